@@ -1,0 +1,44 @@
+# Two commands do everything on a fresh machine with Python 3.11: `make demo` and `make test`.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+INSTALL = $(BIN)/python -m pip install --quiet --constraint constraints.txt
+
+.PHONY: demo test slow lint format clean
+
+demo: $(VENV)/.demo
+	$(BIN)/hgkt demo
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest -n auto
+
+slow: $(VENV)/.test
+	$(BIN)/python -m pytest -m slow
+
+lint: $(VENV)/.lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.lint
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) --editable .
+	touch $@
+
+$(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) --editable '.[test]'
+	touch $@
+
+$(VENV)/.lint: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) --editable '.[test,lint]'
+	touch $@

@@ -1,0 +1,165 @@
+"""Checks shared by every door: finite arrays, class attribute tables, parameter ranges, extras."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hgkt.exceptions import DataError, MissingExtraError
+
+_CHUNK_ROWS = 4096
+
+
+def check_finite(array: NDArray[Any], what: str) -> None:
+    """Refuse NaN and infinity, naming the first row that has one.
+
+    Works in chunks of rows, so that a memory-mapped matrix is never copied whole.
+
+    Examples
+    --------
+    >>> check_finite(np.array([[0.0, 1.0], [np.nan, 2.0]]), "features")
+    Traceback (most recent call last):
+    hgkt.exceptions.DataError: features contain NaN in row 1; only finite numbers are accepted
+    """
+    if array.dtype.kind not in "fc":
+        return
+    for start in range(0, len(array), _CHUNK_ROWS):
+        finite = np.isfinite(array[start : start + _CHUNK_ROWS])
+        if finite.all():
+            continue
+        row = start + int(np.flatnonzero(~finite.reshape(len(finite), -1).all(axis=1))[0])
+        kind = "NaN" if np.isnan(array[row]).any() else "infinity (inf)"
+        raise DataError(f"{what} contain {kind} in row {row}; only finite numbers are accepted")
+
+
+def check_choice(name: str, value: object, choices: Collection[str]) -> None:
+    """Refuse a parameter value that is not among the choices."""
+    if value not in choices:
+        listed = ", ".join(repr(choice) for choice in choices)
+        raise DataError(f"{name} must be one of {listed}; got {value!r}")
+
+
+def check_number(
+    name: str,
+    value: object,
+    *,
+    low: float = -np.inf,
+    high: float = np.inf,
+    integer: bool = False,
+    open_low: bool = False,
+) -> None:
+    """Refuse a parameter that is no number or lies outside ``[low, high]`` (``(low, high]``)."""
+    kind = numbers.Integral if integer else numbers.Real
+    good = isinstance(value, kind) and not isinstance(value, bool | np.bool_)
+    if good:
+        number = float(value)  # type: ignore[arg-type]
+        good = (low < number if open_low else low <= number) and number <= high
+    if not good:
+        word = "an integer" if integer else "a number"
+        bracket = "(" if open_low else "["
+        raise DataError(f"{name} must be {word} in {bracket}{low:g}, {high:g}]; got {value!r}")
+
+
+def attribute_table(class_attributes: Any, argument: str = "class_attributes") -> dict[Any, Any]:
+    """Turn a mapping or a DataFrame keyed by class into ``{class: vector}``.
+
+    A bare array is refused: inside cross-validation a fold holds fewer classes and the rows of an
+    array would slip silently to other classes.
+
+    Examples
+    --------
+    >>> attribute_table({"horse": [0, 1]})
+    {'horse': [0, 1]}
+    >>> attribute_table(np.eye(2))
+    Traceback (most recent call last):
+    hgkt.exceptions.DataError: class_attributes must map each class to its attribute vector (a dict \
+or a DataFrame indexed by class), because the rows of a bare array say not which class they belong \
+to; got ndarray
+    """
+    if isinstance(class_attributes, Mapping):
+        return dict(class_attributes)
+    if hasattr(class_attributes, "index") and hasattr(class_attributes, "to_numpy"):
+        if class_attributes.index.has_duplicates:
+            twice = class_attributes.index[class_attributes.index.duplicated()][0]
+            raise DataError(f"{argument} has class {twice!r} twice; one row a class is expected")
+        return dict(zip(class_attributes.index, class_attributes.to_numpy(), strict=True))
+    raise DataError(
+        f"{argument} must map each class to its attribute vector (a dict or a DataFrame indexed "
+        "by class), because the rows of a bare array say not which class they belong to; "
+        f"got {type(class_attributes).__name__}"
+    )
+
+
+def attribute_matrix(
+    table: Mapping[Any, ArrayLike], classes: Sequence[Hashable], n_attributes: int | None = None
+) -> NDArray[np.float64]:
+    """Stack the vectors of `classes`, in that order, after checking each one.
+
+    Parameters
+    ----------
+    table : mapping of class to vector
+        The attribute vectors.
+    classes : sequence
+        The classes wanted; each must be in `table`.
+    n_attributes : int, optional
+        The length expected; by default that of the first vector.
+
+    Returns
+    -------
+    ndarray of shape (len(classes), n_attributes)
+
+    Examples
+    --------
+    >>> attribute_matrix({"a": [1, 2], "b": [3, 4]}, ["b", "a"])
+    array([[3., 4.],
+           [1., 2.]])
+    """
+    rows = []
+    for name in classes:
+        if name not in table:
+            raise DataError(f"class {label_text(name)} has no attributes in class_attributes")
+        try:
+            row = np.asarray(table[name], dtype=np.float64)
+        except (TypeError, ValueError):
+            raise DataError(f"the attributes of class {label_text(name)} are not numbers") from None
+        if row.ndim != 1:
+            raise DataError(
+                f"the attributes of class {label_text(name)} must be a vector; got shape {row.shape}"
+            )
+        n_attributes = len(row) if n_attributes is None else n_attributes
+        if len(row) != n_attributes:
+            raise DataError(
+                f"class {label_text(name)} has {len(row)} attributes; {n_attributes} are expected"
+            )
+        if not np.isfinite(row).all():
+            column = int(np.flatnonzero(~np.isfinite(row))[0])
+            raise DataError(
+                f"the attributes of class {label_text(name)} contain NaN or infinity at position "
+                f"{column}; only finite numbers are accepted"
+            )
+        rows.append(row)
+    if n_attributes == 0:
+        raise DataError("attribute vectors are empty; at least one attribute is expected")
+    return np.array(rows, dtype=np.float64).reshape(len(rows), n_attributes or 0)
+
+
+def label_text(label: Any) -> str:
+    """Show a class label as a person would write it: ``'horse'``, ``3``."""
+    return repr(label.item() if isinstance(label, np.generic) else label)
+
+
+def import_extra(module: str, extra: str) -> ModuleType:
+    """Import an optional dependency or say which extra brings it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"this needs the package {module.partition('.')[0]!r}; install it with "
+            f"pip install 'hgkt[{extra}]'"
+        ) from error

@@ -1,0 +1,46 @@
+"""The command `hgkt`: one file a command, errors as one sentence."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+from rich.markup import escape
+
+from hgkt import __version__
+from hgkt.cli._common import log
+from hgkt.exceptions import HGKTError
+
+app = typer.Typer(
+    help="Generalized zero-shot learning: train on the classes you have, add the classes you get.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"hgkt {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(
+        False, "--version", callback=_show_version, is_eager=True, help="Show the version."
+    ),
+) -> None:
+    pass
+
+
+def run() -> None:
+    """Run the command line; a user's mistake ends in one sentence and exit code 1."""
+    try:
+        app()
+    except HGKTError as error:
+        log.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        log.print("interrupted", soft_wrap=True)
+        sys.exit(130)

@@ -1,0 +1,385 @@
+"""The contract that every method shares: fit on seen classes, add classes at any time, predict.
+
+A method fills in three hooks: `_fit_seen`, `_embed_classes` and `_score`. Everything a user meets
+(labels, candidate sets, adding and removing classes, saving, messages) is here once.
+"""
+
+from __future__ import annotations
+
+from abc import ABCMeta, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from hgkt._validation import attribute_matrix, attribute_table, check_finite, label_text
+from hgkt.exceptions import DataError
+
+ClassTable = dict[str, NDArray[Any]]
+"""What scoring needs of each class: named arrays whose rows are classes."""
+
+Progress = Callable[[str, int, int, dict[str, float]], None]
+"""Called as ``progress(stage, done, total, values)`` while a fit goes on."""
+
+_CHUNK_ELEMENTS = 2**24  # numbers in the largest intermediate of one scoring step: 128 MiB
+
+
+class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+    """Base of all generalized zero-shot classifiers.
+
+    Subclasses implement
+
+    - ``_fit_seen(X, codes, attributes)``: learn from seen classes and return their table,
+    - ``_embed_classes(attributes)``: the table rows of classes known by attributes alone,
+    - ``_score(X, table, seen)``: scores (n, rows) of features against the rows of one table,
+
+    and name in ``_learned`` the attributes (arrays or numbers) that the last two read, so that a
+    model can be saved. Seen and added classes are scored apart: the scores of seen classes are
+    bit-identical whatever is added later.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Seen classes in sorted order, then added ones in the order they came.
+    seen_classes_, unseen_classes_ : ndarray
+        The two parts of `classes_`.
+    class_attributes_ : ndarray of shape (n_classes, n_attributes)
+        One row a class, ordered as `classes_`.
+    """
+
+    _learned: ClassVar[tuple[str, ...]] = ()
+
+    # ------------------------------------------------------------------ hooks of a method
+    @abstractmethod
+    def _fit_seen(
+        self, X: NDArray[Any], codes: NDArray[np.intp], attributes: NDArray[np.float64]
+    ) -> ClassTable:
+        """Learn from features (N, D), class codes (N,) and attributes (L, d) of seen classes."""
+
+    @abstractmethod
+    def _embed_classes(self, attributes: NDArray[np.float64]) -> ClassTable:
+        """Return the table rows of new classes from their attributes (U, d)."""
+
+    @abstractmethod
+    def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
+        """Score features (n, D) against the rows of one table: (n, rows), higher is better."""
+
+    def _seen_penalty(self) -> float:
+        """Return what is taken off every seen class's score (calibrated stacking)."""
+        return 0.0
+
+    def default_stages(self) -> list[dict[str, list[Any]]]:
+        """Return the hyper-parameter grids to search, one after another, on validation classes."""
+        return []
+
+    def fit_score_grid(
+        self,
+        grid: Sequence[Mapping[str, Any]],
+        X: NDArray[Any],
+        y: NDArray[Any],
+        class_attributes: Mapping[Any, ArrayLike],
+        new_attributes: Mapping[Any, ArrayLike],
+        X_eval: NDArray[Any],
+        progress: Progress | None = None,
+    ) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Fit every parameter setting, add the new classes and score `X_eval`.
+
+        Yields ``(index in grid, scores)`` with columns ordered as ``classes_`` of such a fit.
+        A method that can share work between settings (one decomposition for a whole grid, one
+        training run for many step counts) overrides this; the yields may come in any order.
+        """
+        for index, params in enumerate(grid):
+            model = clone(self).set_params(**params)
+            model.fit(X, y, class_attributes=class_attributes).add_classes(new_attributes)
+            yield index, model.score_classes(X_eval, penalty=False)
+            if progress is not None:
+                progress("select", index + 1, len(grid), {})
+
+    # ------------------------------------------------------------------ fitting
+    def fit(self, X: ArrayLike, y: ArrayLike, class_attributes: Any = None) -> Self:
+        """Learn from the instances of seen classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Visual features; a memory-mapped array stays on disk.
+        y : array-like of shape (n_samples,)
+            Class of each row, strings or integers.
+        class_attributes : mapping or DataFrame, optional
+            Attribute vector of every class in `y`, keyed by class. None means one-hot vectors:
+            a plain classifier to which no class can be added.
+        """
+        features, codes, classes, attributes = self._check_training_data(X, y, class_attributes)
+        return self._learn(features, codes, classes, attributes, class_attributes is not None)
+
+    def _learn(
+        self,
+        X: NDArray[Any],
+        codes: NDArray[np.intp],
+        classes: NDArray[Any],
+        attributes: NDArray[np.float64],
+        has_attributes: bool,
+    ) -> Self:
+        table = self._fit_seen(X, codes, attributes)
+        self._seen_table = table
+        self._seen_attributes = attributes
+        self._has_attributes = has_attributes
+        self.seen_classes_ = classes
+        self._set_added(classes[:0], attributes[:0], {k: v[:0] for k, v in table.items()})
+        return self
+
+    def _check_training_data(
+        self, X: ArrayLike, y: ArrayLike, class_attributes: Any
+    ) -> tuple[NDArray[Any], NDArray[np.intp], NDArray[Any], NDArray[np.float64]]:
+        X, y = validate_data(
+            self, X, y, dtype=(np.float64, np.float32), ensure_all_finite=False
+        )
+        check_finite(X, "features")
+        check_classification_targets(y)
+        classes, codes = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise DataError(
+                f"y holds one class only ({label_text(classes[0])}); at least two are expected"
+            )
+        if class_attributes is None:
+            return X, codes, classes, np.eye(len(classes))
+        table = attribute_table(class_attributes)
+        known = set(classes.tolist())
+        extra = [name for name in table if name not in known]
+        if extra:
+            raise DataError(
+                f"class {label_text(extra[0])} has attributes but no instance in y; "
+                "fit takes seen classes only, add others afterwards with add_classes"
+            )
+        return X, codes, classes, attribute_matrix(table, classes.tolist())
+
+    # ------------------------------------------------------------------ classes that come and go
+    def add_classes(self, class_attributes: Any) -> Self:
+        """Add classes known by their attributes alone; no retraining, all or nothing.
+
+        Parameters
+        ----------
+        class_attributes : mapping or DataFrame
+            Attribute vector of each new class, keyed by class.
+        """
+        check_is_fitted(self)
+        if not self._has_attributes:
+            raise DataError(
+                "this model was fitted without class_attributes, so nothing is known by which a "
+                "new class could be told; fit it with class_attributes to add classes"
+            )
+        table = attribute_table(class_attributes)
+        names = list(table)
+        self._check_new_names(names)
+        attributes = attribute_matrix(table, names, self._seen_attributes.shape[1])
+        if not names:
+            return self
+        rows = self._embed_classes(attributes)
+        added = np.concatenate([self.unseen_classes_, _label_array(names, self.seen_classes_)])
+        self._set_added(
+            added,
+            np.concatenate([self._added_attributes, attributes]),
+            {key: np.concatenate([self._added_table[key], rows[key]]) for key in rows},
+        )
+        return self
+
+    def remove_classes(self, classes: Sequence[Any]) -> Self:
+        """Remove added classes; all or nothing. Classes learned from instances stay.
+
+        Parameters
+        ----------
+        classes : sequence of class labels
+            Classes that were added with `add_classes`.
+        """
+        check_is_fitted(self)
+        names = _as_list(classes)
+        added = self.unseen_classes_.tolist()
+        for name in names:
+            if name in self.seen_classes_.tolist():
+                raise DataError(
+                    f"class {label_text(name)} was learned from instances and cannot be removed; "
+                    "leave it out of a prediction with among="
+                )
+            if name not in added:
+                raise DataError(f"class {label_text(name)} is unknown, so it cannot be removed")
+        keep = np.array([name not in names for name in added], dtype=bool)
+        self._set_added(
+            self.unseen_classes_[keep],
+            self._added_attributes[keep],
+            {key: rows[keep] for key, rows in self._added_table.items()},
+        )
+        return self
+
+    def _check_new_names(self, names: list[Any]) -> None:
+        known = set(self.classes_.tolist())
+        strings = self.seen_classes_.dtype.kind in "UO"
+        for name in names:
+            if name in known:
+                raise DataError(f"class {label_text(name)} is there already")
+            if isinstance(name, str) != strings:
+                kind = "strings" if strings else "numbers"
+                raise DataError(f"class {label_text(name)}: the classes of this model are {kind}")
+
+    def _set_added(
+        self, classes: NDArray[Any], attributes: NDArray[np.float64], table: ClassTable
+    ) -> None:
+        self.unseen_classes_ = classes
+        self._added_attributes = attributes
+        self._added_table = table
+        self.classes_ = np.concatenate([self.seen_classes_, classes])
+
+    @property
+    def class_attributes_(self) -> NDArray[np.float64]:
+        """Attribute vectors, one row a class, ordered as ``classes_``."""
+        return np.concatenate([self._seen_attributes, self._added_attributes])
+
+    @property
+    def class_embeddings_(self) -> NDArray[Any]:
+        """Embeddings, one row a class, ordered as ``classes_`` (methods that have them)."""
+        try:
+            return np.concatenate([self._seen_table["embedding"], self._added_table["embedding"]])
+        except KeyError:
+            raise AttributeError(f"{type(self).__name__} embeds no classes") from None
+
+    # ------------------------------------------------------------------ predicting
+    def score_classes(self, X: ArrayLike, penalty: bool = True) -> NDArray[Any]:
+        """Score every class for every row, in chunks of bounded memory.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        penalty : bool
+            Whether to take the calibration (gamma) off the scores of seen classes.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Columns ordered as ``classes_``; higher is better.
+        """
+        check_is_fitted(self)
+        X = validate_data(
+            self, X, dtype=(np.float64, np.float32), reset=False, ensure_all_finite=False
+        )
+        check_finite(X, "features")
+        n_seen = len(self.seen_classes_)
+        scores = np.empty((len(X), len(self.classes_)), dtype=np.float64)
+        for rows in self._chunks(len(X), X.shape[1]):
+            scores[rows, :n_seen] = self._score(X[rows], self._seen_table, True)
+            if n_seen < len(self.classes_):
+                scores[rows, n_seen:] = self._score(X[rows], self._added_table, False)
+        if penalty and self._seen_penalty() != 0.0:
+            scores[:, :n_seen] -= self._seen_penalty()
+        return scores
+
+    def _chunks(self, n_rows: int, n_features: int) -> Iterator[slice]:
+        step = max(1, _CHUNK_ELEMENTS // max(n_features, len(self.classes_)))
+        for start in range(0, n_rows, step):
+            yield slice(start, min(start + step, n_rows))
+
+    def decision_function(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the scores (n_samples, n_classes), higher is better.
+
+        As everywhere in scikit-learn, a model of exactly two classes returns one column less:
+        (n_samples,), the score of ``classes_[1]`` minus that of ``classes_[0]``;
+        `score_classes` has the full matrix in every case.
+        """
+        scores = self.score_classes(X)
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+    def predict(self, X: ArrayLike, among: str | Sequence[Any] = "all") -> NDArray[Any]:
+        """Return the best class for each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        among : {"all", "seen", "unseen"} or sequence of classes
+            The candidates: "all" is generalized zero-shot, "unseen" conventional zero-shot.
+        """
+        columns = self.candidates(among)
+        return self.classes_[columns[self.score_classes(X)[:, columns].argmax(axis=1)]]
+
+    def candidates(self, among: str | Sequence[Any] = "all") -> NDArray[np.intp]:
+        """Return the columns of ``classes_`` that `among` stands for."""
+        check_is_fitted(self)
+        n_seen, n_classes = len(self.seen_classes_), len(self.classes_)
+        groups = {"all": (0, n_classes), "seen": (0, n_seen), "unseen": (n_seen, n_classes)}
+        if isinstance(among, str):
+            if among not in groups:
+                raise DataError(
+                    f"among must be 'all', 'seen', 'unseen' or a list of classes; got {among!r}"
+                )
+            columns = np.arange(*groups[among])
+            if not len(columns):
+                raise DataError("among='unseen' but no class has been added; use add_classes first")
+            return columns
+        positions = {name: column for column, name in enumerate(self.classes_.tolist())}
+        names = _as_list(among)
+        if not names:
+            raise DataError("among is an empty list; at least one class is expected")
+        for name in names:
+            if name not in positions:
+                raise DataError(f"among names class {label_text(name)}, which the model has not")
+        return np.array([positions[name] for name in names], dtype=np.intp)
+
+    # ------------------------------------------------------------------ saving
+    def _state(self) -> dict[str, NDArray[Any]]:
+        """Return every learned array, by name, that a loaded model needs."""
+        state = {f"learned/{name}": np.asarray(getattr(self, name)) for name in self._learned}
+        state |= {f"seen/{key}": rows for key, rows in self._seen_table.items()}
+        state |= {f"added/{key}": rows for key, rows in self._added_table.items()}
+        return state
+
+    def _restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Set what `_state` returned; labels and attributes are already in place."""
+        for name in self._learned:
+            value = state[f"learned/{name}"]
+            setattr(self, name, value.item() if value.ndim == 0 else value)
+        tables: dict[str, ClassTable] = {"seen": {}, "added": {}}
+        for key, rows in state.items():
+            group, _, name = key.partition("/")
+            if group in tables:
+                tables[group][name] = rows
+        self._seen_table = tables["seen"]
+        self._set_added(self.unseen_classes_, self._added_attributes, tables["added"])
+
+    def save(self, path: str | Path, **about: Any) -> Path:
+        """Write the model folder; see :func:`hgkt.load_model`.
+
+        Parameters
+        ----------
+        path : path
+            The folder; an existing model there is replaced in one step.
+        **about
+            What the model was made with (data set, features, encoder, …), kept in its config.
+        """
+        from hgkt.estimators.folder import save_model
+
+        return save_model(self, path, about)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "seen_classes_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        return tags
+
+
+def _as_list(classes: Any) -> list[Any]:
+    if isinstance(classes, str):
+        raise DataError(f"a list of classes is expected; got the string {classes!r}")
+    return [name.item() if isinstance(name, np.generic) else name for name in classes]
+
+
+def _label_array(names: list[Any], like: NDArray[Any]) -> NDArray[Any]:
+    """Make an array of labels of the kind that `like` has."""
+    if like.dtype.kind == "O":
+        array = np.empty(len(names), dtype=object)
+        array[:] = names
+        return array
+    return np.array(names)

@@ -1,0 +1,25 @@
+"""Every error that hgkt raises on purpose: each says what was wrong, where, and what is expected."""
+
+
+class HGKTError(Exception):
+    """Base of all errors a user can cause; the command line prints it as one sentence."""
+
+
+class DataError(HGKTError, ValueError):
+    """Features, labels, attributes or splits that cannot be used."""
+
+
+class UnknownNameError(HGKTError, ValueError):
+    """A method, data set, kernel or preset that is not registered."""
+
+
+class ModelFolderError(HGKTError, ValueError):
+    """A model folder that is missing, incomplete, altered or of another version."""
+
+
+class DownloadError(HGKTError, OSError):
+    """A download that failed on every mirror."""
+
+
+class MissingExtraError(HGKTError, ImportError):
+    """An optional dependency that is not installed."""

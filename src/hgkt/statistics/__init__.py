@@ -1,0 +1,5 @@
+"""One pass over any source: class counts, sums and second moments, mergeable, in float64."""
+
+from hgkt.statistics.classes import ClassStatistics, class_counts_and_means, class_sums
+
+__all__ = ["ClassStatistics", "class_counts_and_means", "class_sums"]

@@ -1,0 +1,119 @@
+"""Sufficient statistics of labelled features: counts, sums, second moments, in one pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+_CHUNK_ROWS = 4096
+
+
+@dataclass
+class ClassStatistics:
+    """What closed-form methods need of the data, whatever its size.
+
+    Sums are kept in float64 and can be updated batch by batch or merged across machines in any
+    order.
+
+    Parameters
+    ----------
+    n_classes, n_features : int
+        Sizes; class codes run from 0 to ``n_classes - 1``.
+
+    Attributes
+    ----------
+    counts : ndarray of shape (n_classes,)
+    sums : ndarray of shape (n_classes, n_features)
+    second_moment : ndarray of shape (n_features, n_features)
+        Σ_i x_i x_iᵀ.
+
+    Examples
+    --------
+    >>> X, codes = np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 4.0]]), np.array([0, 0, 1])
+    >>> stats = ClassStatistics(2, 2).update(X[:1], codes[:1])
+    >>> stats.merge(ClassStatistics(2, 2).update(X[1:], codes[1:])).means
+    array([[1., 2.],
+           [4., 4.]])
+    """
+
+    n_classes: int
+    n_features: int
+    counts: NDArray[np.float64] = field(init=False)
+    sums: NDArray[np.float64] = field(init=False)
+    second_moment: NDArray[np.float64] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.counts = np.zeros(self.n_classes)
+        self.sums = np.zeros((self.n_classes, self.n_features))
+        self.second_moment = np.zeros((self.n_features, self.n_features))
+
+    def update(self, X: NDArray[Any], codes: NDArray[np.intp]) -> Self:
+        """Take in features (n, D) with their class codes (n,)."""
+        for start in range(0, len(X), _CHUNK_ROWS):
+            chunk = np.asarray(X[start : start + _CHUNK_ROWS], dtype=np.float64)
+            labels = codes[start : start + _CHUNK_ROWS]
+            self.counts += np.bincount(labels, minlength=self.n_classes)
+            self.sums += class_sums(chunk, labels, self.n_classes)
+            self.second_moment += chunk.T @ chunk
+        return self
+
+    def merge(self, other: ClassStatistics) -> Self:
+        """Add the statistics of other instances of the same classes."""
+        self.counts += other.counts
+        self.sums += other.sums
+        self.second_moment += other.second_moment
+        return self
+
+    @property
+    def n_instances(self) -> int:
+        """Number of instances seen."""
+        return int(self.counts.sum())
+
+    @property
+    def means(self) -> NDArray[np.float64]:
+        """Class means (n_classes, n_features); zero for a class without instances."""
+        return self.sums / np.maximum(self.counts, 1.0)[:, None]
+
+    @property
+    def within_scatter(self) -> NDArray[np.float64]:
+        """Σ_c Σ_{i∈c} (x_i − x̄_c)(x_i − x̄_c)ᵀ of shape (n_features, n_features).
+
+        This is XᵀLX for the Laplacian L of the graph that joins all instances of a class with
+        weight 1/N_c: the paper's complete in-class graph.
+        """
+        weighted = self.means * np.sqrt(self.counts)[:, None]
+        return self.second_moment - weighted.T @ weighted
+
+
+def class_sums(
+    X: NDArray[Any], codes: NDArray[np.intp], n_classes: int
+) -> NDArray[np.float64]:
+    """Sum the rows of X (n, D) by class: (n_classes, D), in float64."""
+    order = np.argsort(codes, kind="stable")
+    present, starts = np.unique(codes[order], return_index=True)
+    sums = np.zeros((n_classes, X.shape[1]))
+    if len(codes):
+        sums[present] = np.add.reduceat(X[order], starts, axis=0, dtype=np.float64)
+    return sums
+
+
+def class_counts_and_means(
+    X: NDArray[Any], codes: NDArray[np.intp], n_classes: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return counts (n_classes,) and means (n_classes, D) in one chunked pass.
+
+    Examples
+    --------
+    >>> class_counts_and_means(np.array([[1.0], [3.0], [5.0]]), np.array([0, 0, 1]), 2)
+    (array([2., 1.]), array([[2.],
+           [5.]]))
+    """
+    counts, sums = np.zeros(n_classes), np.zeros((n_classes, X.shape[1]))
+    for start in range(0, len(X), _CHUNK_ROWS):
+        labels = codes[start : start + _CHUNK_ROWS]
+        counts += np.bincount(labels, minlength=n_classes)
+        sums += class_sums(X[start : start + _CHUNK_ROWS], labels, n_classes)
+    return counts, sums / np.maximum(counts, 1.0)[:, None]

@@ -1,0 +1,21 @@
+"""Fixtures shared by all tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import matplotlib
+import pytest
+
+matplotlib.use("Agg")
+
+
+@pytest.fixture(scope="session")
+def data_root() -> Path:
+    """Folder with the benchmark's data-set folders, or skip."""
+    here = Path(__file__).resolve().parents[1]
+    root = Path(os.environ.get("HGKT_DATA", here.parent / "shared" / "data"))
+    if not (root / "CUB" / "att_splits.mat").is_file():
+        pytest.skip(f"no benchmark data in {root}; set HGKT_DATA to a folder that holds CUB")
+    return root
