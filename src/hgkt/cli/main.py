@@ -8,7 +8,9 @@ import typer
 from rich.markup import escape
 
 from hgkt import __version__
+from hgkt.cli import datasets
 from hgkt.cli._common import log
+from hgkt.cli.evaluate import evaluate_command
 from hgkt.exceptions import HGKTError
 
 app = typer.Typer(
@@ -32,6 +34,10 @@ def _root(
     ),
 ) -> None:
     pass
+
+
+app.add_typer(datasets.app, name="datasets")
+app.command("evaluate")(evaluate_command)
 
 
 def run() -> None:

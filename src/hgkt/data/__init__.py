@@ -1,0 +1,184 @@
+"""What comes in: data sets, their readers and writers, checks and downloads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hgkt._registry import Entry, Registry
+from hgkt.data.dataset import ClassFold, GZSLDataset
+from hgkt.exceptions import DataError, UnknownNameError
+
+if TYPE_CHECKING:
+    from hgkt.data.archive import download_dataset
+    from hgkt.data.check import Finding, check_dataset
+    from hgkt.data.digits import load_digits
+    from hgkt.data.fetch import download
+    from hgkt.data.synthetic import make_synthetic
+    from hgkt.data.tables import read_tables
+    from hgkt.data.tables_write import write_tables
+    from hgkt.data.xlsa17 import read_xlsa17
+    from hgkt.data.xlsa17_write import write_xlsa17
+
+DATASETS = Registry(
+    "data set",
+    {
+        "digits": Entry(
+            "hgkt.data.digits:load_digits",
+            "handwritten digits with seven-segment and shape attributes; needs no download",
+            "Alpaydin and Kaynak, Optical Recognition of Handwritten Digits, UCI, 1998",
+            "embedded",
+        ),
+        "synthetic": Entry(
+            "hgkt.data.synthetic:make_synthetic",
+            "any size; class means are a smooth, non-linear map of the attributes",
+            family="generated",
+        ),
+    },
+)
+
+# Imported on first use: reading digits needs neither pandas nor h5py.
+_HOMES = {
+    "Finding": "hgkt.data.check",
+    "check_dataset": "hgkt.data.check",
+    "download": "hgkt.data.fetch",
+    "download_dataset": "hgkt.data.archive",
+    "load_digits": "hgkt.data.digits",
+    "make_synthetic": "hgkt.data.synthetic",
+    "read_tables": "hgkt.data.tables",
+    "read_xlsa17": "hgkt.data.xlsa17",
+    "write_tables": "hgkt.data.tables_write",
+    "write_xlsa17": "hgkt.data.xlsa17_write",
+}
+
+__all__ = [
+    "DATASETS",
+    "ClassFold",
+    "Finding",
+    "GZSLDataset",
+    "check_dataset",
+    "data_root",
+    "download",
+    "download_dataset",
+    "find_folder",
+    "load_dataset",
+    "load_digits",
+    "make_synthetic",
+    "read_tables",
+    "read_xlsa17",
+    "write_tables",
+    "write_xlsa17",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'hgkt.data' has no attribute {name!r}")
+
+
+def load_dataset(
+    name_or_path: str | Path,
+    root: str | Path | None = None,
+    features: str = "res101",
+    attributes: str = "att",
+    mmap: bool = False,
+    validate: bool = True,
+    **options: Any,
+) -> GZSLDataset:
+    """Load a data set by name or path.
+
+    Parameters
+    ----------
+    name_or_path : str or path
+        A registered name ("digits", "synthetic"), the name of a benchmark folder under `root`
+        (upper or lower case), or a path to a folder in the xlsa17 or the table layout.
+    root : path, optional
+        Folder that holds the benchmark's folders; by default ``$HGKT_DATA``.
+    features : str
+        Feature file of an xlsa17 folder, without its suffix.
+    attributes : str
+        Attribute kind of an xlsa17 folder: "att", "original_att", "sent", or kinds joined by "+".
+    mmap : bool
+        Whether features stay on disk, memory-mapped.
+    validate : bool
+        Whether to look at every number and refuse an unusable data set.
+    **options
+        Passed to the loader: ``unseen=`` of digits, the sizes of synthetic, ``seed=`` of tables.
+
+    Returns
+    -------
+    GZSLDataset
+
+    Examples
+    --------
+    >>> load_dataset("digits", unseen=("three", "six")).summary()["n_unseen_classes"]
+    2
+    """
+    # A Path is always a folder, even one that is called "digits".
+    if isinstance(name_or_path, str) and name_or_path in DATASETS:
+        data = _call(DATASETS.load(name_or_path), options, name_or_path)
+        return data.validate() if validate else data
+    folder = find_folder(name_or_path, root)
+    if (folder / "att_splits.mat").is_file():
+        reader = import_module("hgkt.data.xlsa17").read_xlsa17
+        settings = {"features": features, "attributes": attributes, "mmap": mmap, **options}
+    else:
+        reader = import_module("hgkt.data.tables").read_tables
+        settings = {"mmap": mmap, **options}
+    loaded = _call(lambda **kw: reader(folder, **kw), settings, str(folder), reader)
+    return loaded.validate() if validate else loaded
+
+
+def data_root(root: str | Path | None = None) -> Path | None:
+    """Return `root`, else the folder that ``$HGKT_DATA`` names, else None."""
+    chosen = root if root is not None else os.environ.get("HGKT_DATA")
+    return Path(chosen) if chosen else None
+
+
+def find_folder(name_or_path: str | Path, root: str | Path | None = None) -> Path:
+    """Return the folder of a data set, given its path or its name under `root`.
+
+    Parameters
+    ----------
+    name_or_path : str or path
+        A folder, or the name of one under `root` in upper or lower case.
+    root : path, optional
+        By default ``$HGKT_DATA``.
+
+    Returns
+    -------
+    Path
+    """
+    base = data_root(root)
+    inside = [p for p in sorted(base.iterdir()) if p.is_dir()] if base and base.is_dir() else []
+    for folder in inside:
+        if folder.name.lower() == str(name_or_path).lower():
+            return folder
+    path = Path(name_or_path)
+    if path.is_dir():
+        return path
+    known = ", ".join([*DATASETS, *(p.name for p in inside if not p.name.startswith("."))])
+    where = f"in {base}" if base else "anywhere, as neither root nor $HGKT_DATA is set"
+    raise UnknownNameError(
+        f"data set {str(name_or_path)!r} is no folder and was not found {where}; there is: {known}"
+    )
+
+
+def _call(
+    function: Any, options: Mapping[str, Any], name: str, documented: Any = None
+) -> GZSLDataset:
+    """Call a loader; an option it does not have is one sentence, not a traceback."""
+    from inspect import signature
+
+    known = list(signature(documented or function).parameters)
+    for option in options:
+        if option not in known:
+            raise DataError(
+                f"data set {name!r} has no option {option!r}; it has: {', '.join(known)}"
+            )
+    result: GZSLDataset = function(**options)
+    return result

@@ -18,6 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hgkt._validation import attribute_matrix, attribute_table, check_finite, label_text
+from hgkt.estimators._rows import GrowingRows
 from hgkt.exceptions import DataError
 
 ClassTable = dict[str, NDArray[Any]]
@@ -53,6 +54,12 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     """
 
     _learned: ClassVar[tuple[str, ...]] = ()
+    _progress: Progress | None = None
+
+    def on_progress(self, progress: Progress | None) -> Self:
+        """Have `progress` called while a fit goes on; a clone starts without it."""
+        self._progress = progress
+        return self
 
     # ------------------------------------------------------------------ hooks of a method
     @abstractmethod
@@ -72,6 +79,10 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     def _seen_penalty(self) -> float:
         """Return what is taken off every seen class's score (calibrated stacking)."""
         return 0.0
+
+    def calibrated_by_default(self) -> bool:
+        """Return whether selection should set the calibration of this method unasked."""
+        return False
 
     def default_stages(self) -> list[dict[str, list[Any]]]:
         """Return the hyper-parameter grids to search, one after another, on validation classes."""
@@ -136,9 +147,7 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     def _check_training_data(
         self, X: ArrayLike, y: ArrayLike, class_attributes: Any
     ) -> tuple[NDArray[Any], NDArray[np.intp], NDArray[Any], NDArray[np.float64]]:
-        X, y = validate_data(
-            self, X, y, dtype=(np.float64, np.float32), ensure_all_finite=False
-        )
+        X, y = validate_data(self, X, y, dtype=(np.float64, np.float32), ensure_all_finite=False)
         check_finite(X, "features")
         check_classification_targets(y)
         classes, codes = np.unique(y, return_inverse=True)
@@ -180,12 +189,13 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         if not names:
             return self
         rows = self._embed_classes(attributes)
-        added = np.concatenate([self.unseen_classes_, _label_array(names, self.seen_classes_)])
-        self._set_added(
-            added,
-            np.concatenate([self._added_attributes, attributes]),
-            {key: np.concatenate([self._added_table[key], rows[key]]) for key in rows},
-        )
+        self._added_attributes = self._added_attributes.append(attributes)
+        self._added_table = {key: self._added_table[key].append(rows[key]) for key in rows}
+        new = _label_array(names, self.seen_classes_)
+        self.unseen_classes_ = np.concatenate([self.unseen_classes_, new])
+        self.classes_ = np.concatenate([self.classes_, new])
+        first = len(self._columns)
+        self._columns.update({name: first + i for i, name in enumerate(names)})
         return self
 
     def remove_classes(self, classes: Sequence[Any]) -> Self:
@@ -197,29 +207,27 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             Classes that were added with `add_classes`.
         """
         check_is_fitted(self)
-        names = _as_list(classes)
-        added = self.unseen_classes_.tolist()
+        names = set(_as_list(classes))
         for name in names:
-            if name in self.seen_classes_.tolist():
+            if name not in self._columns:
+                raise DataError(f"class {label_text(name)} is unknown, so it cannot be removed")
+            if self._columns[name] < len(self.seen_classes_):
                 raise DataError(
                     f"class {label_text(name)} was learned from instances and cannot be removed; "
                     "leave it out of a prediction with among="
                 )
-            if name not in added:
-                raise DataError(f"class {label_text(name)} is unknown, so it cannot be removed")
-        keep = np.array([name not in names for name in added], dtype=bool)
+        keep = np.array([name not in names for name in self.unseen_classes_.tolist()], dtype=bool)
         self._set_added(
             self.unseen_classes_[keep],
-            self._added_attributes[keep],
-            {key: rows[keep] for key, rows in self._added_table.items()},
+            self._added_attributes.array[keep],
+            {key: rows.array[keep] for key, rows in self._added_table.items()},
         )
         return self
 
     def _check_new_names(self, names: list[Any]) -> None:
-        known = set(self.classes_.tolist())
         strings = self.seen_classes_.dtype.kind in "UO"
         for name in names:
-            if name in known:
+            if name in self._columns:
                 raise DataError(f"class {label_text(name)} is there already")
             if isinstance(name, str) != strings:
                 kind = "strings" if strings else "numbers"
@@ -229,20 +237,22 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         self, classes: NDArray[Any], attributes: NDArray[np.float64], table: ClassTable
     ) -> None:
         self.unseen_classes_ = classes
-        self._added_attributes = attributes
-        self._added_table = table
+        self._added_attributes = GrowingRows(attributes)
+        self._added_table = {key: GrowingRows(rows) for key, rows in table.items()}
         self.classes_ = np.concatenate([self.seen_classes_, classes])
+        self._columns = {name: column for column, name in enumerate(self.classes_.tolist())}
 
     @property
     def class_attributes_(self) -> NDArray[np.float64]:
         """Attribute vectors, one row a class, ordered as ``classes_``."""
-        return np.concatenate([self._seen_attributes, self._added_attributes])
+        return np.concatenate([self._seen_attributes, self._added_attributes.array])
 
     @property
     def class_embeddings_(self) -> NDArray[Any]:
         """Embeddings, one row a class, ordered as ``classes_`` (methods that have them)."""
         try:
-            return np.concatenate([self._seen_table["embedding"], self._added_table["embedding"]])
+            added = self._added_table["embedding"].array
+            return np.concatenate([self._seen_table["embedding"], added])
         except KeyError:
             raise AttributeError(f"{type(self).__name__} embeds no classes") from None
 
@@ -267,11 +277,12 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         )
         check_finite(X, "features")
         n_seen = len(self.seen_classes_)
+        added = {key: rows.array for key, rows in self._added_table.items()}
         scores = np.empty((len(X), len(self.classes_)), dtype=np.float64)
         for rows in self._chunks(len(X), X.shape[1]):
             scores[rows, :n_seen] = self._score(X[rows], self._seen_table, True)
             if n_seen < len(self.classes_):
-                scores[rows, n_seen:] = self._score(X[rows], self._added_table, False)
+                scores[rows, n_seen:] = self._score(X[rows], added, False)
         if penalty and self._seen_penalty() != 0.0:
             scores[:, :n_seen] -= self._seen_penalty()
         return scores
@@ -317,21 +328,20 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             if not len(columns):
                 raise DataError("among='unseen' but no class has been added; use add_classes first")
             return columns
-        positions = {name: column for column, name in enumerate(self.classes_.tolist())}
         names = _as_list(among)
         if not names:
             raise DataError("among is an empty list; at least one class is expected")
         for name in names:
-            if name not in positions:
+            if name not in self._columns:
                 raise DataError(f"among names class {label_text(name)}, which the model has not")
-        return np.array([positions[name] for name in names], dtype=np.intp)
+        return np.array([self._columns[name] for name in names], dtype=np.intp)
 
     # ------------------------------------------------------------------ saving
     def _state(self) -> dict[str, NDArray[Any]]:
         """Return every learned array, by name, that a loaded model needs."""
         state = {f"learned/{name}": np.asarray(getattr(self, name)) for name in self._learned}
         state |= {f"seen/{key}": rows for key, rows in self._seen_table.items()}
-        state |= {f"added/{key}": rows for key, rows in self._added_table.items()}
+        state |= {f"added/{key}": rows.array for key, rows in self._added_table.items()}
         return state
 
     def _restore(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -345,7 +355,7 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             if group in tables:
                 tables[group][name] = rows
         self._seen_table = tables["seen"]
-        self._set_added(self.unseen_classes_, self._added_attributes, tables["added"])
+        self._set_added(self.unseen_classes_, self._added_attributes.array, tables["added"])
 
     def save(self, path: str | Path, **about: Any) -> Path:
         """Write the model folder; see :func:`hgkt.load_model`.

@@ -2,33 +2,41 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
+from hgkt.estimators._rows import GrowingRows
 from hgkt.estimators.base import GZSLClassifier
+from hgkt.estimators.calibration import CalibratedStacking
 from hgkt.estimators.registry import METHODS
 from hgkt.exceptions import ModelFolderError
 from hgkt.persistence import ModelFolder, read_model_folder, write_model_folder
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _KINDS = {"U": "string", "O": "object", "i": "integer", "u": "integer", "f": "number", "b": "bool"}
 
 
 def save_model(model: GZSLClassifier, path: str | Path, about: dict[str, Any]) -> Path:
     """Write a fitted model; `about` says what it was made with and is kept in the config."""
-    method = next((n for n, e in METHODS.items() if e.load() is type(model)), None)
+    target = f"{type(model).__module__}:{type(model).__qualname__}"
+    method = next((name for name, entry in METHODS.items() if entry.target == target), None)
     if method is None:
         raise ModelFolderError(
             f"{type(model).__name__} is not a registered method, so it could not be loaded again; "
             "add it to hgkt.estimators.registry.METHODS"
         )
+    import pandas as pd
+
     about = {**getattr(model, "about_", {}), **about}
     config = {
         "method": method,
-        "hgkt_version": _version(),
+        "hgkt_version": version("hgkt"),
         "parameters": _plain(model.get_params(deep=False)),
         "n_features": int(model.n_features_in_),
         "n_attributes": int(model.class_attributes_.shape[1]),
@@ -67,10 +75,13 @@ def load_model(path: str | Path) -> Any:
         model._has_attributes = bool(folder.config["has_attributes"])
         model.about_ = folder.config.get("about", {})
         model.seen_classes_, model.unseen_classes_ = names[:n_seen], names[n_seen:]
-        model._seen_attributes, model._added_attributes = attributes[:n_seen], attributes[n_seen:]
+        model._seen_attributes = attributes[:n_seen]
+        model._added_attributes = GrowingRows(attributes[n_seen:])
         model._restore(folder.arrays)
     except (KeyError, TypeError, IndexError) as error:
         raise ModelFolderError(f"{path} does not hold a complete model: {error}") from error
+    if "calibration" in model.about_:
+        return CalibratedStacking.from_fitted(model, float(model.about_["calibration"]))
     return model
 
 
@@ -91,12 +102,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
     raise ModelFolderError(f"a parameter of type {type(value).__name__} cannot be saved")
-
-
-def _version() -> str:
-    import hgkt
-
-    return hgkt.__version__
 
 
 def _card(config: dict[str, Any], classes: pd.DataFrame) -> str:

@@ -16,13 +16,15 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from hgkt.exceptions import ModelFolderError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FORMAT_VERSION = 1
 WEIGHTS, CONFIG, CLASSES, CARD = "model.safetensors", "config.json", "classes.parquet", "README.md"
@@ -75,6 +77,7 @@ def write_model_folder(path: str | Path, model: ModelFolder) -> Path:
 
 def read_model_folder(path: str | Path) -> ModelFolder:
     """Read and verify a model folder."""
+    import pandas as pd
     from safetensors import SafetensorError
     from safetensors.numpy import load
 

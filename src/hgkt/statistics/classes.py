@@ -88,9 +88,7 @@ class ClassStatistics:
         return self.second_moment - weighted.T @ weighted
 
 
-def class_sums(
-    X: NDArray[Any], codes: NDArray[np.intp], n_classes: int
-) -> NDArray[np.float64]:
+def class_sums(X: NDArray[Any], codes: NDArray[np.intp], n_classes: int) -> NDArray[np.float64]:
     """Sum the rows of X (n, D) by class: (n_classes, D), in float64."""
     order = np.argsort(codes, kind="stable")
     present, starts = np.unique(codes[order], return_index=True)

@@ -1,0 +1,25 @@
+"""Optimal transport between feature histograms: barycenters, distances, representatives."""
+
+from hgkt.transport.entropic import (
+    emd_distances,
+    entropic_barycenter,
+    entropic_distances,
+    ground_cost,
+)
+from hgkt.transport.line import line_barycenter, line_barycenters, line_distances, line_pairwise
+from hgkt.transport.representatives import Representatives, select_representatives
+from hgkt.transport.simplex import to_simplex
+
+__all__ = [
+    "Representatives",
+    "emd_distances",
+    "entropic_barycenter",
+    "entropic_distances",
+    "ground_cost",
+    "line_barycenter",
+    "line_barycenters",
+    "line_distances",
+    "line_pairwise",
+    "select_representatives",
+    "to_simplex",
+]

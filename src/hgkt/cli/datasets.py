@@ -1,0 +1,259 @@
+"""The command `hgkt datasets`: list, check, convert and download data sets."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from hgkt.cli._common import AttributesOption, JsonOption, RootOption, emit, log, out, progress_bar
+from hgkt.data import DATASETS, GZSLDataset, data_root, find_folder, load_dataset
+from hgkt.data.catalog import CATALOG, find_facts
+from hgkt.exceptions import DataError, HGKTError
+
+app = typer.Typer(help="List, check, convert and download data sets.", no_args_is_help=True)
+
+_STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
+
+FeatureFileOption = Annotated[
+    str | None,
+    typer.Option("--features", help="Feature file, without suffix; found by itself if left out."),
+]
+MmapOption = Annotated[
+    bool, typer.Option("--mmap", help="Leave features on disk: for matrices beyond memory.")
+]
+
+
+class Layout(StrEnum):
+    """What a data set can be written as."""
+
+    parquet = "parquet"
+    csv = "csv"
+    npz = "npz"
+    npy = "npy"
+    xlsa17 = "xlsa17"
+
+
+@app.command("list")
+def list_(root: RootOption = None, as_json: JsonOption = False) -> None:
+    """Show the data sets that come with hgkt, that lie under --root, and that can be fetched.
+
+    Example: hgkt datasets list --root data
+    """
+    entries: list[dict[str, Any]] = [
+        {"name": name, "where": entry.family, "summary": entry.summary}
+        for name, entry in DATASETS.items()
+    ]
+    folders = _dataset_folders(data_root(root))
+    entries += [
+        {"name": folder.name, "where": str(folder), "summary": _folder_summary(folder)}
+        for folder in folders
+    ]
+    here = {folder.name.upper() for folder in folders}
+    entries += [
+        {
+            "name": facts.name,
+            "where": "download" if facts.mirrors else "by hand",
+            "summary": f"{facts.n_seen_classes}+{facts.n_unseen_classes} classes, "
+            f"{facts.n_attributes} attributes; {facts.citation}",
+        }
+        for facts in CATALOG.values()
+        if facts.name not in here
+    ]
+
+    def render() -> None:
+        table = Table("name", "where", "what", box=None)
+        for entry in entries:
+            table.add_row(*(escape(entry[key]) for key in ("name", "where", "summary")))
+        out.print(table)
+
+    emit({"datasets": entries}, as_json, render)
+
+
+@app.command()
+def check(
+    name: Annotated[
+        str | None, typer.Argument(help="Name or path; every folder under --root if left out.")
+    ] = None,
+    root: RootOption = None,
+    features: FeatureFileOption = None,
+    attributes: AttributesOption = "att",
+    mmap: MmapOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Look data sets over: counts, leaks, attributes, features, folds, split fingerprint.
+
+    The exit code is 1 if one of them cannot be used.
+
+    Example: hgkt datasets check CUB --root data
+    """
+    reports = [
+        _report(source, root, file, attributes, mmap)
+        for source in _sources(name, root)
+        for file in _feature_files(source, features)
+    ]
+    failed = any(finding["level"] == "error" for r in reports for finding in r["findings"])
+
+    def render() -> None:
+        for report in reports:
+            title = " ".join(str(report[key]) for key in ("name", "features") if report[key])
+            out.print(f"[bold]{escape(title)}[/bold]")
+            for finding in report["findings"]:
+                level = finding["level"]
+                mark = f"[{_STYLES[level]}]{level:>8}[/{_STYLES[level]}]"
+                out.print(f"{mark}  {escape(finding['sentence'])}", soft_wrap=True)
+
+    emit({"ok": not failed, "datasets": reports}, as_json, render)
+    if failed:
+        raise typer.Exit(1)
+
+
+@app.command()
+def convert(
+    source: Annotated[str, typer.Argument(help="Name or path of the data set to read.")],
+    target: Annotated[Path, typer.Argument(help="Folder to write; must not exist, or be empty.")],
+    to: Annotated[Layout, typer.Option("--to", help="What to write.")] = Layout.parquet,
+    root: RootOption = None,
+    features: FeatureFileOption = None,
+    attributes: AttributesOption = "att",
+    mmap: MmapOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Turn a data set of any layout into tables, or into the benchmark's layout.
+
+    Example: hgkt datasets convert my-tables my-mat --to xlsa17
+    """
+    from hgkt.data import write_tables, write_xlsa17
+
+    data = _load(source, root, _one_feature_file(source, root, features), attributes, mmap)
+    if to is Layout.xlsa17:
+        write_xlsa17(data, target)
+    else:
+        write_tables(data, target, format=to.value)
+    document = {"path": target, "layout": to.value, **data.summary(), **data.fingerprint()}
+    sentence = (
+        f"wrote {len(data.features)} rows and {len(data.class_names)} classes of {data.name} "
+        f"to {target} ({to.value})"
+    )
+    emit(document, as_json, lambda: out.print(escape(sentence), soft_wrap=True))
+
+
+@app.command()
+def download(
+    name: Annotated[str, typer.Argument(help=f"One of {', '.join(CATALOG)}.")],
+    root: RootOption = None,
+    mirror: Annotated[
+        list[str] | None, typer.Option("--mirror", help="Address to try first; repeatable.")
+    ] = None,
+    sha256: Annotated[str | None, typer.Option("--sha256", help="Checksum of the archive.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Fetch a data set of the benchmark; a transfer that broke off is taken up again.
+
+    Further mirrors are read from $HGKT_MIRRORS.
+
+    Example: hgkt datasets download CUB --root data
+    """
+    from hgkt.data import download_dataset
+
+    base = data_root(root)
+    if base is None:
+        raise DataError("say where to put the data set: give --root or set HGKT_DATA")
+    facts = find_facts(name)
+    if facts is not None:
+        log.print(f"{escape(facts.citation)}; {facts.terms}: {facts.homepage}", soft_wrap=True)
+    with progress_bar() as bar:
+        path = download_dataset(
+            name,
+            base,
+            mirrors=mirror or (),
+            sha256=sha256,
+            progress=lambda done, total: bar("download", done, total or done, {}),
+        )
+    emit({"name": path.name, "path": path}, as_json, lambda: out.print(escape(str(path))))
+
+
+# ---------------------------------------------------------------------- folders and files
+def _dataset_folders(base: Path | None) -> list[Path]:
+    if base is None or not base.is_dir():
+        return []
+    return [path for path in sorted(base.iterdir()) if path.is_dir() and _is_dataset(path)]
+
+
+def _is_dataset(folder: Path) -> bool:
+    return (folder / "att_splits.mat").is_file() or (
+        any(folder.glob("classes.*")) and any(folder.glob("samples.*"))
+    )
+
+
+def _folder_summary(folder: Path) -> str:
+    if not (folder / "att_splits.mat").is_file():
+        return "tables"
+    from hgkt.data.xlsa17 import feature_files
+
+    return "features: " + (", ".join(feature_files(folder)) or "none")
+
+
+def _sources(name: str | None, root: Path | None) -> list[str | Path]:
+    """Return what to check: a registered name, one folder, or every folder under the root."""
+    if name is not None:
+        return [name if name in DATASETS else find_folder(name, root)]
+    base = data_root(root)
+    if base is None:
+        raise DataError("say what to check: give a name, --root, or set HGKT_DATA")
+    folders: list[str | Path] = [*_dataset_folders(base)]
+    if not folders:
+        raise DataError(f"{base} holds no folder of a data set (att_splits.mat, or two tables)")
+    return folders
+
+
+def _feature_files(source: str | Path, features: str | None) -> list[str | None]:
+    """Return the feature files of a folder in the benchmark's layout; None stands for "none"."""
+    if features is not None:
+        return [features]
+    if isinstance(source, str) or not (source / "att_splits.mat").is_file():
+        return [None]
+    from hgkt.data.xlsa17 import feature_files
+
+    return [*feature_files(source)] or [None]
+
+
+def _one_feature_file(source: str, root: Path | None, features: str | None) -> str | None:
+    found = _feature_files(source if source in DATASETS else find_folder(source, root), features)
+    if len(found) > 1:
+        listed = ", ".join(str(file) for file in found)
+        raise DataError(f"{source} has several feature files ({listed}); choose with --features")
+    return found[0]
+
+
+def _load(
+    source: str | Path, root: Path | None, features: str | None, attributes: str, mmap: bool
+) -> GZSLDataset:
+    chosen = {} if features is None else {"features": features}
+    return load_dataset(source, root, attributes=attributes, mmap=mmap, validate=False, **chosen)
+
+
+def _report(
+    source: str | Path, root: Path | None, features: str | None, attributes: str, mmap: bool
+) -> dict[str, Any]:
+    from hgkt.data import Finding, check_dataset
+
+    report: dict[str, Any] = {
+        "name": source.name if isinstance(source, Path) else source,
+        "features": features,
+    }
+    try:
+        data = _load(source, root, features, attributes, mmap)
+    except HGKTError as error:
+        findings = [Finding("error", str(error))]
+    else:
+        findings = check_dataset(data)
+        report["attributes"] = data.about.get("attributes")
+        if not any(finding.level == "error" for finding in findings):
+            report |= {"summary": data.summary(), "fingerprint": data.fingerprint()}
+    rows = [{"level": finding.level, "sentence": finding.sentence} for finding in findings]
+    return {**report, "findings": rows}

@@ -1,0 +1,194 @@
+"""Look a data set over: counts, leaks, attributes, features, folds, split fingerprint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from hgkt.data.catalog import Facts, find_facts
+from hgkt.data.dataset import SPLITS, GZSLDataset
+from hgkt.data.violations import iter_violations
+
+OK, WARNING, ERROR = "ok", "warning", "error"
+_CHUNK_ROWS = 4096
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at.
+
+    Parameters
+    ----------
+    level : {"ok", "warning", "error"}
+        "error": the data set cannot be used; "warning": worth knowing before trusting a result.
+    sentence : str
+        What was found.
+    """
+
+    level: str
+    sentence: str
+
+
+def check_dataset(dataset: GZSLDataset) -> list[Finding]:
+    """Look a data set over and say what was found.
+
+    Parameters
+    ----------
+    dataset : GZSLDataset
+        The data set; it need not be valid.
+
+    Returns
+    -------
+    list of Finding
+        Where the data set is invalid, its violations only.
+
+    Examples
+    --------
+    >>> from hgkt.data import load_dataset
+    >>> {finding.level for finding in check_dataset(load_dataset("digits"))}
+    {'ok'}
+    """
+    errors = [Finding(ERROR, sentence) for sentence in iter_violations(dataset)]
+    if errors:
+        return errors
+    looks = (_valid, _counts, _leaks, _rows, _attributes, _features, _folds, _fingerprint)
+    return [finding for look in looks for finding in look(dataset)]
+
+
+def _valid(dataset: GZSLDataset) -> Iterator[Finding]:
+    yield Finding(OK, "shapes, labels, splits and attributes are valid")
+
+
+def _counts(dataset: GZSLDataset) -> Iterator[Finding]:
+    facts = _facts(dataset)
+    if facts is None:
+        return
+    found = dataset.summary()
+    expected = facts.counts()
+    if dataset.about.get("attributes", "att") not in ("att", "original_att"):
+        del expected["n_attributes"]
+    different = [key for key, count in expected.items() if found[key] != count]
+    for key in different:
+        yield Finding(
+            WARNING, f"{key} is {found[key]}; the published {facts.name} has {expected[key]}"
+        )
+    if not different:
+        yield Finding(OK, f"all counts are those published for {facts.name}")
+
+
+def _leaks(dataset: GZSLDataset) -> Iterator[Finding]:
+    leaks: dict[str, int] = dataset.about.get("leaks") or {}
+    for where, count in leaks.items():
+        file, _, loc = where.partition(":")
+        if count:
+            yield Finding(
+                WARNING,
+                f"{loc} of {file} holds {count} test images; never train on it "
+                "(hgkt trains on trainval_loc)",
+            )
+    if leaks and not any(leaks.values()):
+        yield Finding(OK, "train_loc and val_loc hold no test image")
+
+
+def _rows(dataset: GZSLDataset) -> Iterator[Finding]:
+    for split in SPLITS:
+        rows, counts = np.unique(getattr(dataset, split), return_counts=True)
+        if (counts > 1).any():
+            yield Finding(WARNING, f"row {rows[counts > 1][0]} occurs more than once in {split}")
+    n_used = len(np.unique(np.concatenate([getattr(dataset, split) for split in SPLITS])))
+    n_idle = len(dataset.features) - n_used
+    yield Finding(
+        OK, f"{n_idle} rows belong to no part of the split" if n_idle else "every row is used"
+    )
+
+
+def _attributes(dataset: GZSLDataset) -> Iterator[Finding]:
+    attributes, names = dataset.class_attributes, dataset.class_names
+    norms = np.linalg.norm(attributes.astype(np.float64), axis=1)
+    for code in np.flatnonzero(norms == 0):
+        yield Finding(WARNING, f"all attributes of class {names[code]!r} are zero")
+    _, first, inverse = np.unique(attributes, axis=0, return_index=True, return_inverse=True)
+    for row, twin in enumerate(first[inverse.ravel()].tolist()):
+        if twin != row:
+            yield Finding(
+                WARNING,
+                f"classes {names[twin]!r} and {names[row]!r} have the same attributes; "
+                "no method can tell them apart where neither was seen",
+            )
+    n_negative = int((attributes < 0).sum())
+    if n_negative and dataset.about.get("attributes") == "att":
+        yield Finding(
+            WARNING,
+            f"{n_negative} attribute values are negative: the mark of a missing value, scaled "
+            "like a value; original_att reads it as 0",
+        )
+    unit = np.abs(norms - 1.0).max() < 1e-3
+    spread = "1" if unit else f"{norms.min():.3g} to {norms.max():.3g}"
+    yield Finding(OK, f"attribute vectors have length {spread}")
+
+
+def _features(dataset: GZSLDataset) -> Iterator[Finding]:
+    n_negative = n_zero = 0
+    first_zero: int | None = None
+    for start in range(0, len(dataset.features), _CHUNK_ROWS):
+        chunk = np.asarray(dataset.features[start : start + _CHUNK_ROWS])
+        n_negative += int((chunk < 0).any(axis=1).sum())
+        zero = np.flatnonzero(~chunk.any(axis=1))
+        n_zero += len(zero)
+        if first_zero is None and len(zero):
+            first_zero = start + int(zero[0])
+    if n_negative:
+        yield Finding(
+            WARNING, f"{n_negative} rows have negative features; as histograms they make no sense"
+        )
+    if n_zero:
+        yield Finding(
+            WARNING, f"{n_zero} rows of features are all zero, the first is row {first_zero}"
+        )
+    if not n_negative and not n_zero:
+        yield Finding(OK, "features are finite and non-negative, and no row is all zero")
+
+
+def _folds(dataset: GZSLDataset) -> Iterator[Finding]:
+    unmatched = dataset.about.get("unmatched_classes") or []
+    if unmatched:
+        yield Finding(
+            WARNING,
+            f"the class lists name {len(unmatched)} classes that are not in the data set, "
+            f"such as {unmatched[0]!r}",
+        )
+    if not dataset.folds:
+        yield Finding(OK, "no published validation folds; they can be drawn from the seen classes")
+        return
+    seen = dataset.seen_classes
+    for number, fold in enumerate(dataset.folds, start=1):
+        missing = np.setdiff1d(seen, np.concatenate([fold.train_classes, fold.val_classes]))
+        if len(missing):
+            yield Finding(
+                WARNING,
+                f"fold {number} leaves out {len(missing)} seen classes, such as "
+                f"{dataset.class_names[missing[0]]!r}",
+            )
+    sizes = ", ".join(f"{len(f.train_classes)}+{len(f.val_classes)}" for f in dataset.folds)
+    yield Finding(OK, f"{len(dataset.folds)} validation folds over seen classes ({sizes})")
+
+
+def _fingerprint(dataset: GZSLDataset) -> Iterator[Finding]:
+    digest = dataset.fingerprint()["split"]
+    facts = _facts(dataset)
+    if facts is None or not facts.split_fingerprints:
+        yield Finding(OK, f"split fingerprint {digest[:12]}; none is on record to compare it with")
+    elif digest in facts.split_fingerprints:
+        yield Finding(OK, f"split fingerprint {digest[:12]} is that of the published split")
+    else:
+        yield Finding(
+            WARNING,
+            f"split fingerprint {digest[:12]} is not that of the published split; "
+            "results cannot be compared with published ones",
+        )
+
+
+def _facts(dataset: GZSLDataset) -> Facts | None:
+    return find_facts(dataset.name) if dataset.about.get("layout") == "xlsa17" else None

@@ -1,0 +1,185 @@
+"""HGKT as published: graph (Algorithm 1), network (Algorithm 2), inductive step (Algorithm 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgkt._validation import check_choice, check_number
+from hgkt.estimators.base import ClassTable, Progress
+from hgkt.graph import HeterogeneousGraph, Quotient, build_graph, nearest_classes
+from hgkt.graph.neighbors import SPACES, ClassNeighbors
+from hgkt.model.closed_form import distance_scores, normalised_scores
+from hgkt.model.feature_maps import FeatureMap, check_map, map_rows
+from hgkt.model.weights import EmbedderWeights, SeenEmbeddings
+from hgkt.transport import select_representatives
+
+UNSEEN_SPACES = ("attributes", "visual")
+
+
+@dataclass(frozen=True)
+class NetworkSettings:
+    """The parameters of `HGKTClassifier` that the network reads, checked."""
+
+    feature_map: FeatureMap
+    attribute_map: FeatureMap
+    n_neighbors: int
+    representative: str
+    solver: str
+    graph_space: str
+    unseen_space: str
+    symmetric: bool
+    aggregation: str
+    intra: bool
+    inter: bool
+    metric: str
+    training: dict[str, Any]
+    """Arguments of `hgkt.model.config.TrainingConfig`."""
+
+    def __post_init__(self) -> None:
+        check_map("feature_map", self.feature_map)
+        check_map("attribute_map", self.attribute_map)
+        check_number("n_neighbors", self.n_neighbors, low=1, integer=True)
+        check_choice("graph_space", self.graph_space, SPACES)
+        check_choice("unseen_space", self.unseen_space, UNSEEN_SPACES)
+        check_choice("metric", self.metric, ("cosine", "euclidean"))
+
+
+OnSnapshot = Callable[[int, "NetworkTransfer", ClassTable], None]
+
+
+class NetworkTransfer:
+    """Fit, embed and score by the paper's three algorithms.
+
+    Parameters
+    ----------
+    settings : NetworkSettings
+        Parameters.
+    """
+
+    def __init__(self, settings: NetworkSettings) -> None:
+        self.settings = settings
+
+    def fit(
+        self,
+        X: NDArray[Any],
+        codes: NDArray[np.intp],
+        attributes: NDArray[np.float64],
+        progress: Progress | None = None,
+        on_snapshot: OnSnapshot | None = None,
+    ) -> ClassTable:
+        """Learn from features (N, D), codes (N,) and attributes (L, d)."""
+        from hgkt.model.config import TrainingConfig
+        from hgkt.model.objectives import Targets
+        from hgkt.model.training import train_embedder
+
+        config = TrainingConfig(**self.settings.training)
+        X = map_rows(X, self.settings.feature_map)
+        self.attributes = attributes = map_rows(attributes, self.settings.attribute_map)
+        representatives = select_representatives(
+            X,
+            codes,
+            len(attributes),
+            self.settings.representative,
+            solver=self.settings.solver,
+            random_state=config.seed,
+            progress=progress,
+        ).indices
+        self.graph = build_graph(
+            X,
+            codes,
+            attributes,
+            representatives=representatives,
+            k=self.settings.n_neighbors,
+            space=self.settings.graph_space,
+            symmetric=self.settings.symmetric,
+            intra=self.settings.intra,
+            inter=self.settings.inter,
+        )
+        self.quotient = Quotient.from_graph(self.graph, self.settings.aggregation)
+
+        def snapshot(step: int, weights: EmbedderWeights) -> None:
+            assert on_snapshot is not None
+            on_snapshot(step, self, self._embed_seen(weights))
+
+        result = train_embedder(
+            self.quotient,
+            attributes,
+            Targets.from_features(X, codes, len(attributes), representatives),
+            config,
+            instances=(X, codes) if config.mode == "sampled" else None,
+            representatives=representatives,
+            progress=progress,
+            on_snapshot=snapshot if on_snapshot is not None else None,
+        )
+        self.losses = np.asarray(result.losses, dtype=np.float64)
+        return self._embed_seen(result.weights)
+
+    def _embed_seen(self, weights: EmbedderWeights) -> ClassTable:
+        self.weights = weights
+        self.seen: SeenEmbeddings = weights.embed_seen(self.attributes, self.quotient.mixing())
+        return {"embedding": self.seen.representative}
+
+    def embed(self, attributes: NDArray[np.float64]) -> ClassTable:
+        """Embed classes by their attributes (U, d) and nearest seen classes (Algorithm 3)."""
+        rows = map_rows(attributes, self.settings.attribute_map)
+        neighbors = self._nearest_seen(rows)
+        rows = self.weights.embed_new(rows, neighbors, self.attributes, self.seen.hidden)
+        return {"embedding": rows}
+
+    def neighbors(self, attributes: NDArray[np.float64]) -> NDArray[np.intp]:
+        """Return the seen classes (U, k) that new classes average over; k = 0 without edges."""
+        return self._nearest_seen(map_rows(attributes, self.settings.attribute_map))
+
+    def _nearest_seen(self, attributes: NDArray[np.float64]) -> NDArray[np.intp]:
+        if not self.settings.inter:
+            return np.empty((len(attributes), 0), dtype=np.intp)
+        k = self.settings.n_neighbors
+        if self.settings.unseen_space == "attributes":
+            return nearest_classes(attributes, self.attributes, k, "attributes")
+        # Paper gap: an unseen class has no visual feature, yet Figure 2 looks for its neighbours
+        # in visual space; a first pass without neighbours gives it a place there.
+        alone = np.empty((len(attributes), 0), dtype=np.intp)
+        rows = self.weights.embed_new(attributes, alone, self.attributes, self.seen.hidden)
+        return nearest_classes(rows, self.seen.representative, k, "euclidean")
+
+    def score(self, X: NDArray[Any], table: ClassTable) -> NDArray[Any]:
+        """Score features (n, D) against a table."""
+        embeddings = table["embedding"]
+        features = map_rows(np.asarray(X, dtype=embeddings.dtype), self.settings.feature_map)
+        if self.settings.metric == "euclidean":
+            return distance_scores(features, embeddings)
+        return normalised_scores(features, embeddings, 1.0)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return every array that `restore` needs."""
+        return {
+            **self.weights.arrays(),
+            "codes": self.graph.codes,
+            "representatives": self.graph.representatives,
+            "indptr": self.graph.neighbors.indptr,
+            "indices": self.graph.neighbors.indices,
+            "losses": self.losses,
+        }
+
+    def restore(self, state: Mapping[str, NDArray[Any]], attributes: NDArray[np.float64]) -> None:
+        """Set what `state` returned; `attributes` (L, d) are those of seen classes."""
+        training = self.settings.training
+        self.attributes = map_rows(attributes, self.settings.attribute_map)
+        self.losses = state["losses"]
+        self.graph = HeterogeneousGraph(
+            state["codes"],
+            state["representatives"],
+            ClassNeighbors(state["indptr"], state["indices"]),
+            self.settings.intra,
+        )
+        self.quotient = Quotient.from_graph(self.graph, self.settings.aggregation)
+        self._embed_seen(
+            EmbedderWeights.from_arrays(
+                state, training["mu"], training["activation"], training["output_activation"]
+            )
+        )

@@ -1,0 +1,169 @@
+"""The protocol: choose on validation classes, fit on train rows, look at the test rows once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from sklearn.base import clone
+
+from hgkt.data import GZSLDataset
+from hgkt.estimators.base import GZSLClassifier, Progress
+from hgkt.estimators.calibration import CalibratedStacking
+from hgkt.evaluation.metrics import GZSLMetrics, gzsl_metrics
+from hgkt.evaluation.records import RunRecord, machine, method_name, plain, versions
+from hgkt.evaluation.selection import ClassFoldSearch, Stage, wants_calibration
+
+
+def evaluate(
+    estimator: GZSLClassifier,
+    dataset: GZSLDataset,
+    *,
+    select: bool = False,
+    calibrate: bool | str = "auto",
+    metric: str = "ausuc",
+    stages: Sequence[Stage] | None = None,
+    random_state: int = 0,
+    progress: Progress | None = None,
+) -> RunRecord:
+    """Evaluate a method by the generalized zero-shot protocol.
+
+    Whatever is chosen is chosen on class folds of the train rows: the data set's published folds,
+    else three random ones. Test rows are first read when the model is final.
+
+    Parameters
+    ----------
+    estimator : GZSLClassifier
+        The method; it is cloned, never changed. A ClassFoldSearch is taken as it is.
+    dataset : GZSLDataset
+        The data.
+    select : bool, default=False
+        Whether to choose parameters on validation classes.
+    calibrate : bool or "auto", default="auto"
+        Whether to choose the calibration γ there and apply it. "auto": where the method is
+        calibrated by default and no γ is set. False leaves the method as it is.
+    metric : {"ausuc", "H", "zsl"}, default="ausuc"
+        What selection maximises.
+    stages : list of dict, optional
+        Grids to search; giving them implies `select`. By default the method's own.
+    random_state : int, default=0
+        Seed of the folds; a method that is random has a seed of its own.
+    progress : callable, optional
+        Called as ``progress(stage, done, total, values)``.
+
+    Returns
+    -------
+    RunRecord
+        ``metrics`` holds at the calibration in force; ``uncalibrated`` and ``calibrated`` show
+        the same model without and with γ.
+
+    Examples
+    --------
+    >>> from hgkt.data import load_dataset
+    >>> from hgkt.estimators import HGKTClassifier
+    >>> record = evaluate(HGKTClassifier(), load_dataset("digits"), calibrate=False)
+    >>> 0 < record.metrics.H <= record.metrics.H_star <= 100
+    True
+    """
+    start = time.perf_counter()
+    X, y = dataset.rows("train")
+    attributes = dataset.attributes_of(dataset.seen_classes)
+    search = _search(estimator, select, calibrate, metric, stages, random_state, progress)
+    model: GZSLClassifier
+    if search is None:
+        model = clone(estimator).on_progress(progress).fit(X, y, class_attributes=attributes)
+    else:
+        search.fit(X, y, attributes, folds=dataset.class_folds() or None)
+        model = search.best_estimator_
+    model.add_classes(dataset.attributes_of(dataset.unseen_classes))
+    fitted = time.perf_counter()
+    gamma, known = model._seen_penalty(), search is not None or model._seen_penalty() != 0.0
+    found = search.calibration_ if search is not None else gamma
+    plain_result, used, calibrated = _test(model, dataset, [0.0, gamma, found])
+    end = time.perf_counter()
+    select_time = search.select_time_ if search is not None else 0.0
+    return RunRecord(
+        method=method_name(model.estimator if isinstance(model, CalibratedStacking) else model),
+        parameters=plain(model.get_params()),
+        selected=_selected(search),
+        calibration=gamma,
+        data={
+            **plain(dataset.summary()),
+            "fingerprint": dataset.fingerprint(),
+            "about": plain(dataset.about),
+        },
+        seed=random_state,
+        metrics=used,
+        uncalibrated=plain_result,
+        calibrated=calibrated if known else None,
+        validation=_validation(search),
+        timings={
+            "select": select_time,
+            "fit": fitted - start - select_time,
+            "test": end - fitted,
+            "total": end - start,
+        },
+        versions=versions(),
+        machine=machine(),
+    )
+
+
+def _search(
+    estimator: GZSLClassifier,
+    select: bool,
+    calibrate: bool | str,
+    metric: str,
+    stages: Sequence[Stage] | None,
+    random_state: int,
+    progress: Progress | None,
+) -> ClassFoldSearch | None:
+    """Return the search that is asked for, or None where nothing is to be chosen."""
+    if isinstance(estimator, ClassFoldSearch):
+        search: ClassFoldSearch = clone(estimator)
+        return search.set_params(progress=progress) if progress is not None else search
+    wanted = wants_calibration(estimator, calibrate)
+    select = select or stages is not None
+    if not select and not wanted:
+        return None
+    return ClassFoldSearch(
+        estimator,
+        stages=stages if select else [],
+        metric=metric,
+        calibrate=wanted,
+        random_state=random_state,
+        progress=progress,
+    )
+
+
+def _test(
+    model: GZSLClassifier, dataset: GZSLDataset, gammas: Sequence[float]
+) -> list[GZSLMetrics]:
+    """Score the test rows once and read the result at each γ."""
+    X_seen, y_seen = dataset.rows("test_seen")
+    scores_seen = model.score_classes(X_seen, penalty=False)
+    X_unseen, y_unseen = dataset.rows("test_unseen")
+    scores_unseen = model.score_classes(X_unseen, penalty=False)
+    data = (scores_seen, y_seen, scores_unseen, y_unseen, model.classes_, len(model.seen_classes_))
+    results = {gamma: gzsl_metrics(*data, calibration=gamma) for gamma in dict.fromkeys(gammas)}
+    return [results[gamma] for gamma in gammas]
+
+
+def _selected(search: ClassFoldSearch | None) -> dict[str, Any]:
+    if search is None:
+        return {}
+    gamma = {"calibration": search.calibration_} if search.calibrated_ else {}
+    chosen: dict[str, Any] = plain({**search.best_params_, **gamma})
+    return chosen
+
+
+def _validation(search: ClassFoldSearch | None) -> dict[str, Any]:
+    if search is None:
+        return {}
+    return {
+        "metric": search.metric,
+        "score": search.best_score_,
+        "calibration": search.calibration_,
+        "n_folds": len(search.folds_),
+        "n_settings": len(search.cv_results_),
+    }

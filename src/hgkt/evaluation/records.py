@@ -1,0 +1,260 @@
+"""Run records: one JSON file an evaluation, from which every table is made."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator
+
+from hgkt.estimators.registry import METHODS
+from hgkt.evaluation.metrics import GZSLMetrics
+from hgkt.exceptions import DataError
+
+FORMAT = "hgkt-run-1"
+_PACKAGES = {"numpy": "numpy", "scipy": "scipy", "sklearn": "scikit-learn", "torch": "torch"}
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """Everything about one evaluation; accuracies in percent, times in seconds.
+
+    Parameters
+    ----------
+    method : str
+        Registered name of the method, or its class name.
+    parameters : dict
+        Every parameter the tested model had.
+    selected : dict
+        Those that were chosen on validation classes, with ``calibration`` where γ was.
+    calibration : float
+        The γ in force.
+    data : dict
+        ``name``, ``fingerprint``, ``about`` and the counts of the data set.
+    seed : int
+        Seed of the folds.
+    metrics : GZSLMetrics
+        The result: at the calibration in force.
+    uncalibrated : GZSLMetrics
+        The same model at γ = 0.
+    calibrated : GZSLMetrics or None
+        The same model at the γ found on validation classes, or set by hand; None where no γ is
+        known.
+    validation : dict
+        ``metric``, ``score``, ``calibration``, ``n_folds``, ``n_settings``; empty where nothing
+        was searched.
+    timings : dict
+        ``select``, ``fit``, ``test`` and ``total``.
+    versions, machine : dict
+        Where it ran.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from hgkt import HGKTClassifier, evaluate, load_dataset
+    >>> record = evaluate(HGKTClassifier(), load_dataset("digits"), calibrate=False)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     RunRecord.load(record.save(folder)) == record
+    True
+    >>> records_frame([record])[["method", "data", "seed"]].to_dict("records")
+    [{'method': 'hgkt', 'data': 'digits', 'seed': 0}]
+    """
+
+    method: str
+    parameters: dict[str, Any]
+    selected: dict[str, Any]
+    calibration: float
+    data: dict[str, Any]
+    seed: int
+    metrics: GZSLMetrics
+    uncalibrated: GZSLMetrics
+    calibrated: GZSLMetrics | None
+    validation: dict[str, Any]
+    timings: dict[str, float]
+    versions: dict[str, str]
+    machine: dict[str, Any]
+
+    @property
+    def key(self) -> str:
+        """Twelve hexadecimal digits of what went in: method, parameters, data and seed."""
+        asked = [self.method, self.parameters, self.selected, self.data, self.seed]
+        text = json.dumps(plain(asked), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    @property
+    def file_name(self) -> str:
+        """``METHOD-DATA-KEY.json``."""
+        name = f"{self.method}-{self.data['name']}"
+        safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in name)
+        return f"{safe}-{self.key}.json"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what the JSON file holds."""
+        document: dict[str, Any] = plain({"format": FORMAT, **asdict(self)})
+        return document
+
+    @classmethod
+    def from_dict(cls, document: dict[str, Any]) -> Self:
+        """Make a record of what `to_dict` returned.
+
+        Parameters
+        ----------
+        document : dict
+            The content of a record's file.
+        """
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
+            raise DataError(f"this is no run record of format {FORMAT!r}")
+        missing = [field.name for field in fields(cls) if field.name not in document]
+        if missing:
+            raise DataError(f"the run record lacks {missing[0]!r}")
+        values = {field.name: document[field.name] for field in fields(cls)}
+        try:
+            for name in ("metrics", "uncalibrated", "calibrated"):
+                values[name] = values[name] if values[name] is None else GZSLMetrics(**values[name])
+        except TypeError as error:
+            raise DataError(f"the run record has other metrics than expected: {error}") from error
+        return cls(**values)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the record into `folder` in one step; the same run replaces its own file.
+
+        Parameters
+        ----------
+        folder : path
+            Made if it is not there.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
+        folder = Path(folder)
+        path = folder / self.file_name
+        text = json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n"
+        scratch = None
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            handle, scratch = tempfile.mkstemp(prefix=".", suffix=".part", dir=folder)
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            Path(scratch).chmod(0o644)  # mkstemp makes it private
+            os.replace(scratch, path)
+        except OSError as error:
+            if scratch is not None:
+                Path(scratch).unlink(missing_ok=True)
+            raise DataError(f"cannot write the run record to {folder}: {error.strerror}") from error
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read one record.
+
+        Parameters
+        ----------
+        path : path
+            The file that `save` wrote.
+        """
+        try:
+            return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
+        except OSError as error:
+            raise DataError(f"cannot read the run record {path}: {error.strerror}") from error
+        except DataError as error:
+            raise DataError(f"{path}: {error}") from error
+        except ValueError as error:
+            raise DataError(f"the run record {path} is not valid JSON: {error}") from error
+
+
+def load_records(folder: str | Path) -> list[RunRecord]:
+    """Read every record of a folder, in the order of file names.
+
+    Parameters
+    ----------
+    folder : path
+        A folder into which `RunRecord.save` wrote.
+    """
+    return [RunRecord.load(path) for path in sorted(Path(folder).glob("*.json"))]
+
+
+def records_frame(records: Iterable[RunRecord]) -> pd.DataFrame:
+    """Return one row a record: method, data, seed, calibration, metrics and total seconds.
+
+    Parameters
+    ----------
+    records : iterable of RunRecord
+        The records.
+    """
+    return pd.DataFrame(
+        [
+            {
+                "method": record.method,
+                "data": record.data["name"],
+                "seed": record.seed,
+                "calibration": record.calibration,
+                **record.metrics.to_dict(),
+                "seconds": record.timings["total"],
+            }
+            for record in records
+        ]
+    )
+
+
+def method_name(estimator: BaseEstimator) -> str:
+    """Return the registered name of an estimator's class, or the class's own name."""
+    kind = type(estimator)
+    target = f"{kind.__module__}:{kind.__qualname__}"
+    return next((name for name, entry in METHODS.items() if entry.target == target), kind.__name__)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python, hgkt and the numerical packages that are loaded."""
+    from hgkt import __version__
+
+    found = {"python": platform.python_version(), "hgkt": __version__}
+    for module, package in _PACKAGES.items():
+        if module in sys.modules:
+            try:
+                found[module] = version(package)
+            except PackageNotFoundError:
+                found[module] = str(getattr(sys.modules[module], "__version__", "unknown"))
+    return found
+
+
+def machine() -> dict[str, Any]:
+    """Return the platform and the number of processors that this process may use."""
+    try:
+        n_cpus = len(os.sched_getaffinity(0))
+    except AttributeError:
+        n_cpus = os.cpu_count() or 1
+    return {"platform": platform.platform(), "n_cpus": n_cpus}
+
+
+def plain(value: Any) -> Any:
+    """Turn parameters and results into what JSON can say; objects become their repr.
+
+    Examples
+    --------
+    >>> plain({"a": np.float64(1.5), "b": (1, None), "c": float("nan")})
+    {'a': 1.5, 'b': [1, None], 'c': None}
+    """
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, float):
+        return value if np.isfinite(value) else None
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    return str(value) if isinstance(value, Path) else repr(value)

@@ -1,0 +1,344 @@
+"""Choose parameters and calibration on validation classes; test data cannot reach it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.model_selection import ParameterGrid
+
+from hgkt._validation import attribute_table, check_choice
+from hgkt.estimators.base import GZSLClassifier, Progress
+from hgkt.estimators.calibration import CalibratedStacking, MetaClassifier
+from hgkt.evaluation.curve import SeenUnseenCurve, best_calibration, seen_unseen_curve
+from hgkt.evaluation.folds import ClassFolds, class_folds, split_fold
+from hgkt.evaluation.metrics import harmonic_mean
+from hgkt.exceptions import DataError
+
+Stage = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
+METRICS = ("ausuc", "H", "zsl")
+
+
+@dataclass(frozen=True)
+class SettingResult:
+    """What one setting reached on the validation classes, in percent.
+
+    Parameters
+    ----------
+    stage : int
+        Stage of the search, counted from 0.
+    params : dict
+        The setting: the grid's values and those fixed by earlier stages.
+    values : tuple of float
+        The metric on each fold.
+    mean : float
+        Mean of `values`: what is compared.
+    calibration : float
+        The γ with the highest mean H over the folds.
+    H : float
+        Mean H over the folds at the calibration that would be in force.
+    """
+
+    stage: int
+    params: dict[str, Any]
+    values: tuple[float, ...]
+    mean: float
+    calibration: float
+    H: float
+
+
+@dataclass(frozen=True)
+class _Fold:
+    """Training data of one fold, its validation rows (seen ones first) and their labels."""
+
+    X: NDArray[Any]
+    y: NDArray[Any]
+    X_eval: NDArray[Any]
+    y_seen: NDArray[Any]
+    y_unseen: NDArray[Any]
+    train_attributes: dict[Any, Any]
+    val_attributes: dict[Any, Any]
+
+    def curve(self, scores: NDArray[Any]) -> SeenUnseenCurve:
+        classes = [*np.unique(self.y).tolist(), *self.val_attributes]
+        n = len(self.y_seen)
+        return seen_unseen_curve(
+            scores[:n], self.y_seen, scores[n:], self.y_unseen, classes, len(self.train_attributes)
+        )
+
+
+class ClassFoldSearch(MetaClassifier):
+    """Search parameters on classes held out of training, then fit on everything.
+
+    In each fold some seen classes play the unseen ones and a part of the images of the others
+    plays the test images of seen classes. Stages are searched one after another, each a full grid
+    with the best of the earlier ones fixed; the first of equally good settings wins. The
+    calibration γ is chosen on the same folds for the setting that won: the middle of the plateau
+    with the highest mean H.
+
+    Parameters
+    ----------
+    estimator : GZSLClassifier
+        The method; it is cloned, never changed.
+    stages : list of dict, optional
+        Grids, each a dict from parameter name to values (or a list of such dicts). By default
+        ``estimator.default_stages()``; an empty list leaves only γ to choose.
+    n_folds : int, default=3
+        Random class folds, where `fit` is given none.
+    metric : {"ausuc", "H", "zsl"}, default="ausuc"
+        What is maximised. "H" is taken at the calibration that would be in force.
+    calibrate : bool or "auto", default="auto"
+        Whether `best_estimator_` gets the γ found. "auto": where the method is calibrated by
+        default and has no calibration set.
+    holdout : float, default=0.2
+        Share of the images of a train class that plays its test images.
+    random_state : int, default=0
+        Seed of the folds and of what is held out.
+    progress : callable, optional
+        Called as ``progress(stage, done, total, values)`` with the metric and H, in percent.
+
+    Attributes
+    ----------
+    best_estimator_ : GZSLClassifier
+        Fitted on all data, with the best parameters and, if wanted, γ.
+    best_params_ : dict
+        The values chosen.
+    best_score_ : float
+        Mean validation metric of the winner, in percent.
+    calibration_ : float
+        γ of the winner, whether it is used or not.
+    calibrated_ : bool
+        Whether it is used.
+    cv_results_ : list of SettingResult
+        Everything tried; `results_frame` makes a table.
+    folds_ : list of (train classes, validation classes)
+        The folds.
+    select_time_, refit_time_ : float
+        Seconds.
+
+    Examples
+    --------
+    >>> from hgkt.data import load_dataset
+    >>> from hgkt.estimators import HGKTClassifier
+    >>> data = load_dataset("digits")
+    >>> X, y = data.rows("train")
+    >>> search = ClassFoldSearch(HGKTClassifier(), stages=[], calibrate=True)
+    >>> search = search.fit(X, y, data.attributes_of(data.seen_classes))
+    >>> len(search.folds_), search.best_estimator_.calibration == search.calibration_
+    (3, True)
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        stages: Sequence[Stage] | None = None,
+        n_folds: int = 3,
+        metric: str = "ausuc",
+        calibrate: bool | str = "auto",
+        holdout: float = 0.2,
+        random_state: int = 0,
+        progress: Progress | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.stages = stages
+        self.n_folds = n_folds
+        self.metric = metric
+        self.calibrate = calibrate
+        self.holdout = holdout
+        self.random_state = random_state
+        self.progress = progress
+
+    @property
+    def _inner(self) -> GZSLClassifier:
+        if "best_estimator_" not in vars(self):
+            return super()._inner
+        return self.best_estimator_
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        class_attributes: Any = None,
+        folds: ClassFolds | None = None,
+    ) -> Self:
+        """Choose on class folds of the data given, then fit on all of it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Features of seen classes.
+        y : array-like of shape (n_samples,)
+            Class of each row.
+        class_attributes : mapping or DataFrame
+            Attribute vector of every class in `y`, keyed by class.
+        folds : list of (train classes, validation classes), optional
+            Class folds; by default random ones.
+        """
+        check_choice("metric", self.metric, METRICS)
+        if class_attributes is None:
+            raise DataError("selection on validation classes needs class_attributes; got None")
+        start = time.perf_counter()
+        features, labels, table = np.asarray(X), np.asarray(y), attribute_table(class_attributes)
+        names = np.unique(labels)
+        self.folds_ = list(folds or class_folds(names, self.n_folds, None, self.random_state))
+        self.calibrated_ = wants_calibration(self.estimator, self.calibrate)
+        self._search(lambda: self._iter_folds(features, labels, table))
+        self.select_time_ = time.perf_counter() - start
+        model = self._best_model().on_progress(self.progress)
+        self.best_estimator_ = model.fit(X, y, class_attributes=class_attributes).on_progress(None)
+        self.refit_time_ = time.perf_counter() - start - self.select_time_
+        return self
+
+    def results_frame(self) -> pd.DataFrame:
+        """Return everything tried as a table, one row a setting."""
+        rows: list[dict[str, Any]] = []
+        for result in self.cv_results_:
+            folds = {f"fold_{k}": value for k, value in enumerate(result.values)}
+            row = {"stage": result.stage, **result.params, "mean": result.mean, **folds}
+            rows.append({**row, "calibration": result.calibration, "H": result.H})
+        return pd.DataFrame(rows)
+
+    # ------------------------------------------------------------------ the search
+    def _search(self, folds: Callable[[], Iterator[_Fold]]) -> None:
+        default = self.stages is None
+        stages = list(self.estimator.default_stages() if default else self.stages or [])
+        grids = [list(ParameterGrid(stage)) for stage in stages] or [[{}]]
+        self._check_names(grids)
+        self.cv_results_: list[SettingResult] = []
+        self.best_params_: dict[str, Any] = {}
+        for number, grid in enumerate(grids):
+            fixed = [{**self.best_params_, **params} for params in grid]
+            label = "select" if len(grids) == 1 else f"select {number + 1}/{len(grids)}"
+            results = self._search_stage(number, label, fixed, folds())
+            best = max(results, key=lambda result: result.mean)  # the first of equal ones
+            self.cv_results_ += results
+            self.best_params_ = best.params
+            self.best_score_, self.calibration_ = best.mean, best.calibration
+
+    def _search_stage(
+        self, stage: int, label: str, grid: list[dict[str, Any]], folds: Iterator[_Fold]
+    ) -> list[SettingResult]:
+        # A curve is what is kept of a score matrix: a few numbers an image, whatever the classes.
+        curves: list[list[SeenUnseenCurve]] = [[] for _ in grid]
+        penalties = [clone(self.estimator).set_params(**p)._seen_penalty() for p in grid]
+        done, total = 0, len(grid) * len(self.folds_)
+        for number, fold in enumerate(folds):
+            scored = clone(self.estimator).fit_score_grid(
+                grid,
+                fold.X,
+                fold.y,
+                fold.train_attributes,
+                fold.val_attributes,
+                fold.X_eval,
+                progress=self._training_progress(number),
+            )
+            for index, scores in scored:
+                curves[index].append(fold.curve(scores))
+                done += 1
+                self._report(label, done, total, curves[index][-1], penalties[index])
+        return [self._result(stage, *item) for item in zip(grid, curves, penalties, strict=True)]
+
+    def _result(
+        self, stage: int, params: dict[str, Any], curves: list[SeenUnseenCurve], penalty: float
+    ) -> SettingResult:
+        if len(curves) != len(self.folds_):
+            raise DataError(
+                f"{type(self.estimator).__name__}.fit_score_grid scored the setting {params} "
+                f"{len(curves)} times in {len(self.folds_)} folds; once a fold is expected"
+            )
+        gamma, best = best_calibration(curves)
+        harmonic = best if self.calibrated_ else np.array([_h_at(c, penalty) for c in curves])
+        options: dict[str, Any] = {
+            "ausuc": [curve.area for curve in curves],
+            "H": harmonic,
+            "zsl": [curve.zsl for curve in curves],
+        }
+        percent = tuple(100.0 * float(value) for value in options[self.metric])
+        mean, mean_h = float(np.mean(percent)), 100.0 * float(np.mean(harmonic))
+        return SettingResult(stage, params, percent, mean, gamma, mean_h)
+
+    def _iter_folds(
+        self, X: NDArray[Any], y: NDArray[Any], table: dict[Any, Any]
+    ) -> Iterator[_Fold]:
+        """Yield one fold at a time: only one copy of its rows is ever held."""
+        for number, (train, val) in enumerate(self.folds_):
+            rows = split_fold(y, train, val, self.holdout, [self.random_state, number])
+            if not len(rows.val_seen):
+                raise DataError(
+                    "every train class of a fold has one image only, so none can be held out; "
+                    "selection needs classes of two images or more"
+                )
+            for name in (*train, *val):
+                if name not in table:
+                    raise DataError(f"class {name!r} has no attributes in class_attributes")
+            yield _Fold(
+                X[rows.fit],
+                y[rows.fit],
+                X[np.concatenate([rows.val_seen, rows.val_unseen])],
+                y[rows.val_seen],
+                y[rows.val_unseen],
+                {name: table[name] for name in train},
+                {name: table[name] for name in val},
+            )
+
+    def _best_model(self) -> GZSLClassifier:
+        model: GZSLClassifier = clone(self.estimator).set_params(**self.best_params_)
+        if not self.calibrated_:
+            return model
+        if "calibration" in model.get_params(deep=False):
+            return model.set_params(calibration=self.calibration_)
+        return CalibratedStacking(model, calibration=self.calibration_)
+
+    def _check_names(self, grids: list[list[dict[str, Any]]]) -> None:
+        known = self.estimator.get_params()
+        for name in {name for grid in grids for params in grid for name in params}:
+            if name not in known:
+                raise DataError(
+                    f"{type(self.estimator).__name__} has no parameter {name!r}; choose from: "
+                    f"{', '.join(sorted(known))}"
+                )
+
+    # ------------------------------------------------------------------ progress
+    def _report(
+        self, label: str, done: int, total: int, curve: SeenUnseenCurve, penalty: float
+    ) -> None:
+        if self.progress is None:
+            return
+        h = float(curve.harmonic.max()) if self.calibrated_ else _h_at(curve, penalty)
+        value = {"ausuc": curve.area, "H": h, "zsl": curve.zsl}[self.metric]
+        self.progress(label, done, total, {self.metric: 100 * value, "H": 100 * h})
+
+    def _training_progress(self, fold: int) -> Progress | None:
+        """Pass on what a method says while it trains; settings are counted here."""
+        report = self.progress
+        if report is None:
+            return None
+
+        def forward(stage: str, done: int, total: int, values: dict[str, float]) -> None:
+            if stage != "select":
+                report(f"fold {fold + 1} {stage}", done, total, values)
+
+        return forward
+
+
+def wants_calibration(estimator: GZSLClassifier, calibrate: bool | str) -> bool:
+    """Resolve ``calibrate``: True, False or "auto".
+
+    "auto" leaves a calibration that was set by hand alone.
+    """
+    if calibrate != "auto":
+        if not isinstance(calibrate, bool):
+            raise DataError(f"calibrate must be True, False or 'auto'; got {calibrate!r}")
+        return calibrate
+    return estimator.calibrated_by_default() and estimator._seen_penalty() == 0.0
+
+
+def _h_at(curve: SeenUnseenCurve, gamma: float) -> float:
+    seen, unseen = curve.at(gamma)
+    return harmonic_mean(float(seen), float(unseen))

@@ -1,0 +1,126 @@
+"""Checkpoints of a training run: one safetensors file, written beside and renamed."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgkt.exceptions import DataError
+
+_FORMAT = "hgkt-checkpoint-1"
+_HASH_ROWS = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """The state of a run after some step; random numbers follow from the seed and the step.
+
+    Parameters
+    ----------
+    step : int
+        Number of steps done.
+    identity : str
+        Hash of settings and data, from `run_identity`.
+    arrays : dict of str to ndarray
+        Weights, moments of Adam, losses so far.
+    """
+
+    step: int
+    identity: str
+    arrays: dict[str, NDArray[Any]]
+
+
+def run_identity(settings: Mapping[str, Any], arrays: Iterable[NDArray[Any] | None]) -> str:
+    """Hash the settings and arrays that a run depends on.
+
+    Parameters
+    ----------
+    settings : mapping
+        Numbers and strings.
+    arrays : iterable of ndarray or None
+        Data, in a fixed order; read in chunks of rows.
+
+    Examples
+    --------
+    >>> run_identity({"mu": 1.0}, [np.zeros(2)]) == run_identity({"mu": 1.0}, [np.zeros(3)])
+    False
+    """
+    digest = hashlib.sha256(json.dumps(dict(settings), sort_keys=True, default=float).encode())
+    for array in arrays:
+        if array is None:
+            digest.update(b"none")
+            continue
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
+        for start in range(0, len(array), _HASH_ROWS):
+            digest.update(np.ascontiguousarray(array[start : start + _HASH_ROWS]).data)
+    return digest.hexdigest()
+
+
+def write_checkpoint(path: str | Path, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint; a crash leaves the old file or the new one, never half of one."""
+    from safetensors.numpy import save
+
+    path = Path(path)
+    metadata = {
+        "format": _FORMAT,
+        "step": str(checkpoint.step),
+        "identity": checkpoint.identity,
+    }
+    data = save({k: np.ascontiguousarray(v) for k, v in checkpoint.arrays.items()}, metadata)
+    scratch: str | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, scratch = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(scratch, path)
+        scratch = None
+    except OSError as error:
+        raise DataError(f"cannot write the checkpoint {path}: {error.strerror}") from error
+    finally:
+        if scratch is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(scratch)
+
+
+def read_checkpoint(path: str | Path, identity: str) -> Checkpoint | None:
+    """Read a checkpoint of the run with this identity; None where there is no file.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    identity : str
+        What the run depends on; a checkpoint of another run is refused.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    path = Path(path)
+    if not path.exists():
+        return None
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise DataError(f"{path} is not a readable checkpoint: {error}") from error
+    if metadata.get("format") != _FORMAT:
+        raise DataError(f"{path} is no checkpoint of hgkt; choose another path")
+    if metadata["identity"] != identity:
+        raise DataError(
+            f"the checkpoint {path} was written with other settings or data; delete it or choose "
+            "another path"
+        )
+    return Checkpoint(int(metadata["step"]), identity, arrays)

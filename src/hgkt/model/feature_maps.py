@@ -1,0 +1,52 @@
+"""Row-wise maps of features and attributes: norms and power normalisation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgkt._validation import check_choice, check_number
+
+FeatureMap = str | float
+"""``"none"``, ``"l2"``, ``"sqrt+l2"``, or an exponent in (0, 1] followed by the unit norm."""
+
+MAPS = ("none", "l2", "sqrt+l2")
+
+
+def check_map(name: str, kind: Any) -> None:
+    """Refuse what is no map: a name of `MAPS` or an exponent in (0, 1]."""
+    if isinstance(kind, str):
+        check_choice(name, kind, MAPS)
+    else:
+        check_number(name, kind, low=0.0, high=1.0, open_low=True)
+
+
+def map_rows(rows: NDArray[Any], kind: FeatureMap) -> NDArray[Any]:
+    """Map each row of an (n, D) array; an all-zero row stays zero.
+
+    Powers are signed, sign(x)|x|^p, so that features with negative entries have a map too (the
+    power normalisation of Perronnin et al., ECCV 2010) and each row is mapped without looking at
+    any other: batches may come in any order.
+
+    Examples
+    --------
+    >>> map_rows(np.array([[9.0, -16.0], [0.0, 0.0]]), "sqrt+l2")
+    array([[ 0.6, -0.8],
+           [ 0. ,  0. ]])
+    """
+    if kind == "none":
+        return rows
+    power = {"l2": 1.0, "sqrt+l2": 0.5}.get(kind, kind) if isinstance(kind, str) else kind
+    if power == 0.5:
+        rows = np.copysign(np.sqrt(np.abs(rows)), rows)
+    elif power != 1.0:
+        rows = np.copysign(np.abs(rows) ** float(power), rows)
+    return unit_rows(rows)
+
+
+def unit_rows(rows: NDArray[Any]) -> NDArray[Any]:
+    """Scale each row to unit length; a zero row stays zero."""
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / np.where(norms > 0, norms, 1.0)

@@ -1,0 +1,129 @@
+"""Rows of features as histograms: the map into the probability simplex."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hgkt._validation import check_choice, check_finite
+from hgkt.exceptions import DataError
+
+NEGATIVE_CHOICES = ("shift", "clip", "softmax", "error")
+_CHUNK_ROWS = 1024
+
+
+def to_simplex(
+    features: ArrayLike, negative: str = "shift", out: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
+    """Turn each row into a histogram: non-negative numbers that sum to one.
+
+    A row without negative entries becomes x/Σx, whatever `negative` says (but for ``"softmax"``).
+    A row of zeros carries no direction; it becomes the uniform histogram and a warning says so.
+
+    Parameters
+    ----------
+    features : array-like of shape (N, D)
+        Finite numbers; ResNet features after pooling are non-negative already.
+    negative : {"shift", "clip", "softmax", "error"}, default="shift"
+        What is done with a row that has a negative entry. ``"shift"`` subtracts the row's minimum,
+        ``"clip"`` sets negative entries to zero, ``"error"`` refuses the row. ``"softmax"`` is a
+        map of its own and applies to every row: exp(x)/Σexp(x).
+
+        Paper gap: the paper normalises "into the n-simplex" and does not say how; its features
+        are non-negative, for which x/Σx is the plain reading.
+    out : ndarray of shape (N, D), optional
+        Where to write, in float64; may be `features` itself, which is then overwritten.
+
+    Returns
+    -------
+    ndarray of shape (N, D), float64
+        The histograms, `out` if it was given.
+
+    Examples
+    --------
+    >>> to_simplex([[1.0, 3.0], [-1.0, 1.0]])
+    array([[0.25, 0.75],
+           [0.  , 1.  ]])
+    >>> to_simplex([[-1.0, 1.0]], negative="error")
+    Traceback (most recent call last):
+    hgkt.exceptions.DataError: features have a negative entry in row 0, which no histogram can \
+hold; use negative='shift', 'clip' or 'softmax'
+    """
+    matrix = as_matrix(features, "features")
+    check_choice("negative", negative, NEGATIVE_CHOICES)
+    check_finite(matrix, "features")
+    if out is None:
+        out = np.empty(matrix.shape)
+    elif out.shape != matrix.shape or out.dtype != np.float64:
+        raise DataError(
+            f"out must be a float64 array of shape {matrix.shape}; got {out.dtype} {out.shape}"
+        )
+    zero_rows = []
+    for start in range(0, len(matrix), _CHUNK_ROWS):
+        block = slice(start, start + _CHUNK_ROWS)
+        rows = np.arange(start, min(start + _CHUNK_ROWS, len(matrix)))
+        out[block] = matrix[block]
+        zero_rows.append(simplex_in_place(out[block], rows, negative))
+    warn_zero_rows(np.concatenate(zero_rows) if zero_rows else np.empty(0, dtype=np.intp))
+    return out
+
+
+def simplex_in_place(
+    block: NDArray[np.float64], rows: NDArray[np.intp], negative: str
+) -> NDArray[np.intp]:
+    """Overwrite `block` (k, D) with histograms; `rows` (k,) name its rows in messages.
+
+    Returns the rows, out of `rows`, that were all zero and became uniform.
+    """
+    lowest = block.min(axis=1)
+    if negative == "softmax":
+        block -= block.max(axis=1, keepdims=True)
+        np.exp(block, out=block)
+    elif (lowest < 0).any():
+        if negative == "error":
+            raise DataError(
+                f"features have a negative entry in row {rows[np.argmax(lowest < 0)]}, which no "
+                "histogram can hold; use negative='shift', 'clip' or 'softmax'"
+            )
+        if negative == "shift":
+            block -= np.minimum(lowest, 0.0)[:, None]
+        else:
+            np.maximum(block, 0.0, out=block)
+    totals = block.sum(axis=1)
+    if not np.isfinite(totals).all():
+        raise DataError(
+            f"features in row {rows[np.argmax(~np.isfinite(totals))]} are too large to be summed "
+            "in float64; scale them down"
+        )
+    zero = totals == 0.0
+    if zero.any():
+        block[zero] = 1.0
+        totals[zero] = block.shape[1]
+    block /= totals[:, None]
+    return rows[zero]
+
+
+def warn_zero_rows(rows: NDArray[np.intp]) -> None:
+    """Say once how many rows were all zero, and which one is the first."""
+    if len(rows):
+        warnings.warn(
+            f"{len(rows)} rows of features are zero everywhere (the first is row {rows.min()}) "
+            "and were made uniform histograms",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def as_matrix(array: ArrayLike, what: str) -> NDArray[Any]:
+    """Return a two-dimensional array of numbers with at least one column, or say what it is not."""
+    matrix = np.asarray(array)
+    if matrix.dtype.kind not in "fiub":
+        raise DataError(f"{what} must be numbers; got an array of type {matrix.dtype}")
+    if matrix.ndim != 2 or matrix.shape[1] == 0:
+        raise DataError(
+            f"{what} must be a matrix with one row an instance; got shape {matrix.shape}"
+        )
+    return matrix

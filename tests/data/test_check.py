@@ -1,0 +1,106 @@
+"""check_dataset: what it warns of and what it lets pass."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hgkt.data import (
+    ClassFold,
+    GZSLDataset,
+    check_dataset,
+    load_dataset,
+    load_digits,
+    make_synthetic,
+)
+from hgkt.data.catalog import CATALOG, find_facts, mirrors_of
+
+
+def sentences(data: GZSLDataset, level: str) -> str:
+    return " | ".join(f.sentence for f in check_dataset(data) if f.level == level)
+
+
+def test_check_finds_nothing_wrong_with_embedded_sets() -> None:
+    for data in (load_digits(), make_synthetic()):
+        assert sentences(data, "error") == sentences(data, "warning") == ""
+
+
+def test_check_reports_every_violation_as_error() -> None:
+    data = load_digits()
+    features = data.features.copy()
+    features[4] = np.nan
+    attributes = data.class_attributes.copy()
+    attributes[[1, 3]] = np.inf
+    errors = sentences(replace(data, features=features, class_attributes=attributes), "error")
+    for expected in ("NaN in row 4", "class 'one'", "class 'three'"):
+        assert expected in errors
+
+
+@pytest.mark.parametrize(
+    ("changes", "warning"),
+    [
+        ({"class_attributes": np.zeros((10, 2))}, "all attributes of class 'zero' are zero"),
+        ({"class_attributes": np.eye(10)[[0, 1, 2, 3, 4, 5, 6, 7, 8, 2]]},
+         "classes 'two' and 'nine' have the same attributes"),
+        ({"features": load_digits().features - 1}, "1797 rows have negative features"),
+        ({"features": load_digits().features * (np.arange(1797) != 9)[:, None]},
+         "1 rows of features are all zero, the first is row 9"),
+        ({"train": np.repeat(load_digits().train, 2)}, "occurs more than once in train"),
+        ({"folds": (ClassFold([0, 1], [3]),)}, "fold 1 leaves out 5 seen classes, such as 'four'"),
+        ({"about": {"unmatched_classes": ["gnu"]}}, "1 classes that are not in .* 'gnu'"),
+        ({"about": {"leaks": {"att_splits.mat:train_loc": 7}}},
+         "train_loc of att_splits.mat holds 7 test images"),
+        ({"about": {"attributes": "att"}, "class_attributes": -np.eye(10)},
+         "10 attribute values are negative"),
+    ],
+)  # fmt: skip
+def test_check_warns(changes: dict[str, object], warning: str) -> None:
+    data = replace(load_digits(), attribute_names=None, **changes)
+    assert re.search(warning, sentences(data, "warning"))
+    assert not re.search(warning, sentences(load_digits(), "warning"))
+
+
+def test_check_compares_with_the_published_counts_and_split(data_root: Path) -> None:
+    data = load_dataset("CUB", root=data_root, features="efflite2")
+    fine = sentences(data, "ok")
+    assert "all counts are those published for CUB" in fine
+    assert "is that of the published split" in fine
+    moved = replace(
+        data, train=data.train[:-1], test_seen=np.append(data.test_seen, data.train[-1])
+    )
+    warnings = sentences(moved, "warning")
+    assert "n_train is 7056; the published CUB has 7057" in warnings
+    assert "is not that of the published split" in warnings
+    assert sentences(moved, "error") == ""
+
+
+def test_check_counts_of_other_attributes_are_not_compared(data_root: Path) -> None:
+    data = load_dataset("CUB", root=data_root, features="efflite2", attributes="sent")
+    assert "all counts are those published for CUB" in sentences(data, "ok")
+
+
+@pytest.mark.parametrize(
+    ("name", "n_instances"),
+    [("SUN", 14340), ("CUB", 11788), ("AWA1", 30475), ("AWA2", 37322), ("APY", 15339),
+     ("FLO", 8189)],
+)  # fmt: skip
+def test_catalog_splits_add_up_to_the_images_there_are(name: str, n_instances: int) -> None:
+    facts = CATALOG[name]
+    assert facts.n_train + facts.n_test_seen + facts.n_test_unseen == n_instances
+
+
+def test_catalog_mirrors_come_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HGKT_MIRRORS", "http://b/x.zip, http://c/x.zip")
+    facts = find_facts("awa2")
+    assert facts is not None
+    assert mirrors_of(facts, ["http://a/x.zip", "http://c/x.zip"]) == [
+        "http://a/x.zip",
+        "http://c/x.zip",
+        "http://b/x.zip",
+        *facts.mirrors,
+    ]
+    assert find_facts("digits") is None

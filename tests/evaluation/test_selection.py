@@ -1,0 +1,236 @@
+"""Selection on class folds against the same search written out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from hgkt.estimators.calibration import CalibratedStacking
+from hgkt.evaluation import ClassFoldSearch, class_folds, gzsl_metrics, split_fold
+from hgkt.exceptions import DataError
+
+
+def training_data(toy):
+    X, y = toy.rows("train")
+    return X, y, toy.attributes_of(toy.seen_classes)
+
+
+def fold_metrics(estimator, X, y, table, train, val, seed, gamma=0.0):
+    rows = split_fold(y, train, val, 0.2, seed)
+    model = clone(estimator).fit(X[rows.fit], y[rows.fit], {name: table[name] for name in train})
+    model.add_classes({name: table[name] for name in val})
+    return gzsl_metrics(
+        model.score_classes(X[rows.val_seen], penalty=False),
+        y[rows.val_seen],
+        model.score_classes(X[rows.val_unseen], penalty=False),
+        y[rows.val_unseen],
+        model.classes_,
+        len(train),
+        calibration=gamma,
+    )
+
+
+@pytest.mark.parametrize("metric", ["ausuc", "H", "zsl"])
+def test_search_scores_every_setting_as_by_hand(toy, ridge, metric):
+    X, y, table = training_data(toy)
+    stages = [{"alpha": [1e3, 0.01, 1.0], "scale": [1.0, 2.0]}]
+    search = ClassFoldSearch(ridge(), stages, metric=metric, random_state=4).fit(X, y, table)
+    folds = class_folds(np.unique(y), 3, random_state=4)
+    assert search.folds_ == folds
+    means = []
+    for result in search.cv_results_:
+        by_hand = [
+            getattr(fold_metrics(ridge(**result.params), X, y, table, *fold, [4, k]), metric)
+            for k, fold in enumerate(folds)
+        ]
+        assert result.values == pytest.approx(by_hand)
+        means.append(np.mean(by_hand))
+    assert len(means) == 6
+    assert search.best_params_ == search.cv_results_[int(np.argmax(np.round(means, 9)))].params
+    assert search.best_score_ == pytest.approx(max(means))
+
+
+def test_search_takes_the_first_of_equal_settings(toy, ridge):
+    # AUSUC does not change with the scale of scores (powers of two: not even by rounding).
+    X, y, table = training_data(toy)
+    search = ClassFoldSearch(ridge(), [{"scale": [4.0, 1.0, 2.0]}]).fit(X, y, table)
+    assert search.best_params_ == {"scale": 4.0}
+
+
+def test_search_fixes_earlier_stages(toy, ridge):
+    X, y, table = training_data(toy)
+    stages = [{"alpha": [1e4, 0.01]}, {"scale": [2.0, 1.0]}]
+    search = ClassFoldSearch(ridge(), stages).fit(X, y, table)
+    assert search.best_params_ == {"alpha": 0.01, "scale": 2.0}
+    assert [r.params for r in search.cv_results_] == [
+        {"alpha": 1e4},
+        {"alpha": 0.01},
+        {"alpha": 0.01, "scale": 2.0},
+        {"alpha": 0.01, "scale": 1.0},
+    ]
+    frame = search.results_frame()
+    assert frame["stage"].tolist() == [0, 0, 1, 1]
+    assert frame["mean"].tolist() == [r.mean for r in search.cv_results_]
+    assert frame[["fold_0", "fold_1", "fold_2"]].mean(axis=1).tolist() == pytest.approx(
+        frame["mean"].tolist()
+    )
+
+
+def test_search_uses_the_methods_own_stages_and_refits_on_everything(toy, ridge):
+    X, y, table = training_data(toy)
+    search = ClassFoldSearch(ridge()).fit(X, y, table)
+    assert set(search.best_params_) == {"alpha"}
+    assert len(search.cv_results_) == 3
+    expected = ridge(**search.best_params_).fit(X, y, table)
+    assert np.array_equal(search.score_classes(X), expected.score_classes(X))
+    assert search.seen_classes_.tolist() == np.unique(y).tolist()
+    assert type(search.best_estimator_) is ridge  # nobody asked for calibration
+
+
+def test_search_calibration_maximises_mean_validation_h(toy, ridge):
+    X, y, table = training_data(toy)
+    search = ClassFoldSearch(ridge(), stages=[]).fit(X, y, table)
+
+    def mean_h(gamma):
+        return np.mean(
+            [
+                fold_metrics(ridge(), X, y, table, *fold, [0, k], gamma=gamma).H
+                for k, fold in enumerate(search.folds_)
+            ]
+        )
+
+    best = mean_h(search.calibration_)
+    assert search.calibration_ > 0  # scores of classes learned from instances are too high
+    assert best > mean_h(0.0)
+    grid = np.linspace(-20, 40, 61)
+    assert best >= max(mean_h(gamma) for gamma in grid) - 1e-9
+
+
+def test_search_wraps_a_method_without_calibration(toy, ridge):
+    X, y, table = training_data(toy)
+    search = ClassFoldSearch(ridge(biased=True), stages=[]).fit(X, y, table)  # "auto"
+    assert isinstance(search.best_estimator_, CalibratedStacking)
+    assert search.best_estimator_.calibration == search.calibration_
+    raw, shifted = search.score_classes(X, penalty=False), search.score_classes(X)
+    assert np.array_equal(raw - search.calibration_, shifted)  # all classes are seen here
+
+
+def test_search_sets_the_calibration_of_a_method_that_has_one(toy, ridge_own_gamma):
+    X, y, table = training_data(toy)
+    search = ClassFoldSearch(ridge_own_gamma(), stages=[], calibrate=True).fit(X, y, table)
+    assert type(search.best_estimator_) is ridge_own_gamma
+    assert search.best_estimator_.calibration == search.calibration_ != 0.0
+
+
+def test_search_auto_leaves_a_calibration_set_by_hand_alone(toy, ridge):
+    X, y, table = training_data(toy)
+    by_hand = CalibratedStacking(ridge(), calibration=3.0)
+    search = ClassFoldSearch(by_hand, stages=[]).fit(X, y, table)
+    assert search.best_estimator_.calibration == 3.0 != search.calibration_
+    forced = ClassFoldSearch(by_hand, stages=[], calibrate=True).fit(X, y, table)
+    assert forced.best_estimator_.calibration == search.calibration_
+
+
+def test_search_h_is_taken_at_the_calibration_in_force(toy, ridge_own_gamma):
+    X, y, table = training_data(toy)
+    fixed = ClassFoldSearch(ridge_own_gamma(calibration=5.0), [], metric="H", calibrate=False).fit(
+        X, y, table
+    )
+    by_hand = [
+        fold_metrics(ridge_own_gamma(), X, y, table, *fold, [0, k], gamma=5.0).H
+        for k, fold in enumerate(fixed.folds_)
+    ]
+    assert fixed.cv_results_[0].values == pytest.approx(by_hand)
+    free = ClassFoldSearch(ridge_own_gamma(), [], metric="H", calibrate=True).fit(X, y, table)
+    assert free.best_score_ >= fixed.best_score_
+
+
+def test_search_takes_given_folds(toy, ridge):
+    X, y, table = training_data(toy)
+    names = np.unique(y).tolist()
+    folds = [(names[:8], names[8:]), (names[4:], names[:4])]
+    search = ClassFoldSearch(ridge(), stages=[]).fit(X, y, table, folds=folds)
+    assert search.folds_ == folds
+    assert len(search.cv_results_[0].values) == 2
+
+
+def test_search_calls_the_grid_hook_once_a_fold(toy, ridge):
+    calls = []
+
+    class Shared(ridge):
+        def fit_score_grid(self, grid, *args, **kwargs):
+            calls.append(len(grid))
+            # Any order is allowed.
+            yield from reversed(list(super().fit_score_grid(grid, *args, **kwargs)))
+
+    X, y, table = training_data(toy)
+    search = ClassFoldSearch(Shared(), [{"alpha": [1e3, 0.01, 1.0]}]).fit(X, y, table)
+    plain = ClassFoldSearch(ridge(), [{"alpha": [1e3, 0.01, 1.0]}]).fit(X, y, table)
+    assert calls == [3, 3, 3]
+    assert [r.values for r in search.cv_results_] == [r.values for r in plain.cv_results_]
+
+
+def test_search_reports_progress(toy, ridge):
+    X, y, table = training_data(toy)
+    seen = []
+    ClassFoldSearch(ridge(), progress=lambda *args: seen.append(args)).fit(X, y, table)
+    assert [(stage, done, total) for stage, done, total, _ in seen] == [
+        ("select", done, 9) for done in range(1, 10)
+    ]
+    assert all(set(values) == {"ausuc", "H"} for *_, values in seen)
+
+
+def test_search_leaves_the_given_estimator_alone_and_adds_classes(toy, ridge):
+    X, y, table = training_data(toy)
+    estimator = ridge(alpha=7.0)
+    search = ClassFoldSearch(estimator, calibrate=True).fit(X, y, table)
+    assert estimator.alpha == 7.0
+    assert not hasattr(estimator, "seen_classes_")
+    search.add_classes(toy.attributes_of(toy.unseen_classes))
+    X_new, _ = toy.rows("test_unseen")
+    assert set(search.predict(X_new, among="unseen")) <= set(search.unseen_classes_)
+    assert search.decision_function(X_new).shape == (len(X_new), 16)
+    assert search.remove_classes(search.unseen_classes_[:1]).classes_.shape == (15,)
+    assert not hasattr(clone(search), "best_estimator_")
+
+
+def test_search_treats_a_stacked_method_like_the_method(toy, ridge):
+    X, y, table = training_data(toy)
+    plain = ClassFoldSearch(ridge()).fit(X, y, table)
+    stacked = ClassFoldSearch(CalibratedStacking(ridge())).fit(X, y, table)
+    assert stacked.best_params_ == {f"estimator__{k}": v for k, v in plain.best_params_.items()}
+    assert stacked.calibration_ == plain.calibration_ == stacked.best_estimator_.calibration
+    assert [r.values for r in stacked.cv_results_] == [r.values for r in plain.cv_results_]
+
+
+def test_search_works_with_integer_labels(toy, ridge):
+    X, y, table = training_data(toy)
+    numbers = {name: number for number, name in enumerate(sorted(table))}
+    search = ClassFoldSearch(ridge()).fit(
+        X, [numbers[name] for name in y], {numbers[name]: v for name, v in table.items()}
+    )
+    assert search.best_params_ == ClassFoldSearch(ridge()).fit(X, y, table).best_params_
+
+
+def test_search_refuses_what_it_cannot_use(toy, ridge):
+    X, y, table = training_data(toy)
+    with pytest.raises(DataError, match="no parameter 'beta'; choose from: alpha"):
+        ClassFoldSearch(ridge(), [{"beta": [1]}]).fit(X, y, table)
+    with pytest.raises(DataError, match="metric must be one of"):
+        ClassFoldSearch(ridge(), metric="accuracy").fit(X, y, table)
+    with pytest.raises(DataError, match="needs class_attributes"):
+        ClassFoldSearch(ridge()).fit(X, y)
+    with pytest.raises(DataError, match="calibrate must be"):
+        ClassFoldSearch(ridge(), calibrate="yes").fit(X, y, table)
+    rows = [int(np.flatnonzero(y == name)[0]) for name in np.unique(y)]
+    with pytest.raises(DataError, match="one image only"):
+        ClassFoldSearch(ridge()).fit(X[rows], y[rows], table)
+
+
+def test_search_ignores_the_order_of_the_attribute_table(toy, ridge):
+    X, y, table = training_data(toy)
+    backwards = dict(reversed(table.items()))
+    first = ClassFoldSearch(ridge()).fit(X, y, table)
+    second = ClassFoldSearch(ridge()).fit(X, y, backwards)
+    assert first.cv_results_ == second.cv_results_
