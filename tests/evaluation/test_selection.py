@@ -174,7 +174,9 @@ def test_search_calls_the_grid_hook_once_a_fold(toy, ridge):
 def test_search_reports_progress(toy, ridge):
     X, y, table = training_data(toy)
     seen = []
-    ClassFoldSearch(ridge(), progress=lambda *args: seen.append(args)).fit(X, y, table)
+    ClassFoldSearch(
+        ridge(), metric="ausuc", progress=lambda *args: seen.append(args)
+    ).fit(X, y, table)
     assert [(stage, done, total) for stage, done, total, _ in seen] == [
         ("select", done, 9) for done in range(1, 10)
     ]
@@ -197,8 +199,8 @@ def test_search_leaves_the_given_estimator_alone_and_adds_classes(toy, ridge):
 
 def test_search_treats_a_stacked_method_like_the_method(toy, ridge):
     X, y, table = training_data(toy)
-    plain = ClassFoldSearch(ridge()).fit(X, y, table)
-    stacked = ClassFoldSearch(CalibratedStacking(ridge())).fit(X, y, table)
+    plain = ClassFoldSearch(ridge(), metric="ausuc").fit(X, y, table)
+    stacked = ClassFoldSearch(CalibratedStacking(ridge()), metric="ausuc").fit(X, y, table)
     assert stacked.best_params_ == {f"estimator__{k}": v for k, v in plain.best_params_.items()}
     assert stacked.calibration_ == plain.calibration_ == stacked.best_estimator_.calibration
     assert [r.values for r in stacked.cv_results_] == [r.values for r in plain.cv_results_]
@@ -234,3 +236,16 @@ def test_search_ignores_the_order_of_the_attribute_table(toy, ridge):
     first = ClassFoldSearch(ridge()).fit(X, y, table)
     second = ClassFoldSearch(ridge()).fit(X, y, backwards)
     assert first.cv_results_ == second.cv_results_
+
+
+def test_search_takes_the_metric_that_the_calibration_in_force_asks_for(toy, ridge):
+    X, y, table = training_data(toy)
+    assert ClassFoldSearch(ridge(), calibrate=True).fit(X, y, table).metric_ == "ausuc"
+    assert ClassFoldSearch(ridge(), calibrate=False).fit(X, y, table).metric_ == "H"
+
+
+def test_search_takes_the_first_of_the_folds_given(toy, ridge):
+    X, y, table = training_data(toy)
+    folds = ClassFoldSearch(ridge(), stages=[]).fit(X, y, table).folds_
+    search = ClassFoldSearch(ridge(), stages=[], n_folds=1).fit(X, y, table, folds=folds)
+    assert search.folds_ == folds[:1]

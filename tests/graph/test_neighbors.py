@@ -70,7 +70,7 @@ def test_nearest_classes_clips_k_to_what_is_there(exclude_self: bool, width: int
 
 
 def test_nearest_classes_zero_vector_has_cosine_zero_with_all() -> None:
-    references = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0]])
+    references = np.array([[0.0, 0.0], [0.2, 1.0], [-0.2, 1.0]])
     assert nearest_classes([[2.0, 0.0]], references, 3, "cosine").tolist() == [[1, 0, 2]]
     assert nearest_classes([[0.0, 0.0]], references, 3, "cosine").tolist() == [[0, 1, 2]]
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from hgkt._validation import check_choice, check_number
 from hgkt.estimators.base import ClassTable
+from hgkt.model.accelerated import gather_on, torch_device
 from hgkt.model.closed_form import (
     WithinClassSpectrum,
     distance_scores,
@@ -44,6 +45,7 @@ class ClosedFormSettings:
     block_weights: list[float] | None
     metric: str
     norm_power: float
+    device: str
 
     def __post_init__(self) -> None:
         check_map("feature_map", self.feature_map)
@@ -58,6 +60,22 @@ class ClosedFormSettings:
         check_number("norm_power", self.norm_power, low=0.0)
         check_choice("weighting", self.weighting, WEIGHTINGS)
         check_choice("metric", self.metric, METRICS)
+
+    def gather(self, X: NDArray[Any], codes: NDArray[np.intp], n_classes: int) -> ClassStatistics:
+        """Map features (N, D) chunk by chunk and collect their statistics."""
+        device = torch_device(self.device)
+        if device != "cpu":
+            return gather_on(device, X, codes, n_classes, self.feature_map)
+        statistics = ClassStatistics(n_classes, X.shape[1])
+        for start in range(0, len(X), _CHUNK_ROWS):
+            rows = slice(start, start + _CHUNK_ROWS)
+            mapped = map_rows(np.asarray(X[rows], dtype=np.float64), self.feature_map)
+            statistics.update(mapped, codes[rows])
+        return statistics
+
+    def spectrum(self, statistics: ClassStatistics) -> WithinClassSpectrum:
+        """Decompose the within-class scatter where the settings say."""
+        return WithinClassSpectrum.of(statistics, torch_device(self.device))
 
     def class_kernel(self, attributes: NDArray[np.float64]) -> ClassKernel:
         """Return the kernel with the seen classes (L, d) as references."""
@@ -107,13 +125,13 @@ class ClosedFormTransfer:
     ) -> ClassTable:
         """Learn from features (N, D), codes (N,) and attributes (L, d)."""
         self.dtype = X.dtype
-        statistics = gather(X, codes, len(attributes), self.settings.feature_map)
+        statistics = self.settings.gather(X, codes, len(attributes))
         return self.solve(statistics, attributes)
 
     def solve(self, statistics: ClassStatistics, attributes: NDArray[np.float64]) -> ClassTable:
         """Compute metric and transfer from statistics; return the seen classes' table."""
         self.statistics = statistics
-        spectrum = WithinClassSpectrum.of(statistics)
+        spectrum = self.settings.spectrum(statistics)
         projection = spectrum.projection(self.settings.shrinkage_of(spectrum))
         deviations = (statistics.means - spectrum.center) @ projection
         self.kernel = self.settings.class_kernel(attributes)
@@ -173,15 +191,3 @@ class ClosedFormTransfer:
         self.statistics.sums = state["sums"]
         self.statistics.second_moment = state["second_moment"]
         self.kernel = self.settings.class_kernel(attributes)
-
-
-def gather(
-    X: NDArray[Any], codes: NDArray[np.intp], n_classes: int, feature_map: FeatureMap
-) -> ClassStatistics:
-    """Map features (N, D) chunk by chunk and collect their statistics."""
-    statistics = ClassStatistics(n_classes, X.shape[1])
-    for start in range(0, len(X), _CHUNK_ROWS):
-        rows = slice(start, start + _CHUNK_ROWS)
-        mapped = map_rows(np.asarray(X[rows], dtype=np.float64), feature_map)
-        statistics.update(mapped, codes[rows])
-    return statistics

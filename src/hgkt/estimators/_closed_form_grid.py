@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt.estimators._closed_form import ClosedFormSettings, gather
+from hgkt.estimators._closed_form import ClosedFormSettings
 from hgkt.model.closed_form import WithinClassSpectrum, dual_coefficients
 from hgkt.model.feature_maps import map_rows
 
@@ -75,8 +75,8 @@ class _FeatureBasis:
 
     @classmethod
     def build(cls, data: GridData, settings: ClosedFormSettings) -> _FeatureBasis:
-        statistics = gather(data.X, data.codes, len(data.attributes), settings.feature_map)
-        spectrum = WithinClassSpectrum.of(statistics)
+        statistics = settings.gather(data.X, data.codes, len(data.attributes))
+        spectrum = settings.spectrum(statistics)
         mapped = map_rows(np.asarray(data.X_eval, dtype=np.float64), settings.feature_map)
         return cls(
             spectrum,

@@ -48,6 +48,11 @@ class NetworkSettings:
         check_choice("unseen_space", self.unseen_space, UNSEEN_SPACES)
         check_choice("metric", self.metric, ("cosine", "euclidean"))
 
+    @property
+    def representative_key(self) -> tuple[Any, ...]:
+        """What the choice of representatives depends on."""
+        return (self.feature_map, self.representative, self.solver, self.training["seed"])
+
 
 OnSnapshot = Callable[[int, "NetworkTransfer", ClassTable], None]
 
@@ -70,25 +75,23 @@ class NetworkTransfer:
         codes: NDArray[np.intp],
         attributes: NDArray[np.float64],
         progress: Progress | None = None,
+        representatives: NDArray[np.intp] | None = None,
         on_snapshot: OnSnapshot | None = None,
     ) -> ClassTable:
-        """Learn from features (N, D), codes (N,) and attributes (L, d)."""
+        """Learn from features (N, D), codes (N,) and attributes (L, d).
+
+        `representatives` (L,) saves choosing them again; `on_snapshot` is called as
+        ``on_snapshot(step, self, seen table)`` after each of the training's snapshot steps.
+        """
         from hgkt.model.config import TrainingConfig
         from hgkt.model.objectives import Targets
         from hgkt.model.training import train_embedder
 
         config = TrainingConfig(**self.settings.training)
+        if representatives is None:
+            representatives = self.choose_representatives(X, codes, progress)
         X = map_rows(X, self.settings.feature_map)
         self.attributes = attributes = map_rows(attributes, self.settings.attribute_map)
-        representatives = select_representatives(
-            X,
-            codes,
-            len(attributes),
-            self.settings.representative,
-            solver=self.settings.solver,
-            random_state=config.seed,
-            progress=progress,
-        ).indices
         self.graph = build_graph(
             X,
             codes,
@@ -118,6 +121,20 @@ class NetworkTransfer:
         )
         self.losses = np.asarray(result.losses, dtype=np.float64)
         return self._embed_seen(result.weights)
+
+    def choose_representatives(
+        self, X: NDArray[Any], codes: NDArray[np.intp], progress: Progress | None = None
+    ) -> NDArray[np.intp]:
+        """Return the row (L,) of each class's representative (Algorithm 1, steps 2 and 3)."""
+        return select_representatives(
+            map_rows(X, self.settings.feature_map),
+            codes,
+            int(codes.max()) + 1,
+            self.settings.representative,
+            solver=self.settings.solver,
+            random_state=self.settings.training["seed"],
+            progress=progress,
+        ).indices
 
     def _embed_seen(self, weights: EmbedderWeights) -> ClassTable:
         self.weights = weights

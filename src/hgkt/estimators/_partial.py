@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from hgkt._validation import attribute_matrix, attribute_table, check_finite
-from hgkt.estimators._closed_form import ClosedFormTransfer, gather
+from hgkt.estimators._closed_form import ClosedFormTransfer
 from hgkt.exceptions import DataError
 from hgkt.statistics import ClassStatistics
 
@@ -61,8 +61,9 @@ class PartialFitMixin:
         check_classification_targets(y)
         seen = np.unique(np.concatenate([self.seen_classes_, np.unique(y)]))
         attributes = self._grown_attributes(seen, class_attributes)
+        settings = self._closed_form_settings()
         statistics = self._grown_statistics(seen).merge(
-            gather(X, np.searchsorted(seen, y), len(seen), self.feature_map)
+            settings.gather(X, np.searchsorted(seen, y), len(seen))
         )
         added = {
             name: row
@@ -71,7 +72,7 @@ class PartialFitMixin:
             )
             if name not in set(seen.tolist())
         }
-        transfer = ClosedFormTransfer(self._closed_form_settings())
+        transfer = ClosedFormTransfer(settings)
         transfer.dtype = self._transfer.dtype
         self._seen_table = transfer.solve(statistics, attributes)
         self._transfer, self._seen_attributes, self.seen_classes_ = transfer, attributes, seen

@@ -84,6 +84,10 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         """Return whether selection should set the calibration of this method unasked."""
         return False
 
+    def default_folds(self) -> int:
+        """Return how many class folds selection takes: fewer where a fit is expensive."""
+        return 3
+
     def default_stages(self) -> list[dict[str, list[Any]]]:
         """Return the hyper-parameter grids to search, one after another, on validation classes."""
         return []

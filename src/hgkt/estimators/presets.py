@@ -24,7 +24,7 @@ PRESETS: dict[str, Mapping[str, Any]] = {
         "symmetric": False,
         "aggregation": "union",
         "loss_nodes": "class",
-        "loss_reduction": "mean",
+        "loss_reduction": "sum",
         "weighting": "count",
         "n_hidden": 1600,
         "activation": "leaky_relu",

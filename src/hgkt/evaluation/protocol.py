@@ -22,8 +22,9 @@ def evaluate(
     *,
     select: bool = False,
     calibrate: bool | str = "auto",
-    metric: str = "ausuc",
+    metric: str = "auto",
     stages: Sequence[Stage] | None = None,
+    n_folds: int | None = None,
     random_state: int = 0,
     progress: Progress | None = None,
 ) -> RunRecord:
@@ -43,10 +44,12 @@ def evaluate(
     calibrate : bool or "auto", default="auto"
         Whether to choose the calibration γ there and apply it. "auto": where the method is
         calibrated by default and no γ is set. False leaves the method as it is.
-    metric : {"ausuc", "H", "zsl"}, default="ausuc"
-        What selection maximises.
+    metric : {"auto", "ausuc", "H", "zsl"}, default="auto"
+        What selection maximises; see `ClassFoldSearch`.
     stages : list of dict, optional
         Grids to search; giving them implies `select`. By default the method's own.
+    n_folds : int, optional
+        How many class folds to use; by default the method's own number.
     random_state : int, default=0
         Seed of the folds; a method that is random has a seed of its own.
     progress : callable, optional
@@ -69,7 +72,7 @@ def evaluate(
     start = time.perf_counter()
     X, y = dataset.rows("train")
     attributes = dataset.attributes_of(dataset.seen_classes)
-    search = _search(estimator, select, calibrate, metric, stages, random_state, progress)
+    search = _search(estimator, select, calibrate, metric, stages, n_folds, random_state, progress)
     model: GZSLClassifier
     if search is None:
         model = clone(estimator).on_progress(progress).fit(X, y, class_attributes=attributes)
@@ -115,6 +118,7 @@ def _search(
     calibrate: bool | str,
     metric: str,
     stages: Sequence[Stage] | None,
+    n_folds: int | None,
     random_state: int,
     progress: Progress | None,
 ) -> ClassFoldSearch | None:
@@ -129,6 +133,7 @@ def _search(
     return ClassFoldSearch(
         estimator,
         stages=stages if select else [],
+        n_folds=n_folds,
         metric=metric,
         calibrate=wanted,
         random_state=random_state,
@@ -161,7 +166,7 @@ def _validation(search: ClassFoldSearch | None) -> dict[str, Any]:
     if search is None:
         return {}
     return {
-        "metric": search.metric,
+        "metric": search.metric_,
         "score": search.best_score_,
         "calibration": search.calibration_,
         "n_folds": len(search.folds_),

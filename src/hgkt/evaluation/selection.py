@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
-from hgkt._validation import attribute_table, check_choice
+from hgkt._validation import attribute_table, check_choice, check_number
 from hgkt.estimators.base import GZSLClassifier, Progress
 from hgkt.estimators.calibration import CalibratedStacking, MetaClassifier
 from hgkt.evaluation.curve import SeenUnseenCurve, best_calibration, seen_unseen_curve
@@ -89,10 +89,12 @@ class ClassFoldSearch(MetaClassifier):
     stages : list of dict, optional
         Grids, each a dict from parameter name to values (or a list of such dicts). By default
         ``estimator.default_stages()``; an empty list leaves only γ to choose.
-    n_folds : int, default=3
-        Random class folds, where `fit` is given none.
-    metric : {"ausuc", "H", "zsl"}, default="ausuc"
-        What is maximised. "H" is taken at the calibration that would be in force.
+    n_folds : int, optional
+        Number of class folds; by default ``estimator.default_folds()``. Of the folds that `fit`
+        is given the first so many are taken; where it is given none, random ones are drawn.
+    metric : {"auto", "ausuc", "H", "zsl"}, default="auto"
+        What is maximised. "H" is taken at the calibration that would be in force. "auto":
+        AUSUC, which no calibration changes, where γ is chosen afterwards, else H.
     calibrate : bool or "auto", default="auto"
         Whether `best_estimator_` gets the γ found. "auto": where the method is calibrated by
         default and has no calibration set.
@@ -119,6 +121,8 @@ class ClassFoldSearch(MetaClassifier):
         Everything tried; `results_frame` makes a table.
     folds_ : list of (train classes, validation classes)
         The folds.
+    metric_ : str
+        What was maximised.
     select_time_, refit_time_ : float
         Seconds.
 
@@ -138,8 +142,8 @@ class ClassFoldSearch(MetaClassifier):
         self,
         estimator: Any,
         stages: Sequence[Stage] | None = None,
-        n_folds: int = 3,
-        metric: str = "ausuc",
+        n_folds: int | None = None,
+        metric: str = "auto",
         calibrate: bool | str = "auto",
         holdout: float = 0.2,
         random_state: int = 0,
@@ -180,14 +184,18 @@ class ClassFoldSearch(MetaClassifier):
         folds : list of (train classes, validation classes), optional
             Class folds; by default random ones.
         """
-        check_choice("metric", self.metric, METRICS)
+        check_choice("metric", self.metric, ("auto", *METRICS))
         if class_attributes is None:
             raise DataError("selection on validation classes needs class_attributes; got None")
         start = time.perf_counter()
         features, labels, table = np.asarray(X), np.asarray(y), attribute_table(class_attributes)
         names = np.unique(labels)
-        self.folds_ = list(folds or class_folds(names, self.n_folds, None, self.random_state))
+        n_folds = self.estimator.default_folds() if self.n_folds is None else self.n_folds
+        check_number("n_folds", n_folds, low=1, integer=True)
+        self.folds_ = list(folds or class_folds(names, n_folds, None, self.random_state))[:n_folds]
         self.calibrated_ = wants_calibration(self.estimator, self.calibrate)
+        automatic = "ausuc" if self.calibrated_ else "H"
+        self.metric_ = automatic if self.metric == "auto" else self.metric
         self._search(lambda: self._iter_folds(features, labels, table))
         self.select_time_ = time.perf_counter() - start
         model = self._best_model().on_progress(self.progress)
@@ -259,7 +267,7 @@ class ClassFoldSearch(MetaClassifier):
             "H": harmonic,
             "zsl": [curve.zsl for curve in curves],
         }
-        percent = tuple(100.0 * float(value) for value in options[self.metric])
+        percent = tuple(100.0 * float(value) for value in options[self.metric_])
         mean, mean_h = float(np.mean(percent)), 100.0 * float(np.mean(harmonic))
         return SettingResult(stage, params, percent, mean, gamma, mean_h)
 
@@ -311,8 +319,8 @@ class ClassFoldSearch(MetaClassifier):
         if self.progress is None:
             return
         h = float(curve.harmonic.max()) if self.calibrated_ else _h_at(curve, penalty)
-        value = {"ausuc": curve.area, "H": h, "zsl": curve.zsl}[self.metric]
-        self.progress(label, done, total, {self.metric: 100 * value, "H": 100 * h})
+        value = {"ausuc": curve.area, "H": h, "zsl": curve.zsl}[self.metric_]
+        self.progress(label, done, total, {self.metric_: 100 * value, "H": 100 * h})
 
     def _training_progress(self, fold: int) -> Progress | None:
         """Pass on what a method says while it trains; settings are counted here."""

@@ -19,6 +19,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from hgkt.model.accelerated import eigh_on
 from hgkt.statistics import ClassStatistics
 
 _RELATIVE_FLOOR = 1e-10
@@ -45,10 +46,13 @@ class WithinClassSpectrum:
     n_instances: int
 
     @classmethod
-    def of(cls, statistics: ClassStatistics) -> WithinClassSpectrum:
-        """Decompose the scatter that `statistics` holds."""
+    def of(cls, statistics: ClassStatistics, device: str = "cpu") -> WithinClassSpectrum:
+        """Decompose the scatter that `statistics` holds, on "cpu" or "cuda"."""
         scatter = statistics.within_scatter / max(statistics.n_instances, 1)
-        eigenvalues, basis = scipy.linalg.eigh(scatter, driver="evd")
+        if device == "cpu":
+            eigenvalues, basis = scipy.linalg.eigh(scatter, driver="evd")
+        else:
+            eigenvalues, basis = eigh_on(device, scatter)
         present = statistics.counts > 0
         center = statistics.means[present].mean(axis=0)
         return cls(center, np.maximum(eigenvalues, 0.0), basis, statistics.n_instances)

@@ -36,14 +36,21 @@ def map_rows(rows: NDArray[Any], kind: FeatureMap) -> NDArray[Any]:
     array([[ 0.6, -0.8],
            [ 0. ,  0. ]])
     """
-    if kind == "none":
+    power = power_of(kind)
+    if power is None:
         return rows
-    power = {"l2": 1.0, "sqrt+l2": 0.5}.get(kind, kind) if isinstance(kind, str) else kind
     if power == 0.5:
         rows = np.copysign(np.sqrt(np.abs(rows)), rows)
     elif power != 1.0:
-        rows = np.copysign(np.abs(rows) ** float(power), rows)
+        rows = np.copysign(np.abs(rows) ** power, rows)
     return unit_rows(rows)
+
+
+def power_of(kind: FeatureMap) -> float | None:
+    """Return the exponent that a map applies before the unit norm; None for no map at all."""
+    if isinstance(kind, str):
+        return {"none": None, "l2": 1.0, "sqrt+l2": 0.5}[kind]
+    return float(kind)
 
 
 def unit_rows(rows: NDArray[Any]) -> NDArray[Any]:

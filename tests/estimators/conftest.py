@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture(scope="session")
+def small():
+    """Six seen and two unseen classes whose attributes determine the class means."""
+    rng = np.random.default_rng(0)
+    attributes = rng.random((8, 5))
+    mixing = rng.random((5, 12))
+    means = np.exp(attributes @ mixing / 2)
+    names = np.array([f"class {letter}" for letter in "abcdefgh"])
+    codes = np.repeat(np.arange(8), 15)
+    X = np.maximum(means[codes] + 0.05 * rng.normal(size=(120, 12)), 0)
+    seen = codes < 6
+    table = dict(zip(names.tolist(), attributes, strict=True))
+    return {
+        "X": X[seen],
+        "y": names[codes[seen]],
+        "seen": {name: table[name] for name in names[:6].tolist()},
+        "unseen": {name: table[name] for name in names[6:].tolist()},
+        "X_unseen": X[~seen],
+        "y_unseen": names[codes[~seen]],
+    }

@@ -1,0 +1,156 @@
+"""What must hold for every registered method, found through the registry."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from hgkt.estimators import METHODS, load_model
+from hgkt.exceptions import DataError
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.estimator_checks import check_estimator
+
+# Small settings, so that what trains a network trains it in a moment.
+FAST = {"n_hidden": 16, "n_steps": 60, "n_epochs": 3, "learning_rate": 1e-2, "random_state": 0}
+
+# Checks of scikit-learn that cannot hold, with the reason.
+CANNOT_HOLD: dict[str, dict[str, str]] = {}
+
+
+def build(name, **params):
+    model = METHODS.load(name)()
+    known = model.get_params()
+    return model.set_params(**{k: v for k, v in {**FAST, **params}.items() if k in known})
+
+
+def variants():
+    for name in METHODS:
+        yield pytest.param(name, {}, id=name)
+    yield pytest.param("hgkt", {"transfer": "network", "feature_map": "none"}, id="hgkt-network")
+
+
+every_method = pytest.mark.parametrize(("name", "params"), list(variants()))
+
+
+@pytest.fixture
+def fitted(name, params, small):
+    return build(name, **params).fit(small["X"], small["y"], class_attributes=small["seen"])
+
+
+@every_method
+def test_scikit_learn_checks_pass(name, params):
+    settings = {"n_steps": 300, "n_epochs": 60, **params}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check_estimator(
+            build(name, **settings), expected_failed_checks=CANNOT_HOLD.get(name), on_skip=None
+        )
+
+
+@every_method
+def test_seen_scores_are_bit_identical_whatever_is_added(fitted, small):
+    before = fitted.score_classes(small["X"])
+    rng = np.random.default_rng(3)
+    fitted.add_classes(small["unseen"])
+    fitted.add_classes({f"extra {i}": rng.random(5) for i in range(30)})
+    assert np.array_equal(fitted.score_classes(small["X"])[:, : before.shape[1]], before)
+
+
+@every_method
+def test_added_classes_come_and_go(fitted, small):
+    seen = list(small["seen"])
+    assert fitted.classes_.tolist() == seen
+    assert fitted.add_classes(small["unseen"]) is fitted
+    assert fitted.classes_.tolist() == seen + list(small["unseen"])
+    assert fitted.unseen_classes_.tolist() == list(small["unseen"])
+    scores = fitted.score_classes(small["X_unseen"])
+    assert scores.shape == (30, 8)
+    assert np.isfinite(scores).all()
+    fitted.remove_classes(["class g"])
+    assert fitted.unseen_classes_.tolist() == ["class h"]
+    assert set(fitted.predict(small["X_unseen"], among="unseen")) == {"class h"}
+
+
+@every_method
+def test_adding_one_by_one_or_as_a_frame_equals_adding_at_once(fitted, small, name):
+    X = small["X_unseen"]
+    fitted.add_classes(small["unseen"])
+    at_once = fitted.score_classes(X)
+    fitted.remove_classes(list(small["unseen"]))
+    for label, vector in small["unseen"].items():
+        fitted.add_classes(pd.DataFrame([vector], index=[label]))
+    np.testing.assert_allclose(fitted.score_classes(X), at_once, rtol=1e-6, atol=1e-8)
+
+
+@every_method
+def test_candidates_are_respected(fitted, small):
+    fitted.add_classes(small["unseen"])
+    X = np.concatenate([small["X"][::20], small["X_unseen"][::10]])
+    assert set(fitted.predict(X, among="seen")) <= set(small["seen"])
+    assert set(fitted.predict(X, among="unseen")) <= set(small["unseen"])
+    pair = ["class h", "class a"]
+    assert set(fitted.predict(X, among=pair)) <= set(pair)
+    expected = fitted.classes_[fitted.score_classes(X).argmax(axis=1)]
+    assert fitted.predict(X).tolist() == expected.tolist()
+
+
+@every_method
+def test_saved_model_predicts_the_same_and_goes_on(fitted, small, tmp_path):
+    fitted.add_classes({"class g": small["unseen"]["class g"]})
+    scores = fitted.score_classes(small["X_unseen"])
+    loaded = load_model(fitted.save(tmp_path / "model", data="small"))
+    assert type(loaded) is type(fitted)
+    assert loaded.classes_.tolist() == fitted.classes_.tolist()
+    assert np.array_equal(loaded.score_classes(small["X_unseen"]), scores)
+    assert loaded.about_["data"] == "small"
+    for model in (fitted, loaded):
+        model.add_classes({"class h": small["unseen"]["class h"]})
+    np.testing.assert_allclose(
+        loaded.score_classes(small["X_unseen"]),
+        fitted.score_classes(small["X_unseen"]),
+        rtol=1e-5,
+        atol=1e-7,
+    )
+
+
+@every_method
+def test_order_of_rows_and_keys_has_no_effect(fitted, name, params, small):
+    rng = np.random.default_rng(1)
+    order = rng.permutation(len(small["X"]))
+    if not name.startswith(("hgkt", "ridge", "eszsl", "sae", "gfzsl")) or params:
+        pytest.skip("trained by stochastic or iterative steps that follow the order of rows")
+    table = dict(reversed(list(small["seen"].items())))
+    other = clone(fitted).fit(small["X"][order], small["y"][order], class_attributes=table)
+    np.testing.assert_allclose(
+        other.score_classes(small["X_unseen"]), fitted.score_classes(small["X_unseen"]), rtol=1e-6
+    )
+
+
+@every_method
+def test_integer_labels_work(name, params, small):
+    labels, codes = np.unique(small["y"], return_inverse=True)
+    table = {int(i) * 10: small["seen"][label] for i, label in enumerate(labels)}
+    model = build(name, **params).fit(small["X"], codes * 10, class_attributes=table)
+    model.add_classes({7: small["unseen"]["class g"]})
+    assert model.classes_.tolist() == [0, 10, 20, 30, 40, 50, 7]
+    with pytest.raises(DataError, match="the classes of this model are numbers"):
+        model.add_classes({"seven": small["unseen"]["class g"]})
+
+
+@every_method
+def test_single_instances_and_zero_rows_are_survived(name, params, small):
+    X, y = small["X"].copy(), small["y"]
+    keep = np.r_[0, np.flatnonzero(y != "class a")]
+    X[20] = 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = build(name, **params).fit(X[keep], y[keep], class_attributes=small["seen"])
+    assert np.isfinite(model.add_classes(small["unseen"]).score_classes(X)).all()
+
+
+def test_unfitted_model_says_so():
+    with pytest.raises(NotFittedError):
+        METHODS.load("hgkt")().predict([[1.0]])
