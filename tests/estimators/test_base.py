@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+
 from hgkt.estimators import HGKTClassifier
 from hgkt.estimators._rows import GrowingRows
 from hgkt.exceptions import DataError
@@ -35,7 +36,9 @@ def test_fit_refuses_bad_attributes(small):
     table = dict(small["seen"])
     refused("bare array", fit, X, y, np.array(list(table.values())))
     refused("class 'class f' has no attributes", fit, X, y, {k: table[k] for k in list(table)[:5]})
-    refused("'zebra' has attributes but no instance", fit, X, y, {**table, "zebra": table["class a"]})
+    refused(
+        "'zebra' has attributes but no instance", fit, X, y, {**table, "zebra": table["class a"]}
+    )
     refused("class 'class c' has 4 attributes; 5 are expected", fit, X, y,
             {**table, "class c": np.ones(4)})  # fmt: skip
     refused("class 'class c' contain NaN or infinity at position 1", fit, X, y,

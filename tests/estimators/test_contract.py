@@ -7,11 +7,12 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from hgkt.estimators import METHODS, load_model
-from hgkt.exceptions import DataError
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import check_estimator
+
+from hgkt.estimators import METHODS, load_model
+from hgkt.exceptions import DataError
 
 # Small settings, so that what trains a network trains it in a moment.
 FAST = {"n_hidden": 16, "n_steps": 60, "n_epochs": 3, "learning_rate": 1e-2, "random_state": 0}

@@ -5,12 +5,13 @@ import sys
 
 import numpy as np
 import pytest
-from hgkt.data import load_dataset
-from hgkt.estimators import HGKTClassifier, load_model
-from hgkt.exceptions import DataError, UnknownNameError
 from sklearn.base import clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import ParameterGrid
+
+from hgkt.data import load_dataset
+from hgkt.estimators import HGKTClassifier, load_model
+from hgkt.exceptions import DataError, UnknownNameError
 
 NETWORK = {"transfer": "network", "n_hidden": 24, "n_steps": 40, "dtype": "float64",
            "learning_rate": 1e-2, "random_state": 0, "feature_map": "none"}  # fmt: skip
@@ -84,9 +85,13 @@ def test_ablations_are_the_euclidean_metric_and_a_linear_map(small):
     X = small["X_unseen"]
     for ablation, same in (({"intra": False}, {"shrinkage": 1.0}),
                            ({"inter": False}, {"kernel": "linear"})):  # fmt: skip
-        one, other = (fit(small, **params).add_classes(small["unseen"]) for params in (ablation, same))
+        one, other = (
+            fit(small, **params).add_classes(small["unseen"]) for params in (ablation, same)
+        )
         np.testing.assert_allclose(one.score_classes(X), other.score_classes(X))
-        assert not np.allclose(one.score_classes(X), fit(small).add_classes(small["unseen"]).score_classes(X))
+        assert not np.allclose(
+            one.score_classes(X), fit(small).add_classes(small["unseen"]).score_classes(X)
+        )
 
 
 def test_grid_with_shared_work_equals_separate_fits(small):
@@ -193,7 +198,9 @@ def test_pulls_sum_to_the_score(small, norm_power):
     model = fit(small, norm_power=norm_power, calibration=0.1).add_classes(small["unseen"])
     for explanation in model.explain(small["X_unseen"][:6]):
         penalty = 0.1 if explanation.label in small["seen"] else 0.0
-        assert sum(p.weight for p in explanation.pulls) - penalty == pytest.approx(explanation.score)
+        assert sum(p.weight for p in explanation.pulls) - penalty == pytest.approx(
+            explanation.score
+        )
         assert explanation.margin == pytest.approx(
             explanation.score - explanation.runner_ups[0].weight
         )

@@ -2,6 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.linalg import sqrtm
+from scipy.spatial.distance import cdist
+from sklearn.covariance import oas
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF
+
 from hgkt.exceptions import DataError
 from hgkt.model.accelerated import eigh_on, gather_on, torch_device
 from hgkt.model.closed_form import (
@@ -9,16 +15,10 @@ from hgkt.model.closed_form import (
     distance_scores,
     dual_coefficients,
     normalised_scores,
-    sampling_noise_ratio,
     transfer_noise,
 )
 from hgkt.model.feature_maps import map_rows
 from hgkt.statistics import ClassStatistics
-from scipy.linalg import sqrtm
-from scipy.spatial.distance import cdist
-from sklearn.covariance import oas
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF
 
 
 def make(n=200, n_features=6, n_classes=4, seed=0):
@@ -73,18 +73,9 @@ def test_transfer_is_the_posterior_mean_of_a_gaussian_process():
 
 
 def test_noise_of_a_mean_falls_with_its_instances():
-    noise = transfer_noise(np.array([1.0, 10.0, 1e9]), ridge=0.1, sampling=2.0, level=0.5)
-    np.testing.assert_allclose(noise, [0.5 * 2.1, 0.5 * 0.3, 0.05], rtol=1e-6)
-
-
-def test_sampling_noise_ratio_is_within_over_between_variance():
-    X, codes, stats = make()
-    spectrum = WithinClassSpectrum.of(stats)
-    projection = spectrum.projection(0.4)
-    means = (stats.means - spectrum.center) @ projection
-    inside = ((X - stats.means[codes]) @ projection) ** 2
-    expected = inside.sum(axis=1).mean() / (means**2).sum(axis=1).mean()
-    assert sampling_noise_ratio(spectrum, means, 0.4) == pytest.approx(expected)
+    noise = transfer_noise(np.array([1.0, 10.0, 19.0]), ridge=0.1)
+    np.testing.assert_allclose(noise, [1.0, 0.1, 1 / 19], rtol=1e-12)
+    np.testing.assert_allclose(transfer_noise(np.full(4, 7.0), 0.3), 0.3)
 
 
 def test_scores_match_scipy_distances():

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import pdist
+from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
+
 from hgkt.exceptions import DataError
 from hgkt.model.feature_maps import map_rows
 from hgkt.model.kernels import KERNELS, ClassKernel
-from scipy.spatial.distance import pdist
-from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 
 ATTRIBUTES = np.random.default_rng(0).random((7, 4))
 NEW = np.random.default_rng(1).random((3, 4))

@@ -7,6 +7,7 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
+
 from hgkt.estimators import CalibratedStacking, HGKTClassifier, load_model
 from hgkt.exceptions import ModelFolderError
 from hgkt.persistence import ModelFolder, read_model_folder, write_model_folder

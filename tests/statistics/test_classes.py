@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from hgkt.statistics import ClassStatistics, class_counts_and_means, class_sums
 
 

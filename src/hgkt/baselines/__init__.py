@@ -1,0 +1,1 @@
+"""The competing methods of the paper's tables, one file each; see `hgkt.estimators.registry`."""

@@ -24,7 +24,13 @@ from hgkt.cli._common import (
     parse_params,
     progress_bar,
 )
-from hgkt.exceptions import DataError
+from hgkt.cli._estimator import (
+    CalibrateOption,
+    MethodOption,
+    PresetOption,
+    SelectOption,
+    estimator_builder,
+)
 
 _FIGURES = ("ts", "tr", "H", "zsl", "ausuc", "H_star")
 _BLOCKS = ("uncalibrated", "calibrated")
@@ -35,22 +41,11 @@ def evaluate_command(
     root: RootOption = None,
     features: FeaturesOption = "res101",
     attributes: AttributesOption = "att",
-    method: Annotated[str, typer.Option("--method", "-m", help="Method by name.")] = "hgkt",
-    preset: Annotated[
-        str | None, typer.Option("--preset", help="Preset of parameters (hgkt only).")
-    ] = None,
+    method: MethodOption = "hgkt",
+    preset: PresetOption = None,
     param: ParamOption = None,
-    select: Annotated[
-        bool, typer.Option("--select", help="Choose parameters on validation classes.")
-    ] = False,
-    calibrate: Annotated[
-        bool | None,
-        typer.Option(
-            "--calibrate/--no-calibrate",
-            help="Choose a calibration on validation classes. [default: as the method wants]",
-            show_default=False,
-        ),
-    ] = None,
+    select: SelectOption = False,
+    calibrate: CalibrateOption = None,
     seeds: Annotated[
         int, typer.Option("--seeds", min=1, help="Repeat with this many seeds from --seed on.")
     ] = 1,
@@ -62,13 +57,16 @@ def evaluate_command(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Fit a method, add the unseen classes and measure ts, tr, H, ZSL and AUSUC, in percent."""
+    """Fit a method, add the unseen classes and measure ts, tr, H, ZSL and AUSUC, in percent.
+
+    Example: hgkt evaluate --data CUB --root data --features efflite2 --select
+    """
     from hgkt.data import load_dataset
     from hgkt.evaluation import evaluate
 
     start = time.perf_counter()
     params = parse_params(param)
-    build = _builder(method, preset, params, str(device))
+    build = estimator_builder(method, preset, params, str(device))
     build(seed)  # a wrong parameter is told before the data is read
     dataset = load_dataset(data, root=root, features=features, attributes=attributes)
     runs = []
@@ -76,7 +74,7 @@ def evaluate_command(
         began = time.perf_counter()
         with progress_bar() as progress:
             record = evaluate(
-                build(number),
+                build(number, dataset),
                 dataset,
                 select=select,
                 calibrate="auto" if calibrate is None else calibrate,
@@ -89,27 +87,6 @@ def evaluate_command(
     total = time.perf_counter() - start
     document = _summary(runs, total)
     emit(document, as_json, lambda: _render(document))
-
-
-def _builder(method: str, preset: str | None, params: dict[str, Any], device: str) -> Any:
-    """Return a function from seed to estimator, with unknown parameters refused."""
-    from hgkt.estimators.registry import METHODS
-
-    kind = METHODS.load(method)
-    if preset is not None and not hasattr(kind, "from_preset"):
-        raise DataError(f"method {method!r} has no presets; leave out --preset")
-    known = kind().get_params(deep=False)
-    for name in params:
-        if name not in known:
-            choices = ", ".join(sorted(known))
-            raise DataError(f"method {method!r} has no parameter {name!r}; choose from: {choices}")
-
-    def build(seed: int) -> Any:
-        common = {"device": device, "random_state": seed}
-        given = {name: value for name, value in common.items() if name in known} | params
-        return kind(**given) if preset is None else kind.from_preset(preset, **given)
-
-    return build
 
 
 def _document(record: Any, seconds: float) -> dict[str, Any]:

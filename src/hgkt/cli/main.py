@@ -8,9 +8,15 @@ import typer
 from rich.markup import escape
 
 from hgkt import __version__
-from hgkt.cli import datasets
+from hgkt.cli import classes, datasets
 from hgkt.cli._common import log
+from hgkt.cli.bench import bench_command
+from hgkt.cli.demo import demo_command
 from hgkt.cli.evaluate import evaluate_command
+from hgkt.cli.explain import explain_command
+from hgkt.cli.methods import methods_command
+from hgkt.cli.predict import predict_command
+from hgkt.cli.train import train_command
 from hgkt.exceptions import HGKTError
 
 app = typer.Typer(
@@ -36,8 +42,15 @@ def _root(
     pass
 
 
+app.command("demo")(demo_command)
 app.add_typer(datasets.app, name="datasets")
+app.command("methods")(methods_command)
+app.command("train")(train_command)
 app.command("evaluate")(evaluate_command)
+app.command("predict")(predict_command)
+app.add_typer(classes.app, name="classes")
+app.command("explain")(explain_command)
+app.command("bench")(bench_command)
 
 
 def run() -> None:

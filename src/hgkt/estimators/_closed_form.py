@@ -17,7 +17,6 @@ from hgkt.model.closed_form import (
     distance_scores,
     dual_coefficients,
     normalised_scores,
-    sampling_noise_ratio,
     transfer_noise,
 )
 from hgkt.model.feature_maps import FeatureMap, check_map, map_rows
@@ -95,17 +94,11 @@ class ClosedFormSettings:
         return float(self.shrinkage)
 
     def noise(
-        self,
-        spectrum: WithinClassSpectrum,
-        deviations: NDArray[np.float64],
-        counts: NDArray[np.float64],
-        kernel: NDArray[np.float64],
+        self, counts: NDArray[np.float64], kernel: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Return Λ (L,) for class means whose deviations in the metric are given (L, D)."""
-        sampling = 0.0
-        if self.weighting == "count":
-            sampling = sampling_noise_ratio(spectrum, deviations, self.shrinkage_of(spectrum))
-        return transfer_noise(counts, self.ridge, sampling, float(np.diag(kernel).mean()))
+        """Return Λ (L,) for class means of `counts` instances under the kernel (L, L)."""
+        counts = counts if self.weighting == "count" else np.ones_like(counts)
+        return float(np.diag(kernel).mean()) * transfer_noise(counts, self.ridge)
 
 
 class ClosedFormTransfer:
@@ -136,7 +129,7 @@ class ClosedFormTransfer:
         deviations = (statistics.means - spectrum.center) @ projection
         self.kernel = self.settings.class_kernel(attributes)
         seen = self.kernel.seen
-        self.noise = self.settings.noise(spectrum, deviations, statistics.counts, seen)
+        self.noise = self.settings.noise(statistics.counts, seen)
         self.dual = dual_coefficients(seen, self.noise, deviations)
         self.center = spectrum.center.astype(self.dtype)
         self.projection = projection.astype(self.dtype)

@@ -89,7 +89,11 @@ class _FeatureBasis:
         scale = 1.0 / np.sqrt(self.spectrum.shrunk(settings.shrinkage_of(self.spectrum)))
         features, means = self.features * scale, self.means * scale
         return _MetricProducts(
-            self, means, features @ means.T, means @ means.T, np.linalg.norm(features, axis=1), {}
+            self.counts,
+            features @ means.T,
+            means @ means.T,
+            np.linalg.norm(features, axis=1),
+            {},
         )
 
 
@@ -97,8 +101,7 @@ class _FeatureBasis:
 class _MetricProducts:
     """Inner products in one metric: features with means (n, L), means with means (L, L)."""
 
-    basis: _FeatureBasis
-    means: NDArray[np.float64]
+    counts: NDArray[np.float64]
     cross: NDArray[np.float64]
     gram: NDArray[np.float64]
     lengths: NDArray[np.float64]
@@ -121,7 +124,7 @@ class _MetricProducts:
             self.cache.clear()
             kernel = settings.class_kernel(data.attributes)
             seen = kernel.seen
-            noise = settings.noise(self.basis.spectrum, self.means, self.basis.counts, seen)
+            noise = settings.noise(self.counts, seen)
             targets = np.concatenate([seen, kernel(data.new_attributes)]).T
             weights = dual_coefficients(seen, noise, targets)
             squares = np.einsum("ij,ij->j", weights, self.gram @ weights)

@@ -39,8 +39,9 @@ class PartialFitMixin:
         """Take in more instances; any order of batches gives the model of one full fit.
 
         A class that was added by its attributes becomes a seen one with its first instances. Its
-        mean enters the transfer with noise λ + ρ/n for n instances, so its embedding moves from
-        the predicted to the observed mean as n grows: the posterior of the mean.
+        mean enters the transfer with noise λ·N̄/n for n instances (N̄ on average over classes), so
+        its embedding moves from the predicted to the observed mean as n grows: the posterior of
+        the mean.
 
         Parameters
         ----------

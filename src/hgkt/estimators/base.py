@@ -88,7 +88,7 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         """Return how many class folds selection takes: fewer where a fit is expensive."""
         return 3
 
-    def default_stages(self) -> list[dict[str, list[Any]]]:
+    def default_stages(self) -> list[Any]:
         """Return the hyper-parameter grids to search, one after another, on validation classes."""
         return []
 

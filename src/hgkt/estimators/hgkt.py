@@ -21,6 +21,7 @@ from hgkt.estimators.base import ClassTable, GZSLClassifier, Progress
 from hgkt.estimators.presets import PRESETS
 from hgkt.exceptions import UnknownNameError
 from hgkt.graph import HeterogeneousGraph
+from hgkt.model.kernels import simplex_grid
 
 TRANSFERS = ("closed-form", "network")
 _NETWORK_CLASS_WEIGHTS = {"count": "image", "uniform": "balanced"}
@@ -53,7 +54,8 @@ class HGKTClassifier(PartialFitMixin, ExplainingMixin, GZSLClassifier):
         Whether in-class and inter-class relations are used; the paper's two ablations. In the
         closed form they leave a Euclidean metric and a linear map of attributes.
     weighting : {"count", "uniform"}, default="count"
-        Whether a class counts by its number of instances or all count the same.
+        Whether a class counts by its number of instances or all count the same. In the closed
+        form it is how far the mean of a class is trusted, in the network its weight in the loss.
     n_neighbors : int, default=2
         k, neighbours of a class in the graph (network) or in the "knn" kernel; clipped to what is
         there. Paper: 2.
@@ -66,7 +68,7 @@ class HGKTClassifier(PartialFitMixin, ExplainingMixin, GZSLClassifier):
     kernel_scale : float, default=1.0
         Closed form: inverse squared bandwidth in units of the median distance.
     ridge : float, default=0.03
-        Closed form: λ, what attributes leave unexplained of a class mean.
+        Closed form: λ, noise of a class mean in units of the kernel.
     norm_power : float, default=1.0
         Closed form, cosine: the power of the embedding's length a score is divided by; above one
         it damps classes that attract the images of others.
@@ -336,7 +338,7 @@ class HGKTClassifier(PartialFitMixin, ExplainingMixin, GZSLClassifier):
         """Return 3, or 1 for the network: its whole grid then takes minutes on two cores."""
         return 1 if self.transfer == "network" else 3
 
-    def default_stages(self) -> list[dict[str, list[Any]]]:
+    def default_stages(self) -> list[Any]:
         """Return the grids of the closed form, or the paper's grids of μ and k."""
         if self.transfer == "network":
             steps = [100, 200, 400, 800]
@@ -344,15 +346,22 @@ class HGKTClassifier(PartialFitMixin, ExplainingMixin, GZSLClassifier):
                 {"mu": [0.01, 0.1, 0.5, 1.0], "n_steps": steps},
                 {"n_neighbors": [1, 2, 5, 10, 50], "n_steps": steps},
             ]
-        grid: dict[str, list[Any]] = {
+        shared = {
             "attribute_map": ["l2", "sqrt+l2"],
-            "kernel": ["rbf"],
-            "kernel_scale": [0.5, 1.0],
             "ridge": [0.01, 0.03, 0.1],
             "shrinkage": [0.3, 0.5, 0.7],
             "norm_power": [1.0, 1.2],
+            "feature_map": ["l2", "sqrt+l2"],
         }
-        return [grid]
+        kernels: list[dict[str, list[Any]]] = [
+            {"kernel": ["rbf"], "kernel_scale": [0.5, 1.0]},
+            {"kernel": ["quadratic"]},
+        ]
+        stages: list[Any] = [[{**kernel, **shared} for kernel in kernels]]
+        if self.attribute_blocks and len(self.attribute_blocks) > 1:
+            weights = simplex_grid(len(self.attribute_blocks), 4)
+            stages.insert(0, {"block_weights": weights, "ridge": [0.01, 0.03, 0.1]})
+        return stages
 
     def fit_score_grid(
         self,

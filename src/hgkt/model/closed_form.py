@@ -5,9 +5,8 @@ scatter S_w as its Laplacian form; shrunk and inverted it is the metric of the v
 W = ((1−s)·S_w + s·tr(S_w)/D·I)^(−1/2).
 
 *Inter-class.* A kernel k between attribute vectors carries the class means V to any class:
-z(a) = k(a, A)(K + Λ)⁻¹(V − m)W, the posterior mean of a Gaussian process over classes, with
-noise Λ_cc = λ + ρ/N_c: λ for what attributes leave unexplained, ρ/N_c for the mean of N_c
-instances being no exact mean.
+z(a) = k(a, A)(K + Λ)⁻¹(V − m)W, the posterior mean of a Gaussian process over classes with
+noise Λ on the observed class means.
 """
 
 from __future__ import annotations
@@ -86,31 +85,19 @@ class WithinClassSpectrum:
         return 1.0 if denominator <= 0 else min((mean_square + squared_mean) / denominator, 1.0)
 
 
-def sampling_noise_ratio(
-    spectrum: WithinClassSpectrum, deviations: NDArray[np.float64], shrinkage: float
-) -> float:
-    """Return ρ: variance inside classes over variance of class means, both in the metric.
+def transfer_noise(counts: NDArray[np.float64], ridge: float) -> NDArray[np.float64]:
+    """Return Λ/k̄ (L,) = λ·N̄/N_c for classes of N_c instances, N̄ on average.
 
-    The mean of n instances deviates from the class's true mean by ρ/n in units of the variance
-    between classes.
+    The mean of N_c instances misses the class's true mean with variance σ²/N_c; λ is that noise
+    for a class of average size. A class of few instances therefore leans on its attributes and
+    moves to its observed mean as instances arrive.
 
-    Parameters
-    ----------
-    spectrum : WithinClassSpectrum
-    deviations : ndarray of shape (L, D)
-        Class means minus their mean, in the metric (rows of (V − m)P).
-    shrinkage : float
+    Examples
+    --------
+    >>> transfer_noise(np.array([10.0, 40.0, 40.0]), 0.01)
+    array([0.03  , 0.0075, 0.0075])
     """
-    inside = float((spectrum.eigenvalues / spectrum.shrunk(shrinkage)).sum())
-    between = float((deviations**2).sum(axis=1).mean())
-    return inside / between if between > 0 else 0.0
-
-
-def transfer_noise(
-    counts: NDArray[np.float64], ridge: float, sampling: float, level: float
-) -> NDArray[np.float64]:
-    """Return Λ (L,): level·(λ + ρ/N_c) for classes of `counts` instances."""
-    return level * (ridge + sampling / np.maximum(counts, 1.0))
+    return ridge * counts.mean() / np.maximum(counts, 1.0)
 
 
 def dual_coefficients(

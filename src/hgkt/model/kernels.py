@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -135,3 +136,16 @@ def _median_squared_distance(rows: NDArray[Any]) -> float:
     squared = cdist(rows, rows, "sqeuclidean")[np.triu_indices(len(rows), 1)]
     median = float(np.median(squared)) if len(squared) else 1.0
     return median if median > 0 else 1.0
+
+
+def simplex_grid(n_blocks: int, n_parts: int) -> list[list[float]]:
+    """Return all weights of `n_blocks` blocks in steps of 1/n_parts, the equal-most first.
+
+    Examples
+    --------
+    >>> simplex_grid(2, 2)
+    [[0.5, 0.5], [0.0, 1.0], [1.0, 0.0]]
+    """
+    parts = product(range(n_parts + 1), repeat=n_blocks)
+    grid = [[part / n_parts for part in row] for row in parts if sum(row) == n_parts]
+    return sorted(grid, key=lambda row: (max(row) - min(row), row))

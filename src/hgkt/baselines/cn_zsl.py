@@ -1,0 +1,273 @@
+"""CN-ZSL: class-normalised network from attributes to prototypes, cosine softmax."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgkt._validation import check_choice, check_number
+from hgkt.baselines._shared_fit import PathClassifier
+from hgkt.baselines._similarity import scaled_rows, similarity_scores
+from hgkt.estimators.base import ClassTable
+from hgkt.model.feature_maps import unit_rows
+
+if TYPE_CHECKING:
+    import torch
+
+DEVICES = ("auto", "cpu", "cuda")
+STANDARDIZATIONS = ("variance", "deviation", "none")
+_EPSILON = 1e-5
+_MOMENTUM = 0.1
+
+
+class CNZSLClassifier(PathClassifier):
+    """Class normalization for zero-shot learning.
+
+    Attributes, scaled to length √d, become prototypes by three layers,
+
+        p(a) = ReLU(W₃ CN(ReLU(CN(W₂ ReLU(W₁a + b₁) + b₂))) + b₃),
+
+    where CN standardises each unit over the seen classes (at test by running averages of the
+    training statistics). Training minimises the cross-entropy of softmax(s·cos(x, p(a_c))) over
+    the seen classes by Adam. score(x, c) = s·cos(x, p(a_c)), times `seen_factor` for seen
+    classes.
+
+    The variance of the initial output layer is 1/(n_hidden·D), of the others that of PyTorch's
+    linear layer: uniform in ±1/√n_inputs.
+
+    Parameters
+    ----------
+    n_epochs : int, default=50
+        Passes over the instances.
+    n_hidden : int, default=1024
+        Width of both hidden layers.
+    scale : float, default=25.0
+        s, the inverse temperature.
+    learning_rate : float, default=5e-4
+        Of Adam.
+    decay_epoch : int, default=25
+        Number of epochs after which the rate falls to a tenth.
+    weight_decay : float, default=1e-4
+        Coupled, on biases too.
+    batch_size : int, default=256
+        Instances a step; every step sees all seen classes.
+    standardization : {"variance", "deviation", "none"}, default="variance"
+        What CN divides centred units by. The paper writes the standard deviation, the released
+        code divides by the variance; "none" leaves CN out.
+    seen_factor : float, default=1.0
+        The released code multiplies seen classes' scores by 0.95 (1 on CUB).
+    random_state : int, RandomState or None, default=None
+        Of initial weights and batches.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where training runs; "auto" takes CUDA where there is one.
+
+    The defaults are those of the released code.
+
+    Attributes
+    ----------
+    w1_, b1_, w2_, b2_, w3_, b3_ : ndarray
+        Weights (outputs, inputs) and biases (outputs,).
+    running_ : ndarray of shape (4, n_hidden)
+        Running mean and variance of the first CN, then of the second.
+
+    References
+    ----------
+    Skorokhodov, Elhoseiny, "Class normalization for (continual)? generalized zero-shot
+    learning", ICLR 2021.
+
+    Examples
+    --------
+    >>> X = np.array([[4.0, 0.0, 1.0], [4.0, 0.2, 1.0], [0.0, 4.0, 1.0], [0.2, 4.0, 1.0]])
+    >>> y = np.array(["horse", "horse", "tiger", "tiger"])
+    >>> attributes = {"horse": [1.0, 0.0], "tiger": [0.0, 1.0]}
+    >>> model = CNZSLClassifier(n_hidden=64, random_state=0)
+    >>> model = model.fit(X, y, class_attributes=attributes).add_classes({"zebra": [0.5, 0.5]})
+    >>> model.predict([[5.0, 0.0, 1.0], [0.0, 5.0, 1.0]], among="seen").tolist()
+    ['horse', 'tiger']
+    """
+
+    _learned: ClassVar[tuple[str, ...]] = (
+        "w1_", "b1_", "w2_", "b2_", "w3_", "b3_", "running_",
+    )  # fmt: skip
+    _path: ClassVar[str] = "n_epochs"
+    _only_scoring: ClassVar[tuple[str, ...]] = ("seen_factor",)
+
+    def __init__(
+        self,
+        n_epochs: int = 50,
+        n_hidden: int = 1024,
+        scale: float = 25.0,
+        learning_rate: float = 5e-4,
+        decay_epoch: int = 25,
+        weight_decay: float = 1e-4,
+        batch_size: int = 256,
+        standardization: str = "variance",
+        seen_factor: float = 1.0,
+        random_state: Any = None,
+        device: str = "auto",
+    ) -> None:
+        self.n_epochs = n_epochs
+        self.n_hidden = n_hidden
+        self.scale = scale
+        self.learning_rate = learning_rate
+        self.decay_epoch = decay_epoch
+        self.weight_decay = weight_decay
+        self.batch_size = batch_size
+        self.standardization = standardization
+        self.seen_factor = seen_factor
+        self.random_state = random_state
+        self.device = device
+
+    def default_stages(self) -> list[dict[str, list[Any]]]:
+        """Return numbers of epochs, which one run serves, with temperatures."""
+        return [{"n_epochs": [10, 20, 25, 30, 50], "scale": [15.0, 25.0, 35.0]}]
+
+    def _check_params(self) -> None:
+        for name in ("n_epochs", "n_hidden", "batch_size", "decay_epoch"):
+            check_number(name, getattr(self, name), low=1, integer=True)
+        for name in ("scale", "learning_rate", "seen_factor"):
+            check_number(name, getattr(self, name), low=0.0, open_low=True)
+        check_number("weight_decay", self.weight_decay, low=0.0)
+        check_choice("standardization", self.standardization, STANDARDIZATIONS)
+        check_choice("device", self.device, DEVICES)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # Embeddings are non-negative, as features of a CNN are: centred data is out of reach.
+        tags.classifier_tags.poor_score = True
+        return tags
+
+    def _train(
+        self,
+        X: NDArray[Any],
+        codes: NDArray[np.intp],
+        attributes: NDArray[np.float64],
+        stops: Sequence[int],
+    ) -> Iterator[int]:
+        import torch
+
+        from hgkt.baselines import _networks as networks
+
+        seed = networks.draw_seed(self.random_state)
+        device = networks.pick_device(self.device)
+        network = _Network(self, X.shape[1], attributes.shape[1], seed, device)
+        rows = torch.tensor(_attribute_rows(attributes), dtype=torch.float32, device=device)
+        rng, batch_size, scale = np.random.default_rng(seed), self.batch_size, self.scale
+        per_epoch = -(-len(X) // batch_size)
+        order = np.empty(0, dtype=np.intp)
+
+        def loss(step: int) -> torch.Tensor:
+            nonlocal order
+            position = step % per_epoch
+            if position == 0:
+                order = rng.permutation(len(X))
+            batch = np.sort(order[position * batch_size : (position + 1) * batch_size])
+            features = unit_rows(np.asarray(X[batch], dtype=np.float32))
+            return prototype_loss(
+                torch.from_numpy(features).to(device),
+                torch.from_numpy(codes[batch]).to(device),
+                network.prototypes(rows),
+                scale,
+            )
+
+        first, turn = self.learning_rate, self.decay_epoch * per_epoch
+        steps = [stop * per_epoch for stop in stops]
+        for step in networks.minimise(
+            network.weights,
+            loss,
+            steps,
+            lambda step: first if step < turn else 0.1 * first,
+            self.weight_decay,
+            self._progress,
+        ):
+            self.w1_, self.b1_, self.w2_, self.b2_, self.w3_, self.b3_ = map(
+                networks.to_numpy, network.weights
+            )
+            self.running_ = networks.to_numpy(torch.stack(network.running))
+            yield step // per_epoch
+
+    def _embed_classes(self, attributes: NDArray[np.float64]) -> ClassTable:
+        hidden = np.maximum(_attribute_rows(attributes) @ self.w1_.T + self.b1_, 0.0)
+        hidden = self._standardize(hidden @ self.w2_.T + self.b2_, self.running_[:2])
+        hidden = self._standardize(np.maximum(hidden, 0.0), self.running_[2:])
+        return {"embedding": np.maximum(hidden @ self.w3_.T + self.b3_, 0.0)}
+
+    def _standardize(
+        self, values: NDArray[np.float64], running: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        if self.standardization == "none":
+            return values
+        scales = running[1] + _EPSILON
+        return (values - running[0]) / (
+            scales if self.standardization == "variance" else np.sqrt(scales)
+        )
+
+    def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
+        scores = self.scale * similarity_scores(X, table["embedding"], "cosine")
+        return self.seen_factor * scores if seen else scores
+
+
+class _Network:
+    """The network while it trains: its weights and the running statistics of both CN layers."""
+
+    def __init__(
+        self,
+        settings: CNZSLClassifier,
+        n_features: int,
+        n_attributes: int,
+        seed: int,
+        device: torch.device,
+    ) -> None:
+        import torch
+
+        from hgkt.baselines._networks import trainable, uniform
+
+        width, generator = settings.n_hidden, torch.Generator().manual_seed(seed)
+        initial: list[torch.Tensor] = []
+        for n_outputs, n_inputs in ((width, n_attributes), (width, width), (n_features, width)):
+            bias_bound = 1.0 / math.sqrt(n_inputs)
+            last = len(initial) == 4
+            bound = math.sqrt(3.0 / (width * n_features)) if last else bias_bound
+            initial.append(uniform((n_outputs, n_inputs), bound, generator))
+            initial.append(uniform((n_outputs,), bias_bound, generator))
+        self.weights = trainable(initial, device)
+        zeros, ones = torch.zeros(width, device=device), torch.ones(width, device=device)
+        self.running = [zeros, ones, zeros.clone(), ones.clone()]
+        self.standardization = settings.standardization
+
+    def prototypes(self, rows: torch.Tensor) -> torch.Tensor:
+        """Return p (L, D) of attribute rows (L, d) and update the running statistics."""
+        import torch
+
+        linear, relu = torch.nn.functional.linear, torch.relu
+        w1, b1, w2, b2, w3, b3 = self.weights
+        hidden = self._standardize(linear(relu(linear(rows, w1, b1)), w2, b2), 0)
+        return relu(linear(self._standardize(relu(hidden), 2), w3, b3))
+
+    def _standardize(self, values: torch.Tensor, slot: int) -> torch.Tensor:
+        if self.standardization == "none":
+            return values
+        mean, variance = values.mean(dim=0), values.var(dim=0)
+        for offset, now in enumerate((mean, variance)):
+            running = self.running[slot + offset]
+            self.running[slot + offset] = (1 - _MOMENTUM) * running + _MOMENTUM * now.detach()
+        scales = variance + _EPSILON
+        return (values - mean) / (scales if self.standardization == "variance" else scales.sqrt())
+
+
+def prototype_loss(
+    features: torch.Tensor, codes: torch.Tensor, prototypes: torch.Tensor, scale: float
+) -> torch.Tensor:
+    """Return the cross-entropy of softmax(s·cos) for unit-length features (n, D)."""
+    import torch
+
+    cosines = features @ torch.nn.functional.normalize(prototypes, dim=1).T
+    return torch.nn.functional.cross_entropy(scale * cosines, codes)
+
+
+def _attribute_rows(attributes: NDArray[np.float64]) -> NDArray[np.float64]:
+    return scaled_rows(attributes, math.sqrt(attributes.shape[1]))

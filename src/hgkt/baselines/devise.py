@@ -1,0 +1,87 @@
+"""DeViSE: a bilinear map under a hinge loss summed over all wrong classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hgkt.baselines._compatibility import CompatibilityClassifier
+
+
+class DeViSEClassifier(CompatibilityClassifier):
+    """Deep visual-semantic embedding, on fixed features.
+
+    The compatibility F(x, c) = xᵀWa_c ranks the classes. W minimises by stochastic descent
+
+    (1/N) Σ_n Σ_{c≠y_n} [m + F(x_n, c) − F(x_n, y_n)]₊,
+
+    the full sum, which the published algorithm truncates at the first violating class it meets.
+    The class of x is argmax_c F(x, c).
+
+    Parameters
+    ----------
+    learning_rate : float, default=0.01
+        Step η for one instance; a batch moves W by the sum over its rows. The default
+        and the grid around it come from validation classes of CUB.
+    n_epochs : int, default=100
+        Passes over the data; stopping early is the regularisation. Selection on validation
+        classes gets all epoch counts of a grid from one run.
+    batch_size : int, default=64
+        Rows a step; 1 is the published stochastic descent.
+    margin : float, default=1.0
+        m. Descent starts at W = 0, so it sets units only: the model of
+        (learning_rate η, margin m) is m times that of (η/m, 1).
+    scaling : {"zscore", "l2", "none"}, default="zscore"
+        What is done to features: "zscore" standardises them and divides by the largest value of
+        the standardised training rows, as in the evaluation code of Xian et al., "Zero-shot
+        learning: a comprehensive evaluation of the good, the bad and the ugly", TPAMI 2019; "l2"
+        scales rows to unit length.
+    random_state : int, RandomState or None, default=None
+        Seed of the order of rows.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (1, n_features, n_attributes)
+        W.
+    mean_, divisor_ : ndarray of shape (n_features,)
+        The scaling x ↦ (x − mean)/divisor that ``scaling="zscore"`` found.
+    loss_ : float
+        Mean loss met in the last epoch.
+
+    References
+    ----------
+    Frome, Corrado, Shlens, Bengio, Dean, Ranzato, Mikolov, "DeViSE: a deep visual-semantic
+    embedding model", NIPS 2013.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> attributes = {"a": [1.0, 0.0, 0.2], "b": [0.0, 1.0, 0.2], "c": [0.2, 0.1, 1.0]}
+    >>> y = np.repeat(["a", "b", "c"], 5)
+    >>> noise = np.random.default_rng(0).normal(0, 0.05, (15, 3))
+    >>> X = np.array([attributes[name] for name in y]) + noise
+    >>> model = DeViSEClassifier(random_state=0).fit(X, y, class_attributes=attributes)
+    >>> model.add_classes({"a and c": [1.0, 0.0, 1.0]}).predict([[1.0, 0.0, 0.9], [0, 1, 0.2]])
+    array(['a and c', 'b'], dtype='<U7')
+    """
+
+    _loss = "hinge_sum"
+
+    def __init__(
+        self,
+        learning_rate: float = 0.01,
+        n_epochs: int = 100,
+        batch_size: int = 64,
+        margin: float = 1.0,
+        scaling: str = "zscore",
+        random_state: Any = None,
+    ) -> None:
+        self.learning_rate = learning_rate
+        self.n_epochs = n_epochs
+        self.batch_size = batch_size
+        self.margin = margin
+        self.scaling = scaling
+        self.random_state = random_state
+
+    def default_stages(self) -> list[dict[str, list[Any]]]:
+        """Return the learning rate with the number of epochs."""
+        return [{"learning_rate": [0.001, 0.01, 0.1], "n_epochs": [5, 10, 20, 50, 100, 200]}]

@@ -1,0 +1,266 @@
+"""PSRZSL: attributes to visual features, keeping similar classes near and dissimilar ones apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgkt._validation import check_choice, check_number
+from hgkt.baselines._shared_fit import PathClassifier
+from hgkt.baselines._similarity import scaled_rows, similarity_scores
+from hgkt.estimators.base import ClassTable
+from hgkt.model.feature_maps import unit_rows
+from hgkt.statistics import class_counts_and_means
+
+if TYPE_CHECKING:
+    import torch
+
+DEVICES = ("auto", "cpu", "cuda")
+
+
+class PSRZSLClassifier(PathClassifier):
+    """Preserving semantic relations.
+
+    An encoder f₁ takes attributes to visual features and a decoder f₂ takes them back, both with
+    one hidden layer and ReLU (the output of f₂ is linear); z_c = f₁(a_c). With δ_ij =
+    cos(a_i, a_j) and a threshold τ, the other seen classes of an image x of class i are similar
+    (δ_ij ≥ τ) or dissimilar. The loss is
+
+        L_I = 1/(N·D) Σ ‖z_i − x‖²                      identical: the image's own class
+        L_S = mean [δ_ij − cos(z_j, x)]₊ over similar j         at least as near as attributes say
+        L_D = mean [cos(z_j, x) − δ_ij]₊ over dissimilar j      at most as near
+        L_R = 1/(N·d) Σ ‖f₂(z_i) − a_i‖²                reconstruction
+
+        L = L_I + λ_S L_S + λ_D L_D + λ_R L_R + κ/2‖θ‖²,
+
+    and score(x, c) = cos(x, z_c). L_I and L_R are exact at each step (they need class means
+    only); L_S and L_D are taken over a batch of images against all seen classes.
+
+    .. warning::
+       This is a reconstruction. The authors' code is not public, and their text could not be
+       consulted; the three relations and their being kept in the embedding space are theirs.
+       The hinge form, its margin δ_ij, the decoder, the widths and all weights are reconstructed,
+       so figures of this class are no substitute for the published ones.
+
+    Parameters
+    ----------
+    n_steps : int, default=200
+        Steps of Adam.
+    n_hidden : int, default=1024
+        Width of the hidden layers.
+    similar_weight, dissimilar_weight : float, default=0.1
+        λ_S and λ_D; both zero leave DEM with a decoder.
+    decoder_weight : float, default=0.1
+        λ_R.
+    similar_share : float, default=0.1
+        Share of the pairs of seen classes that count as similar, which sets τ: cosines of
+        attributes lie in another range on every data set.
+    learning_rate : float, default=1e-3
+        Of Adam.
+    weight_decay : float, default=1e-5
+        κ, on biases too.
+    batch_size : int, default=256
+        Images a step in L_S and L_D.
+    random_state : int, RandomState or None, default=None
+        Of initial weights and batches.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where training runs; "auto" takes CUDA where there is one.
+
+    Attributes
+    ----------
+    w1_, b1_, w2_, b2_ : ndarray
+        Weights of f₁, of shapes (n_hidden, n_attributes), (n_hidden,), (n_features, n_hidden) and
+        (n_features,).
+
+    References
+    ----------
+    Annadani, Biswas, "Preserving semantic relations for zero-shot learning", CVPR 2018.
+
+    Examples
+    --------
+    >>> X = np.array([[4.0, 0.0], [4.0, 0.2], [0.0, 4.0], [0.2, 4.0]])
+    >>> y = np.array(["horse", "horse", "tiger", "tiger"])
+    >>> attributes = {"horse": [1.0, 0.0], "tiger": [0.0, 1.0]}
+    >>> model = PSRZSLClassifier(n_hidden=64, learning_rate=0.01, random_state=0)
+    >>> model = model.fit(X, y, class_attributes=attributes).add_classes({"zebra": [0.5, 0.5]})
+    >>> model.predict([[2.0, 2.0], [5.0, 0.0]]).tolist()
+    ['zebra', 'horse']
+    """
+
+    _learned: ClassVar[tuple[str, ...]] = ("w1_", "b1_", "w2_", "b2_")
+
+    def __init__(
+        self,
+        n_steps: int = 200,
+        n_hidden: int = 1024,
+        similar_weight: float = 0.1,
+        dissimilar_weight: float = 0.1,
+        decoder_weight: float = 0.1,
+        similar_share: float = 0.1,
+        learning_rate: float = 1e-3,
+        weight_decay: float = 1e-5,
+        batch_size: int = 256,
+        random_state: Any = None,
+        device: str = "auto",
+    ) -> None:
+        self.n_steps = n_steps
+        self.n_hidden = n_hidden
+        self.similar_weight = similar_weight
+        self.dissimilar_weight = dissimilar_weight
+        self.decoder_weight = decoder_weight
+        self.similar_share = similar_share
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.batch_size = batch_size
+        self.random_state = random_state
+        self.device = device
+
+    def default_stages(self) -> list[dict[str, list[Any]]]:
+        """Return step counts, which one run serves, with the weight of dissimilar classes."""
+        return [{"n_steps": [50, 100, 200, 400], "dissimilar_weight": [0.01, 0.1, 1.0]}]
+
+    def _check_params(self) -> None:
+        for name in ("n_steps", "n_hidden", "batch_size"):
+            check_number(name, getattr(self, name), low=1, integer=True)
+        for name in ("similar_weight", "dissimilar_weight", "decoder_weight", "weight_decay"):
+            check_number(name, getattr(self, name), low=0.0)
+        check_number("similar_share", self.similar_share, low=0.0, high=1.0)
+        check_number("learning_rate", self.learning_rate, low=0.0, open_low=True)
+        check_choice("device", self.device, DEVICES)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # Embeddings are non-negative, as features of a CNN are: centred data is out of reach.
+        tags.classifier_tags.poor_score = True
+        return tags
+
+    def _train(
+        self,
+        X: NDArray[Any],
+        codes: NDArray[np.intp],
+        attributes: NDArray[np.float64],
+        stops: Sequence[int],
+    ) -> Iterator[int]:
+        import torch
+
+        from hgkt.baselines import _networks as networks
+
+        device = networks.pick_device(self.device)
+        seed = networks.draw_seed(self.random_state)
+
+        def tensor(array: NDArray[Any]) -> torch.Tensor:
+            return torch.tensor(array, dtype=torch.float32, device=device)
+
+        counts, means = class_counts_and_means(X, codes, len(attributes))
+        weights = networks.trainable(
+            self._initial(means, _attribute_rows(attributes), seed), device
+        )
+        cosines = unit_rows(attributes) @ unit_rows(attributes).T
+        similar = torch.tensor(similar_classes(cosines, self.similar_share), device=device)
+        rows, targets, margins = map(tensor, (_attribute_rows(attributes), means, cosines))
+        shares, rng = tensor(counts / counts.sum()), np.random.default_rng(seed)
+        n_batch = min(self.batch_size, len(X))
+        factors = (self.similar_weight, self.dissimilar_weight, self.decoder_weight)
+
+        def loss(_: int) -> torch.Tensor:
+            batch = np.sort(rng.choice(len(X), n_batch, replace=False))
+            features = tensor(unit_rows(np.asarray(X[batch], dtype=np.float64)))
+            own = torch.from_numpy(codes[batch]).to(device)
+            embeddings = _two_layers(rows, weights[:4])
+            decoded = _two_layers(embeddings, weights[4:], last_relu=False)
+            kept, parted = relation_losses(features, own, embeddings, margins, similar)
+            identical = _weighted_mean(embeddings - targets, shares)
+            rebuilt = _weighted_mean(decoded - rows, shares)
+            return identical + factors[0] * kept + factors[1] * parted + factors[2] * rebuilt
+
+        rate, decay = self.learning_rate, self.weight_decay
+        for stop in networks.minimise(weights, loss, stops, rate, decay, self._progress):
+            self.w1_, self.b1_, self.w2_, self.b2_ = map(networks.to_numpy, weights[:4])
+            yield stop
+
+    def _initial(
+        self, means: NDArray[np.float64], rows: NDArray[np.float64], seed: int
+    ) -> list[torch.Tensor]:
+        """Draw the weights of the encoder, then of the decoder, for class means and attributes."""
+        import torch
+
+        from hgkt.baselines._networks import centred_layers
+
+        generator = torch.Generator().manual_seed(seed)
+        tensors = []
+        for inputs, outputs in ((rows, means), (means, rows)):
+            center = torch.tensor(outputs.mean(axis=0), dtype=torch.float32)
+            tensors += centred_layers(inputs.shape[1], self.n_hidden, center, generator)
+        return tensors
+
+    def _embed_classes(self, attributes: NDArray[np.float64]) -> ClassTable:
+        hidden = np.maximum(_attribute_rows(attributes) @ self.w1_.T + self.b1_, 0.0)
+        return {"embedding": np.maximum(hidden @ self.w2_.T + self.b2_, 0.0)}
+
+    def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
+        return similarity_scores(X, table["embedding"], "cosine")
+
+
+def similar_classes(cosines: NDArray[np.float64], share: float) -> NDArray[np.bool_]:
+    """Return which classes (L, L) are similar: the given share of pairs, the nearest ones.
+
+    Examples
+    --------
+    >>> cosines = np.array([[1.0, 0.9, 0.1], [0.9, 1.0, 0.2], [0.1, 0.2, 1.0]])
+    >>> similar_classes(cosines, 0.34)
+    array([[False,  True, False],
+           [ True, False, False],
+           [False, False, False]])
+    """
+    other = ~np.eye(len(cosines), dtype=bool)
+    threshold = np.quantile(cosines[other], 1.0 - share, method="higher")
+    similar: NDArray[np.bool_] = (cosines >= threshold) & other & (share > 0.0)
+    return similar
+
+
+def relation_losses(
+    features: torch.Tensor,
+    codes: torch.Tensor,
+    embeddings: torch.Tensor,
+    margins: torch.Tensor,
+    similar: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return L_S and L_D of unit-length features (n, D) against all classes (L, D).
+
+    `margins` holds δ (L, L) and `similar` which pairs are similar (L, L); an image's own class
+    enters neither. A relation that no pair has costs nothing.
+    """
+    import torch
+
+    cosines = features @ torch.nn.functional.normalize(embeddings, dim=1).T
+    gaps = margins[codes] - cosines
+    near = similar[codes]
+    own = torch.nn.functional.one_hot(codes, len(embeddings)).bool()
+    far = ~(near | own)
+    kept = (gaps.clamp(min=0.0) * near).sum() / near.sum().clamp(min=1)
+    parted = ((-gaps).clamp(min=0.0) * far).sum() / far.sum().clamp(min=1)
+    return kept, parted
+
+
+def _two_layers(
+    rows: torch.Tensor, weights: Sequence[torch.Tensor], last_relu: bool = True
+) -> torch.Tensor:
+    import torch
+
+    w1, b1, w2, b2 = weights
+    hidden = torch.relu(torch.nn.functional.linear(rows, w1, b1))
+    output = torch.nn.functional.linear(hidden, w2, b2)
+    return torch.relu(output) if last_relu else output
+
+
+def _weighted_mean(residuals: torch.Tensor, shares: torch.Tensor) -> torch.Tensor:
+    """Return Σ_c share_c · mean of squares of row c."""
+    return (residuals.square().mean(dim=1) * shares).sum()
+
+
+def _attribute_rows(attributes: NDArray[np.float64]) -> NDArray[np.float64]:
+    return scaled_rows(attributes, math.sqrt(attributes.shape[1]))

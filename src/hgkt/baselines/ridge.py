@@ -1,0 +1,105 @@
+"""Nearest class mean, with the means of unseen classes regressed from their attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from hgkt._validation import check_choice, check_number
+from hgkt.baselines._shared_fit import Setting, SharedFitClassifier, group_settings
+from hgkt.baselines._similarity import METRICS, similarity_scores
+from hgkt.estimators.base import ClassTable
+from hgkt.model.feature_maps import unit_rows
+from hgkt.statistics import class_counts_and_means
+
+
+class RidgeClassMeanClassifier(SharedFitClassifier):
+    """Nearest class mean; the least that a method has to beat.
+
+    A seen class is the mean x̄_c of its features. The mean of any other class is a linear
+    function of its attributes, z(a) = Wᵀa + b, from a ridge regression on the seen means,
+
+        min_{W,b} Σ_c ‖Wᵀa_c + b − x̄_c‖² + λ‖W‖²,
+
+    every class counting the same. score(x, c) = −‖x − z_c‖² or cos(x, z_c).
+
+    Parameters
+    ----------
+    ridge : float, default=0.1
+        λ, on attributes of unit length; chosen on validation classes of CUB.
+    metric : {"euclidean", "cosine"}, default="euclidean"
+        What is compared.
+    normalize_attributes : bool, default=True
+        Whether attribute vectors are scaled to unit length.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (n_attributes, n_features)
+        W.
+    intercept_ : ndarray of shape (n_features,)
+        b.
+
+    Examples
+    --------
+    >>> X = np.array([[4.0, 0.0], [4.0, 0.2], [0.0, 4.0], [0.2, 4.0]])
+    >>> y = np.array(["horse", "horse", "tiger", "tiger"])
+    >>> attributes = {"horse": [1.0, 0.0], "tiger": [0.0, 1.0]}
+    >>> model = RidgeClassMeanClassifier().fit(X, y, class_attributes=attributes)
+    >>> model = model.add_classes({"zebra": [1.0, 1.0]})
+    >>> model.predict([[2.0, 2.0], [5.0, 0.0]]).tolist()
+    ['zebra', 'horse']
+    """
+
+    _learned: ClassVar[tuple[str, ...]] = ("weights_", "intercept_")
+
+    def __init__(
+        self, ridge: float = 0.1, metric: str = "euclidean", normalize_attributes: bool = True
+    ) -> None:
+        self.ridge = ridge
+        self.metric = metric
+        self.normalize_attributes = normalize_attributes
+
+    def default_stages(self) -> list[dict[str, list[Any]]]:
+        """Return λ on a logarithmic grid with both metrics."""
+        return [{"ridge": [10.0 ** (k / 2) for k in range(-8, 5)], "metric": list(METRICS)}]
+
+    def _check_params(self) -> None:
+        check_number("ridge", self.ridge, low=0.0, open_low=True)
+        check_choice("metric", self.metric, METRICS)
+
+    def _fit_settings(
+        self,
+        X: NDArray[Any],
+        codes: NDArray[np.intp],
+        attributes: NDArray[np.float64],
+        settings: Sequence[Setting],
+    ) -> Iterator[tuple[int, ClassTable]]:
+        _, means = class_counts_and_means(X, codes, len(attributes))
+        center = means.mean(axis=0)
+        for indices in group_settings(settings, ("ridge", "metric")):
+            self.set_params(**settings[indices[0]])
+            self._check_params()
+            rows = self._attribute_rows(attributes)
+            origin = rows.mean(axis=0)
+            values, basis = scipy.linalg.eigh((rows - origin) @ (rows - origin).T)
+            targets = basis.T @ (means - center)
+            for index in indices:
+                self.set_params(**settings[index])
+                self._check_params()
+                dual = basis @ (targets / (np.maximum(values, 0.0) + self.ridge)[:, None])
+                self.weights_ = (rows - origin).T @ dual
+                self.intercept_ = center - origin @ self.weights_
+                yield index, {"embedding": means}
+
+    def _attribute_rows(self, attributes: NDArray[np.float64]) -> NDArray[np.float64]:
+        return unit_rows(attributes) if self.normalize_attributes else attributes
+
+    def _embed_classes(self, attributes: NDArray[np.float64]) -> ClassTable:
+        return {"embedding": self._attribute_rows(attributes) @ self.weights_ + self.intercept_}
+
+    def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
+        return similarity_scores(X, table["embedding"], self.metric)

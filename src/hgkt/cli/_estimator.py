@@ -1,0 +1,73 @@
+"""From --method, --preset, --param, --seed and --device to an estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hgkt.exceptions import DataError
+
+if TYPE_CHECKING:
+    from hgkt.data import GZSLDataset
+    from hgkt.estimators import GZSLClassifier
+
+MethodOption = Annotated[
+    str, typer.Option("--method", "-m", help="Method: a name of `hgkt methods`.")
+]
+PresetOption = Annotated[
+    str | None, typer.Option("--preset", help="Preset of parameters: default or paper (hgkt only).")
+]
+SelectOption = Annotated[
+    bool, typer.Option("--select", help="Choose parameters on validation classes.")
+]
+CalibrateOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--calibrate/--no-calibrate",
+        help="Choose a calibration on validation classes. [default: as the method wants]",
+        show_default=False,
+    ),
+]
+
+
+def estimator_builder(
+    method: str, preset: str | None, params: dict[str, Any], device: str
+) -> Callable[..., Any]:
+    """Return a function from seed (and data set) to estimator; unknown parameters are refused.
+
+    Parameters
+    ----------
+    method : str
+        A name of the registry.
+    preset : str or None
+        A preset, for methods that have some.
+    params : dict
+        Parameters that the user set; they win over everything else.
+    device : str
+        Where to compute, for methods that can choose.
+    """
+    from hgkt.estimators.registry import METHODS
+
+    kind = METHODS.load(method)
+    if preset is not None and not hasattr(kind, "from_preset"):
+        raise DataError(f"method {method!r} has no presets; leave out --preset")
+    known = kind().get_params(deep=False)
+    for name in params:
+        if name not in known:
+            choices = ", ".join(sorted(known))
+            raise DataError(f"method {method!r} has no parameter {name!r}; choose from: {choices}")
+
+    def build(seed: int, dataset: GZSLDataset | None = None) -> GZSLClassifier:
+        common = {"device": device, "random_state": seed, "attribute_blocks": _blocks(dataset)}
+        given = {name: value for name, value in common.items() if name in known} | params
+        return kind(**given) if preset is None else kind.from_preset(preset, **given)
+
+    return build
+
+
+def _blocks(dataset: GZSLDataset | None) -> list[int] | None:
+    """Widths of the data set's attribute blocks, where there is more than one."""
+    blocks = [] if dataset is None else list(dataset.about.get("attribute_blocks") or [])
+    return blocks if len(blocks) > 1 else None

@@ -1,0 +1,78 @@
+"""`hgkt bench`: the benchmarks behind the claims."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from hgkt._registry import Entry, Registry
+from hgkt.cli._common import JsonOption, emit, log, out
+
+BENCHMARKS = Registry(
+    "benchmark",
+    {
+        "representatives": Entry(
+            "hgkt.benchmarks.representatives:run",
+            "exact representatives beside POT's Sinkhorn barycenter",
+        ),
+        "train": Entry(
+            "hgkt.benchmarks.train:run", "an epoch on the quotient beside drawn neighbours"
+        ),
+        "add-class": Entry(
+            "hgkt.benchmarks.add_class:run", "milliseconds to add a class to a fitted model"
+        ),
+        "fit": Entry(
+            "hgkt.benchmarks.fit:run",
+            "closed-form fit beside scikit-learn's discriminant analysis and the network",
+        ),
+    },
+)
+
+
+def bench_command(
+    name: Annotated[str, typer.Argument(help=f"One of {', '.join(BENCHMARKS)}.")],
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Small sizes: shows that it runs, not how fast.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a benchmark on this machine and show what it measured.
+
+    Example: hgkt bench add-class --quick
+    """
+    entry = BENCHMARKS[name]
+    log.print(f"{name}: {entry.summary}", soft_wrap=True, markup=False)
+    result = entry.load()(quick=quick)
+    emit({"benchmark": name.lower(), "quick": quick, **result}, as_json, lambda: _show(result))
+
+
+def _show(result: dict[str, Any]) -> None:
+    """Plain values as lines, lists of records as tables, whatever the benchmark returns."""
+    for key, value in result.items():
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            _show_records(key, value)
+        elif isinstance(value, list):
+            for item in value:
+                out.print(f"{key}: {_text(item)}", soft_wrap=True, markup=False)
+        elif isinstance(value, dict):
+            inside = ", ".join(f"{name} {_text(item)}" for name, item in value.items())
+            out.print(f"{key}: {inside}", soft_wrap=True, markup=False)
+        else:
+            out.print(f"{key}: {_text(value)}", soft_wrap=True, markup=False)
+
+
+def _show_records(title: str, records: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+
+    table = Table(title=escape(title), box=None, title_justify="left")
+    for column in records[0]:
+        table.add_column(escape(column), overflow="fold")
+    for record in records:
+        table.add_row(*(escape(_text(value)) for value in record.values()))
+    out.print(table)
+
+
+def _text(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

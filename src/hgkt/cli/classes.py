@@ -1,0 +1,158 @@
+"""`hgkt classes`: list, add and remove the classes of a saved model, without retraining."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.markup import escape
+
+from hgkt.cli._class_attributes import from_file, from_named, from_text
+from hgkt.cli._common import JsonOption, RootOption, emit, out
+from hgkt.cli._model import ModelOption, about_model, label_of, load_matching
+from hgkt.exceptions import DataError
+
+app = typer.Typer(help="List, add and remove the classes of a model.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_(
+    model: ModelOption,
+    relatives: Annotated[
+        int, typer.Option("--relatives", min=0, help="Show this many classes of like attributes.")
+    ] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the classes of a model: learned from instances, or added by attributes.
+
+    Example: hgkt classes list --model digits-model --relatives 2
+    """
+    from hgkt.estimators import load_model
+
+    loaded = load_model(model)
+    n_seen = len(loaded.seen_classes_)
+    entries: list[dict[str, Any]] = [
+        {"name": name, "seen": position < n_seen}
+        for position, name in enumerate(loaded.classes_.tolist())
+    ]
+    if relatives:
+        for entry, near in zip(entries, _relatives(loaded, relatives), strict=True):
+            entry["relatives"] = near
+
+    def render() -> None:
+        from rich.table import Table
+
+        table = Table("name", "kind", *(["relatives"] if relatives else []), box=None)
+        for entry in entries:
+            cells = [str(entry["name"]), "seen" if entry["seen"] else "added"]
+            if relatives:
+                cells.append(
+                    ", ".join(f"{r['name']} {r['similarity']:.2f}" for r in entry["relatives"])
+                )
+            table.add_row(*(escape(cell) for cell in cells))
+        out.print(table)
+
+    document = {
+        "model": model,
+        "n_classes": len(entries),
+        "n_seen_classes": n_seen,
+        "attribute_names": about_model(loaded).get("attribute_names"),
+        "classes": entries,
+    }
+    emit(document, as_json, render)
+
+
+@app.command()
+def add(
+    model: ModelOption,
+    name: Annotated[str | None, typer.Option("--name", help="Name of one new class.")] = None,
+    attributes: Annotated[
+        str | None,
+        typer.Option("--attributes", help='Its attributes: "0.1,0.2,…", or @FILE that holds them.'),
+    ] = None,
+    attribute: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--attribute",
+            metavar="NAME=VALUE",
+            help="One of its attributes by name; repeatable, others are 0.",
+        ),
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", help="Many: .csv or .parquet with name and attribute columns."),
+    ] = None,
+    from_data: Annotated[
+        str | None, typer.Option("--from-data", help="All unseen classes of a data set.")
+    ] = None,
+    root: RootOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Add classes by their attributes, all or none; the model folder is replaced in one step.
+
+    Example: hgkt classes add --model digits-model --from-data digits
+    """
+    from hgkt.estimators import load_model
+
+    sources = [value for value in (name, file, from_data) if value is not None]
+    if len(sources) != 1:
+        raise DataError("say what to add: one of --name, --file or --from-data")
+    if name is not None and (attributes is None) == (not attribute):
+        raise DataError("--name needs its attributes: either --attributes, or --attribute options")
+    loaded = load_model(model)
+    n_attributes = loaded.class_attributes_.shape[1]
+    names = about_model(loaded).get("attribute_names")
+    if name is not None:
+        vector = from_text(attributes) if attributes else from_named(attribute or [], names)
+        table: dict[str, Any] = {name: vector}
+    elif file is not None:
+        table = from_file(file, names, n_attributes)
+    else:
+        dataset = load_matching(loaded, str(from_data), root)
+        table = dataset.attributes_of(dataset.unseen_classes)
+    new = {label_of(loaded, key): vector for key, vector in table.items()}
+    loaded.add_classes(new).save(model)
+    _report("added", list(new), loaded, model, as_json)
+
+
+@app.command()
+def remove(
+    names: Annotated[list[str], typer.Argument(help="Added classes to remove.")],
+    model: ModelOption,
+    as_json: JsonOption = False,
+) -> None:
+    """Remove classes that were added, all or none.
+
+    Example: hgkt classes remove six --model digits-model
+    """
+    from hgkt.estimators import load_model
+
+    loaded = load_model(model)
+    labels = [label_of(loaded, name) for name in names]
+    loaded.remove_classes(labels).save(model)
+    _report("removed", labels, loaded, model, as_json)
+
+
+def _report(verb: str, names: list[Any], model: Any, path: Path, as_json: bool) -> None:
+    count = len(model.classes_)
+    document = {verb: names, "n_classes": count, "model": path}
+    shown = ", ".join(map(str, names[:5])) + ("…" if len(names) > 5 else "")
+    noun = "class" if len(names) == 1 else "classes"
+    sentence = f"{verb} {len(names)} {noun} ({shown}); {path} has {count} classes now"
+    emit(document, as_json, lambda: out.print(sentence, soft_wrap=True, markup=False))
+
+
+def _relatives(model: Any, k: int) -> list[list[dict[str, Any]]]:
+    """For each class the others with the highest cosine of attribute vectors."""
+    rows = model.class_attributes_
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    unit = rows / np.where(lengths > 0, lengths, 1.0)
+    labels = model.classes_.tolist()
+    found = []
+    for own, row in enumerate(unit):
+        similarities = unit @ row
+        order = [c for c in np.argsort(-similarities, kind="stable") if c != own][:k]
+        found.append([{"name": labels[c], "similarity": float(similarities[c])} for c in order])
+    return found

@@ -1,0 +1,99 @@
+"""`hgkt explain`: from which seen classes a class, or a prediction, was made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from hgkt.cli._common import JsonOption, emit, out
+from hgkt.cli._features import InputOption, read_features
+from hgkt.cli._model import ModelOption, TopOption, label_of
+from hgkt.exceptions import DataError
+
+if TYPE_CHECKING:
+    from hgkt.estimators import Contribution
+
+_BAR_WIDTH = 24
+
+
+def explain_command(
+    model: ModelOption,
+    class_name: Annotated[
+        str | None, typer.Option("--class", metavar="NAME", help="Explain how a class was made.")
+    ] = None,
+    input_file: InputOption = None,
+    row: Annotated[
+        int, typer.Option("--row", min=0, help="Row of --input to explain, counted from 0.")
+    ] = 0,
+    top: TopOption = 5,
+    as_json: JsonOption = False,
+) -> None:
+    """Show which seen classes a class was made from, or what pulled a prediction.
+
+    Example: hgkt explain --model model --class six
+
+    Example: hgkt explain --model model --input features.npy --row 3
+    """
+    from hgkt.estimators import load_model
+
+    if (class_name is None) == (input_file is None):
+        raise DataError("say what to explain: either --class NAME or --input FILE with --row")
+    loaded = load_model(model)
+    if not hasattr(loaded, "explain_class"):
+        kind = type(getattr(loaded, "estimator_", loaded)).__name__
+        raise DataError(f"{kind} does not explain itself; only the method hgkt does")
+    if class_name is not None:
+        _explain_class(loaded, label_of(loaded, class_name), top, as_json)
+    else:
+        assert input_file is not None
+        _explain_row(loaded, input_file, row, top, as_json)
+
+
+def _explain_class(model: Any, label: Any, top: int, as_json: bool) -> None:
+    explanation = model.explain_class(label)
+    document = explanation.to_dict()
+    document["sources"] = document["sources"][:top]
+    kind = "seen" if explanation.seen else "added by its attributes"
+
+    def render() -> None:
+        out.print(escape(f"{label} ({kind}) was made from"))
+        _print_bars(explanation.sources[:top], "weight")
+
+    emit(document, as_json, render)
+
+
+def _explain_row(model: Any, path: Path, row: int, top: int, as_json: bool) -> None:
+    features = read_features(path, model.n_features_in_)
+    if row >= len(features):
+        raise DataError(f"--row {row} is beyond {path}, which has rows 0 to {len(features) - 1}")
+    explanation = model.explain(features[row : row + 1], n_runner_ups=top)[0]
+    document = {"row": row, **explanation.to_dict()}
+    document["pulls"] = document["pulls"][:top]
+
+    def render() -> None:
+        line = (
+            f"row {row} is {explanation.label}: score {explanation.score:.4g}, "
+            f"{explanation.margin:.4g} ahead of the next"
+        )
+        out.print(escape(line))
+        out.print("runner-ups")
+        _print_bars(explanation.runner_ups, "score")
+        out.print(escape(f"seen classes behind {explanation.label}"))
+        _print_bars(explanation.pulls[:top], "pull")
+
+    emit(document, as_json, render)
+
+
+def _print_bars(parts: tuple[Contribution, ...], name: str) -> None:
+    from rich.table import Table
+
+    table = Table("class", name, "", box=None)
+    largest = max((abs(part.weight) for part in parts), default=0.0) or 1.0
+    for part in parts:
+        length = round(_BAR_WIDTH * abs(part.weight) / largest)
+        bar = ("█" if part.weight >= 0 else "░") * length
+        table.add_row(escape(str(part.label)), f"{part.weight:+.4f}", bar)
+    out.print(table)

@@ -1,0 +1,200 @@
+"""`hgkt predict`: the best classes of features in a file, or of a split of a data set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from rich.markup import escape
+
+from hgkt.cli._common import JsonOption, RootOption, emit, log, out
+from hgkt.cli._features import InputOption, read_features
+from hgkt.cli._model import ModelOption, label_of, load_matching
+from hgkt.exceptions import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from hgkt.estimators import GZSLClassifier
+
+_CHUNK_ROWS = 8192  # so that the scores of all classes are never held for all rows
+_SHOWN_ROWS = 20
+_SHOWN_CLASSES = 12
+_WRITERS = {".csv": "to_csv", ".parquet": "to_parquet"}
+
+
+def predict_command(
+    model: ModelOption,
+    input_file: InputOption = None,
+    data: Annotated[
+        str | None, typer.Option("--data", help="Instead of --input: a data set, name or path.")
+    ] = None,
+    split: Annotated[
+        str, typer.Option("--split", help="Of --data: train, test_seen or test_unseen.")
+    ] = "test_unseen",
+    root: RootOption = None,
+    features: Annotated[
+        str | None,
+        typer.Option("--features", help="Of --data: feature file. [default: the model's]"),
+    ] = None,
+    among: Annotated[
+        str, typer.Option("--among", help="Candidates: all, seen, unseen, or classes a,b,c.")
+    ] = "all",
+    top_k: Annotated[int, typer.Option("--top-k", min=1, help="How many classes a row.")] = 1,
+    out_file: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="Write the predictions: .csv or .parquet."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Predict the classes of feature vectors; with --data the accuracy is measured too.
+
+    Example: hgkt predict --model digits-model --data digits --split test_unseen --top-k 3
+    """
+    from hgkt.estimators import load_model
+
+    if (input_file is None) == (data is None):
+        raise DataError("say what to predict: either --input FILE or --data NAME")
+    if out_file is not None and out_file.suffix not in _WRITERS:
+        raise DataError(f"--out must end in .csv or .parquet; got {str(out_file)!r}")
+    loaded = load_model(model)
+    truth = None
+    if input_file is not None:
+        X = read_features(input_file, loaded.n_features_in_)
+    else:
+        X, truth = load_matching(loaded, str(data), root, features).rows(split)
+    columns = _candidates(loaded, among)
+    best, scores = _rank(loaded, X, columns, min(top_k, len(columns)))
+    labels = loaded.classes_[best]
+    result: dict[str, Any] = {"model": model, "among": among, "n_rows": len(X)}
+    if truth is not None:
+        result |= {"data": data, "split": split, **_accuracy(loaded, truth, labels[:, 0])}
+    if out_file is not None:
+        _write(out_file, labels, scores, truth)
+        result["out"] = out_file
+    document = result | {"predictions": _records(labels, scores, truth)}
+    emit(document, as_json, lambda: _render(document))
+
+
+def _candidates(model: GZSLClassifier, among: str) -> NDArray[np.intp]:
+    if among in ("all", "seen", "unseen"):
+        return model.candidates(among)
+    # A class name may hold a comma, so the whole text is tried first.
+    names = [among] if among in model.classes_.tolist() else among.split(",")
+    return model.candidates([label_of(model, name.strip()) for name in names])
+
+
+def _rank(
+    model: GZSLClassifier, X: NDArray[Any], columns: NDArray[np.intp], k: int
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Return columns of ``classes_`` and scores (n, k), the best first."""
+    best = np.empty((len(X), k), dtype=np.intp)
+    scores = np.empty((len(X), k))
+    for start in range(0, len(X), _CHUNK_ROWS):
+        rows = slice(start, start + _CHUNK_ROWS)
+        part = model.score_classes(X[rows])[:, columns]
+        order = np.argsort(-part, axis=1, kind="stable")[:, :k]
+        best[rows] = columns[order]
+        scores[rows] = np.take_along_axis(part, order, axis=1)
+    return best, scores
+
+
+def _accuracy(
+    model: GZSLClassifier, truth: NDArray[Any], predicted: NDArray[Any]
+) -> dict[str, Any]:
+    known = set(model.classes_.tolist())
+    unknown = [name for name in np.unique(truth).tolist() if name not in known]
+    if unknown:
+        shown = ", ".join(unknown[:3]) + ("…" if len(unknown) > 3 else "")
+        log.print(
+            f"the model lacks {len(unknown)} of these classes ({shown}); their "
+            "rows count as wrong: add them with `hgkt classes add`",
+            soft_wrap=True,
+            markup=False,
+        )
+    right = truth == predicted
+    per_class = {str(name): 100 * float(right[truth == name].mean()) for name in np.unique(truth)}
+    return {"accuracy": float(np.mean([*per_class.values()])), "per_class": per_class}
+
+
+def _records(
+    labels: NDArray[Any], scores: NDArray[np.float64], truth: NDArray[Any] | None
+) -> list[dict[str, Any]]:
+    records: list[dict[str, Any]] = []
+    for row, (names, values) in enumerate(zip(labels.tolist(), scores.tolist(), strict=True)):
+        record: dict[str, Any] = {"row": row, "label": names[0], "score": values[0]}
+        if truth is not None:
+            record["truth"] = str(truth[row])
+        if len(names) > 1:
+            pairs = zip(names, values, strict=True)
+            record["top"] = [{"label": name, "score": value} for name, value in pairs]
+        records.append(record)
+    return records
+
+
+def _write(
+    path: Path, labels: NDArray[Any], scores: NDArray[np.float64], truth: NDArray[Any] | None
+) -> None:
+    """Write one row a prediction: label, score, then label_2, score_2, …"""
+    frame = _frame(labels, scores, truth)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        getattr(frame, _WRITERS[path.suffix])(path, index=False)
+    except OSError as error:
+        raise DataError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _frame(
+    labels: NDArray[Any], scores: NDArray[np.float64], truth: NDArray[Any] | None
+) -> pd.DataFrame:
+    import pandas as pd
+
+    columns: dict[str, Any] = {"row": np.arange(len(labels))}
+    for rank in range(labels.shape[1]):
+        suffix = f"_{rank + 1}" if rank else ""
+        columns[f"label{suffix}"] = labels[:, rank]
+        columns[f"score{suffix}"] = scores[:, rank]
+    if truth is not None:
+        columns["truth"] = truth
+    return pd.DataFrame(columns)
+
+
+def _render(document: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    rows = document["predictions"]
+    if "out" in document:
+        out.print(f"wrote {len(rows)} predictions to {document['out']}", markup=False)
+    else:
+        table = Table("row", "label", "score", box=None)
+        extra = [name for name in ("truth", "top") if name in rows[0]]
+        for name in extra:
+            table.add_column("next" if name == "top" else name)
+        for record in rows[:_SHOWN_ROWS]:
+            cells = [str(record["row"]), str(record["label"]), f"{record['score']:.4f}"]
+            cells += [_cell(record[name]) for name in extra]
+            table.add_row(*(escape(cell) for cell in cells))
+        out.print(table)
+        if len(rows) > _SHOWN_ROWS:
+            out.print(f"… {len(rows) - _SHOWN_ROWS} more rows; --out or --json has them all")
+    if "accuracy" in document:
+        line = f"accuracy {document['accuracy']:.1f} % (mean over classes): "
+        out.print(line + _per_class(document["per_class"]), soft_wrap=True, markup=False)
+
+
+def _per_class(accuracies: dict[str, float]) -> str:
+    """All classes, or the two ends where there are many."""
+    ordered = sorted(accuracies.items(), key=lambda item: item[1])
+    words = [f"{name} {value:.1f}" for name, value in ordered]
+    if len(words) > _SHOWN_CLASSES:
+        words = [*words[:3], f"… {len(words) - 6} more …", *words[-3:]]
+    return ", ".join(words)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return ", ".join(f"{item['label']} {item['score']:.4f}" for item in value[1:])

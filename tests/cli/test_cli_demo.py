@@ -1,0 +1,94 @@
+"""`hgkt demo`, `hgkt methods`, `hgkt bench`, and the help pages."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.main import get_command
+
+from hgkt.cli import bench, demo
+from hgkt.cli.main import app
+from hgkt.estimators.registry import METHODS
+from hgkt.exceptions import DataError, UnknownNameError
+
+COMMANDS = {
+    "demo": ["demo"],
+    "methods": ["methods"],
+    "train": ["train"],
+    "evaluate": ["evaluate"],
+    "predict": ["predict"],
+    "explain": ["explain"],
+    "bench": ["bench"],
+    "classes list": ["classes", "list"],
+    "classes add": ["classes", "add"],
+    "classes remove": ["classes", "remove"],
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_has_an_example_and_json(hgkt, name):
+    text = hgkt(*COMMANDS[name], "--help").stdout
+    assert f"hgkt {name}" in text.split("Example:")[1]
+    assert "--json" in text
+
+
+def test_every_command_is_listed(hgkt):
+    names = set(get_command(app).commands)  # type: ignore[attr-defined]
+    assert names == {name.split()[0] for name in COMMANDS} | {"datasets"}
+
+
+def test_demo_hides_a_digit_then_recognises_it(hgkt, tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "_PAPER_STEPS", 20)
+    out = tmp_path / "deep" / "figure.png"
+    document = json.loads(hgkt("demo", "--out", out, "--json").stdout)
+    assert out.read_bytes().startswith(b"\x89PNG")
+    hidden = document["hidden"]
+    assert len(hidden["before"]) == len(hidden["after"]) == 10
+    assert "six" not in hidden["before"]
+    assert hidden["n_right"] >= 7
+    assert hidden["accuracy"] > 70
+    seen = {"zero", "one", "three", "four", "five", "seven", "eight", "nine"}
+    assert {source["label"] for source in hidden["sources"]} <= seen
+    default, paper = document["results"]
+    assert default["H"] > 60
+    assert "20 steps" in paper["model"]
+
+
+def test_demo_shows_tables(hgkt, tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "_PAPER_STEPS", 2)
+    text = hgkt("demo", "--out", tmp_path / "figure.svg").stdout
+    for word in ("AUSUC", "never shown: two, six", "after adding 'six'", "it was made from"):
+        assert word in text
+
+
+def test_demo_refuses_a_figure_it_cannot_write(hgkt, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="cannot write"):
+        hgkt("demo", "--out", tmp_path / "file" / "figure.png")
+    with pytest.raises(DataError, match="must end in"):
+        hgkt("demo", "--out", tmp_path / "figure.txt")
+
+
+def test_methods_shows_the_registry(hgkt):
+    entries = json.loads(hgkt("methods", "--json").stdout)["methods"]
+    assert [entry["name"] for entry in entries] == list(METHODS)
+    assert all(entry["summary"] and entry["family"] for entry in entries)
+    assert "eszsl" in hgkt("methods").stdout
+
+
+def test_bench_runs_what_is_asked_for(hgkt):
+    result = hgkt("bench", "ADD-CLASS", "--quick", "--json")
+    document = json.loads(result.stdout)
+    assert document["benchmark"] == "add-class"
+    assert document["quick"] is True
+    assert "milliseconds" in result.stderr
+    text = hgkt("bench", "add-class", "--quick").stdout
+    assert "by_instances" in text
+    assert "median_ms" in text
+
+
+def test_bench_lists_the_choices(hgkt):
+    with pytest.raises(UnknownNameError, match="representatives, train, add-class, fit"):
+        hgkt("bench", "speed")
+    assert all(callable(entry.load()) for entry in bench.BENCHMARKS.values())

@@ -1,0 +1,118 @@
+"""The command line as a process of its own: exit codes, streams, Ctrl-C, start-up."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from hgkt.cli.main import app
+from hgkt.estimators import load_model
+
+HGKT = [sys.executable, "-c", "from hgkt.cli.main import run; run()"]
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+
+
+def hgkt(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [*HGKT, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=120)
+
+
+def train_arguments(out: Path, n_steps: int) -> list[str]:
+    values = ["n_hidden=64", f"n_steps={n_steps}", "representative=euclidean"]
+    params = [word for value in values for word in ("-p", value)]
+    network = ["--preset", "paper", "--device", "cpu", *params]
+    return ["train", "--out", str(out), "--with-unseen", *network]
+
+
+def train_here(out: Path, n_steps: int) -> Any:
+    """The same training without an interruption, in this process, on one thread as well."""
+    import torch
+
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        result = CliRunner().invoke(app, train_arguments(out, n_steps))
+    finally:
+        torch.set_num_threads(n_threads)
+    assert result.exit_code == 0
+    return load_model(out)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is sent as a POSIX signal")
+def test_train_interrupted_resumes_and_equals_an_uninterrupted_run(tmp_path):
+    out, n_steps = tmp_path / "model", 4000
+    checkpoint = tmp_path / "model.checkpoint"
+    process = subprocess.Popen(
+        [*HGKT, *train_arguments(out, n_steps), "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
+    )
+    deadline = time.monotonic() + 150
+    while not checkpoint.exists() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
+    assert stdout == ""
+    assert "run the same command again to resume" in stderr
+    assert "Traceback" not in stderr
+    assert checkpoint.is_file()
+    assert not out.exists()
+    rerun = hgkt(*train_arguments(out, n_steps), "--json")
+    assert rerun.returncode == 0, rerun.stderr
+    assert json.loads(rerun.stdout)["resumed"] is True
+    assert "resuming from" in rerun.stderr
+    assert not checkpoint.exists()
+    resumed, straight = load_model(out), train_here(tmp_path / "other", n_steps)
+    np.testing.assert_array_equal(resumed.loss_curve_, straight.loss_curve_)
+    np.testing.assert_array_equal(resumed.class_embeddings_, straight.class_embeddings_)
+    assert resumed.get_params() == straight.get_params()
+
+
+def test_json_stands_alone_on_stdout_and_logs_on_stderr(model_folder):
+    result = hgkt("predict", "--model", model_folder, "--data", "digits", "--json")
+    assert result.returncode == 0
+    assert json.loads(result.stdout)["n_rows"] == 358
+    assert "the model lacks 2 of these classes" in result.stderr
+
+
+def test_errors_are_one_sentence_and_exit_code_one(tmp_path, model_folder):
+    (tmp_path / "file").write_text("")
+    config = model_folder / "config.json"
+    config.write_text(config.read_text().replace('"format_version": 1', '"format_version": 9'))
+    cases = [
+        (["train", "--out", tmp_path / "file" / "m"], "is no folder"),
+        (["predict", "--model", model_folder, "--data", "digits"], "format version 9"),
+        (["bench", "speed"], "unknown benchmark 'speed'"),
+    ]
+    for arguments, sentence in cases:
+        result = hgkt(*arguments)
+        assert result.returncode == 1
+        assert result.stdout == ""
+        assert result.stderr.startswith("error: ")
+        assert sentence in result.stderr
+        assert len(result.stderr.splitlines()) == 1
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys; from hgkt.cli.main import app; from typer.testing import CliRunner; "
+        "assert CliRunner().invoke(app, ['--help']).exit_code == 0; "
+        "print([m for m in ('sklearn', 'scipy', 'pandas', 'torch', 'matplotlib', "
+        "'hgkt.estimators', 'hgkt.evaluation') if m in sys.modules])"
+    )
+    command = [sys.executable, "-c", code]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"

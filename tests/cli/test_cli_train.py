@@ -1,0 +1,142 @@
+"""`hgkt train`."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from scipy.io import savemat
+
+from hgkt.data import load_dataset, load_digits, write_xlsa17
+from hgkt.estimators import HGKTClassifier, load_model
+from hgkt.evaluation import ClassFoldSearch
+from hgkt.exceptions import DataError, ModelFolderError
+
+NETWORK = ["--preset", "paper", "--device", "cpu", "-p", "n_hidden=8"]
+
+
+def read_config(folder):
+    return json.loads((folder / "config.json").read_text())
+
+
+def test_train_saves_what_a_fit_gives_and_what_it_was_made_with(hgkt, tmp_path):
+    out = tmp_path / "sub" / "model"
+    arguments = ["--no-calibrate", "-p", "ridge=0.2", "--with-unseen", "--json"]
+    document = json.loads(hgkt("train", "--out", out, *arguments).stdout)
+    assert document["n_seen_classes"] == 8
+    assert document["n_added_classes"] == 2
+    assert document["chosen"] == {}
+    assert document["validation"] is None
+    data = load_dataset("digits")
+    X, y = data.rows("train")
+    expected = HGKTClassifier(ridge=0.2).fit(X, y, data.attributes_of(data.seen_classes))
+    expected.add_classes(data.attributes_of(data.unseen_classes))
+    model = load_model(out)
+    rows = data.rows("test_unseen")[0]
+    np.testing.assert_allclose(model.score_classes(rows), expected.score_classes(rows))
+    about = read_config(out)["about"]
+    assert about["data"] == "digits"
+    assert about["fingerprint"] == data.fingerprint()
+    assert about["attribute_names"] == list(data.attribute_names)
+    assert about["features"] == "pixel intensities"
+    assert about["attributes"] == "segments and shapes"
+    assert about["selected"] is False
+
+
+def test_train_calibrates_and_selects_as_class_fold_search_does(hgkt, tmp_path):
+    out = tmp_path / "model"
+    document = json.loads(hgkt("train", "--select", "--out", out, "--seed", 3, "--json").stdout)
+    data = load_dataset("digits")
+    X, y = data.rows("train")
+    search = ClassFoldSearch(HGKTClassifier(), random_state=3)
+    search.fit(X, y, data.attributes_of(data.seen_classes))
+    chosen = {**search.best_params_, "calibration": search.calibration_}
+    assert document["chosen"] == pytest.approx(chosen)
+    assert document["validation"]["score"] == pytest.approx(search.best_score_)
+    assert load_model(out).calibration == pytest.approx(search.calibration_)
+    about = read_config(out)["about"]
+    assert about["selected"] is True
+    assert about["validation"]["folds"] == "random"
+
+
+def test_train_wraps_other_methods_to_calibrate_them(hgkt, tmp_path):
+    out = tmp_path / "model"
+    arguments = ["--method", "ridge", "--calibrate", "--json"]
+    document = json.loads(hgkt("train", "--out", out, *arguments).stdout)
+    assert load_model(out).calibration == document["chosen"]["calibration"] != 0
+
+
+def test_train_passes_attribute_blocks_of_the_data(hgkt, tmp_path):
+    folder = tmp_path / "BLOCKS"
+    data = load_digits()
+    write_xlsa17(data, folder, features="pixels")
+    sentences = np.random.default_rng(0).random((6, 10))
+    savemat(folder / "sent_splits.mat", {"att": sentences})
+    where = ["--data", folder, "--features", "pixels", "--attributes", "att+sent"]
+    blocks = load_dataset(folder, features="pixels", attributes="att+sent").about[
+        "attribute_blocks"
+    ]
+    assert len(blocks) == 2
+    hgkt("train", "--out", tmp_path / "a", "--no-calibrate", *where)
+    assert read_config(tmp_path / "a")["parameters"]["attribute_blocks"] == blocks
+    own = f"attribute_blocks=[{sum(blocks)}]"
+    hgkt("train", "--out", tmp_path / "b", "--no-calibrate", *where, "-p", own)
+    assert read_config(tmp_path / "b")["parameters"]["attribute_blocks"] == [sum(blocks)]
+    plain = json.loads(hgkt("evaluate", "--no-calibrate", "--json", *where).stdout)
+    assert plain["parameters"]["attribute_blocks"] == blocks
+
+
+def test_train_network_leaves_no_checkpoint_unless_asked(hgkt, tmp_path):
+    steps = ["-p", "n_steps=3"]
+    hgkt("train", "--out", tmp_path / "a", *NETWORK, *steps)
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    kept = tmp_path / "kept"
+    hgkt("train", "--out", tmp_path / "b", "--checkpoint", kept, *NETWORK, *steps)
+    assert kept.is_file()
+    for name in ("a", "b"):
+        parameters = read_config(tmp_path / name)["parameters"]
+        assert parameters["checkpoint"] is None
+        assert parameters["n_steps"] == 3
+    # Kept at step 3, it is where a longer run starts.
+    more = ["--checkpoint", kept, "-p", "n_steps=5", "--json"]
+    longer = hgkt("train", "--out", tmp_path / "c", *NETWORK, *more)
+    assert json.loads(longer.stdout)["resumed"] is True
+    losses = [load_model(tmp_path / name).loss_curve_ for name in ("b", "c")]
+    np.testing.assert_array_equal(losses[1][:3], losses[0])
+
+
+def test_train_writes_tensorboard_curves(hgkt, tmp_path):
+    board = tmp_path / "board"
+    hgkt("train", "--out", tmp_path / "m", "--tensorboard", board, *NETWORK, "-p", "n_steps=3")
+    assert any(board.glob("events.out.tfevents.*"))
+    assert read_config(tmp_path / "m")["parameters"]["tensorboard"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--checkpoint", "x"], "--checkpoint is for methods that train a network"),
+        (["--method", "ridge", "--tensorboard", "x"], "--tensorboard is for methods"),
+        (["--data", "nowhere"], "'nowhere' is no folder"),
+        (["--param", "rigde=1"], "no parameter 'rigde'"),
+        (["--preset", "papr"], "unknown preset 'papr'; choose from: default, paper"),
+    ],
+)
+def test_train_refuses_with_one_sentence(hgkt, tmp_path, arguments, sentence):
+    with pytest.raises((DataError, ValueError), match=sentence) as error:
+        hgkt("train", "--out", tmp_path / "m", *arguments)
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "m").exists()
+
+
+def test_train_refuses_a_place_it_cannot_write_before_it_trains(hgkt, tmp_path, monkeypatch):
+    monkeypatch.setattr(HGKTClassifier, "fit", lambda *a, **k: pytest.fail("it trained"))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ModelFolderError, match="file is no folder"):
+        hgkt("train", "--out", tmp_path / "file" / "model")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "letter.txt").write_text("dear")
+    with pytest.raises(ModelFolderError, match="is no model folder; it is left alone"):
+        hgkt("train", "--out", tmp_path / "full")
+    assert (tmp_path / "full" / "letter.txt").read_text() == "dear"
