@@ -76,11 +76,9 @@ def attribute_table(class_attributes: Any, argument: str = "class_attributes") -
     --------
     >>> attribute_table({"horse": [0, 1]})
     {'horse': [0, 1]}
-    >>> attribute_table(np.eye(2))
+    >>> attribute_table(np.eye(2))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    hgkt.exceptions.DataError: class_attributes must map each class to its attribute vector (a dict \
-or a DataFrame indexed by class), because the rows of a bare array say not which class they belong \
-to; got ndarray
+    hgkt.exceptions.DataError: class_attributes must map each class to its attribute vector ...
     """
     if isinstance(class_attributes, Mapping):
         return dict(class_attributes)
@@ -130,7 +128,8 @@ def attribute_matrix(
             raise DataError(f"the attributes of class {label_text(name)} are not numbers") from None
         if row.ndim != 1:
             raise DataError(
-                f"the attributes of class {label_text(name)} must be a vector; got shape {row.shape}"
+                f"the attributes of class {label_text(name)} must be a vector; "
+                f"got shape {row.shape}"
             )
         n_attributes = len(row) if n_attributes is None else n_attributes
         if len(row) != n_attributes:

@@ -1,4 +1,4 @@
-"""Every error that hgkt raises on purpose: each says what was wrong, where, and what is expected."""
+"""Every error that hgkt raises on purpose: what was wrong, where, and what is expected."""
 
 
 class HGKTError(Exception):

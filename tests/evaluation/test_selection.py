@@ -174,9 +174,9 @@ def test_search_calls_the_grid_hook_once_a_fold(toy, ridge):
 def test_search_reports_progress(toy, ridge):
     X, y, table = training_data(toy)
     seen = []
-    ClassFoldSearch(
-        ridge(), metric="ausuc", progress=lambda *args: seen.append(args)
-    ).fit(X, y, table)
+    ClassFoldSearch(ridge(), metric="ausuc", progress=lambda *args: seen.append(args)).fit(
+        X, y, table
+    )
     assert [(stage, done, total) for stage, done, total, _ in seen] == [
         ("select", done, 9) for done in range(1, 10)
     ]

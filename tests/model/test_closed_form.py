@@ -9,7 +9,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
 from hgkt.exceptions import DataError
-from hgkt.model.accelerated import eigh_on, gather_on, torch_device
+from hgkt.model.accelerated import eigh_on, gather_on
 from hgkt.model.closed_form import (
     WithinClassSpectrum,
     distance_scores,
@@ -17,6 +17,7 @@ from hgkt.model.closed_form import (
     normalised_scores,
     transfer_noise,
 )
+from hgkt.model.devices import torch_device
 from hgkt.model.feature_maps import map_rows
 from hgkt.statistics import ClassStatistics
 

@@ -17,22 +17,19 @@ from sklearn.utils import check_random_state
 
 from hgkt.estimators.base import Progress
 from hgkt.exceptions import DataError
+from hgkt.model.devices import torch_device
 
 _REPORT_EVERY = 20  # reading a loss off a GPU waits for it
+
+
+def pick_device(name: str) -> torch.device:
+    """Return the device; "auto" is CUDA where there is one."""
+    return torch.device(torch_device(name))
 
 
 def draw_seed(random_state: Any) -> int:
     """Draw a seed from a scikit-learn random state."""
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
-
-
-def pick_device(name: str) -> torch.device:
-    """Return the device; "auto" is CUDA where there is one."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise DataError("device is 'cuda' but torch finds no CUDA device; use 'auto' or 'cpu'")
-    return torch.device(name)
 
 
 def truncated_normal(

@@ -81,14 +81,14 @@ def from_file(path: Path, names: list[str] | None, n_attributes: int) -> dict[st
     n_attributes : int
         The length of a vector.
     """
-    from hgkt.data.tables import _parse_classes, _read_frame
+    from hgkt.data.tables import parse_classes, read_frame
 
     if path.suffix not in (".csv", ".parquet"):
         raise DataError(f"{path} has the suffix {path.suffix!r}; .csv or .parquet is expected")
-    frame = _read_frame(path)
+    frame = read_frame(path)
     if names and set(names) <= set(map(str, frame.columns)):
         frame = frame[["name", *names]] if "name" in frame else frame
-    classes, rows, columns = _parse_classes(frame, path)
+    classes, rows, columns = parse_classes(frame, path)
     if columns is not None and names and set(columns) == set(names):
         rows = rows[:, [columns.index(name) for name in names]]
     if rows.shape[1] != n_attributes:

@@ -22,6 +22,15 @@ PresetOption = Annotated[
 SelectOption = Annotated[
     bool, typer.Option("--select", help="Choose parameters on validation classes.")
 ]
+FoldsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--folds",
+        min=1,
+        help="Class folds of --select. [default: 3; 1 for hgkt's network]",
+        show_default=False,
+    ),
+]
 CalibrateOption = Annotated[
     bool | None,
     typer.Option(

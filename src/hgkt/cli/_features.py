@@ -93,10 +93,10 @@ def _read_mat(path: Path) -> NDArray[Any]:
 
 
 def _read_table(path: Path) -> NDArray[Any]:
-    from hgkt.data.tables import _SAMPLE_COLUMNS, _numeric_columns, _read_frame, _stack
+    from hgkt.data.tables import SAMPLE_COLUMNS, numeric_columns, read_frame, stack_vectors
 
-    frame = _read_frame(path)
+    frame = read_frame(path)
     if "features" in frame:
         rows = [f"row {row}" for row in range(len(frame))]
-        return _stack(frame["features"], rows, f"features in {path}")
-    return _numeric_columns(frame, _SAMPLE_COLUMNS, r"f\d+", path, "features")[0]
+        return stack_vectors(frame["features"], rows, f"features in {path}")
+    return numeric_columns(frame, SAMPLE_COLUMNS, r"f\d+", path, "features")[0]

@@ -26,6 +26,7 @@ from hgkt.cli._common import (
 )
 from hgkt.cli._estimator import (
     CalibrateOption,
+    FoldsOption,
     MethodOption,
     PresetOption,
     SelectOption,
@@ -45,6 +46,7 @@ def evaluate_command(
     preset: PresetOption = None,
     param: ParamOption = None,
     select: SelectOption = False,
+    folds: FoldsOption = None,
     calibrate: CalibrateOption = None,
     seeds: Annotated[
         int, typer.Option("--seeds", min=1, help="Repeat with this many seeds from --seed on.")
@@ -78,6 +80,7 @@ def evaluate_command(
                 dataset,
                 select=select,
                 calibrate="auto" if calibrate is None else calibrate,
+                n_folds=folds,
                 random_state=number,
                 progress=progress,
             )

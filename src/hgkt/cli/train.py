@@ -30,6 +30,7 @@ from hgkt.cli._common import (
 )
 from hgkt.cli._estimator import (
     CalibrateOption,
+    FoldsOption,
     MethodOption,
     PresetOption,
     SelectOption,
@@ -62,6 +63,7 @@ def train_command(
     preset: PresetOption = None,
     param: ParamOption = None,
     select: SelectOption = False,
+    folds: FoldsOption = None,
     calibrate: CalibrateOption = None,
     with_unseen: Annotated[
         bool, typer.Option("--with-unseen", help="Add the data set's unseen classes to the model.")
@@ -102,7 +104,7 @@ def train_command(
         log.print(f"resuming from {path}", soft_wrap=True, markup=False)
     try:
         with progress_bar() as bar, interrupt_between_steps(bar) as progress:
-            fitted = _fit(estimator, dataset, select, calibrate, seed, progress)
+            fitted = _fit(estimator, dataset, select, folds, calibrate, seed, progress)
     except KeyboardInterrupt:
         log.print(_interrupted(path), soft_wrap=True, markup=False)
         raise typer.Exit(130) from None
@@ -168,6 +170,7 @@ def _fit(
     estimator: GZSLClassifier,
     dataset: GZSLDataset,
     select: bool,
+    n_folds: int | None,
     calibrate: bool | None,
     seed: int,
     progress: Progress,
@@ -185,6 +188,7 @@ def _fit(
     search = ClassFoldSearch(
         estimator,
         stages=None if select else [],
+        n_folds=n_folds,
         calibrate=wanted,
         random_state=seed,
         progress=progress,

@@ -18,7 +18,7 @@ from hgkt.data.splits import hold_out
 from hgkt.exceptions import DataError
 
 _CLASS_COLUMNS = ("name", "seen", "description", "attributes")
-_SAMPLE_COLUMNS = ("id", "class", "split", "features")
+SAMPLE_COLUMNS = ("id", "class", "split", "features")
 
 
 def read_tables(
@@ -51,8 +51,8 @@ def read_tables(
     folder = Path(folder)
     check_number("test_fraction", test_fraction, low=0.0, high=0.9, open_low=True)
     classes_path = _table_path(folder, "classes", (".parquet", ".csv"))
-    classes = _read_frame(classes_path)
-    names, attributes, attribute_names = _parse_classes(classes, classes_path)
+    classes = read_frame(classes_path)
+    names, attributes, attribute_names = parse_classes(classes, classes_path)
     samples_path = _table_path(folder, "samples", (".parquet", ".csv", ".npz"))
     samples, features, feature_file = _read_samples(samples_path, mmap)
     labels = _labels(samples, names, samples_path, classes_path.name)
@@ -104,7 +104,8 @@ def _table_path(folder: Path, stem: str, suffixes: tuple[str, ...]) -> Path:
     )
 
 
-def _read_frame(path: Path) -> pd.DataFrame:
+def read_frame(path: Path) -> pd.DataFrame:
+    """Read a Parquet or CSV table."""
     try:
         if path.suffix == ".parquet":
             return pd.read_parquet(path)
@@ -118,15 +119,16 @@ def _read_frame(path: Path) -> pd.DataFrame:
         raise DataError(f"{path} cannot be read as a table: {first_line}") from error
 
 
-def _parse_classes(
+def parse_classes(
     frame: pd.DataFrame, path: Path
 ) -> tuple[tuple[str, ...], NDArray[np.float32], tuple[str, ...] | None]:
+    """Return names, attributes (C, d) and, where columns have some, attribute names."""
     if "name" not in frame:
         raise DataError(f"{path} has no column 'name'; one row a class is expected")
     names = tuple(frame["name"].astype(str))
     if "attributes" in frame:
-        return names, _stack(frame["attributes"], names, f"attributes in {path}"), None
-    values, columns = _numeric_columns(frame, _CLASS_COLUMNS, r"a\d+", path, "attributes")
+        return names, stack_vectors(frame["attributes"], names, f"attributes in {path}"), None
+    values, columns = numeric_columns(frame, _CLASS_COLUMNS, r"a\d+", path, "attributes")
     plain = all(re.fullmatch(r"a\d+", column) for column in columns)
     return names, values, None if plain else tuple(columns)
 
@@ -138,25 +140,25 @@ def _read_samples(path: Path, mmap: bool) -> tuple[pd.DataFrame, Any, str]:
         if features is not None:
             return samples, features, path.name
     else:
-        samples = _read_frame(path)
+        samples = read_frame(path)
     if "class" not in samples:
         raise DataError(f"{path} has no column 'class'; the class of each row is expected")
     if "features" in samples:
         rows = [f"row {row}" for row in range(len(samples))]
-        return samples, _stack(samples["features"], rows, f"features in {path}"), path.name
+        return samples, stack_vectors(samples["features"], rows, f"features in {path}"), path.name
     if npy.is_file():
         features = open_npy(npy, mmap)
         if len(features) != len(samples):
             raise DataError(f"{npy} has {len(features)} rows; {path} has {len(samples)}")
         return samples, features, npy.name
-    values, _ = _numeric_columns(samples, _SAMPLE_COLUMNS, r"f\d+", path, "features")
+    values, _ = numeric_columns(samples, SAMPLE_COLUMNS, r"f\d+", path, "features")
     return samples, values, path.name
 
 
 def _read_npz(path: Path) -> tuple[pd.DataFrame, NDArray[np.float32] | None]:
     try:
         with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in _SAMPLE_COLUMNS if name in archive}
+            arrays = {name: archive[name] for name in SAMPLE_COLUMNS if name in archive}
     except (OSError, ValueError, EOFError) as error:
         raise DataError(f"{path} cannot be read as a .npz file: {error}") from error
     features = arrays.pop("features", None)
@@ -168,9 +170,10 @@ def _read_npz(path: Path) -> tuple[pd.DataFrame, NDArray[np.float32] | None]:
     return pd.DataFrame({name: values.astype(str) for name, values in arrays.items()}), features
 
 
-def _numeric_columns(
+def numeric_columns(
     frame: pd.DataFrame, known: tuple[str, ...], pattern: str, path: Path, what: str
 ) -> tuple[NDArray[np.float32], list[str]]:
+    """Return the columns that match `pattern`, else all that are not `known`, and their names."""
     columns = [str(column) for column in frame if re.fullmatch(pattern, str(column))]
     if columns:
         columns.sort(key=lambda column: int(column[1:]))
@@ -190,7 +193,7 @@ def _is_numeric(column: pd.Series) -> bool:
     return column.dtype.kind in "fiub" or bool(pd.to_numeric(column, errors="coerce").notna().any())
 
 
-def _stack(column: pd.Series, who: Any, what: str) -> NDArray[np.float32]:
+def stack_vectors(column: pd.Series, who: Any, what: str) -> NDArray[np.float32]:
     """Stack a list column; in CSV a list is written as JSON."""
     vectors: list[NDArray[np.float32]] = []
     for owner, value in zip(who, column, strict=True):

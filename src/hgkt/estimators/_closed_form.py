@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hgkt._validation import check_choice, check_number
 from hgkt.estimators.base import ClassTable
-from hgkt.model.accelerated import gather_on, torch_device
+from hgkt.model.accelerated import gather_on
 from hgkt.model.closed_form import (
     WithinClassSpectrum,
     distance_scores,
@@ -19,6 +19,7 @@ from hgkt.model.closed_form import (
     normalised_scores,
     transfer_noise,
 )
+from hgkt.model.devices import torch_device
 from hgkt.model.feature_maps import FeatureMap, check_map, map_rows
 from hgkt.model.kernels import ClassKernel
 from hgkt.statistics import ClassStatistics

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from hgkt._validation import check_number, label_text
 from hgkt.estimators._closed_form import ClosedFormTransfer
@@ -43,7 +43,7 @@ class ExplainingMixin:
         """
         check_number("n_runner_ups", n_runner_ups, low=1, integer=True)
         scores = self.score_classes(X)
-        X = validate_data(self, X, dtype=(np.float64, np.float32), reset=False)
+        features = self._check_features(X)
         labels = self.classes_.tolist()
         explanations = []
         for row, order in enumerate(np.argsort(-scores, axis=1, kind="stable")):
@@ -54,7 +54,7 @@ class ExplainingMixin:
                     float(scores[row, best]),
                     float(scores[row, best] - scores[row, order[1]]),
                     tuple(Contribution(labels[c], float(scores[row, c])) for c in others),
-                    self._rank(self._pulls(X[row : row + 1], int(best))),
+                    self._rank(self._pulls(features[row : row + 1], int(best))),
                 )
             )
         return explanations

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
-from hgkt._validation import attribute_matrix, attribute_table, check_finite
+from hgkt._validation import attribute_matrix, attribute_table
 from hgkt.estimators._closed_form import ClosedFormTransfer
 from hgkt.exceptions import DataError
 from hgkt.statistics import ClassStatistics
@@ -28,6 +26,8 @@ def _has_statistics(model: HGKTClassifier) -> bool:
 class PartialFitMixin:
     """Adds `partial_fit` to a closed-form classifier."""
 
+    _transfer: Any
+
     @available_if(_has_statistics)
     def partial_fit(
         self: Any,
@@ -35,7 +35,7 @@ class PartialFitMixin:
         y: ArrayLike,
         class_attributes: Any = None,
         classes: ArrayLike | None = None,
-    ) -> Self:
+    ) -> Any:
         """Take in more instances; any order of batches gives the model of one full fit.
 
         A class that was added by its attributes becomes a seen one with its first instances. Its
@@ -55,16 +55,12 @@ class PartialFitMixin:
         """
         if not self.__sklearn_is_fitted__():
             return self.fit(X, y, class_attributes=class_attributes)
-        X, y = validate_data(
-            self, X, y, dtype=(np.float64, np.float32), reset=False, ensure_all_finite=False
-        )
-        check_finite(X, "features")
-        check_classification_targets(y)
-        seen = np.unique(np.concatenate([self.seen_classes_, np.unique(y)]))
+        features, labels = self._check_labelled(X, y, reset=False)
+        seen = np.unique(np.concatenate([self.seen_classes_, np.unique(labels)]))
         attributes = self._grown_attributes(seen, class_attributes)
         settings = self._closed_form_settings()
         statistics = self._grown_statistics(seen).merge(
-            settings.gather(X, np.searchsorted(seen, y), len(seen))
+            settings.gather(features, np.searchsorted(seen, labels), len(seen))
         )
         added = {
             name: row

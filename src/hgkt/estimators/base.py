@@ -18,6 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hgkt._validation import attribute_matrix, attribute_table, check_finite, label_text
+from hgkt.estimators._labels import label_array, label_list
 from hgkt.estimators._rows import GrowingRows
 from hgkt.exceptions import DataError
 
@@ -27,6 +28,7 @@ ClassTable = dict[str, NDArray[Any]]
 Progress = Callable[[str, int, int, dict[str, float]], None]
 """Called as ``progress(stage, done, total, values)`` while a fit goes on."""
 
+_ROW_OPTIONS: dict[str, Any] = {"dtype": (np.float64, np.float32), "ensure_all_finite": False}
 _CHUNK_ELEMENTS = 2**24  # numbers in the largest intermediate of one scoring step: 128 MiB
 
 
@@ -55,6 +57,14 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
 
     _learned: ClassVar[tuple[str, ...]] = ()
     _progress: Progress | None = None
+    classes_: NDArray[Any]
+    seen_classes_: NDArray[Any]
+    unseen_classes_: NDArray[Any]
+    _columns: dict[Any, int]
+    _seen_table: ClassTable
+    _seen_attributes: NDArray[np.float64]
+    _added_table: dict[str, GrowingRows]
+    _added_attributes: GrowingRows
 
     def on_progress(self, progress: Progress | None) -> Self:
         """Have `progress` called while a fit goes on; a clone starts without it."""
@@ -148,19 +158,32 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         self._set_added(classes[:0], attributes[:0], {k: v[:0] for k, v in table.items()})
         return self
 
+    def _check_features(self, X: ArrayLike) -> NDArray[Any]:
+        """Check features (n, D) of a fitted model's kind."""
+        features: NDArray[Any] = validate_data(self, X, reset=False, **_ROW_OPTIONS)
+        check_finite(features, "features")
+        return features
+
+    def _check_labelled(
+        self, X: ArrayLike, y: ArrayLike, reset: bool
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Check features (n, D) with labels (n,); `reset` says that this is a fit."""
+        features, labels = validate_data(self, X, y, reset=reset, **_ROW_OPTIONS)
+        check_finite(features, "features")
+        check_classification_targets(labels)
+        return features, labels
+
     def _check_training_data(
         self, X: ArrayLike, y: ArrayLike, class_attributes: Any
     ) -> tuple[NDArray[Any], NDArray[np.intp], NDArray[Any], NDArray[np.float64]]:
-        X, y = validate_data(self, X, y, dtype=(np.float64, np.float32), ensure_all_finite=False)
-        check_finite(X, "features")
-        check_classification_targets(y)
-        classes, codes = np.unique(y, return_inverse=True)
+        features, labels = self._check_labelled(X, y, reset=True)
+        classes, codes = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
             raise DataError(
                 f"y holds one class only ({label_text(classes[0])}); at least two are expected"
             )
         if class_attributes is None:
-            return X, codes, classes, np.eye(len(classes))
+            return features, codes, classes, np.eye(len(classes))
         table = attribute_table(class_attributes)
         known = set(classes.tolist())
         extra = [name for name in table if name not in known]
@@ -169,7 +192,7 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
                 f"class {label_text(extra[0])} has attributes but no instance in y; "
                 "fit takes seen classes only, add others afterwards with add_classes"
             )
-        return X, codes, classes, attribute_matrix(table, classes.tolist())
+        return features, codes, classes, attribute_matrix(table, classes.tolist())
 
     # ------------------------------------------------------------------ classes that come and go
     def add_classes(self, class_attributes: Any) -> Self:
@@ -195,7 +218,7 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         rows = self._embed_classes(attributes)
         self._added_attributes = self._added_attributes.append(attributes)
         self._added_table = {key: self._added_table[key].append(rows[key]) for key in rows}
-        new = _label_array(names, self.seen_classes_)
+        new = label_array(names, self.seen_classes_)
         self.unseen_classes_ = np.concatenate([self.unseen_classes_, new])
         self.classes_ = np.concatenate([self.classes_, new])
         first = len(self._columns)
@@ -211,7 +234,7 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             Classes that were added with `add_classes`.
         """
         check_is_fitted(self)
-        names = set(_as_list(classes))
+        names = set(label_list(classes))
         for name in names:
             if name not in self._columns:
                 raise DataError(f"class {label_text(name)} is unknown, so it cannot be removed")
@@ -276,17 +299,14 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             Columns ordered as ``classes_``; higher is better.
         """
         check_is_fitted(self)
-        X = validate_data(
-            self, X, dtype=(np.float64, np.float32), reset=False, ensure_all_finite=False
-        )
-        check_finite(X, "features")
+        features = self._check_features(X)
         n_seen = len(self.seen_classes_)
         added = {key: rows.array for key, rows in self._added_table.items()}
-        scores = np.empty((len(X), len(self.classes_)), dtype=np.float64)
-        for rows in self._chunks(len(X), X.shape[1]):
-            scores[rows, :n_seen] = self._score(X[rows], self._seen_table, True)
+        scores = np.empty((len(features), len(self.classes_)), dtype=np.float64)
+        for rows in self._chunks(*features.shape):
+            scores[rows, :n_seen] = self._score(features[rows], self._seen_table, True)
             if n_seen < len(self.classes_):
-                scores[rows, n_seen:] = self._score(X[rows], added, False)
+                scores[rows, n_seen:] = self._score(features[rows], added, False)
         if penalty and self._seen_penalty() != 0.0:
             scores[:, :n_seen] -= self._seen_penalty()
         return scores
@@ -332,7 +352,7 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             if not len(columns):
                 raise DataError("among='unseen' but no class has been added; use add_classes first")
             return columns
-        names = _as_list(among)
+        names = label_list(among)
         if not names:
             raise DataError("among is an empty list; at least one class is expected")
         for name in names:
@@ -377,23 +397,3 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "seen_classes_")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = False
-        return tags
-
-
-def _as_list(classes: Any) -> list[Any]:
-    if isinstance(classes, str):
-        raise DataError(f"a list of classes is expected; got the string {classes!r}")
-    return [name.item() if isinstance(name, np.generic) else name for name in classes]
-
-
-def _label_array(names: list[Any], like: NDArray[Any]) -> NDArray[Any]:
-    """Make an array of labels of the kind that `like` has."""
-    if like.dtype.kind == "O":
-        array = np.empty(len(names), dtype=object)
-        array[:] = names
-        return array
-    return np.array(names)

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
+from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from hgkt._validation import attribute_matrix, check_choice, check_number
+from hgkt._validation import check_choice, check_number
 from hgkt.estimators._closed_form import ClosedFormSettings, ClosedFormTransfer
-from hgkt.estimators._closed_form_grid import GridData, score_grid
 from hgkt.estimators._explaining import ExplainingMixin
 from hgkt.estimators._network import NetworkSettings, NetworkTransfer
 from hgkt.estimators._partial import PartialFitMixin
-from hgkt.estimators.base import ClassTable, GZSLClassifier, Progress
+from hgkt.estimators._selection import SelectionMixin
+from hgkt.estimators.base import ClassTable, GZSLClassifier
 from hgkt.estimators.presets import PRESETS
 from hgkt.exceptions import UnknownNameError
 from hgkt.graph import HeterogeneousGraph
-from hgkt.model.kernels import simplex_grid
 
 TRANSFERS = ("closed-form", "network")
 _NETWORK_CLASS_WEIGHTS = {"count": "image", "uniform": "balanced"}
 
 
-class HGKTClassifier(PartialFitMixin, ExplainingMixin, GZSLClassifier):
+class HGKTClassifier(SelectionMixin, PartialFitMixin, ExplainingMixin, GZSLClassifier):
     """Heterogeneous graph-based knowledge transfer.
 
     Instances of a class are related to each other, and classes to their neighbours; knowledge
@@ -247,6 +244,8 @@ class HGKTClassifier(PartialFitMixin, ExplainingMixin, GZSLClassifier):
             raise UnknownNameError(f"unknown preset {name!r}; choose from: {', '.join(PRESETS)}")
         return cls(**{**PRESETS[name], **parameters})
 
+    _transfer: ClosedFormTransfer | NetworkTransfer
+
     # ------------------------------------------------------------------ hooks of the contract
     def _fit_seen(
         self, X: NDArray[Any], codes: NDArray[np.intp], attributes: NDArray[np.float64]
@@ -333,61 +332,6 @@ class HGKTClassifier(PartialFitMixin, ExplainingMixin, GZSLClassifier):
             },
         )
 
-    # ------------------------------------------------------------------ selection
-    def default_folds(self) -> int:
-        """Return 3, or 1 for the network: its whole grid then takes minutes on two cores."""
-        return 1 if self.transfer == "network" else 3
-
-    def default_stages(self) -> list[Any]:
-        """Return the grids of the closed form, or the paper's grids of μ and k."""
-        if self.transfer == "network":
-            steps = [100, 200, 400, 800]
-            return [
-                {"mu": [0.01, 0.1, 0.5, 1.0], "n_steps": steps},
-                {"n_neighbors": [1, 2, 5, 10, 50], "n_steps": steps},
-            ]
-        shared = {
-            "attribute_map": ["l2", "sqrt+l2"],
-            "ridge": [0.01, 0.03, 0.1],
-            "shrinkage": [0.3, 0.5, 0.7],
-            "norm_power": [1.0, 1.2],
-            "feature_map": ["l2", "sqrt+l2"],
-        }
-        kernels: list[dict[str, list[Any]]] = [
-            {"kernel": ["rbf"], "kernel_scale": [0.5, 1.0]},
-            {"kernel": ["quadratic"]},
-        ]
-        stages: list[Any] = [[{**kernel, **shared} for kernel in kernels]]
-        if self.attribute_blocks and len(self.attribute_blocks) > 1:
-            weights = simplex_grid(len(self.attribute_blocks), 4)
-            stages.insert(0, {"block_weights": weights, "ridge": [0.01, 0.03, 0.1]})
-        return stages
-
-    def fit_score_grid(
-        self,
-        grid: Sequence[Mapping[str, Any]],
-        X: NDArray[Any],
-        y: NDArray[Any],
-        class_attributes: Mapping[Any, ArrayLike],
-        new_attributes: Mapping[Any, ArrayLike],
-        X_eval: NDArray[Any],
-        progress: Progress | None = None,
-    ) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Score a grid with the work shared: one decomposition, or one run for all step counts."""
-        models = [clone(self).set_params(**params) for params in grid]
-        features, codes, _, attributes = self._check_training_data(X, y, class_attributes)
-        new = attribute_matrix(new_attributes, list(new_attributes), attributes.shape[1])
-        data = GridData(features, codes, attributes, new, X_eval)
-        closed = [i for i, model in enumerate(models) if model.transfer == "closed-form"]
-        settings = [models[i]._closed_form_settings() for i in closed]
-        for done, (position, scores) in enumerate(score_grid(settings, data), start=1):
-            yield closed[position], scores
-            if progress is not None:
-                progress("select", done, len(grid), {})
-        representatives: dict[Any, NDArray[np.intp]] = {}
-        for indices in _same_but_steps(models, closed):
-            yield from _score_path(models, indices, data, representatives, progress)
-
     # ------------------------------------------------------------------ what was learned
     @property
     def graph_(self) -> HeterogeneousGraph:
@@ -421,46 +365,3 @@ class HGKTClassifier(PartialFitMixin, ExplainingMixin, GZSLClassifier):
         own = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
         self._transfer.restore(own, self._seen_attributes)
         super()._restore({k: v for k, v in state.items() if not k.startswith(prefix)})
-
-
-def _same_but_steps(models: Sequence[HGKTClassifier], skip: Sequence[int]) -> list[list[int]]:
-    """Group network models that differ in their number of steps only."""
-    groups: dict[str, list[int]] = {}
-    for index, model in enumerate(models):
-        if index not in skip:
-            key = repr({k: v for k, v in model.get_params().items() if k != "n_steps"})
-            groups.setdefault(key, []).append(index)
-    return list(groups.values())
-
-
-def _score_path(
-    models: Sequence[HGKTClassifier],
-    indices: Sequence[int],
-    data: GridData,
-    representatives: dict[Any, NDArray[np.intp]],
-    progress: Progress | None,
-) -> Iterator[tuple[int, NDArray[Any]]]:
-    """Train once to the largest number of steps and score at each smaller one on the way.
-
-    `representatives` keeps what was chosen for settings that choose alike.
-    """
-    longest = models[max(indices, key=lambda i: models[i].n_steps)]
-    settings = longest._network_settings()
-    steps = tuple(sorted({models[i].n_steps for i in indices}))
-    training = {**settings.training, "snapshot_steps": steps, "checkpoint": None}
-    results: dict[int, NDArray[Any]] = {}
-
-    def score(step: int, transfer: NetworkTransfer, seen: ClassTable) -> None:
-        added = transfer.embed(data.new_attributes)
-        parts = [transfer.score(data.X_eval, table) for table in (seen, added)]
-        results[step] = np.concatenate(parts, axis=1)
-
-    transfer = NetworkTransfer(replace(settings, training=training))
-    key = settings.representative_key
-    if key not in representatives:
-        representatives[key] = transfer.choose_representatives(data.X, data.codes, progress)
-    transfer.fit(
-        data.X, data.codes, data.attributes, progress, representatives[key], on_snapshot=score
-    )
-    for index in indices:
-        yield index, results[models[index].n_steps]

@@ -2,39 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._validation import check_choice
-from hgkt.exceptions import DataError
 from hgkt.model.feature_maps import FeatureMap, power_of
 from hgkt.statistics import ClassStatistics
 
 _CHUNK_ROWS = 32768
-
-
-def torch_device(name: str) -> str:
-    """Return "cpu" or "cuda" for {"auto", "cpu", "cuda"}.
-
-    torch is imported only where a CUDA driver is there or "cuda" is asked for: a closed-form fit
-    on a CPU should not wait for it.
-    """
-    check_choice("device", name, ("auto", "cpu", "cuda"))
-    if name == "cpu":
-        return "cpu"
-    if name == "auto" and "torch" not in sys.modules and not Path("/proc/driver/nvidia").exists():
-        return "cpu"
-    import torch
-
-    if torch.cuda.is_available():
-        return "cuda"
-    if name == "cuda":
-        raise DataError("device is 'cuda' but torch finds no CUDA device; use 'auto' or 'cpu'")
-    return "cpu"
 
 
 def gather_on(

@@ -14,6 +14,7 @@ from hgkt.graph.quotient import Quotient
 from hgkt.model.batches import QuotientLoss, SampledLoss, StepLoss
 from hgkt.model.checkpoint import run_identity
 from hgkt.model.config import TrainingConfig
+from hgkt.model.devices import torch_device
 from hgkt.model.embedder import HGKTEmbedder
 from hgkt.model.loop import OnSnapshot, Progress, TrainingResult, TrainingRun
 from hgkt.model.objectives import SquaredObjective, Targets
@@ -71,7 +72,7 @@ def train_embedder(
     config = TrainingConfig() if config is None else config
     rows = np.asarray(attributes, dtype=np.float64)
     _check_inputs(quotient, rows, targets, config, instances)
-    device, dtype = _device(config.device), getattr(torch, config.dtype)
+    device, dtype = torch.device(torch_device(config.device)), getattr(torch, config.dtype)
     embedder = HGKTEmbedder(
         rows.shape[1],
         targets.n_features,
@@ -98,14 +99,6 @@ def train_embedder(
     if config.checkpoint is not None:
         run.resume(_identity(quotient, rows, targets, config, instances, representatives))
     return run.train()
-
-
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise DataError("device is 'cuda' but torch finds no CUDA device; use 'auto' or 'cpu'")
-    return torch.device(name)
 
 
 def _check_inputs(

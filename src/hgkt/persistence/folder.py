@@ -122,7 +122,7 @@ def _read_config(path: Path) -> dict[str, Any]:
 def _write_files(folder: Path, model: ModelFolder) -> None:
     from safetensors.numpy import save
 
-    arrays = {name: np.ascontiguousarray(array) for name, array in model.arrays.items()}
+    arrays = {name: np.asarray(array, order="C") for name, array in model.arrays.items()}
     contents = {WEIGHTS: save(arrays), CLASSES: model.classes.to_parquet(index=False)}
     config: Mapping[str, Any] = {
         "format_version": FORMAT_VERSION,

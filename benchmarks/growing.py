@@ -1,0 +1,262 @@
+"""Classes grow up: what a few images of a class do that was added by its attributes.
+
+    python benchmarks/growing.py --root DATA [--data CUB,AWA1] [--seeds 5] [--out FILE]
+    python benchmarks/growing.py --render        # rewrite the table of docs/growing.md
+
+The closed form is chosen on validation classes, fitted, given the unseen classes by attributes, and
+then fed n images of each of them with `partial_fit`. Ten images of every unseen class are set aside
+for that, whatever n is, so every n is tested on the same images. Beside it stands the nearest class
+mean in the same metric, which knows the n images but not the attributes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from hgkt.data import GZSLDataset, load_dataset
+from hgkt.estimators import HGKTClassifier
+from hgkt.evaluation import ClassFoldSearch, gzsl_metrics
+from hgkt.evaluation.curve import SeenUnseenCurve, best_calibration, seen_unseen_curve
+from hgkt.evaluation.folds import split_fold
+from hgkt.evaluation.records import machine, plain, versions
+from hgkt.model.closed_form import normalised_scores
+
+FEATURES = {"CUB": "efflite2", "AWA1": "rgsift"}
+STEPS = (1, 2, 5, 10)
+POSTERIOR, CLASS_MEAN = "attributes and images", "images only"
+CALIBRATIONS = ("none", "kept", "graded", "matched")
+METRICS = ("ts", "tr", "H", "zsl", "ausuc")
+N_DRAWS = 2  # draws a validation fold from which the matched calibration is chosen
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+BEGIN, END = "<!-- growing: begin -->", "<!-- growing: end -->"
+
+
+@dataclass(frozen=True)
+class Images:
+    """Test images of old classes and images of new ones, with labels."""
+
+    X_old: NDArray[Any]
+    y_old: NDArray[Any]
+    X_new: NDArray[Any]
+    y_new: NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores of one model, columns of old classes first, without calibration."""
+
+    method: str
+    n_images: int
+    old: NDArray[Any]
+    y_old: NDArray[Any]
+    new: NDArray[Any]
+    y_new: NDArray[Any]
+    classes: NDArray[Any]
+    n_old: int
+    seconds: float
+
+    def curve(self) -> SeenUnseenCurve:
+        """Accuracies for every γ that is taken off the old classes."""
+        return seen_unseen_curve(
+            self.old, self.y_old, self.new, self.y_new, self.classes, self.n_old
+        )
+
+    def metrics(self, gamma: float) -> dict[str, float]:
+        """Figures in percent with γ taken off the old classes."""
+        data = (self.old, self.y_old, self.new, self.y_new, self.classes, self.n_old)
+        return gzsl_metrics(*data, calibration=gamma).to_dict()
+
+
+def grow(model: HGKTClassifier, images: Images, seed: int) -> Iterator[Scores]:
+    """Yield the scores of the model as each added class gets 0, 1, 2, … images.
+
+    Images come as they would in use: one more, one more, three more, five more.
+    """
+    model = copy.deepcopy(model)
+    old, new = model.seen_classes_, model.unseen_classes_
+    drawn = draw(images.y_new, STEPS[-1], seed)
+    left = np.setdiff1d(np.arange(len(images.y_new)), drawn)
+    tests = images.X_old, images.X_new[left]
+    labels = {"y_old": images.y_old, "y_new": images.y_new[left]}
+    classes = np.concatenate([old, new])
+    for n_before, n in zip((None, 0, *STEPS), (0, *STEPS), strict=False):
+        start = time.perf_counter()
+        if n_before is not None:
+            rows = drawn[:, n_before:n].ravel()
+            model.partial_fit(images.X_new[rows], images.y_new[rows])
+        seconds = time.perf_counter() - start
+        columns = model.candidates(classes.tolist())
+        scored = [model.score_classes(X, penalty=False)[:, columns] for X in tests]
+        yield Scores(
+            POSTERIOR, n, scored[0], new=scored[1], classes=classes, n_old=len(old),
+            seconds=seconds, **labels,
+        )  # fmt: skip
+        if n:
+            scored = [class_mean_scores(model, X, columns) for X in tests]
+            yield Scores(
+                CLASS_MEAN, n, scored[0], new=scored[1], classes=classes, n_old=len(old),
+                seconds=0.0, **labels,
+            )  # fmt: skip
+
+
+def draw(y: NDArray[Any], n: int, seed: int) -> NDArray[np.intp]:
+    """Return rows (n_classes, n): `n` images of each class at random."""
+    rng = np.random.default_rng(seed)
+    return np.array([rng.permutation(np.flatnonzero(y == name))[:n] for name in np.unique(y)])
+
+
+def class_mean_scores(
+    model: HGKTClassifier, X: NDArray[Any], columns: NDArray[np.intp]
+) -> NDArray[Any]:
+    """Cosines in the metric of the model with the mean images of its classes."""
+    transfer: Any = model._transfer
+    means = transfer.source_vectors()[columns]  # ordered as seen_classes_, which all now are
+    return normalised_scores(transfer.features(X), means, 1.0)
+
+
+def matched_calibrations(dataset: GZSLDataset, params: dict[str, Any]) -> dict[str, float]:
+    """Choose γ for each method and number of images by growing the validation classes."""
+    X, y = dataset.rows("train")
+    table = dataset.attributes_of(dataset.seen_classes)
+    curves: dict[str, list[SeenUnseenCurve]] = {}
+    for number, (train, val) in enumerate(dataset.class_folds()):
+        rows = split_fold(y, train, val, random_state=[0, number])
+        model = HGKTClassifier(**params)
+        model.fit(X[rows.fit], y[rows.fit], class_attributes={name: table[name] for name in train})
+        model.add_classes({name: table[name] for name in val})
+        images = Images(X[rows.val_seen], y[rows.val_seen], X[rows.val_unseen], y[rows.val_unseen])
+        for seed in range(N_DRAWS):
+            for scores in grow(model, images, seed):
+                curves.setdefault(_key(scores), []).append(scores.curve())
+    return {key: best_calibration(group)[0] for key, group in curves.items()}
+
+
+def run(name: str, root: str, n_seeds: int) -> dict[str, Any]:
+    """Select, fit and grow on one data set."""
+    start = time.perf_counter()
+    dataset = load_dataset(name, root=root, features=FEATURES[name])
+    X, y = dataset.rows("train")
+    search = ClassFoldSearch(HGKTClassifier(device="cpu"))
+    search.fit(X, y, dataset.attributes_of(dataset.seen_classes), folds=dataset.class_folds())
+    model = search.best_estimator_
+    params = {**search.best_params_, "device": "cpu"}
+    gammas = matched_calibrations(dataset, params)
+    model.add_classes(dataset.attributes_of(dataset.unseen_classes))
+    n_average = len(X) / len(dataset.seen_classes)
+    images = Images(*dataset.rows("test_seen"), *dataset.rows("test_unseen"))
+    rows = []
+    for seed in range(n_seeds):
+        for scores in grow(model, images, seed):
+            kept = model.calibration
+            graded = kept * max(0.0, 1.0 - scores.n_images / n_average)
+            values = (0.0, kept, graded, gammas[_key(scores)])
+            for calibration, gamma in zip(CALIBRATIONS, values, strict=True):
+                row = {"method": scores.method, "n_images": scores.n_images, "seed": seed,
+                       "calibration": calibration, "gamma": gamma,
+                       "partial_fit_seconds": scores.seconds, **scores.metrics(gamma)}  # fmt: skip
+                rows.append(row)
+        print(f"{name}: seed {seed} done", file=sys.stderr)
+    return {
+        "data": name,
+        "features": FEATURES[name],
+        "fingerprint": dataset.fingerprint(),
+        "n_old_classes": len(dataset.seen_classes),
+        "n_new_classes": len(dataset.unseen_classes),
+        "params": plain(search.best_params_),
+        "calibration": model.calibration,
+        "matched_calibrations": gammas,
+        "seconds": time.perf_counter() - start,
+        "rows": rows,
+    }
+
+
+def table(result: dict[str, Any]) -> str:
+    """Return the Markdown table of one data set: mean ± standard deviation over the draws."""
+    groups: dict[tuple[str, int], dict[str, list[dict[str, Any]]]] = {}
+    for row in result["rows"]:
+        group = groups.setdefault((row["method"], row["n_images"]), {})
+        group.setdefault(row["calibration"], []).append(row)
+    columns = [
+        ("ZSL", "matched", "zsl"), ("AUSUC", "matched", "ausuc"),
+        ("ts", "matched", "ts"), ("tr", "matched", "tr"),
+        *((f"H, {name}", name, "H") for name in reversed(CALIBRATIONS)),
+    ]  # fmt: skip
+    lines = [
+        "| images | classes known by | " + " | ".join(title for title, _, _ in columns) + " |",
+        "|---|---|" + "---|" * len(columns),
+    ]
+    for (method, n), group in sorted(groups.items(), key=lambda item: (item[0][1], item[0][0])):
+        known_by = "attributes" if n == 0 else method
+        cells = [_spread([row[metric] for row in group[name]]) for _, name, metric in columns]
+        lines.append(f"| {n} | {known_by} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _spread(values: Sequence[float]) -> str:
+    return f"{np.mean(values):.1f} ± {np.std(values, ddof=1):.1f}"
+
+
+def render(results: Sequence[dict[str, Any]], page: Path) -> None:
+    """Rewrite the tables between the two markers of the page."""
+    parts = []
+    for result in results:
+        seeds = len({row["seed"] for row in result["rows"]})
+        chosen = ", ".join(f"{name} {value}" for name, value in result["params"].items())
+        seconds = np.mean([row["partial_fit_seconds"] for row in result["rows"]
+                           if row["method"] == POSTERIOR and row["n_images"]])  # fmt: skip
+        parts.append(
+            f"**{result['data']}** ({result['features']}): {result['n_old_classes']} classes "
+            f"learned from images, {result['n_new_classes']} added by attributes; mean ± standard "
+            f"deviation over {seeds} draws of the images. Chosen on validation classes: {chosen}, "
+            f"γ {result['calibration']:.4f}. One `partial_fit` took {seconds:.1f} s.\n\n"
+            + table(result)
+        )
+    text = page.read_text()
+    if BEGIN not in text or END not in text:
+        raise SystemExit(f"{page} has no markers {BEGIN} and {END}")
+    head, rest = text.split(BEGIN)
+    tail = rest.split(END)[1]
+    page.write_text(head + BEGIN + "\n" + "\n\n".join(parts) + "\n" + END + tail)
+
+
+def main() -> None:
+    """Run the data sets, or render what was recorded."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--root")
+    parser.add_argument("--data", default="CUB,AWA1")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--out", type=Path, default=DOCS / "results" / "growing.json")
+    parser.add_argument("--render", action="store_true")
+    args = parser.parse_args()
+    if not args.root and not args.render:
+        parser.error("give --root to run, --render to rewrite the page, or both")
+    if args.root:
+        threadpool_limits(1)
+        results = [run(name, args.root, args.seeds) for name in args.data.split(",")]
+        record = {"versions": versions(), "machine": machine(), "results": results}
+        args.out.parent.mkdir(parents=True, exist_ok=True)
+        args.out.write_text(json.dumps(record, indent=1) + "\n")
+        for result in results:
+            print(f"{result['data']}\n\n{table(result)}\n")
+    if args.render:
+        render(json.loads(args.out.read_text())["results"], DOCS / "growing.md")
+
+
+def _key(scores: Scores) -> str:
+    return f"{scores.method}, n={scores.n_images}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+"""Where to compute: the CPU, or a CUDA device where there is one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from hgkt._validation import check_choice
+from hgkt.exceptions import DataError
+
+
+def torch_device(name: str) -> str:
+    """Return "cpu" or "cuda" for {"auto", "cpu", "cuda"}.
+
+    torch is imported only where a CUDA driver is there or "cuda" is asked for: a closed-form fit
+    on a CPU should not wait for it.
+    """
+    check_choice("device", name, ("auto", "cpu", "cuda"))
+    if name == "cpu":
+        return "cpu"
+    if name == "auto" and "torch" not in sys.modules and not Path("/proc/driver/nvidia").exists():
+        return "cpu"
+    import torch
+
+    if torch.cuda.is_available():
+        return "cuda"
+    if name == "cuda":
+        raise DataError("device is 'cuda' but torch finds no CUDA device; use 'auto' or 'cpu'")
+    return "cpu"
