@@ -40,14 +40,16 @@ BY_AUSUC, BY_ZSL = "selected by AUSUC, with γ", "selected by ZSL"
 OWN = {"seen_parameters": "empirical"}
 CHECKS = [
     Check("gfzsl", "own mean and variance for seen classes", OWN),
-    Check("gfzsl", "the same at the default ridges, nothing selected", OWN, select=False),
+    Check("gfzsl", "own mean and variance, default ridges, nothing selected", OWN, select=False),
     Check("gfzsl", BY_AUSUC, calibrate=True),
     Check("ridge", BY_AUSUC, calibrate=True),
     Check("iap", BY_ZSL, metric="zsl"),
     Check("conse", BY_ZSL, metric="zsl"),
     Check("ale", BY_AUSUC, calibrate=True),
     Check("sync", BY_ZSL, metric="zsl"),
+    Check("sync", BY_AUSUC, calibrate=True),
     Check("eszsl", BY_AUSUC, calibrate=True),
+    Check("sje", BY_AUSUC, calibrate=True),
 ]
 
 

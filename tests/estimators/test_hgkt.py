@@ -174,6 +174,17 @@ def test_embedding_moves_from_the_predicted_to_the_observed_mean(small):
     assert 0 < own[0] < own[1] < own[2] <= 1.0
 
 
+def test_grown_class_does_not_pay_the_calibration(small, tmp_path):
+    model = fit(small, calibration=0.25).add_classes(small["unseen"])
+    model.partial_fit(small["X_unseen"][:2], small["y_unseen"][:2])
+    model = load_model(model.save(tmp_path / "model"))
+    model.partial_fit(small["X"][:2], small["y"][:2])
+    paid = model.score_classes(small["X"], penalty=False) - model.score_classes(small["X"])
+    expected = [0.25] * 6 + [0.0] * 2
+    assert model.classes_.tolist() == [*small["seen"], "class g", "class h"]
+    np.testing.assert_allclose(paid, [expected] * len(small["X"]), atol=1e-12)
+
+
 def test_partial_fit_needs_attributes_of_new_classes_and_a_closed_form(small):
     model = fit(small)
     with pytest.raises(DataError, match="'class g' has no attributes"):

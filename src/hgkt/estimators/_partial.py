@@ -27,6 +27,8 @@ class PartialFitMixin:
     """Adds `partial_fit` to a closed-form classifier."""
 
     _transfer: Any
+    _grown: NDArray[np.bool_]
+    """Which seen classes (L,) came by their attributes and got their instances later."""
 
     @available_if(_has_statistics)
     def partial_fit(
@@ -42,6 +44,9 @@ class PartialFitMixin:
         mean enters the transfer with noise λ·N̄/n for n instances (N̄ on average over classes), so
         its embedding moves from the predicted to the observed mean as n grows: the posterior of
         the mean.
+
+        The calibration γ was chosen for the classes that the model was fitted on, and it stays
+        theirs: a class that came by its attributes does not pay it, whatever instances it gets.
 
         Parameters
         ----------
@@ -69,13 +74,18 @@ class PartialFitMixin:
             )
             if name not in set(seen.tolist())
         }
+        grown = [*self.seen_classes_[self._grown].tolist(), *self.unseen_classes_.tolist()]
         transfer = ClosedFormTransfer(settings)
         transfer.dtype = self._transfer.dtype
         self._seen_table = transfer.solve(statistics, attributes)
         self._transfer, self._seen_attributes, self.seen_classes_ = transfer, attributes, seen
+        self._grown = np.array([name in set(grown) for name in seen.tolist()], dtype=bool)
         empty = {key: rows[:0] for key, rows in self._seen_table.items()}
         self._set_added(seen[:0], attributes[:0], empty)
         return self.add_classes(added) if added else self
+
+    def _penalised(self) -> NDArray[np.bool_]:
+        return ~self._grown
 
     def _grown_attributes(self: Any, seen: NDArray[Any], given: Any) -> NDArray[np.float64]:
         """Attributes (L, d) of all classes with instances, known before or given now."""

@@ -6,6 +6,7 @@ A method fills in three hooks: `_fit_seen`, `_embed_classes` and `_score`. Every
 
 from __future__ import annotations
 
+import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -47,12 +48,8 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Seen classes in sorted order, then added ones in the order they came.
-    seen_classes_, unseen_classes_ : ndarray
-        The two parts of `classes_`.
-    class_attributes_ : ndarray of shape (n_classes, n_attributes)
-        One row a class, ordered as `classes_`.
+    classes_, seen_classes_, unseen_classes_ : ndarray
+        Seen classes in sorted order, then added ones in the order they came; and the two parts.
     """
 
     _learned: ClassVar[tuple[str, ...]] = ()
@@ -89,6 +86,10 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     def _seen_penalty(self) -> float:
         """Return what is taken off every seen class's score (calibrated stacking)."""
         return 0.0
+
+    def _penalised(self) -> NDArray[np.bool_] | bool:
+        """Return which seen classes (L,) the penalty applies to."""
+        return True
 
     def calibrated_by_default(self) -> bool:
         """Return whether selection should set the calibration of this method unasked."""
@@ -170,7 +171,9 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         """Check features (n, D) with labels (n,); `reset` says that this is a fit."""
         features, labels = validate_data(self, X, y, reset=reset, **_ROW_OPTIONS)
         check_finite(features, "features")
-        check_classification_targets(labels)
+        with warnings.catch_warnings():  # a batch may well have a class for every instance
+            warnings.simplefilter("ignore", UserWarning)
+            check_classification_targets(labels)
         return features, labels
 
     def _check_training_data(
@@ -179,9 +182,8 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         features, labels = self._check_labelled(X, y, reset=True)
         classes, codes = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
-            raise DataError(
-                f"y holds one class only ({label_text(classes[0])}); at least two are expected"
-            )
+            only = label_text(classes[0])
+            raise DataError(f"y holds one class only ({only}); at least two are expected")
         if class_attributes is None:
             return features, codes, classes, np.eye(len(classes))
         table = attribute_table(class_attributes)
@@ -308,7 +310,7 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             if n_seen < len(self.classes_):
                 scores[rows, n_seen:] = self._score(features[rows], added, False)
         if penalty and self._seen_penalty() != 0.0:
-            scores[:, :n_seen] -= self._seen_penalty()
+            scores[:, :n_seen] -= self._seen_penalty() * self._penalised()
         return scores
 
     def _chunks(self, n_rows: int, n_features: int) -> Iterator[slice]:

@@ -251,6 +251,7 @@ class HGKTClassifier(SelectionMixin, PartialFitMixin, ExplainingMixin, GZSLClass
         self, X: NDArray[Any], codes: NDArray[np.intp], attributes: NDArray[np.float64]
     ) -> ClassTable:
         check_number("calibration", self.calibration)
+        self._grown = np.zeros(len(attributes), dtype=bool)
         self._transfer = self._make_transfer()
         if isinstance(self._transfer, NetworkTransfer):
             return self._transfer.fit(X, codes, attributes, self._progress)
@@ -357,11 +358,12 @@ class HGKTClassifier(SelectionMixin, PartialFitMixin, ExplainingMixin, GZSLClass
     # ------------------------------------------------------------------ saving
     def _state(self) -> dict[str, NDArray[Any]]:
         transfer = {f"transfer/{key}": array for key, array in self._transfer.state().items()}
-        return super()._state() | transfer
+        return super()._state() | transfer | {"grown": self._grown}
 
     def _restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         self._transfer = self._make_transfer()
         prefix = "transfer/"
         own = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
         self._transfer.restore(own, self._seen_attributes)
+        self._grown = state["grown"].astype(bool)
         super()._restore({k: v for k, v in state.items() if not k.startswith(prefix)})
