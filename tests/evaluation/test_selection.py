@@ -249,3 +249,14 @@ def test_search_takes_the_first_of_the_folds_given(toy, ridge):
     folds = ClassFoldSearch(ridge(), stages=[]).fit(X, y, table).folds_
     search = ClassFoldSearch(ridge(), stages=[], n_folds=1).fit(X, y, table, folds=folds)
     assert search.folds_ == folds[:1]
+
+
+def test_search_does_not_score_a_setting_twice(toy, ridge):
+    X, y, table = training_data(toy)
+    calls = []
+    stages = [{"scale": [1.0, 2.0]}, {"scale": [1.0, 2.0, 4.0]}]
+    search = ClassFoldSearch(ridge(), stages, progress=lambda *args: calls.append(args))
+    search.fit(X, y, table)
+    scored = [call for call in calls if call[0].startswith("select")]
+    assert len(scored) == (2 + 1) * len(search.folds_)
+    assert [result.stage for result in search.cv_results_] == [0, 0, 1, 1, 1]

@@ -126,7 +126,6 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             if progress is not None:
                 progress("select", index + 1, len(grid), {})
 
-    # ------------------------------------------------------------------ fitting
     def fit(self, X: ArrayLike, y: ArrayLike, class_attributes: Any = None) -> Self:
         """Learn from the instances of seen classes.
 

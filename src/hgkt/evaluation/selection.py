@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -220,14 +220,24 @@ class ClassFoldSearch(MetaClassifier):
         self._check_names(grids)
         self.cv_results_: list[SettingResult] = []
         self.best_params_: dict[str, Any] = {}
+        known: dict[str, SettingResult] = {}  # a later stage may come back to a setting
         for number, grid in enumerate(grids):
             fixed = [{**self.best_params_, **params} for params in grid]
             label = "select" if len(grids) == 1 else f"select {number + 1}/{len(grids)}"
-            results = self._search_stage(number, label, fixed, folds())
+            fresh = [params for params in fixed if self._key(params) not in known]
+            for result in self._search_stage(number, label, fresh, folds()) if fresh else []:
+                known[self._key(result.params)] = result
+            results = [
+                replace(known[self._key(params)], stage=number, params=params) for params in fixed
+            ]
             best = max(results, key=lambda result: result.mean)  # the first of equal ones
             self.cv_results_ += results
             self.best_params_ = best.params
             self.best_score_, self.calibration_ = best.mean, best.calibration
+
+    def _key(self, params: dict[str, Any]) -> str:
+        """Tell settings apart by all their parameters, given here or not."""
+        return repr(sorted({**self.estimator.get_params(), **params}.items()))
 
     def _search_stage(
         self, stage: int, label: str, grid: list[dict[str, Any]], folds: Iterator[_Fold]
