@@ -16,7 +16,7 @@ def fitted(small):
     return HGKTClassifier().fit(small["X"], small["y"], class_attributes=small["seen"])
 
 
-def refused(match, function, *args, **kwargs):
+def check_refused(match, function, *args, **kwargs):
     with pytest.raises(DataError, match=match) as caught:
         function(*args, **kwargs)
     assert "\n" not in str(caught.value)
@@ -26,57 +26,63 @@ def test_fit_refuses_bad_features(small):
     fit = HGKTClassifier().fit
     X = small["X"].copy()
     X[4, 2] = np.nan
-    refused("features contain NaN in row 4", fit, X, small["y"], small["seen"])
+    check_refused("features contain NaN in row 4", fit, X, small["y"], small["seen"])
     X[4, 2] = np.inf
-    refused("features contain infinity", fit, X, small["y"], small["seen"])
+    check_refused("features contain infinity", fit, X, small["y"], small["seen"])
 
 
 def test_fit_refuses_bad_attributes(small):
     fit, X, y = HGKTClassifier().fit, small["X"], small["y"]
     table = dict(small["seen"])
-    refused("bare array", fit, X, y, np.array(list(table.values())))
-    refused("class 'class f' has no attributes", fit, X, y, {k: table[k] for k in list(table)[:5]})
-    refused(
+    check_refused("bare array", fit, X, y, np.array(list(table.values())))
+    check_refused(
+        "class 'class f' has no attributes", fit, X, y, {k: table[k] for k in list(table)[:5]}
+    )
+    check_refused(
         "'zebra' has attributes but no instance", fit, X, y, {**table, "zebra": table["class a"]}
     )
-    refused("class 'class c' has 4 attributes; 5 are expected", fit, X, y,
+    check_refused("class 'class c' has 4 attributes; 5 are expected", fit, X, y,
             {**table, "class c": np.ones(4)})  # fmt: skip
-    refused("class 'class c' contain NaN or infinity at position 1", fit, X, y,
+    check_refused("class 'class c' contain NaN or infinity at position 1", fit, X, y,
             {**table, "class c": [1, np.nan, 1, 1, 1]})  # fmt: skip
-    refused("are not numbers", fit, X, y, {**table, "class c": ["red"] * 5})
+    check_refused("are not numbers", fit, X, y, {**table, "class c": ["red"] * 5})
     frame = pd.DataFrame([np.ones(5)] * 7, index=[*table, "class a"])
-    refused("'class a' twice", fit, X, y, frame)
+    check_refused("'class a' twice", fit, X, y, frame)
 
 
 def test_fit_refuses_one_class(small):
-    refused("one class only", HGKTClassifier().fit, small["X"][:5], ["a"] * 5, {"a": [1.0]})
+    check_refused("one class only", HGKTClassifier().fit, small["X"][:5], ["a"] * 5, {"a": [1.0]})
 
 
 def test_add_classes_is_all_or_nothing(fitted, small):
     before = fitted.score_classes(small["X_unseen"])
     good = small["unseen"]["class g"]
-    refused("'class a' is there already", fitted.add_classes, {"new": good, "class a": good})
-    refused("'other' has 3 attributes; 5 are", fitted.add_classes, {"new": good, "other": good[:3]})
-    refused("'other' contain NaN", fitted.add_classes, {"new": good, "other": good * np.nan})
-    refused("class 3: the classes of this model are strings", fitted.add_classes, {3: good})
-    refused("bare array", fitted.add_classes, np.ones((1, 5)))
+    check_refused("'class a' is there already", fitted.add_classes, {"new": good, "class a": good})
+    check_refused(
+        "'other' has 3 attributes; 5 are", fitted.add_classes, {"new": good, "other": good[:3]}
+    )
+    check_refused("'other' contain NaN", fitted.add_classes, {"new": good, "other": good * np.nan})
+    check_refused("class 3: the classes of this model are strings", fitted.add_classes, {3: good})
+    check_refused("bare array", fitted.add_classes, np.ones((1, 5)))
     assert fitted.classes_.tolist() == list(small["seen"])
     assert np.array_equal(fitted.score_classes(small["X_unseen"]), before)
 
 
 def test_remove_classes_is_all_or_nothing(fitted, small):
     fitted.add_classes(small["unseen"])
-    refused("'zebra' is unknown", fitted.remove_classes, ["class g", "zebra"])
-    refused("'class a' was learned from instances", fitted.remove_classes, ["class g", "class a"])
-    refused("a list of classes is expected", fitted.remove_classes, "class g")
+    check_refused("'zebra' is unknown", fitted.remove_classes, ["class g", "zebra"])
+    check_refused(
+        "'class a' was learned from instances", fitted.remove_classes, ["class g", "class a"]
+    )
+    check_refused("a list of classes is expected", fitted.remove_classes, "class g")
     assert fitted.unseen_classes_.tolist() == ["class g", "class h"]
 
 
 def test_predict_refuses_what_it_cannot_do(fitted, small):
-    refused("no class has been added", fitted.predict, small["X"], among="unseen")
-    refused("among must be", fitted.predict, small["X"], among="some")
-    refused("'zebra', which the model has not", fitted.predict, small["X"], among=["zebra"])
-    refused("empty list", fitted.predict, small["X"], among=[])
+    check_refused("no class has been added", fitted.predict, small["X"], among="unseen")
+    check_refused("among must be", fitted.predict, small["X"], among="some")
+    check_refused("'zebra', which the model has not", fitted.predict, small["X"], among=["zebra"])
+    check_refused("empty list", fitted.predict, small["X"], among=[])
     with pytest.raises(ValueError, match="expecting 12 features"):
         fitted.predict(small["X"][:, :4])
     with pytest.raises(ValueError, match="0 sample"):
@@ -85,7 +91,7 @@ def test_predict_refuses_what_it_cannot_do(fitted, small):
 
 def test_model_without_attributes_takes_no_classes(small):
     model = HGKTClassifier().fit(small["X"], small["y"])
-    refused("fitted without class_attributes", model.add_classes, {"zebra": [1.0]})
+    check_refused("fitted without class_attributes", model.add_classes, {"zebra": [1.0]})
 
 
 def test_scores_in_chunks_equal_scores_at_once(fitted, small, monkeypatch):
