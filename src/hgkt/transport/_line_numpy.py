@@ -68,9 +68,10 @@ def weight_units(weights: NDArray[np.float64], n_bins: int) -> tuple[NDArray[np.
     """Weights as whole numbers and the whole number that stands for 1/2.
 
     Whole numbers add up exactly in any order, so that ties between bins are found as such whatever
-    the order of the instances; the scale leaves room for a sum of `n_bins`.
+    the order of the instances; the scale leaves room for a sum of `n_bins`, and is so coarse that
+    a weight's own rounding in float64 moves it by less than a unit.
     """
-    exponent = 61 - int(n_bins).bit_length()
+    exponent = min(52, 61 - int(n_bins).bit_length())
     return np.rint(weights * 2.0**exponent).astype(np.int64), 2 ** (exponent - 1)
 
 
