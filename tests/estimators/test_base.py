@@ -96,7 +96,7 @@ def test_model_without_attributes_takes_no_classes(small):
 
 def test_scores_in_chunks_equal_scores_at_once(fitted, small, monkeypatch):
     whole = fitted.score_classes(small["X"])
-    monkeypatch.setattr("hgkt.estimators.base._CHUNK_ELEMENTS", 84)
+    monkeypatch.setattr("hgkt.estimators._rows._CHUNK_ELEMENTS", 84)
     np.testing.assert_allclose(fitted.score_classes(small["X"]), whole, rtol=1e-12)
 
 

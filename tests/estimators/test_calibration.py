@@ -67,6 +67,10 @@ def test_calibration_predicts_the_argmax_of_shifted_scores(gamma):
     assert np.array_equal(model.predict(X), inner.classes_[shifted.argmax(axis=1)])
     assert np.array_equal(model.predict(X, among="unseen"), inner.predict(X, among="unseen"))
     assert np.array_equal(model.predict(X, among="seen"), inner.predict(X, among="seen"))
+    pair = ["fox", "ape"]
+    columns = [inner.classes_.tolist().index(name) for name in pair]
+    expected = np.array(pair)[shifted[:, columns].argmax(axis=1)]
+    assert np.array_equal(model.predict(X, among=pair), expected)
 
 
 def test_calibration_extremes_leave_one_group():

@@ -165,7 +165,7 @@ def _score_both(
     """Score seen and added classes apart, as `score_classes` does, without a penalty."""
     parts = []
     for start in range(0, len(X), _CHUNK_ROWS):
-        rows = X[start : start + _CHUNK_ROWS]
+        rows = model._map_features(X[start : start + _CHUNK_ROWS])
         scores = [model._score(rows, seen, True), model._score(rows, added, False)]
         parts.append(np.concatenate(scores, axis=1, dtype=np.float64))
     return np.concatenate(parts)

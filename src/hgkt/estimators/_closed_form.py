@@ -145,10 +145,6 @@ class ClosedFormTransfer:
         mapped = map_rows(np.asarray(X, dtype=self.dtype), self.settings.feature_map)
         return (mapped - self.center) @ self.projection
 
-    def score(self, X: NDArray[Any], table: ClassTable) -> NDArray[Any]:
-        """Score features (n, D) against a table."""
-        return self.score_mapped(self.features(X), table["embedding"])
-
     def score_mapped(self, features: NDArray[Any], embeddings: NDArray[Any]) -> NDArray[Any]:
         """Score features that are in the metric already."""
         if self.settings.metric == "euclidean":

@@ -164,10 +164,19 @@ class NetworkTransfer:
         rows = self.weights.embed_new(attributes, alone, self.attributes, self.seen.hidden)
         return nearest_classes(rows, self.seen.representative, k, "euclidean")
 
-    def score(self, X: NDArray[Any], table: ClassTable) -> NDArray[Any]:
-        """Score features (n, D) against a table."""
-        embeddings = table["embedding"]
-        features = map_rows(np.asarray(X, dtype=embeddings.dtype), self.settings.feature_map)
+    def score(self, X: NDArray[Any], *tables: ClassTable) -> NDArray[Any]:
+        """Score features (n, D) against the rows of all tables, side by side."""
+        features = self.features(X)
+        parts = [self.score_mapped(features, table["embedding"]) for table in tables]
+        return np.concatenate(parts, axis=1)
+
+    def features(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Map features (n, D)."""
+        dtype = self.seen.representative.dtype
+        return map_rows(np.asarray(X, dtype=dtype), self.settings.feature_map)
+
+    def score_mapped(self, features: NDArray[Any], embeddings: NDArray[Any]) -> NDArray[Any]:
+        """Score mapped features against embeddings (C, D)."""
         if self.settings.metric == "euclidean":
             return distance_scores(features, embeddings)
         return normalised_scores(features, embeddings, 1.0)

@@ -1,11 +1,27 @@
-"""Rows that grow: appending costs the new rows, not all of them."""
+"""Rows that grow, and rows taken a chunk at a time."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+_CHUNK_ELEMENTS = 2**24  # numbers in the largest intermediate of one step: 128 MiB
+
+
+def row_chunks(n_rows: int, width: int) -> Iterator[slice]:
+    """Yield slices over `n_rows` rows of `width` numbers, each of bounded memory.
+
+    Examples
+    --------
+    >>> list(row_chunks(5, 2**23))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    step = max(1, _CHUNK_ELEMENTS // width)
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))
 
 
 class GrowingRows:

@@ -108,8 +108,7 @@ def _score_path(
 
     def score(step: int, transfer: NetworkTransfer, seen: ClassTable) -> None:
         added = transfer.embed(data.new_attributes)
-        parts = [transfer.score(data.X_eval, table) for table in (seen, added)]
-        results[step] = np.concatenate(parts, axis=1)
+        results[step] = transfer.score(data.X_eval, seen, added)
 
     transfer = NetworkTransfer(replace(settings, training=training))
     key = settings.representative_key

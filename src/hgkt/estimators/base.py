@@ -20,7 +20,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hgkt._validation import attribute_matrix, attribute_table, check_finite, label_text
 from hgkt.estimators._labels import label_array, label_list
-from hgkt.estimators._rows import GrowingRows
+from hgkt.estimators._pretrained import PretrainedMixin
+from hgkt.estimators._rows import GrowingRows, row_chunks
 from hgkt.exceptions import DataError
 
 ClassTable = dict[str, NDArray[Any]]
@@ -30,10 +31,9 @@ Progress = Callable[[str, int, int, dict[str, float]], None]
 """Called as ``progress(stage, done, total, values)`` while a fit goes on."""
 
 _ROW_OPTIONS: dict[str, Any] = {"dtype": (np.float64, np.float32), "ensure_all_finite": False}
-_CHUNK_ELEMENTS = 2**24  # numbers in the largest intermediate of one scoring step: 128 MiB
 
 
-class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+class GZSLClassifier(PretrainedMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     """Base of all generalized zero-shot classifiers.
 
     Subclasses implement
@@ -79,9 +79,13 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     def _embed_classes(self, attributes: NDArray[np.float64]) -> ClassTable:
         """Return the table rows of new classes from their attributes (U, d)."""
 
+    def _map_features(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Return what `_score` takes of features (n, D): work that all classes share."""
+        return X
+
     @abstractmethod
     def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
-        """Score features (n, D) against the rows of one table: (n, rows), higher is better."""
+        """Score prepared features against the rows of one table: (n, rows), higher is better."""
 
     def _seen_penalty(self) -> float:
         """Return what is taken off every seen class's score (calibrated stacking)."""
@@ -181,8 +185,7 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         features, labels = self._check_labelled(X, y, reset=True)
         classes, codes = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
-            only = label_text(classes[0])
-            raise DataError(f"y holds one class only ({only}); at least two are expected")
+            raise DataError(f"y holds one class only ({label_text(classes[0])}); two are expected")
         if class_attributes is None:
             return features, codes, classes, np.eye(len(classes))
         table = attribute_table(class_attributes)
@@ -300,22 +303,17 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             Columns ordered as ``classes_``; higher is better.
         """
         check_is_fitted(self)
-        features = self._check_features(X)
-        n_seen = len(self.seen_classes_)
+        features, n_seen = self._check_features(X), len(self.seen_classes_)
         added = {key: rows.array for key, rows in self._added_table.items()}
         scores = np.empty((len(features), len(self.classes_)), dtype=np.float64)
-        for rows in self._chunks(*features.shape):
-            scores[rows, :n_seen] = self._score(features[rows], self._seen_table, True)
+        for rows in row_chunks(len(features), max(features.shape[1], scores.shape[1])):
+            prepared = self._map_features(features[rows])
+            scores[rows, :n_seen] = self._score(prepared, self._seen_table, True)
             if n_seen < len(self.classes_):
-                scores[rows, n_seen:] = self._score(features[rows], added, False)
+                scores[rows, n_seen:] = self._score(prepared, added, False)
         if penalty and self._seen_penalty() != 0.0:
             scores[:, :n_seen] -= self._seen_penalty() * self._penalised()
         return scores
-
-    def _chunks(self, n_rows: int, n_features: int) -> Iterator[slice]:
-        step = max(1, _CHUNK_ELEMENTS // max(n_features, len(self.classes_)))
-        for start in range(0, n_rows, step):
-            yield slice(start, min(start + step, n_rows))
 
     def decision_function(self, X: ArrayLike) -> NDArray[Any]:
         """Return the scores (n_samples, n_classes), higher is better.

@@ -39,6 +39,9 @@ class MetaClassifier(GZSLClassifier):
     def _embed_classes(self, attributes: NDArray[np.float64]) -> ClassTable:
         return self._inner._embed_classes(attributes)
 
+    def _map_features(self, X: NDArray[Any]) -> NDArray[Any]:
+        return self._inner._map_features(X)
+
     def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
         return self._inner._score(X, table, seen)
 
@@ -79,6 +82,10 @@ class MetaClassifier(GZSLClassifier):
     def feature_names_in_(self) -> NDArray[Any]:
         """Names of the features, where they were fitted with names."""
         return self._inner.feature_names_in_
+
+    @property
+    def _columns(self) -> dict[Any, int]:  # type: ignore[override]
+        return self._inner._columns
 
     def add_classes(self, class_attributes: Any) -> Self:
         """Add classes known by their attributes alone; see :meth:`GZSLClassifier.add_classes`.

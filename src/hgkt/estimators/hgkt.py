@@ -260,8 +260,11 @@ class HGKTClassifier(SelectionMixin, PartialFitMixin, ExplainingMixin, GZSLClass
     def _embed_classes(self, attributes: NDArray[np.float64]) -> ClassTable:
         return self._transfer.embed(attributes)
 
+    def _map_features(self, X: NDArray[Any]) -> NDArray[Any]:
+        return self._transfer.features(X)
+
     def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
-        return self._transfer.score(X, table)
+        return self._transfer.score_mapped(X, table["embedding"])
 
     def _seen_penalty(self) -> float:
         return float(self.calibration)
