@@ -1,0 +1,46 @@
+"""`hgkt export`: a model for other runtimes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hgkt.cli._common import JsonOption, emit, out
+from hgkt.cli._model import ModelOption
+from hgkt.exceptions import DataError
+
+
+def export_command(
+    model: ModelOption,
+    out_path: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Folder to write.")],
+    onnx: Annotated[
+        bool, typer.Option("--onnx", help="Write embedder and scorer as ONNX graphs.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a model for other runtimes; classes can still be added there.
+
+    Example: hgkt export --model digits-model --onnx --out digits-onnx
+    """
+    from hgkt.estimators import load_model
+
+    if not onnx:
+        raise DataError("say what to export to: --onnx")
+    from hgkt.export import export_onnx
+
+    loaded = load_model(model)
+    folder = export_onnx(loaded, out_path)
+    files = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
+    document = {"model": model, "out": folder, "n_classes": len(loaded.classes_), "files": files}
+
+    def render() -> None:
+        listing = ", ".join(f"{name} ({size / 1e6:.1f} MB)" for name, size in files.items())
+        out.print(
+            f"wrote {folder} with {len(loaded.classes_)} classes: {listing}",
+            soft_wrap=True,
+            markup=False,
+        )
+
+    emit(document, as_json, render)

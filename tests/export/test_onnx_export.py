@@ -1,0 +1,114 @@
+"""The exported graphs in onnxruntime against the estimator they came from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hgkt import CalibratedStacking, HGKTClassifier, load_dataset
+from hgkt.estimators import METHODS
+from hgkt.exceptions import DataError, ModelFolderError
+from hgkt.export import export_onnx, load_onnx
+
+DATA = load_dataset("digits")
+X, Y = DATA.rows("train")
+SEEN, UNSEEN = (DATA.attributes_of(part) for part in (DATA.seen_classes, DATA.unseen_classes))
+ROWS = np.concatenate([DATA.rows("test_seen")[0][:40], DATA.rows("test_unseen")[0][:40]])
+NETWORK = {"n_steps": 20, "n_hidden": 32, "random_state": 0, "device": "cpu"}
+MODELS = {
+    "closed form": HGKTClassifier(calibration=0.07),
+    "power map, hubs": HGKTClassifier(feature_map=0.3, attribute_map="l2", norm_power=1.5),
+    "quadratic": HGKTClassifier(kernel="quadratic", feature_map="l2", attribute_map="none"),
+    "linear, euclidean": HGKTClassifier(inter=False, intra=False, metric="euclidean"),
+    "knn": HGKTClassifier(kernel="knn", n_neighbors=3),
+    "blocks": HGKTClassifier(attribute_blocks=[14, 6], block_weights=[0.7, 0.3]),
+    "one block alone": HGKTClassifier(attribute_blocks=[14, 6], block_weights=[1.0, 0.0]),
+    "network": HGKTClassifier.from_preset("paper", **NETWORK),
+    "network, float64, cosine": HGKTClassifier.from_preset(
+        "paper", **NETWORK, dtype="float64", metric="cosine", output_activation="relu"
+    ),
+    "network, visual space": HGKTClassifier.from_preset(
+        "paper", **NETWORK, unseen_space="visual", activation="linear"
+    ),
+    "network, no inter": HGKTClassifier.from_preset("paper", **NETWORK, inter=False, mu=0.1),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_export_onnx_scores_agree_before_and_after_adding(name, tmp_path):
+    model = MODELS[name].fit(X, Y, class_attributes=SEEN)
+    exported = load_onnx(export_onnx(model, tmp_path / "onnx"))
+    np.testing.assert_allclose(
+        exported.score_classes(ROWS), model.score_classes(ROWS), rtol=1e-5, atol=1e-5
+    )
+    model.add_classes(UNSEEN)
+    exported.add_classes(UNSEEN)
+    assert exported.classes == model.classes_.tolist()
+    scores = model.score_classes(ROWS)
+    np.testing.assert_allclose(exported.score_classes(ROWS), scores, rtol=1e-5, atol=1e-5)
+    gap = np.diff(np.sort(scores, axis=1)[:, -2:], axis=1)[:, 0]
+    clear = gap > 1e-4 * np.abs(scores).max()
+    assert clear.mean() > 0.9
+    assert (exported.predict(ROWS) == model.predict(ROWS))[clear].all()
+
+
+def test_export_onnx_keeps_added_and_calibrated_classes(tmp_path):
+    inner = HGKTClassifier().fit(X, Y, class_attributes=SEEN).add_classes(UNSEEN)
+    model = CalibratedStacking.from_fitted(inner, 0.2)
+    exported = load_onnx(export_onnx(model, tmp_path / "onnx"))
+    np.testing.assert_allclose(exported.score_classes(ROWS), model.score_classes(ROWS), atol=1e-5)
+    plain = inner.score_classes(ROWS)
+    n_seen = len(model.seen_classes_)
+    shift = plain - exported.score_classes(ROWS)
+    np.testing.assert_allclose(shift[:, :n_seen], 0.2, atol=1e-5)
+    np.testing.assert_allclose(shift[:, n_seen:], 0.0, atol=1e-5)
+
+
+def test_export_onnx_grown_class_does_not_pay_calibration(tmp_path):
+    model = HGKTClassifier(calibration=0.3).fit(X, Y, class_attributes=SEEN)
+    model.add_classes(UNSEEN)
+    rows, labels = DATA.rows("test_unseen")
+    model.partial_fit(rows[:5], labels[:5])
+    exported = load_onnx(export_onnx(model, tmp_path / "onnx"))
+    np.testing.assert_allclose(exported.score_classes(ROWS), model.score_classes(ROWS), atol=1e-5)
+
+
+def test_export_onnx_replaces_an_export_and_nothing_else(tmp_path):
+    model = HGKTClassifier().fit(X, Y, class_attributes=SEEN)
+    folder = export_onnx(model, tmp_path / "onnx")
+    assert export_onnx(model.add_classes(UNSEEN), folder) == folder
+    assert len(load_onnx(folder).classes) == 10
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    with pytest.raises(ModelFolderError, match="left alone"):
+        export_onnx(model, tmp_path / "mine")
+    assert (tmp_path / "mine" / "thesis.txt").read_text() == "years of work"
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_export_onnx_refuses_other_methods_and_unfitted_models(tmp_path):
+    ridge = METHODS.load("ridge")().fit(X, Y, class_attributes=SEEN)
+    with pytest.raises(DataError, match="covers hgkt"):
+        export_onnx(ridge, tmp_path / "onnx")
+    with pytest.raises(DataError, match="not fitted"):
+        export_onnx(HGKTClassifier(), tmp_path / "onnx")
+    assert not (tmp_path / "onnx").exists()
+
+
+def test_onnx_classifier_refuses_bad_input_and_keeps_its_classes(tmp_path):
+    model = HGKTClassifier().fit(X, Y, class_attributes=SEEN)
+    exported = load_onnx(export_onnx(model, tmp_path / "onnx"))
+    with pytest.raises(DataError, match="64 columns"):
+        exported.score_classes(ROWS[:, :5])
+    with pytest.raises(DataError, match="NaN in row 1"):
+        exported.score_classes(np.where(np.arange(len(ROWS))[:, None] == 1, np.nan, ROWS))
+    with pytest.raises(DataError, match="'one' is there already"):
+        exported.add_classes({"six": UNSEEN["six"], "one": SEEN["one"]})
+    with pytest.raises(DataError, match="20 are expected"):
+        exported.add_classes({"six": UNSEEN["six"], "seven and a half": [1.0, 2.0]})
+    assert exported.classes == model.classes_.tolist()
+    (tmp_path / "onnx" / "classes.json").write_text("{}")
+    with pytest.raises(ModelFolderError, match="format"):
+        load_onnx(tmp_path / "onnx")
+    with pytest.raises(ModelFolderError, match="not a complete"):
+        load_onnx(tmp_path / "nowhere")
