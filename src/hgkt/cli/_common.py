@@ -43,7 +43,11 @@ FeaturesOption = Annotated[
     str, typer.Option("--features", help="Feature file of an xlsa17 folder, without .mat.")
 ]
 AttributesOption = Annotated[
-    str, typer.Option("--attributes", help="Class attributes: att, original_att, sent, or a+b.")
+    str,
+    typer.Option(
+        "--attributes",
+        help="Class attributes: att, original_att, sent, a file (.parquet, .csv), or a+b.",
+    ),
 ]
 ParamOption = Annotated[
     list[str] | None,

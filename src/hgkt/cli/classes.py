@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 from rich.markup import escape
 
-from hgkt.cli._class_attributes import from_file, from_named, from_text
+from hgkt.cli._class_attributes import from_file, from_pairs, from_text
 from hgkt.cli._common import JsonOption, RootOption, emit, out
-from hgkt.cli._model import ModelOption, about_model, label_of, load_matching
+from hgkt.cli._model import ModelOption, about_model, label_of, load_matching, locked
 from hgkt.exceptions import DataError
+
+if TYPE_CHECKING:
+    from hgkt.language import Describer
 
 app = typer.Typer(help="List, add and remove the classes of a model.", no_args_is_help=True)
 
@@ -59,6 +63,7 @@ def list_(
         "n_classes": len(entries),
         "n_seen_classes": n_seen,
         "attribute_names": about_model(loaded).get("attribute_names"),
+        "accepts_text": _describer(loaded).accepts_text,
         "classes": entries,
     }
     emit(document, as_json, render)
@@ -80,6 +85,13 @@ def add(
             help="One of its attributes by name; repeatable, others are 0.",
         ),
     ] = None,
+    text: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--text",
+            help="What it looks like, for a model trained on text; of several the mean is taken.",
+        ),
+    ] = None,
     file: Annotated[
         Path | None,
         typer.Option("--file", help="Many: .csv or .parquet with name and attribute columns."),
@@ -90,30 +102,38 @@ def add(
     root: RootOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Add classes by their attributes, all or none; the model folder is replaced in one step.
+    """Add classes by attributes or words, all or none; the model folder is replaced in one step.
 
     Example: hgkt classes add --model digits-model --from-data digits
+
+    Example: hgkt classes add --model birds --name tanager --text "a red bird with black wings"
     """
     from hgkt.estimators import load_model
+    from hgkt.language import ClassDescription
 
     sources = [value for value in (name, file, from_data) if value is not None]
     if len(sources) != 1:
         raise DataError("say what to add: one of --name, --file or --from-data")
-    if name is not None and (attributes is None) == (not attribute):
-        raise DataError("--name needs its attributes: either --attributes, or --attribute options")
-    loaded = load_model(model)
-    n_attributes = loaded.class_attributes_.shape[1]
-    names = about_model(loaded).get("attribute_names")
-    if name is not None:
-        vector = from_text(attributes) if attributes else from_named(attribute or [], names)
-        table: dict[str, Any] = {name: vector}
-    elif file is not None:
-        table = from_file(file, names, n_attributes)
-    else:
-        dataset = load_matching(loaded, str(from_data), root)
-        table = dataset.attributes_of(dataset.unseen_classes)
-    new = {label_of(loaded, key): vector for key, vector in table.items()}
-    loaded.add_classes(new).save(model)
+    if name is None and (attributes is not None or attribute or text):
+        raise DataError("--attributes, --attribute and --text describe one class; give its --name")
+    vector = None if attributes is None else from_text(attributes)
+    named = from_pairs(attribute) if attribute else None
+    with locked(model):
+        loaded = load_model(model)
+        describer = _describer(loaded)
+        if name is not None:
+            if vector is named is None and not text and not describer.accepts_text:
+                raise DataError(
+                    "--name needs its attributes: either --attributes, or --attribute options"
+                )
+            description = ClassDescription(name, vector, named, text or None)
+            table = {name: describer.vectors([description])[0]}
+        elif file is not None:
+            table = from_file(file, describer)
+        else:
+            table = _from_data(loaded, describer, str(from_data), root)
+        new = {label_of(loaded, key): row for key, row in table.items()}
+        loaded.add_classes(new).save(model)
     _report("added", list(new), loaded, model, as_json)
 
 
@@ -129,10 +149,31 @@ def remove(
     """
     from hgkt.estimators import load_model
 
-    loaded = load_model(model)
-    labels = [label_of(loaded, name) for name in names]
-    loaded.remove_classes(labels).save(model)
+    with locked(model):
+        loaded = load_model(model)
+        labels = [label_of(loaded, name) for name in names]
+        loaded.remove_classes(labels).save(model)
     _report("removed", labels, loaded, model, as_json)
+
+
+def _describer(model: Any) -> Describer:
+    from hgkt.language import Describer
+
+    return Describer(about_model(model), model.class_attributes_.shape[1])
+
+
+def _from_data(
+    model: Any, describer: Describer, name: str, root: Path | None
+) -> dict[str, NDArray[np.float64]]:
+    """Return the vectors of a data set's unseen classes, made as the model's were."""
+    dataset = load_matching(model, name, root, with_attributes=True)
+    about, width = dataset.about, dataset.class_attributes.shape[1]
+    if "encoder" in about or describer.accepts_text:
+        blocks = about.get("attribute_blocks") or [width]
+        kinds = about.get("attribute_kinds") or ["att"] * len(blocks)
+        where = f"data set {dataset.name!r}"
+        describer.check_made_with(where, about.get("encoder"), blocks, kinds)
+    return dataset.attributes_of(dataset.unseen_classes)
 
 
 def _report(verb: str, names: list[Any], model: Any, path: Path, as_json: bool) -> None:

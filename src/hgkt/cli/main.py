@@ -12,6 +12,7 @@ from hgkt.cli import classes, datasets
 from hgkt.cli._common import log
 from hgkt.cli.bench import bench_command
 from hgkt.cli.demo import demo_command
+from hgkt.cli.describe import describe_command
 from hgkt.cli.evaluate import evaluate_command
 from hgkt.cli.explain import explain_command
 from hgkt.cli.export import export_command
@@ -51,6 +52,7 @@ app.command("evaluate")(evaluate_command)
 app.command("predict")(predict_command)
 app.add_typer(classes.app, name="classes")
 app.command("explain")(explain_command)
+app.command("describe")(describe_command)
 app.command("export")(export_command)
 app.command("bench")(bench_command)
 

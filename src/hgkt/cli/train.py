@@ -43,6 +43,16 @@ if TYPE_CHECKING:
     from hgkt.data import GZSLDataset
     from hgkt.estimators import GZSLClassifier
 
+# What features and attributes were made with: needed wherever new ones are made for the model.
+_MADE_WITH = (
+    "backbone",
+    "encoder",
+    "attribute_blocks",
+    "attribute_kinds",
+    "attribute_names",
+    "pixels",
+)
+
 
 @dataclass(frozen=True)
 class Fitted:
@@ -221,6 +231,7 @@ def _about(dataset: GZSLDataset, fitted: Fitted, select: bool) -> dict[str, Any]
         "attributes": dataset.about.get("attributes"),
         "layout": dataset.about.get("layout"),
         "attribute_names": None if dataset.attribute_names is None else [*dataset.attribute_names],
+        **{key: dataset.about[key] for key in _MADE_WITH if key in dataset.about},
         "selected": select,
         "chosen": fitted.selected,
         "validation": fitted.validation,

@@ -14,6 +14,7 @@ from hgkt.exceptions import DataError, UnknownNameError
 
 if TYPE_CHECKING:
     from hgkt.data.archive import download_dataset
+    from hgkt.data.attribute_files import AttributeFile, read_attribute_file, write_attribute_file
     from hgkt.data.check import Finding, check_dataset
     from hgkt.data.digits import load_digits
     from hgkt.data.fetch import download
@@ -42,20 +43,24 @@ DATASETS = Registry(
 
 # Imported on first use: reading digits needs neither pandas nor h5py.
 _HOMES = {
+    "AttributeFile": "hgkt.data.attribute_files",
     "Finding": "hgkt.data.check",
     "check_dataset": "hgkt.data.check",
     "download": "hgkt.data.fetch",
     "download_dataset": "hgkt.data.archive",
     "load_digits": "hgkt.data.digits",
     "make_synthetic": "hgkt.data.synthetic",
+    "read_attribute_file": "hgkt.data.attribute_files",
     "read_tables": "hgkt.data.tables",
     "read_xlsa17": "hgkt.data.xlsa17",
+    "write_attribute_file": "hgkt.data.attribute_files",
     "write_tables": "hgkt.data.tables_write",
     "write_xlsa17": "hgkt.data.xlsa17_write",
 }
 
 __all__ = [
     "DATASETS",
+    "AttributeFile",
     "ClassFold",
     "Finding",
     "GZSLDataset",
@@ -67,8 +72,10 @@ __all__ = [
     "load_dataset",
     "load_digits",
     "make_synthetic",
+    "read_attribute_file",
     "read_tables",
     "read_xlsa17",
+    "write_attribute_file",
     "write_tables",
     "write_xlsa17",
 ]
@@ -101,7 +108,9 @@ def load_dataset(
     features : str
         Feature file of an xlsa17 folder, without its suffix.
     attributes : str
-        Attribute kind of an xlsa17 folder: "att", "original_att", "sent", or kinds joined by "+".
+        Class attributes: of an xlsa17 folder "att", "original_att" or "sent"; of any data set
+        a file of class vectors (``names.parquet``, ``.csv``); or kinds joined by "+", where
+        "att" stands for the data set's own. Each part of a "+" is scaled to length one.
     mmap : bool
         Whether features stay on disk, memory-mapped.
     validate : bool
@@ -118,19 +127,40 @@ def load_dataset(
     >>> load_dataset("digits", unseen=("three", "six")).summary()["n_unseen_classes"]
     2
     """
+    kinds, own = _split_kinds(attributes)
     # A Path is always a folder, even one that is called "digits".
     if isinstance(name_or_path, str) and name_or_path in DATASETS:
         data = _call(DATASETS.load(name_or_path), options, name_or_path)
+        data = _join(data, kinds, None) if own != attributes else data
         return data.validate() if validate else data
     folder = find_folder(name_or_path, root)
     if (folder / "att_splits.mat").is_file():
         reader = import_module("hgkt.data.xlsa17").read_xlsa17
-        settings = {"features": features, "attributes": attributes, "mmap": mmap, **options}
+        settings = {"features": features, "attributes": own, "mmap": mmap, **options}
     else:
         reader = import_module("hgkt.data.tables").read_tables
         settings = {"mmap": mmap, **options}
     loaded = _call(lambda **kw: reader(folder, **kw), settings, str(folder), reader)
+    loaded = _join(loaded, kinds, folder) if own != attributes else loaded
     return loaded.validate() if validate else loaded
+
+
+def _split_kinds(attributes: str) -> tuple[list[str], str]:
+    """Return all attribute kinds, and those that are no files as the readers take them."""
+    if not any(suffix in attributes for suffix in (".parquet", ".csv")):
+        return [attributes], attributes
+    files = import_module("hgkt.data.attribute_files")
+    kinds = files.split_kinds(attributes)
+    own = [kind for kind in kinds if not files.is_file(kind)]
+    # A folder's own attributes are read in any case: they say how many classes there are.
+    return kinds, "+".join(own) or "att"
+
+
+def _join(dataset: GZSLDataset, kinds: list[str], folder: Path | None) -> GZSLDataset:
+    joined: GZSLDataset = import_module("hgkt.data.attribute_files").join_attributes(
+        dataset, kinds, folder
+    )
+    return joined
 
 
 def data_root(root: str | Path | None = None) -> Path | None:

@@ -125,6 +125,7 @@ def load_digits(
         attribute_names=attribute_names,
         about={
             "features": "pixel intensities",
+            "pixels": {"height": 8, "width": 8, "maximum": 16},
             "attributes": "segments and shapes",
             "attribute_blocks": [attributes.shape[1]],
             "split": f"test_seen is {test_fraction:g} of each seen class, seed {seed}",

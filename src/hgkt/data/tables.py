@@ -19,6 +19,7 @@ from hgkt.exceptions import DataError
 
 _CLASS_COLUMNS = ("name", "seen", "description", "attributes")
 SAMPLE_COLUMNS = ("id", "class", "split", "features")
+METADATA_KEY = b"hgkt"
 
 
 def read_tables(
@@ -87,6 +88,7 @@ def read_tables(
         about={
             "attribute_blocks": [attributes.shape[1]],
             **about,
+            **read_metadata(classes_path),
             **extra.get("about", {}),
             "layout": "tables",
         },
@@ -117,6 +119,22 @@ def read_frame(path: Path) -> pd.DataFrame:
     except (OSError, ValueError, UnicodeDecodeError, pd.errors.ParserError) as error:
         first_line = (str(error).splitlines() or [""])[0]
         raise DataError(f"{path} cannot be read as a table: {first_line}") from error
+
+
+def read_metadata(path: Path) -> dict[str, Any]:
+    """Return what hgkt wrote about class vectors in a Parquet file; empty where it did not."""
+    if path.suffix != ".parquet":
+        return {}
+    from pyarrow import ArrowException, parquet
+
+    try:
+        made = json.loads((parquet.read_schema(path).metadata or {}).get(METADATA_KEY, b"{}"))
+    except (ArrowException, OSError, ValueError) as error:
+        first_line = (str(error).splitlines() or [""])[0]
+        raise DataError(f"{path} cannot be read as a table: {first_line}") from error
+    if not isinstance(made, dict):
+        raise DataError(f"{path} has metadata of another kind under the key 'hgkt'")
+    return {key: value for key, value in made.items() if value is not None}
 
 
 def parse_classes(

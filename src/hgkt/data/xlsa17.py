@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from hgkt.exceptions import DataError
 SPLIT_FILE = "att_splits.mat"
 _LOCS = {"train": "trainval_loc", "test_seen": "test_seen_loc", "test_unseen": "test_unseen_loc"}
 _MAX_FOLDS = 9
+_ATTRIBUTE_KEYS = ("encoder", "attribute_blocks", "attribute_kinds", "attribute_names")
 
 
 def read_xlsa17(
@@ -49,7 +51,8 @@ def read_xlsa17(
     -------
     GZSLDataset
         ``about`` says which files were read, the widths of the attribute parts, how many
-        test rows `train_loc` and `val_loc` hold, and class names that no class matches.
+        test rows `train_loc` and `val_loc` hold, class names that no class matches, and what
+        ``<features>.json`` says the features were made with.
     """
     folder = Path(folder)
     splits = read_mat(
@@ -82,6 +85,7 @@ def read_xlsa17(
             "attribute_blocks": blocks,
             "leaks": _leaks(folder, rows),
             "unmatched_classes": unmatched,
+            **_made_with(folder / f"{features}.json", attributes),
         },
     )
 
@@ -139,6 +143,20 @@ def _read_features(
             raise DataError(f"{npy} has {len(X)} rows for {len(labels)} labels")
         return X, labels, image_files, npy.name
     return _mat_matrix(mat, len(labels), mmap), labels, image_files, mat.name
+
+
+def _made_with(path: Path, attributes: str) -> dict[str, Any]:
+    """Read what features, and the attributes stored with them, were made with."""
+    if not path.is_file():
+        return {}
+    try:
+        made = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} is not valid JSON: {error}") from error
+    if not isinstance(made, dict):
+        raise DataError(f"{path} must hold one JSON object")
+    keys = ("backbone", *(_ATTRIBUTE_KEYS if attributes == "att" else ()))
+    return {key: made[key] for key in keys if key in made}
 
 
 def _mat_matrix(mat: Path, n_instances: int, mmap: bool) -> Any:

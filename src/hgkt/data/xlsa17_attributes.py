@@ -45,7 +45,7 @@ def load_attributes(
         if len({len(part) for part in parts}) > 1:
             counts = " and ".join(str(len(part)) for part in parts)
             raise DataError(f"attributes {kinds!r} of {folder} are for {counts} classes")
-        parts = [_unit_rows(part) for part in parts]
+        parts = [unit_rows(part) for part in parts]
     return np.hstack(parts).astype(np.float32), [part.shape[1] for part in parts]
 
 
@@ -128,6 +128,7 @@ def _reordered(
     return matrix[[position[name] for name in class_names]]
 
 
-def _unit_rows(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+def unit_rows(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Scale the vector of each class to length one; a vector of zeros stays."""
     norms = np.linalg.norm(matrix, axis=1, keepdims=True)
     return matrix / np.where(norms > 0, norms, 1.0)

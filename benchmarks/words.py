@@ -1,0 +1,190 @@
+"""How far do words carry? Class names and descriptions beside attributes, chosen on validation.
+
+    python benchmarks/words.py --root DATA [--attribute-names FILE] [--data CUB,digits] [--out FILE]
+
+CUB: the benchmark's attributes, class names through the sentence encoder, names with a sentence of
+the ten strongest attributes of the class, both kinds side by side, and the benchmark's own sentence
+vectors. The names of the attributes are in CUB's archive (attributes.txt), not in the benchmark's
+folder; without --attribute-names those rows are left out. Digits: names, descriptions of how a
+digit is drawn, and the segments of a display. One seed. The descriptions below were not changed
+after their first measurement; a trial with other, shorter ones had been seen before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from hgkt.data import GZSLDataset, load_dataset, write_attribute_file
+from hgkt.estimators import HGKTClassifier
+from hgkt.evaluation import evaluate
+from hgkt.language import describe_table, load_encoder
+
+N_STRONGEST = 10  # about as many facts as a person puts into a sentence
+DIGITS = {
+    "zero": "One closed oval, empty inside.",
+    "one": "A single straight vertical line.",
+    "two": "A curve at the top that bends to the right, then a slanted line down to a flat line.",
+    "three": "Two curves one above the other, both open to the left.",
+    "four": (
+        "An angle on the left, a horizontal line across, and a long vertical line on the right."
+    ),
+    "five": "A flat line at the top, a short line down on the left, then a belly open to the left.",
+    "six": "A long curve on the left that ends in a closed loop in the lower half.",
+    "seven": "A flat line at the top and a long slanted line down from its right end.",
+    "eight": "Two closed loops, one above the other.",
+    "nine": "A closed loop in the upper half with a line down on its right.",
+}
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One row of the table: what classes are told by."""
+
+    label: str
+    attributes: str  # as load_dataset takes them
+    sentence: str | None = None  # the first sentence that was encoded
+
+
+def strongest(values: np.ndarray, names: Sequence[str], k: int = N_STRONGEST) -> str:
+    """Return a sentence of the `k` largest attributes of a class."""
+    order = np.argsort(-values, kind="stable")[:k]
+    return "It has " + ", ".join(_phrase(names[column]) for column in order) + "."
+
+
+def _phrase(name: str) -> str:
+    """Turn 'has_wing_color::blue' into 'blue wing color'."""
+    group, _, value = name.removeprefix("has_").partition("::")
+    value = re.sub(r"_?\(.*\)", "", value)
+    return f"{value} {group}".replace("_", " ")
+
+
+def attribute_names(path: Path) -> list[str]:
+    """Read CUB's attributes.txt: a number and a name a line."""
+    return [line.split(maxsplit=1)[1].strip() for line in path.read_text().splitlines() if line]
+
+
+def describe(
+    folder: Path, stem: str, rows: dict[str, str], template: str | None = None
+) -> tuple[str, str]:
+    """Encode names and descriptions; return the file and the first sentence."""
+    table = folder / f"{stem}.csv"
+    pd.DataFrame({"name": rows.keys(), "description": rows.values()}).to_csv(table, index=False)
+    described = describe_table(table, load_encoder("minilm", template=template))
+    file = write_attribute_file(folder / f"{stem}.parquet", described.file, described.descriptions)
+    return str(file), described.sentences[0]
+
+
+def cub_variants(root: str, folder: Path, names_file: Path | None) -> list[Variant]:
+    """Return the rows of CUB."""
+    data = load_dataset("CUB", root=root, features="efflite2", attributes="original_att")
+    names, sentence = describe(folder, "names", dict.fromkeys(data.class_names, ""))
+    bare, bare_sentence = describe(
+        folder, "bare", dict.fromkeys(data.class_names, ""), "{name}. {description}"
+    )
+    variants = [
+        Variant("attributes", "att"),
+        Variant("names", names, sentence),
+        Variant("names, bare template", bare, bare_sentence),
+        Variant("attributes + names", f"att+{names}", sentence),
+        Variant("sentence vectors of the benchmark", "sent"),
+    ]
+    if names_file is None:
+        return variants
+    known = attribute_names(names_file)
+    texts = [strongest(row, known) for row in data.class_attributes]
+    told, sentence = describe(folder, "told", dict(zip(data.class_names, texts, strict=True)))
+    return [
+        *variants,
+        Variant("names and strongest attributes in words", told, sentence),
+        Variant("attributes + names and strongest", f"att+{told}", sentence),
+    ]
+
+
+def digits_variants(folder: Path) -> list[Variant]:
+    """Return the rows of the digits."""
+    names, sentence = describe(folder, "digit-names", dict.fromkeys(DIGITS, ""))
+    told, told_sentence = describe(folder, "digit-texts", DIGITS)
+    only, only_sentence = describe(folder, "digit-only", DIGITS, "{description}")
+    return [
+        Variant("attributes", "att"),
+        Variant("names", names, sentence),
+        Variant("names and descriptions", told, told_sentence),
+        Variant("descriptions without names", only, only_sentence),
+        Variant("attributes + descriptions", f"att+{told}", told_sentence),
+    ]
+
+
+def run(variant: Variant, dataset: GZSLDataset) -> dict[str, Any]:
+    """Choose on validation classes, test once, and return the record with its label."""
+    blocks = dataset.about["attribute_blocks"]
+    model = HGKTClassifier(
+        device="cpu", random_state=0, attribute_blocks=blocks if len(blocks) > 1 else None
+    )
+    record = evaluate(model, dataset, select=True, random_state=0).to_dict()
+    record["data"]["about"]["attributes"] = _without_folders(variant.attributes)
+    return {"label": variant.label, "sentence": variant.sentence, **record}
+
+
+def _without_folders(attributes: str) -> str:
+    return "+".join(Path(kind).name for kind in attributes.split("+"))
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """Return a Markdown table; the validation score is what everything was chosen by."""
+    columns = ("zsl", "ts", "tr", "H", "ausuc")
+    lines = [
+        "| | validation | ZSL | ts | tr | H | AUSUC |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        cells = [f"{row['metrics'][name]:.1f}" for name in columns]
+        score = f"{row['validation']['score']:.1f}"
+        lines.append(f"| {row['label']} | {score} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Run the rows that are asked for; write the records and print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--root", required=True)
+    parser.add_argument("--attribute-names", type=Path)
+    parser.add_argument("--data", default="digits,CUB")
+    parser.add_argument("--out", type=Path, default=Path("docs/results/words.json"))
+    args = parser.parse_args()
+    threadpool_limits(1)
+    results: dict[str, Any] = {"encoder": load_encoder("minilm").record, "rows": {}}
+    if args.attribute_names is not None:
+        digest = hashlib.sha256("\n".join(attribute_names(args.attribute_names)).encode())
+        results["attribute_names_sha256"] = digest.hexdigest()
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in args.data.split(","):
+            folder, rows = Path(scratch), []
+            if name == "CUB":
+                variants = cub_variants(args.root, folder, args.attribute_names)
+            else:
+                variants = digits_variants(folder)
+            for variant in variants:
+                options = {"features": "efflite2", "attributes": variant.attributes}
+                rows.append(run(variant, load_dataset(name, root=args.root, **options)))
+                print(name, table(rows[-1:]).splitlines()[-1], file=sys.stderr, flush=True)
+            print(f"{name}\n\n{table(rows)}\n", flush=True)
+            results["rows"][name] = rows
+            args.out.parent.mkdir(parents=True, exist_ok=True)
+            args.out.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

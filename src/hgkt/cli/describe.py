@@ -1,0 +1,89 @@
+"""`hgkt describe`: class names and descriptions to a file of class attributes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hgkt.cli._common import Device, DeviceOption, JsonOption, emit, log, out, progress_bar
+from hgkt.exceptions import DataError
+from hgkt.language.sentences import DEFAULT_TEMPLATE
+
+
+def describe_command(
+    classes: Annotated[
+        Path, typer.Argument(help="Table with name and, optionally, description: .csv, .parquet.")
+    ],
+    out_file: Annotated[
+        Path, typer.Option("--out", metavar="FILE", help="Class attributes to write: .parquet.")
+    ],
+    encoder: Annotated[
+        str,
+        typer.Option("--encoder", help="minilm, a sentence-transformers folder, or a hub name."),
+    ] = "minilm",
+    template: Annotated[
+        str, typer.Option("--template", help="How name and description become a sentence.")
+    ] = DEFAULT_TEMPLATE,
+    words: Annotated[
+        bool,
+        typer.Option(
+            "--words/--no-words",
+            help='Write names as words first: "001.Sooty_Tern" is "sooty tern".',
+        ),
+    ] = True,
+    with_attributes: Annotated[
+        Path | None,
+        typer.Option(
+            "--with-attributes",
+            metavar="FILE",
+            help="Put the numeric attributes of a table in front; it may be the same table.",
+        ),
+    ] = None,
+    device: DeviceOption = Device.cpu,
+    as_json: JsonOption = False,
+) -> None:
+    """Encode class names and descriptions; the file goes to --attributes or `classes add --file`.
+
+    Example: hgkt describe classes.csv --out names.parquet
+    """
+    from hgkt.data import write_attribute_file
+    from hgkt.language import describe_table, load_encoder
+    from hgkt.model.devices import torch_device
+
+    if out_file.suffix != ".parquet":
+        raise DataError(f"--out must end in .parquet; got {str(out_file)!r}")
+    loaded = load_encoder(encoder, torch_device(str(device)), template, words)
+    with progress_bar() as bar:
+        described = describe_table(classes, loaded, with_attributes, bar)
+    write_attribute_file(out_file, described.file, described.descriptions)
+    if described.n_cut:
+        log.print(
+            f"{described.n_cut} of {len(described.sentences)} sentences are longer than the "
+            "encoder reads; what goes beyond was left out",
+            soft_wrap=True,
+            markup=False,
+        )
+    document: dict[str, Any] = {
+        "out": out_file,
+        "n_classes": len(described.file.names),
+        "n_sentences": len(described.sentences),
+        "n_cut": described.n_cut,
+        "attribute_blocks": list(described.file.blocks),
+        "attribute_kinds": list(described.file.kinds),
+        "first_sentence": described.sentences[0],
+        "encoder": described.file.encoder,
+    }
+    emit(document, as_json, lambda: _render(document))
+
+
+def _render(document: dict[str, Any]) -> None:
+    lines = [
+        f"{document['n_classes']} classes, {document['n_sentences']} sentences such as "
+        f"“{document['first_sentence']}”",
+        f"wrote {' + '.join(map(str, document['attribute_blocks']))} numbers a class to "
+        f"{document['out']}",
+    ]
+    for line in lines:
+        out.print(line, soft_wrap=True, markup=False)

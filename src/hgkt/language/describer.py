@@ -1,0 +1,302 @@
+"""What a model needs of a new class: numbers, attributes by name, or words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hgkt._validation import attribute_matrix
+from hgkt.exceptions import DataError
+from hgkt.language.encoder import (
+    Encoder,
+    check_record,
+    encoder_difference,
+    load_encoder,
+    takes_description,
+)
+from hgkt.model.feature_maps import unit_rows
+
+_LISTED = 30
+
+
+@dataclass(frozen=True)
+class ClassDescription:
+    """A class as a user describes it.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    vector : array-like, optional
+        Its attributes as numbers: all of them, or those that are not made of text.
+    attributes : mapping of str to float, optional
+        Attributes by name; others are 0.
+    text : str or sequence of str, optional
+        What it looks like; of several texts the mean is taken. An empty text means that the name
+        is all there is.
+    """
+
+    name: str
+    vector: ArrayLike | None = None
+    attributes: Mapping[str, float] | None = None
+    text: str | Sequence[str] | None = None
+
+    @property
+    def texts(self) -> list[str] | None:
+        """The texts as a list; None where none was given."""
+        if self.text is None:
+            return None
+        return [self.text] if isinstance(self.text, str) else list(self.text)
+
+
+class Describer:
+    """Turn descriptions of classes into the attribute vectors that a model takes.
+
+    Parameters
+    ----------
+    about : mapping
+        What the model was made with (``model.about_``): ``encoder``, ``attribute_blocks``,
+        ``attribute_kinds`` and ``attribute_names`` are read.
+    n_attributes : int
+        Length of the model's attribute vectors.
+
+    Examples
+    --------
+    >>> describer = Describer({"attribute_names": ["black", "hooves", "striped"]}, 3)
+    >>> describer.accepts_text, describer.accepts_attributes
+    (False, True)
+    >>> describer.vectors([ClassDescription("zebra", attributes={"striped": 1, "Hooves": 0.5})])
+    array([[0. , 0.5, 1. ]])
+    """
+
+    def __init__(self, about: Mapping[str, Any], n_attributes: int) -> None:
+        self.n_attributes = n_attributes
+        self._record: dict[str, Any] | None = about.get("encoder")
+        self._blocks = [int(width) for width in about.get("attribute_blocks") or [n_attributes]]
+        kinds = list(about.get("attribute_kinds") or ["att"] * len(self._blocks))
+        if sum(self._blocks) != n_attributes or len(kinds) != len(self._blocks):
+            raise DataError(
+                f"what the model was made with contradicts itself: attribute blocks {self._blocks} "
+                f"of kinds {kinds} for {n_attributes} attributes"
+            )
+        self._is_text = [kind == "text" for kind in kinds]
+        self._n_plain = sum(
+            w for w, text in zip(self._blocks, self._is_text, strict=True) if not text
+        )
+        names = about.get("attribute_names")
+        self.attribute_names: tuple[str, ...] = tuple(map(str, names or ()))
+        if len(self.attribute_names) != self._n_plain:
+            self.attribute_names = ()
+        self._encoder: Encoder | None = None
+        self._lock = Lock()
+
+    @property
+    def accepts_text(self) -> bool:
+        """Whether a part of the model's attributes is made of text."""
+        return self._record is not None and sum(self._is_text) == 1
+
+    @property
+    def accepts_attributes(self) -> bool:
+        """Whether the model knows its attributes by name."""
+        return bool(self.attribute_names)
+
+    @property
+    def encoder(self) -> Encoder:
+        """The model's sentence encoder, loaded on first use."""
+        with self._lock:
+            if self._encoder is None:
+                if self._record is None:
+                    raise DataError("this model was not made with a sentence encoder")
+                self._encoder = load_encoder(self._record)
+        return self._encoder
+
+    def vectors(self, descriptions: Sequence[ClassDescription]) -> NDArray[np.float64]:
+        """Return the attribute vectors of new classes.
+
+        Parameters
+        ----------
+        descriptions : sequence of ClassDescription
+            The classes. A full-width ``vector`` is taken as it is by every model. Otherwise a
+            model whose attributes are text takes ``text``, one whose attributes are numbers
+            ``attributes`` or ``vector``, and one that has both parts takes both; as in the
+            training data each part is then scaled to length one.
+
+        Returns
+        -------
+        ndarray of shape (len(descriptions), n_attributes)
+        """
+        texts: dict[int, list[str]] = {}
+        rows: list[NDArray[np.float64]] = []
+        for position, description in enumerate(descriptions):
+            row = self._numbers(description)
+            if row is None or len(row) != self.n_attributes or description.text is not None:
+                text = self._checked_texts(description, row)
+                if text is not None:
+                    texts[position] = text
+            rows.append(np.zeros(0) if row is None else row)
+        if texts:
+            # Keyed by position: two descriptions of one call may carry the same name.
+            encoded = self._encode([(descriptions[p].name, t) for p, t in texts.items()])
+            for position, vector in zip(texts, encoded, strict=True):
+                rows[position] = self._joined(rows[position], vector)
+        names = [description.name for description in descriptions]
+        checked = [
+            attribute_matrix({name: row}, [name], self.n_attributes)
+            for name, row in zip(names, rows, strict=True)
+        ]
+        return np.concatenate(checked) if checked else np.zeros((0, self.n_attributes))
+
+    def check_made_with(
+        self,
+        where: str,
+        encoder: Mapping[str, Any] | None,
+        blocks: Sequence[int],
+        kinds: Sequence[str],
+    ) -> None:
+        """Refuse vectors from elsewhere that were not made as the model's own were.
+
+        Parameters
+        ----------
+        where : str
+            Where the vectors come from, for the message.
+        encoder : mapping or None
+            Record of the encoder they were made with.
+        blocks, kinds : sequence
+            Widths and kinds of their parts.
+        """
+        if sum(blocks) != self.n_attributes:
+            raise DataError(
+                f"{where} has {sum(blocks)} attributes a class; the model expects "
+                f"{self.n_attributes}"
+            )
+        if not any(self._is_text) or self._record is None:
+            if encoder is not None:
+                raise DataError(
+                    f"the vectors in {where} were made by the sentence encoder "
+                    f"{encoder.get('name')!r}; this model was trained on other attributes"
+                )
+            return
+        difference = encoder_difference(check_record(self._record), encoder)
+        if difference is not None:
+            raise DataError(
+                f"the vectors in {where} {difference}; make them with `hgkt describe` as the "
+                "model's were made"
+            )
+        is_text = [kind == "text" for kind in kinds]
+        if is_text != self._is_text or list(blocks) != self._blocks:
+            raise DataError(
+                f"the vectors in {where} have the parts {list(blocks)}; the model expects "
+                f"{self._blocks} in this order"
+            )
+
+    def _numbers(self, description: ClassDescription) -> NDArray[np.float64] | None:
+        who = f"class {description.name!r}"
+        if description.attributes is not None and description.vector is not None:
+            raise DataError(f"{who} has a vector and attributes by name; give one of them")
+        if description.attributes is not None:
+            return self._named(description)
+        if description.vector is None:
+            return None
+        try:
+            row = np.asarray(description.vector, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise DataError(f"the attributes of {who} are not numbers") from None
+        widths = {self.n_attributes, *([self._n_plain] if self.accepts_text else [])} - {0}
+        if row.ndim != 1 or len(row) not in widths:
+            expected = " or ".join(map(str, sorted(widths)))
+            shown = f"{len(row)} attributes" if row.ndim == 1 else f"an array of shape {row.shape}"
+            raise DataError(f"{who} has {shown}; {expected} are expected")
+        return row
+
+    def _named(self, description: ClassDescription) -> NDArray[np.float64]:
+        names = self.attribute_names
+        if not names:
+            hint = "describe the class with a text" if self.accepts_text else "give all numbers"
+            raise DataError(
+                f"class {description.name!r}: this model knows no attribute names; {hint}"
+            )
+        columns = {name.lower(): column for column, name in enumerate(names)}
+        row = np.zeros(len(names))
+        for name, value in (description.attributes or {}).items():
+            column = columns.get(str(name).strip().lower())
+            if column is None:
+                raise DataError(
+                    f"class {description.name!r}: the model has no attribute {name!r}; it has: "
+                    f"{_listing(str(name), names)}"
+                )
+            try:
+                row[column] = float(value)
+            except (TypeError, ValueError):
+                raise DataError(
+                    f"class {description.name!r}: attribute {name!r} has the value {value!r}; a "
+                    "number is expected"
+                ) from None
+        return row
+
+    def _checked_texts(
+        self, description: ClassDescription, row: NDArray[np.float64] | None
+    ) -> list[str] | None:
+        """Return the texts to encode, None where the numbers are all the model takes."""
+        who = f"class {description.name!r}"
+        texts = description.texts
+        if not self.accepts_text:
+            if texts is not None:
+                raise DataError(
+                    f"{who} is described by a text, but this model was not trained on texts of "
+                    "one encoder; give its attributes"
+                )
+            if row is None:
+                raise DataError(f"{who} has no attributes; {self.n_attributes} are expected")
+            return None
+        if row is not None and len(row) == self.n_attributes:
+            raise DataError(f"{who} has a full vector and a text; give one of them")
+        record = check_record(self._record or {})
+        if takes_description(record):
+            if texts is None:
+                also = "also " if row is not None else ""
+                raise DataError(f"{who} {also}needs a text: this model was trained on sentences")
+        elif any(text.strip() for text in texts or []):
+            raise DataError(
+                f"{who} has a text, but this model reads names only, by the template "
+                f"{record['template']!r}; leave the text empty"
+            )
+        if self._n_plain and row is None:
+            raise DataError(
+                f"{who} has a text only; this model also needs its {self._n_plain} attributes"
+            )
+        return texts or [""]
+
+    def _encode(self, texts: Sequence[tuple[str, list[str]]]) -> NDArray[np.float64]:
+        encoder = self.encoder
+        width = self._blocks[self._is_text.index(True)]
+        if encoder.n_dimensions != width:
+            raise DataError(
+                f"the encoder gives {encoder.n_dimensions} numbers a text; the model expects "
+                f"{width}"
+            )
+        return encoder.describe(texts)
+
+    def _joined(self, row: NDArray[np.float64], text: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Put the parts side by side, each of length one where there are several."""
+        parts, start = [], 0
+        for width, is_text in zip(self._blocks, self._is_text, strict=True):
+            if is_text:
+                parts.append(text)
+            else:
+                parts.append(unit_rows(row[None, start : start + width])[0])
+                start += width
+        return np.concatenate(parts)
+
+
+def _listing(name: str, names: Sequence[str]) -> str:
+    """All names, or the closest ones where there are many."""
+    if len(names) <= _LISTED:
+        return ", ".join(map(repr, names))
+    close = get_close_matches(name, names, n=3, cutoff=0.3) or names[:5]
+    return ", ".join(map(repr, close)) + f" … ({len(names)} in all; see `hgkt classes list --json`)"
