@@ -19,6 +19,7 @@ COMMANDS = {
     "evaluate": ["evaluate"],
     "predict": ["predict"],
     "explain": ["explain"],
+    "extract": ["extract"],
     "describe": ["describe"],
     "export": ["export"],
     "bench": ["bench"],

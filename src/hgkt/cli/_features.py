@@ -1,23 +1,115 @@
-"""Feature matrices from files that a user hands in: .npy, .npz, .csv, .parquet, .mat."""
+"""What a user hands in: feature matrices (.npy, .npz, .csv, .parquet, .mat), or images."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
 
 from hgkt._validation import check_finite
+from hgkt.cli._common import progress_bar
+from hgkt.cli._model import about_model
 from hgkt.exceptions import DataError
+
+if TYPE_CHECKING:
+    from hgkt.estimators import GZSLClassifier
+    from hgkt.vision import Backbone
 
 _SUFFIXES = (".npy", ".npz", ".csv", ".parquet", ".mat")
 
 InputOption = Annotated[
     Path | None,
-    typer.Option("--input", metavar="FILE", help=f"Features: {', '.join(_SUFFIXES)}."),
+    typer.Option(
+        "--input",
+        metavar="PATH",
+        help=f"Features ({', '.join(_SUFFIXES)}), an image, or a folder of images.",
+    ),
 ]
+
+
+@dataclass(frozen=True)
+class Input:
+    """Features to predict, and where they came from.
+
+    Parameters
+    ----------
+    features : ndarray of shape (n, n_features)
+        One row an instance.
+    files : tuple of str or None
+        The image of each row; None where the features came from a file of features.
+    unreadable : tuple of (str, str)
+        Images that were left out, each with the sentence that says why.
+    """
+
+    features: NDArray[Any]
+    files: tuple[str, ...] | None = None
+    unreadable: tuple[tuple[str, str], ...] = ()
+
+
+def read_input(
+    path: Path, model: GZSLClassifier, weights: Path | None = None, device: str = "auto"
+) -> Input:
+    """Read features from a file, or extract those of images with the model's own backbone.
+
+    Parameters
+    ----------
+    path : Path
+        A file of features, an image, or a folder of images (of any depth).
+    model : GZSLClassifier
+        The model; its folder says which backbone made the features it was trained on.
+    weights : Path, optional
+        File or folder with the weights of that backbone, if they are not where they were.
+    device : str
+        Where to extract.
+
+    Returns
+    -------
+    Input
+    """
+    if not path.is_dir() and path.suffix.lower() not in _image_suffixes():
+        return Input(read_features(path, model.n_features_in_))
+    from hgkt.vision import load_backbone
+
+    record = about_model(model).get("backbone")
+    if not record:
+        raise DataError(
+            f"this model reads features ({', '.join(_SUFFIXES)}), as it was trained on features of "
+            f"which it does not know the backbone; {path} holds images"
+        )
+    source = None if weights is None else str(weights)
+    return _extract(path, load_backbone(record, device, source), model.n_features_in_)
+
+
+def _image_suffixes() -> frozenset[str]:
+    from hgkt.vision.images import IMAGE_SUFFIXES
+
+    return IMAGE_SUFFIXES
+
+
+def _extract(path: Path, backbone: Backbone, n_features: int) -> Input:
+    from hgkt.vision import ImageEntry, extract_features, find_images
+
+    if backbone.n_features != n_features:
+        raise DataError(
+            f"backbone {backbone.record['name']!r} makes {backbone.n_features} features; the model "
+            f"expects {n_features}"
+        )
+    files = find_images(path) if path.is_dir() else [path]
+    if not files:
+        raise DataError(f"{path} has no images")
+    base = path if path.is_dir() else path.parent
+    entries = [ImageEntry(file.relative_to(base).as_posix(), file) for file in files]
+    with progress_bar() as bar:
+        found = extract_features(entries, backbone, progress=bar)
+    return Input(
+        found.features,
+        tuple(entry.id for entry in found.entries),
+        tuple((entry.id, reason) for entry, reason in found.unreadable),
+    )
 
 
 def read_features(path: Path, n_features: int) -> NDArray[Any]:

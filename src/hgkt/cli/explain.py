@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from hgkt.cli._common import JsonOption, emit, out
-from hgkt.cli._features import InputOption, read_features
+from hgkt.cli._features import InputOption, read_input
 from hgkt.cli._model import ModelOption, TopOption, label_of
 from hgkt.exceptions import DataError
 
@@ -66,7 +66,7 @@ def _explain_class(model: Any, label: Any, top: int, as_json: bool) -> None:
 
 
 def _explain_row(model: Any, path: Path, row: int, top: int, as_json: bool) -> None:
-    features = read_features(path, model.n_features_in_)
+    features = read_input(path, model).features
     if row >= len(features):
         raise DataError(f"--row {row} is beyond {path}, which has rows 0 to {len(features) - 1}")
     explanation = model.explain(features[row : row + 1], n_runner_ups=top)[0]

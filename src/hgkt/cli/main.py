@@ -16,6 +16,7 @@ from hgkt.cli.describe import describe_command
 from hgkt.cli.evaluate import evaluate_command
 from hgkt.cli.explain import explain_command
 from hgkt.cli.export import export_command
+from hgkt.cli.extract import extract_command
 from hgkt.cli.methods import methods_command
 from hgkt.cli.predict import predict_command
 from hgkt.cli.train import train_command
@@ -52,6 +53,7 @@ app.command("evaluate")(evaluate_command)
 app.command("predict")(predict_command)
 app.add_typer(classes.app, name="classes")
 app.command("explain")(explain_command)
+app.command("extract")(extract_command)
 app.command("describe")(describe_command)
 app.command("export")(export_command)
 app.command("bench")(bench_command)

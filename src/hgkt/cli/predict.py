@@ -1,4 +1,4 @@
-"""`hgkt predict`: the best classes of features in a file, or of a split of a data set."""
+"""`hgkt predict`: the best classes of features, of images, or of a split of a data set."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ import typer
 from numpy.typing import NDArray
 from rich.markup import escape
 
-from hgkt.cli._common import JsonOption, RootOption, emit, log, out
-from hgkt.cli._features import InputOption, read_features
-from hgkt.cli._model import ModelOption, label_of, load_matching
+from hgkt.cli._common import Device, DeviceOption, JsonOption, RootOption, emit, log, out
+from hgkt.cli._features import Input, InputOption, read_input
+from hgkt.cli._model import ModelOption, about_model, label_of, load_matching
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from hgkt.data import GZSLDataset
     from hgkt.estimators import GZSLClassifier
 
 _CHUNK_ROWS = 8192  # so that the scores of all classes are never held for all rows
 _SHOWN_ROWS = 20
 _SHOWN_CLASSES = 12
+_SHOWN_UNREADABLE = 5
 _WRITERS = {".csv": "to_csv", ".parquet": "to_parquet"}
 
 
@@ -48,9 +50,14 @@ def predict_command(
         Path | None,
         typer.Option("--out", metavar="FILE", help="Write the predictions: .csv or .parquet."),
     ] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option("--weights", help="Of images: the backbone's weights, if they were moved."),
+    ] = None,
+    device: DeviceOption = Device.auto,
     as_json: JsonOption = False,
 ) -> None:
-    """Predict the classes of feature vectors; with --data the accuracy is measured too.
+    """Predict the classes of features or images; with --data the accuracy is measured too.
 
     Example: hgkt predict --model digits-model --data digits --split test_unseen --top-k 3
     """
@@ -63,20 +70,46 @@ def predict_command(
     loaded = load_model(model)
     truth = None
     if input_file is not None:
-        X = read_features(input_file, loaded.n_features_in_)
+        given = read_input(input_file, loaded, weights, str(device))
+        _warn(given)
     else:
-        X, truth = load_matching(loaded, str(data), root, features).rows(split)
+        dataset = load_matching(loaded, str(data), root, features)
+        _check_backbone(loaded, dataset)
+        X, truth = dataset.rows(split)
+        given = Input(X)
     columns = _candidates(loaded, among)
-    best, scores = _rank(loaded, X, columns, min(top_k, len(columns)))
+    best, scores = _rank(loaded, given.features, columns, min(top_k, len(columns)))
     labels = loaded.classes_[best]
-    result: dict[str, Any] = {"model": model, "among": among, "n_rows": len(X)}
+    extra = {"file": given.files, "truth": truth}
+    result: dict[str, Any] = {"model": model, "among": among, "n_rows": len(labels)}
     if truth is not None:
         result |= {"data": data, "split": split, **_accuracy(loaded, truth, labels[:, 0])}
+    if given.files is not None:
+        unreadable = [{"file": file, "reason": reason} for file, reason in given.unreadable]
+        result |= {"n_unreadable": len(unreadable), "unreadable": unreadable}
     if out_file is not None:
-        _write(out_file, labels, scores, truth)
+        _write(out_file, labels, scores, extra)
         result["out"] = out_file
-    document = result | {"predictions": _records(labels, scores, truth)}
+    document = result | {"predictions": _records(labels, scores, extra)}
     emit(document, as_json, lambda: _render(document))
+
+
+def _warn(given: Input) -> None:
+    for _, reason in given.unreadable[:_SHOWN_UNREADABLE]:
+        log.print(f"left out: {reason}", soft_wrap=True, markup=False)
+    if len(given.unreadable) > _SHOWN_UNREADABLE:
+        more = len(given.unreadable) - _SHOWN_UNREADABLE
+        log.print(f"… {more} more were left out; --json has them all", soft_wrap=True)
+
+
+def _check_backbone(model: GZSLClassifier, dataset: GZSLDataset) -> None:
+    """Refuse features of another network, which would be scored without a word."""
+    own, other = about_model(model).get("backbone"), dataset.about.get("backbone")
+    if own and other and own.get("sha256") != other.get("sha256"):
+        raise DataError(
+            f"the model was trained on features of {own['name']!r}; those of data set "
+            f"{dataset.name!r} come from {other['name']!r} with other weights and cannot be mixed"
+        )
 
 
 def _candidates(model: GZSLClassifier, among: str) -> NDArray[np.intp]:
@@ -121,13 +154,14 @@ def _accuracy(
 
 
 def _records(
-    labels: NDArray[Any], scores: NDArray[np.float64], truth: NDArray[Any] | None
+    labels: NDArray[Any], scores: NDArray[np.float64], extra: dict[str, Any]
 ) -> list[dict[str, Any]]:
     records: list[dict[str, Any]] = []
     for row, (names, values) in enumerate(zip(labels.tolist(), scores.tolist(), strict=True)):
         record: dict[str, Any] = {"row": row, "label": names[0], "score": values[0]}
-        if truth is not None:
-            record["truth"] = str(truth[row])
+        for name, column in extra.items():
+            if column is not None:
+                record[name] = str(column[row])
         if len(names) > 1:
             pairs = zip(names, values, strict=True)
             record["top"] = [{"label": name, "score": value} for name, value in pairs]
@@ -136,10 +170,10 @@ def _records(
 
 
 def _write(
-    path: Path, labels: NDArray[Any], scores: NDArray[np.float64], truth: NDArray[Any] | None
+    path: Path, labels: NDArray[Any], scores: NDArray[np.float64], extra: dict[str, Any]
 ) -> None:
-    """Write one row a prediction: label, score, then label_2, score_2, …"""
-    frame = _frame(labels, scores, truth)
+    """Write one row a prediction: label, score, then label_2, score_2, …, file or truth."""
+    frame = _frame(labels, scores, extra)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         getattr(frame, _WRITERS[path.suffix])(path, index=False)
@@ -148,7 +182,7 @@ def _write(
 
 
 def _frame(
-    labels: NDArray[Any], scores: NDArray[np.float64], truth: NDArray[Any] | None
+    labels: NDArray[Any], scores: NDArray[np.float64], extra: dict[str, Any]
 ) -> pd.DataFrame:
     import pandas as pd
 
@@ -157,8 +191,7 @@ def _frame(
         suffix = f"_{rank + 1}" if rank else ""
         columns[f"label{suffix}"] = labels[:, rank]
         columns[f"score{suffix}"] = scores[:, rank]
-    if truth is not None:
-        columns["truth"] = truth
+    columns |= {name: column for name, column in extra.items() if column is not None}
     return pd.DataFrame(columns)
 
 
@@ -170,7 +203,7 @@ def _render(document: dict[str, Any]) -> None:
         out.print(f"wrote {len(rows)} predictions to {document['out']}", markup=False)
     else:
         table = Table("row", "label", "score", box=None)
-        extra = [name for name in ("truth", "top") if name in rows[0]]
+        extra = [name for name in ("file", "truth", "top") if name in rows[0]]
         for name in extra:
             table.add_column("next" if name == "top" else name)
         for record in rows[:_SHOWN_ROWS]:

@@ -1,0 +1,160 @@
+"""`hgkt extract`: features of images, as a folder that `hgkt train --data` takes."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hgkt.cli._common import Device, DeviceOption, JsonOption, emit, log, out, progress_bar
+from hgkt.exceptions import DataError
+
+if TYPE_CHECKING:
+    from hgkt.vision import Extraction, ImageEntry
+
+_SHOWN_UNREADABLE = 5
+_MANIFEST_SUFFIXES = (".csv", ".parquet")
+
+
+class Format(StrEnum):
+    """Layout of the folder written."""
+
+    parquet = "parquet"
+    xlsa17 = "xlsa17"
+
+
+def extract_command(
+    images: Annotated[
+        Path,
+        typer.Argument(help="Folder with one sub-folder a class, or a manifest (.csv, .parquet)."),
+    ],
+    out_path: Annotated[Path, typer.Option("--out", metavar="OUT", help="Folder to write.")],
+    backbone: Annotated[
+        str,
+        typer.Option(
+            "--backbone",
+            metavar="NAME",
+            help="efficientnet-lite0 … 4; resnet101:FILE; a hub name or folder of transformers.",
+        ),
+    ] = "efficientnet-lite0",
+    manifest: Annotated[
+        Path | None,
+        typer.Option("--manifest", help="Table of file, class, split; files are inside IMAGES."),
+    ] = None,
+    classes: Annotated[
+        Path | None,
+        typer.Option("--classes", metavar="FILE", help="Class attributes: .parquet or .csv."),
+    ] = None,
+    unseen: Annotated[
+        list[str] | None,
+        typer.Option("--unseen", metavar="CLASS", help="A class without training; repeatable."),
+    ] = None,
+    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Images a pass.")] = 32,
+    workers: Annotated[
+        int, typer.Option("--workers", min=0, help="Processes that decode; 0: none of their own.")
+    ] = 0,
+    device: DeviceOption = Device.auto,
+    layout: Annotated[
+        Format, typer.Option("--format", help="Tables, or the benchmark's layout.")
+    ] = Format.parquet,
+    as_json: JsonOption = False,
+) -> None:
+    """Extract the features of images; interrupted, the same command goes on where it was.
+
+    Example: hgkt extract photos --classes classes.csv --out photos-lite0
+    """
+    from hgkt.vision import load_backbone
+    from hgkt.vision.backbone import identity
+    from hgkt.vision.extraction import extract_features
+    from hgkt.vision.journal import Journal
+    from hgkt.vision.output import check_plan, read_classes, write_extraction
+
+    _check_out(out_path)
+    if unseen and classes is None:
+        raise DataError("--unseen needs the table of classes; give it with --classes FILE")
+    entries = _entries(images, manifest)
+    table = None if classes is None else read_classes(classes, unseen or ())
+    name = out_path.resolve().name
+    needed = check_plan(entries, table, name, str(layout))
+    network = load_backbone(backbone, str(device))
+    partial = out_path.absolute().with_name(f"{name}.partial")
+    with Journal(partial, identity(network.record), network.n_features) as journal:
+        if len(journal):
+            log.print(f"resuming: {partial} has {len(journal)} rows", soft_wrap=True, markup=False)
+        try:
+            with progress_bar() as bar:
+                found = extract_features(
+                    entries, network, journal, batch_size, workers, progress=bar
+                )
+        except KeyboardInterrupt:
+            sentence = f"interrupted; {partial} holds {len(journal)} of {len(entries)} rows: run "
+            log.print(sentence + "the same command again to resume", soft_wrap=True, markup=False)
+            raise typer.Exit(130) from None
+        write_extraction(found, out_path, network.record, table, name, str(layout))
+        journal.remove()
+    document = _document(found, out_path, str(layout), network.record, needed)
+    emit(document, as_json, lambda: _render(document))
+
+
+def _check_out(path: Path) -> None:
+    """Refuse a place that is taken before hours are spent."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise DataError(f"{path} exists and is not empty; it is left alone, choose another --out")
+
+
+def _entries(images: Path, manifest: Path | None) -> list[ImageEntry]:
+    from hgkt.vision import list_images, read_manifest
+
+    if manifest is not None:
+        if not images.is_dir():
+            raise DataError(f"{images} is no folder; with --manifest the folder of its files is")
+        return read_manifest(manifest, images)
+    if images.suffix.lower() in _MANIFEST_SUFFIXES and images.is_file():
+        return read_manifest(images)
+    return list_images(images)
+
+
+def _document(
+    found: Extraction, path: Path, layout: str, record: dict[str, Any], needed: str | None
+) -> dict[str, Any]:
+    from hgkt.vision.output import feature_stem
+
+    n_extracted = len(found.entries) - found.n_resumed
+    document: dict[str, Any] = {
+        "out": path,
+        "format": layout,
+        "backbone": record,
+        "n_images": len(found.entries) + len(found.unreadable),
+        "n_rows": len(found.entries),
+        "n_classes": len({entry.label for entry in found.entries}),
+        "n_features": found.n_features,
+        "n_resumed": found.n_resumed,
+        "n_unreadable": len(found.unreadable),
+        "unreadable": [{"file": entry.id, "reason": text} for entry, text in found.unreadable],
+        "seconds": found.seconds,
+        "images_per_second": n_extracted / found.seconds if n_extracted else None,
+        "needed": needed,
+    }
+    return document | ({"features": feature_stem(record)} if layout == "xlsa17" else {})
+
+
+def _render(document: dict[str, Any]) -> None:
+    rate = document["images_per_second"]
+    lines = [
+        f"{document['n_rows']} images of {document['n_classes']} classes, "
+        f"{document['n_features']} features each"
+        + (f", {document['n_resumed']} of them from before" if document["n_resumed"] else "")
+        + (f", {rate:.1f} images/s" if rate else "")
+    ]
+    if document["n_unreadable"]:
+        noun = "image" if document["n_unreadable"] == 1 else "images"
+        lines.append(f"{document['n_unreadable']} {noun} could not be read (unreadable.csv):")
+        shown = document["unreadable"][:_SHOWN_UNREADABLE]
+        lines += [f"  {entry['reason']}" for entry in shown]
+    lines.append(f"wrote {document['out']}")
+    if document["needed"]:
+        lines.append(f"still needed: {document['needed']}")
+    for line in lines:
+        out.print(line, soft_wrap=True, markup=False)

@@ -1,0 +1,53 @@
+"""Images to features: backbones, preprocessing, safe decoding, extraction that can be resumed."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from hgkt.vision.registry import BACKBONES, load_backbone
+
+if TYPE_CHECKING:
+    from hgkt.vision.backbone import Backbone
+    from hgkt.vision.extraction import Extraction, extract_features
+    from hgkt.vision.images import open_image
+    from hgkt.vision.listing import ImageEntry, find_images, list_images, read_manifest
+    from hgkt.vision.output import write_extraction
+    from hgkt.vision.preprocessing import Preprocessing, preprocess
+
+# Imported on first use: listing the backbones needs neither Pillow nor torch.
+_HOMES = {
+    "Backbone": "hgkt.vision.backbone",
+    "Extraction": "hgkt.vision.extraction",
+    "ImageEntry": "hgkt.vision.listing",
+    "Preprocessing": "hgkt.vision.preprocessing",
+    "extract_features": "hgkt.vision.extraction",
+    "find_images": "hgkt.vision.listing",
+    "list_images": "hgkt.vision.listing",
+    "open_image": "hgkt.vision.images",
+    "preprocess": "hgkt.vision.preprocessing",
+    "read_manifest": "hgkt.vision.listing",
+    "write_extraction": "hgkt.vision.output",
+}
+
+__all__ = [
+    "BACKBONES",
+    "Backbone",
+    "Extraction",
+    "ImageEntry",
+    "Preprocessing",
+    "extract_features",
+    "find_images",
+    "list_images",
+    "load_backbone",
+    "open_image",
+    "preprocess",
+    "read_manifest",
+    "write_extraction",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'hgkt.vision' has no attribute {name!r}")

@@ -1,0 +1,173 @@
+"""Open an image, whatever it is, as upright 8-bit RGB, or say in one sentence why not."""
+
+from __future__ import annotations
+
+import io
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from hgkt._validation import import_extra
+from hgkt.exceptions import DataError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+IMAGE_SUFFIXES = frozenset(
+    (
+        *(".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".png", ".webp", ".gif", ".bmp", ".avif"),
+        *(".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm", ".jp2", ".j2k"),
+    )
+)
+MAX_PIXELS = 89_478_485  # Pillow's own limit: 256 MB of RGB
+
+# Pillow knows more formats; some of them start other programs (PostScript) or are rarely tested.
+_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF", "MPO")
+
+
+def open_image(
+    source: str | os.PathLike[str] | bytes | BinaryIO,
+    max_pixels: int = MAX_PIXELS,
+    at_least: tuple[int, int] | None = None,
+) -> Image:
+    """Decode an image to upright 8-bit RGB.
+
+    The rotation that a camera noted (EXIF) is applied; transparent parts become white; of an
+    animation the first frame is taken; 16-bit gray values are divided by 257; 32-bit and
+    floating-point values are stretched from their smallest to their largest.
+
+    Parameters
+    ----------
+    source : path, bytes or binary file
+        The image: JPEG, PNG, WebP, GIF, BMP, TIFF, PPM, JPEG 2000 or AVIF.
+    max_pixels : int
+        Refuse an image with more pixels, before it is decoded.
+    at_least : (width, height), optional
+        A JPEG may be decoded at 1/2, 1/4 or 1/8 of its size as long as it stays at least so
+        large, which is much faster where the image is made small anyway.
+
+    Returns
+    -------
+    PIL.Image.Image
+        Mode "RGB".
+
+    Raises
+    ------
+    DataError
+        One sentence: missing, empty, not an image, truncated, damaged or too large.
+
+    Examples
+    --------
+    >>> from hgkt.vision import open_image
+    >>> open_image(b"P6 2 1 255 " + bytes([255, 0, 0, 0, 0, 255])).getpixel((0, 0))
+    (255, 0, 0)
+    >>> open_image(b"hello")
+    Traceback (most recent call last):
+    hgkt.exceptions.DataError: the image given as bytes is not an image in a format that is read
+    """
+    pil = import_extra("PIL.Image", "vision")
+    name, stream = _stream(source)
+    try:
+        with pil.open(stream, formats=_formats(pil)) as image:
+            if image.width * image.height > max_pixels:
+                raise _too_large(name, f" ({image.width}×{image.height})", max_pixels)
+            if at_least is not None and image.format in ("JPEG", "MPO"):
+                _draft(image, at_least)
+            image.load()
+            return _to_rgb(_upright(image))
+    except DataError:
+        raise
+    except pil.UnidentifiedImageError:
+        raise DataError(f"{name} is not an image in a format that is read") from None
+    except pil.DecompressionBombError:
+        raise _too_large(name, "", min(max_pixels, MAX_PIXELS)) from None
+    except Exception as error:  # decoders meet damaged bytes with errors of every kind
+        if "truncated" in str(error).lower():
+            raise DataError(f"{name} is truncated; its end is missing") from None
+        reason = (str(error).splitlines() or [""])[0] or type(error).__name__
+        raise DataError(f"{name} is damaged: {reason}") from None
+    finally:
+        if isinstance(source, str | os.PathLike):
+            stream.close()
+
+
+def _stream(source: Any) -> tuple[str, Any]:
+    """Return how to call the source in a sentence, and a binary file."""
+    if isinstance(source, bytes | bytearray | memoryview):
+        name = "the image given as bytes"
+        if not len(source):
+            raise DataError(f"{name} is empty; it has no bytes")
+        return name, io.BytesIO(source)
+    if hasattr(source, "read"):
+        return str(getattr(source, "name", None) or "the image given as a file"), source
+    path = Path(source)
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; an image file is expected")
+    try:
+        if path.stat().st_size == 0:
+            raise DataError(f"{path} is empty; it has no bytes")
+        return str(path), path.open("rb")
+    except FileNotFoundError:
+        raise DataError(f"{path} does not exist") from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} cannot be read: {getattr(error, 'strerror', error)}") from None
+
+
+def _formats(pil: Any) -> list[str]:
+    pil.init()
+    return [name for name in _FORMATS if name in pil.OPEN]
+
+
+def _too_large(name: str, size: str, max_pixels: int) -> DataError:
+    return DataError(f"{name} has too many pixels{size}; at most {max_pixels:,} are accepted")
+
+
+def _draft(image: Any, at_least: tuple[int, int]) -> None:
+    """Let the JPEG decoder shrink; wanted sizes are those of the upright image."""
+    width, height = at_least
+    if _orientation(image) >= 5:  # lies on its side
+        width, height = height, width
+    # Pillow takes the smaller of the two ratios, so neither side falls below what is wanted.
+    image.draft(None, (width, height))
+
+
+def _orientation(image: Any) -> int:
+    with suppress(Exception):  # damaged notes of a camera do not make the picture unreadable
+        return int(image.getexif().get(0x0112, 1))
+    return 1
+
+
+def _upright(image: Any) -> Any:
+    ops = import_extra("PIL.ImageOps", "vision")
+    if _orientation(image) == 1:
+        return image
+    try:
+        return ops.exif_transpose(image)
+    except Exception:
+        return image
+
+
+def _to_rgb(image: Any) -> Any:
+    pil = import_extra("PIL.Image", "vision")
+    if image.mode.startswith("I;16"):
+        values = np.asarray(image).astype(np.float32) / 257.0
+        return pil.fromarray(np.rint(values).astype(np.uint8)).convert("RGB")
+    if image.mode in ("I", "F"):
+        return pil.fromarray(_stretch(np.asarray(image, dtype=np.float64))).convert("RGB")
+    if image.has_transparency_data:
+        top = image.convert("RGBA")
+        canvas = pil.new("RGBA", top.size, (255, 255, 255, 255))
+        return pil.alpha_composite(canvas, top).convert("RGB")
+    return image.convert("RGB")  # a copy even of RGB, so that the file may be closed
+
+
+def _stretch(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    if not np.isfinite(values).all():
+        raise ValueError("its pixels contain NaN or infinity")
+    low, high = values.min(), values.max()
+    if high == low:
+        return np.zeros(values.shape, dtype=np.uint8)
+    return np.rint((values - low) * (255.0 / (high - low))).astype(np.uint8)

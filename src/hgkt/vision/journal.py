@@ -1,0 +1,177 @@
+"""Rows that are extracted already: an append-only journal that survives Ctrl-C and kill -9."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgkt.exceptions import DataError
+
+_VERSION = 1
+_INDEX, _FEATURES = "rows.jsonl", "features.f32"
+
+Key = tuple[str, int, int]
+
+
+def file_key(path: Path) -> Key | None:
+    """Return path, size and time of change of a file; None where it cannot be looked at."""
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return None
+    return str(path.absolute()), status.st_size, status.st_mtime_ns
+
+
+class Journal:
+    """Features on disk, one row an image, each written before the line that names it.
+
+    A line without its features, or a half-written line, can only be at the end and is cut off
+    when the journal is opened again.
+
+    Parameters
+    ----------
+    folder : path
+        Made where it is missing.
+    identity : mapping
+        What decides about the features; a journal of another identity is refused.
+    n_features : int
+        Length of a row.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> key = ("a.jpg", 10, 20)
+    >>> folder = tempfile.mkdtemp()
+    >>> with Journal(folder, {"sha256": "x"}, 2) as journal:
+    ...     journal.append([key], np.ones((1, 2), dtype=np.float32))
+    >>> with Journal(folder, {"sha256": "x"}, 2) as journal:
+    ...     key in journal, journal.rows([key]).tolist()
+    (True, [[1.0, 1.0]])
+    """
+
+    def __init__(self, folder: str | Path, identity: Mapping[str, Any], n_features: int) -> None:
+        self.folder = Path(folder)
+        self.n_features = n_features
+        self._row_bytes = 4 * n_features
+        self._rows: dict[Key, int] = {}
+        self._header = {"version": _VERSION, "n_features": n_features, "backbone": dict(identity)}
+
+    def __enter__(self) -> Self:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._index = open(self.folder / _INDEX, "a+b")
+            self._features = open(self.folder / _FEATURES, "a+b")
+        except OSError as error:
+            raise DataError(f"cannot write {self.folder}: {error.strerror}") from None
+        try:
+            self._lock()
+            self._recover()
+        except BaseException:
+            self._close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._close()
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def append(self, keys: Sequence[Key], features: NDArray[np.float32]) -> None:
+        """Add rows; when this returns they are on the disk."""
+        first = self._size(self._features) // self._row_bytes
+        self._write(self._features, np.ascontiguousarray(features, dtype="<f4").tobytes())
+        lines = [json.dumps([*key, first + n]) + "\n" for n, key in enumerate(keys)]
+        self._write(self._index, "".join(lines).encode())
+        self._rows.update((key, first + n) for n, key in enumerate(keys))
+
+    def rows(self, keys: Sequence[Key]) -> NDArray[np.float32]:
+        """Return the features of `keys`, in that order."""
+        numbers = [self._rows[key] for key in keys]
+        stored = np.memmap(self.folder / _FEATURES, dtype="<f4", mode="r")
+        whole = len(stored) // self.n_features
+        matrix = stored[: whole * self.n_features].reshape(whole, self.n_features)
+        return np.asarray(matrix[numbers], dtype=np.float32)
+
+    def remove(self) -> None:
+        """Delete the journal."""
+        self._close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _lock(self) -> None:
+        try:
+            import fcntl
+        except ImportError:  # not on this system
+            return
+        try:
+            fcntl.flock(self._index, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise DataError(f"another extraction is writing {self.folder}; wait for it") from None
+
+    def _recover(self) -> None:
+        """Read the index, and cut both files back to the rows that are whole."""
+        self._index.seek(0)
+        lines = self._index.read().split(b"\n")
+        if len(lines) < 2:  # not even the header was finished
+            self._index.truncate(0)
+            self._features.truncate(0)
+            self._write(self._index, (json.dumps(self._header) + "\n").encode())
+            return
+        self._check_header(lines[0])
+        whole = self._size(self._features) // self._row_bytes
+        good = len(lines[0]) + 1
+        for line in lines[1:-1]:
+            try:
+                path, size, changed, row = json.loads(line)
+            except (ValueError, TypeError):
+                break
+            if row >= whole:
+                break
+            self._rows[(path, size, changed)] = row
+            good += len(line) + 1
+        self._index.truncate(good)
+        self._features.truncate(whole * self._row_bytes)
+
+    def _check_header(self, line: bytes) -> None:
+        try:
+            found = json.loads(line)
+        except ValueError:
+            found = None
+        # Through JSON, so that tuples and lists compare equal.
+        if found != json.loads(json.dumps(self._header)):
+            raise DataError(
+                f"{self.folder} holds an unfinished extraction with another backbone; finish it, "
+                "delete it, or choose another --out"
+            )
+
+    @staticmethod
+    def _size(file: Any) -> int:
+        return os.fstat(file.fileno()).st_size
+
+    def _write(self, file: Any, data: bytes) -> None:
+        try:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        except OSError as error:
+            raise DataError(f"cannot write {self.folder}: {error.strerror}") from None
+
+    def _close(self) -> None:
+        for file in (self._index, self._features):
+            file.close()

