@@ -22,6 +22,7 @@ COMMANDS = {
     "extract": ["extract"],
     "describe": ["describe"],
     "export": ["export"],
+    "serve": ["serve"],
     "bench": ["bench"],
     "classes list": ["classes", "list"],
     "classes add": ["classes", "add"],

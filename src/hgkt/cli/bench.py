@@ -27,6 +27,9 @@ BENCHMARKS = Registry(
             "hgkt.benchmarks.fit:run",
             "closed-form fit beside scikit-learn's discriminant analysis and the network",
         ),
+        "serve": Entry(
+            "hgkt.benchmarks.serve:run", "the service under load beside the estimator itself"
+        ),
     },
 )
 

@@ -56,6 +56,15 @@ def demo_command(
     out_file: Annotated[
         Path, typer.Option("--out", metavar="FILE", help="Figure to write: .png, .pdf or .svg.")
     ] = Path("hgkt-demo.png"),
+    page: Annotated[
+        bool, typer.Option("--page", help="Serve the page instead, and add digits by hand.")
+    ] = False,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Of the page; 0 takes a free one.")
+    ] = 0,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Whether to open the page.")
+    ] = True,
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
@@ -66,6 +75,9 @@ def demo_command(
     from hgkt.data import load_dataset
 
     start = time.perf_counter()
+    if page:
+        _page(port, browser, seed, as_json)
+        return
     _check_figure(out_file)
     dataset = load_dataset("digits")
     with progress_bar() as progress:
@@ -101,6 +113,18 @@ def demo_command(
         "seconds": time.perf_counter() - start,
     }
     emit(document, as_json, lambda: _render(dataset, [default, paper], hidden, document))
+
+
+def _page(port: int, browser: bool, seed: int, as_json: bool) -> None:
+    """Train the same model as the demo does, and serve it."""
+    from hgkt.cli._demo_page import check_extra, run_page
+    from hgkt.data import load_dataset
+
+    check_extra()
+    dataset = load_dataset("digits")
+    with progress_bar() as progress:
+        model, _ = _default_run(dataset, seed, progress)
+    run_page(dataset, model, port, browser, as_json)
 
 
 def _check_figure(path: Path) -> None:

@@ -1,0 +1,284 @@
+"""Bodies of predictions: feature rows out of requests, ranked classes into answers.
+
+Numbers of a large batch are never touched one by one: octets and Arrow columns are read where they
+lie, and JSON is parsed and checked in one pass.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from struct import unpack_from
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from hgkt.serving.problems import Problem
+from hgkt.serving.schemas import PredictRequest
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+JSON = "application/json"
+OCTETS = "application/octet-stream"
+ARROW = "application/vnd.apache.arrow.stream"
+_RECORD_BATCH, _COMPRESSION = 3, 3  # Arrow's Message.fbs: header type, field of RecordBatch
+
+
+class ClassNames:
+    """Names of a model's classes as answers write them; made once for a set of classes.
+
+    Parameters
+    ----------
+    names : list of str
+        Names in the order of ``classes_``.
+    n_seen : int
+        How many of them, at the front, were learned from instances.
+
+    Attributes
+    ----------
+    columns : dict
+        The column of each name.
+    starts : list of str
+        The beginning of each class's entry in a JSON answer.
+    """
+
+    def __init__(self, names: list[str], n_seen: int) -> None:
+        self.names, self.n_seen = names, n_seen
+        self.columns = {name: column for column, name in enumerate(names)}
+        flags = ("true", "false")
+        self.starts = [
+            f'"label":{json.dumps(name)},"seen":{flags[column >= n_seen]},"score":'
+            for column, name in enumerate(names)
+        ]
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The best classes of some rows.
+
+    Parameters
+    ----------
+    columns : ndarray of shape (n, k)
+        Columns of ``classes_``, the best first.
+    scores : ndarray of shape (n, k)
+        Their scores.
+    """
+
+    columns: NDArray[np.intp]
+    scores: NDArray[np.float64]
+
+
+# ---------------------------------------------------------------------- requests
+def read_json(body: bytes, n_features: int, max_rows: int) -> tuple[NDArray[Any], PredictRequest]:
+    """Return the rows of a JSON body and the rest of the request."""
+    try:
+        request = PredictRequest.model_validate_json(body)
+    except ValidationError as error:
+        raise Problem(422, _first_mistake(error)) from None
+    rows = request.features
+    _check_count(len(rows), max_rows)
+    for number, row in enumerate(rows):
+        if len(row) != n_features:
+            raise Problem(
+                422, f"row {number} of features has {len(row)} numbers; {n_features} are expected"
+            )
+    return _float32(np.array(rows, dtype=np.float64)), request
+
+
+def read_octets(body: bytes, n_features: int, max_rows: int) -> NDArray[np.float32]:
+    """Return the rows of a body of little-endian float32 numbers, without a copy.
+
+    Examples
+    --------
+    >>> read_octets(np.array([1, 2, 3, 4], "<f4").tobytes(), n_features=2, max_rows=8)
+    array([[1., 2.],
+           [3., 4.]], dtype=float32)
+    """
+    width = 4 * n_features
+    n_rows, rest = divmod(len(body), width)
+    if rest or not n_rows:
+        raise Problem(
+            422,
+            f"the body has {len(body)} bytes; rows of {n_features} float32 numbers, "
+            f"{width} bytes each, are expected",
+        )
+    _check_count(n_rows, max_rows)
+    return np.frombuffer(body, dtype="<f4").reshape(n_rows, n_features)
+
+
+def read_arrow(body: bytes, n_features: int, max_rows: int) -> NDArray[Any]:
+    """Return the rows of an Arrow stream: a list column ``features``, or a column a feature."""
+    import pyarrow as pa
+
+    try:
+        if any(_compressed_batches(body)):
+            raise Problem(422, "compressed Arrow streams are not accepted; send it uncompressed")
+        with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
+            _check_schema(reader.schema, n_features)
+            parts, n_rows = [], 0
+            for batch in reader:
+                n_rows += batch.num_rows
+                _check_count(n_rows, max_rows)
+                batch.validate(full=True)  # offsets of a foreign stream may point anywhere
+                if batch.num_rows:
+                    parts.append(_batch_rows(batch, n_features))
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        reason = (str(error).splitlines() or ["it ends too early"])[0]
+        raise Problem(422, f"the body is not a readable Arrow stream: {reason}") from None
+    if not parts:
+        raise Problem(422, "the Arrow stream holds no rows; at least one is expected")
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _check_count(n_rows: int, max_rows: int) -> None:
+    if n_rows > max_rows:
+        raise Problem(
+            413, f"the request has {n_rows} rows; at most {max_rows} are accepted at once"
+        )
+
+
+def _float32(rows: NDArray[np.float64]) -> NDArray[np.float32]:
+    # What becomes infinite is refused, with its row, where scores are made.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return rows.astype(np.float32)
+
+
+def _first_mistake(error: ValidationError) -> str:
+    """Say where the first mistake is; values are not repeated, they may be anything."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    first = found[0]
+    place = "".join(
+        f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]
+    ).lstrip(".")
+    return f"{place or 'the body'}: {first['msg']}"
+
+
+def _check_schema(schema: pa.Schema, n_features: int) -> None:
+    import pyarrow as pa
+
+    types = pa.types
+    if "features" in schema.names:
+        kind = schema.field("features").type
+        if schema.names.count("features") > 1 or not (
+            (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+            and _is_number(kind.value_type)
+        ):
+            raise Problem(
+                422, f"the Arrow column 'features' must hold lists of numbers, not {kind}"
+            )
+        return
+    if len(schema) != n_features:
+        raise Problem(
+            422,
+            f"the Arrow stream has {len(schema)} columns and none is called 'features'; "
+            f"{n_features} columns, one a feature, are expected",
+        )
+    for field in schema:
+        if not _is_number(field.type):
+            raise Problem(422, f"the Arrow column {field.name!r} holds {field.type}, not numbers")
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _batch_rows(batch: pa.RecordBatch, n_features: int) -> NDArray[Any]:
+    from pyarrow import compute
+
+    if "features" not in batch.schema.names:
+        return np.column_stack([_numbers(column) for column in batch.columns])
+    lists = batch.column("features")
+    if lists.null_count:
+        raise Problem(422, "the Arrow column 'features' has empty cells; a list a row is expected")
+    widths = compute.list_value_length(lists).to_numpy(zero_copy_only=False)
+    if (widths != n_features).any():
+        row = int(np.flatnonzero(widths != n_features)[0])
+        raise Problem(
+            422,
+            f"row {row} of the Arrow column 'features' has {widths[row]} numbers; "
+            f"{n_features} are expected",
+        )
+    return _numbers(lists.flatten()).reshape(-1, n_features)
+
+
+def _numbers(values: pa.Array) -> NDArray[Any]:
+    if values.null_count:
+        raise Problem(422, "the Arrow stream has empty cells; every feature needs a number")
+    array = values.to_numpy(zero_copy_only=False)
+    return array if array.dtype == np.float32 else _float32(array.astype(np.float64))
+
+
+def _compressed_batches(body: bytes) -> Iterator[bool]:
+    """Tell for each record batch whether it is compressed: a small body may unfold to anything.
+
+    pyarrow does not say, so the flag is read from the message's flatbuffer.
+    """
+    import pyarrow as pa
+
+    for message in pa.ipc.MessageReader.open_stream(pa.py_buffer(body)):
+        data = message.metadata.to_pybytes()
+        try:
+            table = unpack_from("<I", data, 0)[0]
+            kind = _field(data, table, 1)
+            if kind and data[kind] == _RECORD_BATCH:
+                at = _field(data, table, 2)
+                header = at + unpack_from("<I", data, at)[0]
+                yield bool(_field(data, header, _COMPRESSION))
+        except Exception as error:
+            raise ValueError("its metadata is damaged") from error
+
+
+def _field(data: bytes, table: int, number: int) -> int:
+    """Return where a field of a flatbuffer's table lies; 0 where the table lacks it."""
+    vtable = table - unpack_from("<i", data, table)[0]
+    if 4 + 2 * number >= unpack_from("<H", data, vtable)[0]:
+        return 0
+    offset = unpack_from("<H", data, vtable + 4 + 2 * number)[0]
+    return table + offset if offset else 0
+
+
+# ---------------------------------------------------------------------- answers
+def write_json(
+    revision: int, names: ClassNames, ranking: Ranking, explanations: Sequence[Any] | None = None
+) -> bytes:
+    """Return the JSON answer; pieces that repeat from row to row are written once."""
+    starts = names.starts
+    rows = []
+    reasons = ["null"] * len(ranking.columns) if explanations is None else explanations
+    for columns, scores, reason in zip(
+        ranking.columns.tolist(), ranking.scores.tolist(), reasons, strict=True
+    ):
+        entries = [f"{starts[c]}{s!r}" for c, s in zip(columns, scores, strict=True)]
+        text = reason if reason == "null" else reason.model_dump_json()
+        rows.append(f'{{{entries[0]},"top":[{{{"},{".join(entries)}}}],"explanation":{text}}}')
+    return f'{{"revision":{revision},"predictions":[{",".join(rows)}]}}'.encode()
+
+
+def write_arrow(revision: int, names: ClassNames, ranking: Ranking) -> bytes:
+    """Return the answer as an Arrow stream: label, seen, score; lists where more are asked for."""
+    import pyarrow as pa
+
+    n_rows, k = ranking.columns.shape
+    labels = pa.array(names.names, pa.string()).take(pa.array(ranking.columns.ravel()))
+    scores = pa.array(np.ascontiguousarray(ranking.scores).ravel())
+    best = pa.array(np.arange(n_rows) * k)
+    columns = {
+        "label": labels.take(best),
+        "seen": pa.array(ranking.columns[:, 0] < names.n_seen),
+        "score": scores.take(best),
+    }
+    if k > 1:
+        offsets = pa.array(np.arange(n_rows + 1, dtype=np.int32) * k)
+        columns["top_labels"] = pa.ListArray.from_arrays(offsets, labels)
+        columns["top_scores"] = pa.ListArray.from_arrays(offsets, scores)
+    table = pa.table(columns).replace_schema_metadata({"revision": str(revision)})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())

@@ -1,0 +1,155 @@
+"""What the service counts, as Prometheus reads it; one total over all worker processes."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    generate_latest,
+)
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+MULTIPROCESS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_FAMILIES = {
+    "/v1/predict/image": "predict_image",
+    "/v1/predict": "predict",
+    "/v1/classes": "classes",
+    "/v1/model": "model",
+    "/v1/map": "map",
+    "/v1/samples": "samples",
+    "/health": "health",
+    "/ready": "health",
+    "/metrics": "metrics",
+    "/docs": "docs",
+    "/openapi.json": "docs",
+    "/page": "page",
+}
+
+
+def family(path: str) -> str:
+    """Return which group of endpoints a path belongs to; few, whatever is asked for.
+
+    Examples
+    --------
+    >>> family("/v1/classes/zebra"), family("/"), family("/wp-login.php")
+    ('classes', 'page', 'other')
+    """
+    if path == "/":
+        return "page"
+    for prefix, name in _FAMILIES.items():
+        if path == prefix or path.startswith(prefix + "/"):
+            return name
+    return "other"
+
+
+class Metrics:
+    """The service's counters, histograms and gauges."""
+
+    def __init__(self) -> None:
+        # Several apps in one process, as in tests, must not share the global registry.
+        registry = CollectorRegistry()
+        labels = ("endpoint", "status")
+        self.registry = registry
+        self.requests = Counter("hgkt_requests", "Requests answered.", labels, registry=registry)
+        self.seconds = Histogram(
+            "hgkt_request_seconds",
+            "Time from the first byte of a request to the last of its answer.",
+            ("endpoint",),
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+        self.predictions = Counter("hgkt_predictions", "Instances classified.", registry=registry)
+        self.added = Counter("hgkt_classes_added", "Classes added.", registry=registry)
+        self.removed = Counter("hgkt_classes_removed", "Classes removed.", registry=registry)
+        # Of several workers the one that looked last knows best.
+        recent: Any = {"multiprocess_mode": "livemostrecent", "registry": registry}
+        self.classes = Gauge("hgkt_classes", "Classes that can be predicted.", **recent)
+        self.revision = Gauge("hgkt_revision", "Changes of the classes so far.", **recent)
+
+    def exposition(self, n_classes: int, revision: int) -> bytes:
+        """Return all values as text; those of all workers where there are several.
+
+        Parameters
+        ----------
+        n_classes, revision : int
+            The state of this worker.
+        """
+        self.classes.set(n_classes)
+        self.revision.set(revision)
+        folder = os.environ.get(MULTIPROCESS_FOLDER)
+        if folder is None:
+            return generate_latest(self.registry)
+        forget_dead_workers(Path(folder))
+        together = CollectorRegistry()
+        MultiProcessCollector(together)
+        return generate_latest(together)
+
+
+def forget_dead_workers(folder: Path) -> None:
+    """Drop the gauges of worker processes that have gone; their counts stay.
+
+    Parameters
+    ----------
+    folder : Path
+        Where workers write their values.
+    """
+    numbers = {path.stem.rpartition("_")[2] for path in folder.glob("gauge_live*_*.db")}
+    for number in sorted(numbers):
+        if number.isdigit() and not _alive(int(number)):
+            mark_process_dead(int(number), str(folder))
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+class Observed:
+    """ASGI middleware: counts and times every request.
+
+    Parameters
+    ----------
+    app : ASGI application
+        What answers.
+    metrics : Metrics
+        Where it is counted.
+    """
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self.app, self.metrics = app, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request and count it; one that breaks off counts as an error."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        start, status = time.perf_counter(), 500
+
+        async def observed(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self.app(scope, receive, observed)
+        finally:
+            endpoint = family(scope["path"])
+            self.metrics.requests.labels(endpoint, f"{status // 100}xx").inc()
+            self.metrics.seconds.labels(endpoint).observe(time.perf_counter() - start)

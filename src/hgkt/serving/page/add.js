@@ -1,0 +1,170 @@
+/* Add a class: a name and a description by attributes, by a sentence, or by both. */
+
+import { api, key } from "./api.js";
+import { $, el, parseNumbers, say } from "./dom.js";
+import { estimate, mean } from "./estimate.js";
+import { makeDisplay, segmentPositions, SEGMENTS } from "./segments.js";
+import { makeSliders } from "./sliders.js";
+import { detailsOf, detailsOfSeen, on, refresh, seenNames, select, state } from "./state.js";
+
+const AVERAGED = 300; // with more seen classes than this, sliders start in the middle of their range
+const LISTED = 500; // classes to copy from
+
+let form = null; // {positions, sliders, display, own}: own are sliders that the person has set
+
+export function startAdd() {
+  const { accepts, attribute_names: names, needs_key: needsKey, n_attributes: nAttributes } = state.model;
+  if (!accepts.vector) {
+    $("add-form").replaceChildren(el("p", { class: "empty" },
+      "This method cannot take classes that it was not trained on."));
+    return;
+  }
+  $("key-field").hidden = !needsKey;
+  $("key").value = key.get();
+  $("key").addEventListener("input", () => key.set($("key").value.trim()));
+  $("text-field").hidden = !accepts.text;
+  const sliders = accepts.attributes && names;
+  $("attributes-field").hidden = !sliders;
+  $("class-vector-field").hidden = Boolean(sliders || accepts.text);
+  $("class-vector-label").textContent = `Attribute vector: ${nAttributes} numbers`;
+  if (sliders) startAttributes(names);
+  $("add-form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    submit();
+  });
+}
+
+function startAttributes(names) {
+  const positions = segmentPositions(names);
+  const shown = names.map((_, j) => j)
+    .filter((j) => !positions || ![...positions.lit, ...positions.dark].includes(j));
+  form = { positions, shown, own: new Set(), display: null, sliders: null };
+  if (positions) {
+    $("segments-field").hidden = false;
+    form.display = makeDisplay($("segments-field"), () => suggest());
+  }
+  const ranges = namedColumns().map((column) => state.model.attribute_ranges?.[column] ?? [0, 1]);
+  form.sliders = makeSliders($("sliders"), names, ranges, shown, (j) => form.own.add(j));
+  $("start").addEventListener("change", begin);
+  on("revision", listClasses);
+  begin();
+}
+
+/** Offer every class to copy from. */
+async function listClasses() {
+  const chosen = $("start").value;
+  const first = form.positions ? "a dark display"
+    : state.model.n_seen_classes <= AVERAGED ? "the mean of the seen classes" : "the middle of each range";
+  const options = [el("option", { value: "" }, first)];
+  try {
+    const seen = await seenNames(LISTED);
+    const added = (await api.classes({ kind: "added", limit: 100 })).classes.map((item) => item.name);
+    for (const name of [...seen, ...added]) options.push(el("option", { value: `=${name}` }, `a copy of ${name}`));
+  } catch {
+    return; // the list stays as it was; the banner tells that the service is away
+  }
+  $("start").replaceChildren(...options);
+  if (options.some((option) => option.value === chosen)) $("start").value = chosen;
+}
+
+/** Set all attributes from where the person wants to start. */
+async function begin() {
+  const chosen = $("start").value;
+  say($("add-error"), "");
+  form.own.clear();
+  try {
+    if (chosen) return copy(vectorOf(await detailsOf(chosen.slice(1))));
+    form.display?.set([]);
+    if (form.positions) return await suggest();
+    if (state.model.n_seen_classes > AVERAGED) return;
+    const middle = mean((await detailsOfSeen()).map(vectorOf));
+    form.sliders.set(form.shown.filter((j) => !form.own.has(j)).map((j) => [j, middle[j]]));
+  } catch (error) {
+    say($("add-error"), error.message);
+  }
+}
+
+function copy(vector) {
+  form.display?.set(SEGMENTS.filter((_, i) => vector[form.positions.lit[i]] >= 0.5));
+  form.sliders.set(form.shown.map((j) => [j, vector[j]]));
+  form.own = new Set(form.shown);
+}
+
+/** Columns of the attribute vector that have a name: those that were not made of text. */
+function namedColumns() {
+  const { about, attribute_blocks: blocks, n_attributes: n } = state.model;
+  const kinds = about?.attribute_kinds;
+  if (!kinds || kinds.length !== blocks?.length) return Array.from({ length: n }, (_, column) => column);
+  const kindOf = blocks.flatMap((width, block) => new Array(width).fill(kinds[block]));
+  return kindOf.flatMap((kind, column) => (kind === "text" ? [] : [column]));
+}
+
+function vectorOf(details) {
+  const columns = namedColumns();
+  return state.model.attribute_names.map((name, j) => details.attributes?.[name] ?? details.vector[columns[j]]);
+}
+
+/** Values of the segments: each is lit or not, and says so twice. */
+function segmentValues() {
+  const values = new Map();
+  SEGMENTS.forEach((letter, i) => {
+    const lit = form.display.lit.has(letter) ? 1 : 0;
+    values.set(form.positions.lit[i], lit);
+    if (form.positions.dark.length) values.set(form.positions.dark[i], 1 - lit);
+  });
+  return values;
+}
+
+/** Let the shapes follow the lit segments where the person has not set them. */
+async function suggest() {
+  const rows = (await detailsOfSeen()).map(vectorOf);
+  const values = segmentValues();
+  const free = form.shown.filter((j) => !form.own.has(j));
+  const found = estimate(rows, [...values.keys()], free, [...values.values()]);
+  form.sliders.set(free.map((j, i) => [j, found[i]]), "estimated");
+}
+
+function description() {
+  const { accepts, n_attributes: nAttributes } = state.model;
+  const made = { name: $("name").value.trim() };
+  if (!made.name) throw fieldError("name", "Give the class a name.");
+  if (accepts.text) {
+    made.text = $("text").value.trim();
+    if (!made.text) throw fieldError("text", "Describe the class in a sentence.");
+  }
+  if (form) {
+    if (form.display && !form.display.lit.size) throw new Error("Light at least one segment.");
+    const values = form.display ? segmentValues() : new Map();
+    for (const j of form.shown) values.set(j, form.sliders.get(j));
+    made.attributes = Object.fromEntries(state.model.attribute_names.map((name, j) => [name, values.get(j)]));
+  } else if (!accepts.text) {
+    made.vector = parseNumbers($("class-vector").value, nAttributes, "An attribute vector");
+  }
+  return made;
+}
+
+function fieldError(id, message) {
+  $(id).focus();
+  return new Error(message);
+}
+
+async function submit() {
+  say($("add-error"), "");
+  $("add-done").textContent = "";
+  const button = $("add-button");
+  try {
+    const made = description();
+    button.disabled = true;
+    const answer = await api.add(made);
+    $("add-done").textContent = `“${made.name}” is in the model, which now has ${answer.n_classes} classes.`;
+    $("name").value = "";
+    await refresh({ atLeast: answer.revision });
+    select(made.name, { fresh: true });
+  } catch (error) {
+    say($("add-error"), error.message);
+    if (error.status === 401) $("key").focus();
+    if (error.status === 409) $("name").focus();
+  } finally {
+    button.disabled = false;
+  }
+}

@@ -1,0 +1,83 @@
+/* The service's API, and its errors as sentences a person can act on. */
+
+const KEY = "hgkt-api-key";
+
+export class ApiError extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+export const key = {
+  get: () => sessionStorage.getItem(KEY) ?? "",
+  set: (value) => (value ? sessionStorage.setItem(KEY, value) : sessionStorage.removeItem(KEY)),
+};
+
+const WORDS = {
+  401: () => (key.get() ? "The service does not know this API key."
+    : "The service asks for an API key before it changes anything; enter it under “Add a class”."),
+  413: (detail) => `That is too large for this service: ${detail}`,
+  429: () => "The service has too much to do at the moment; try again in a few seconds.",
+  500: () => "The service failed to answer; its log says why.",
+  503: (detail) => `The service is not ready: ${detail}`,
+  507: (detail) => `The service could not store the change: ${detail}`,
+};
+
+function sentence(text) {
+  const trimmed = text.trim();
+  if (!trimmed) return "";
+  const first = trimmed[0].toUpperCase() + trimmed.slice(1);
+  return /[.!?]$/.test(first) ? first : `${first}.`;
+}
+
+async function problem(response) {
+  let detail = "";
+  try {
+    const body = await response.json();
+    detail = typeof body.detail === "string" ? body.detail : (body.title ?? "");
+  } catch {
+    detail = response.statusText;
+  }
+  const words = WORDS[response.status];
+  const text = words ? words(detail) : detail;
+  return new ApiError(response.status, sentence(text) || `The service answered ${response.status}.`);
+}
+
+async function call(path, options = {}) {
+  let response;
+  try {
+    response = await fetch(path, { cache: "no-store", ...options });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError(0, "The service does not answer; it may have been stopped.");
+  }
+  if (!response.ok) throw await problem(response);
+  return response.json();
+}
+
+function send(method, path, body) {
+  const headers = { "Content-Type": "application/json" };
+  if (key.get()) headers["X-API-Key"] = key.get();
+  return call(path, { method, headers, body: body && JSON.stringify(body) });
+}
+
+const TOP = 5;
+
+export const api = {
+  ready: () => call("ready"),
+  model: () => call("v1/model"),
+  map: () => call("v1/map"),
+  classes: (parameters) => call(`v1/classes?${new URLSearchParams(parameters)}`),
+  class: (name) => call(`v1/classes/${encodeURIComponent(name)}`),
+  samples: () => call("v1/samples"),
+  sample: (id) => call(`v1/samples/${encodeURIComponent(id)}`),
+  add: (description) => send("POST", "v1/classes", { classes: [description] }),
+  remove: (name) => send("DELETE", `v1/classes/${encodeURIComponent(name)}`),
+  predict: (features, explain) => send("POST", "v1/predict", { features: [features], top_k: TOP, explain }),
+  predictImage: (file, explain) => {
+    const form = new FormData();
+    form.append("images", file);
+    return call(`v1/predict/image?${new URLSearchParams({ top_k: TOP, explain })}`, { method: "POST", body: form });
+  },
+};

@@ -1,0 +1,109 @@
+/* The table of classes: search, pages, removal after a question. */
+
+import { api } from "./api.js";
+import { $, badge, debounce, el, say } from "./dom.js";
+import { on, refresh, select, state } from "./state.js";
+
+const ROWS = 10;
+const view = { query: "", kind: "all", offset: 0 };
+let request = 0;
+
+export function startClasses() {
+  on("revision", load);
+  on("select", mark);
+  $("query").addEventListener("input", debounce(() => show({ query: $("query").value.trim() }), 150));
+  $("kind").addEventListener("change", () => show({ kind: $("kind").value }));
+  $("previous").addEventListener("click", () => show({ offset: Math.max(0, view.offset - ROWS) }));
+  $("next").addEventListener("click", () => show({ offset: view.offset + ROWS }));
+}
+
+function show(change) {
+  Object.assign(view, { offset: 0 }, change);
+  load();
+}
+
+async function load() {
+  const mine = ++request;
+  try {
+    const page = await api.classes({ ...view, limit: ROWS });
+    if (mine !== request) return; // a later search has been asked for
+    if (!page.classes.length && view.offset > 0) {
+      show({ offset: Math.max(0, ROWS * (Math.ceil(page.n_matching / ROWS) - 1)) });
+      return;
+    }
+    say($("classes-error"), "");
+    render(page);
+  } catch (error) {
+    if (mine === request) say($("classes-error"), error.message);
+  }
+}
+
+function render(page) {
+  $("rows").replaceChildren(...page.classes.map(row));
+  mark();
+  const last = view.offset + page.classes.length;
+  $("page-note").textContent = page.n_matching
+    ? `${view.offset + 1}–${last} of ${page.n_matching}` : "";
+  say($("no-rows"), page.n_matching ? "" : emptySentence());
+  $("previous").disabled = view.offset === 0;
+  $("next").disabled = last >= page.n_matching;
+  $("previous").parentElement.classList.toggle("single", page.n_matching <= ROWS);
+}
+
+function emptySentence() {
+  if (view.query) return `No class has “${view.query}” in its name.`;
+  if (view.kind === "added") return "No class has been added yet. Describe one under “Add a class”.";
+  return "There are no classes to show.";
+}
+
+function row(item) {
+  const added = item.added_at ? new Date(item.added_at) : null;
+  const when = added && !Number.isNaN(added.getTime())
+    ? el("time", { datetime: item.added_at, title: added.toLocaleString() }, ago(added)) : "";
+  const remove = item.seen ? ""
+    : el("button", { type: "button", "aria-label": `Remove ${item.name}`,
+      onclick: () => askToRemove(item.name) }, "Remove");
+  const name = el("button", { type: "button", class: "link", onclick: () => select(item.name) }, item.name);
+  return el("tr", { "data-name": item.name },
+    el("th", { scope: "row" }, name, item.text ? el("span", { class: "hint clip" }, item.text) : null),
+    el("td", {}, badge(item.seen)), el("td", { class: "wide-only hint" }, when),
+    el("td", { class: "end" }, remove));
+}
+
+function ago(date) {
+  const seconds = Math.max(0, (Date.now() - date) / 1000);
+  if (seconds < 60) return "just now";
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
+  return date.toLocaleDateString() === new Date().toLocaleDateString()
+    ? date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" }) : date.toLocaleDateString();
+}
+
+function mark() {
+  for (const line of $("rows").children) {
+    const chosen = line.dataset.name === state.selected;
+    line.classList.toggle("chosen", chosen);
+    line.querySelector("button.link").setAttribute("aria-pressed", chosen);
+  }
+}
+
+/** Ask, then remove an added class; what went wrong stands below the table. */
+export function askToRemove(name) {
+  const dialog = $("confirm");
+  $("confirm-title").textContent = `Remove “${name}”?`;
+  $("confirm-text").textContent =
+    "The model will no longer predict it. Nothing else changes, and it can be added again.";
+  dialog.returnValue = "cancel";
+  dialog.onclose = async () => {
+    if (dialog.returnValue !== "remove") return;
+    try {
+      const { revision } = await api.remove(name);
+      say($("classes-error"), "");
+      if (state.selected === name) select(null);
+      await refresh({ atLeast: revision });
+      $("query").focus({ preventScroll: true }); // the button that was pressed is gone
+    } catch (error) {
+      say($("classes-error"), error.message);
+    }
+  };
+  dialog.showModal();
+}

@@ -1,0 +1,73 @@
+/* Starts the parts of the page and keeps them in step with the service. */
+
+import { api } from "./api.js";
+import { startAdd } from "./add.js";
+import { startClasses } from "./classes.js";
+import { startDetails } from "./details.js";
+import { $, say } from "./dom.js";
+import { startMap } from "./map.js";
+import { startPredict } from "./predict.js";
+import { on, refresh, select, state } from "./state.js";
+
+const EVERY = 1000; // ms between two looks at the revision
+let wasDown = false;
+let behind = 0; // looks in a row that found an older revision than the one shown
+
+function status(kind, text) {
+  if ($("status").dataset.state === kind) return;
+  $("status").dataset.state = kind;
+  $("status-text").textContent = text;
+}
+
+function facts() {
+  const model = state.model;
+  const count = (n, what) => `${n} ${what}`;
+  document.title = `${model.name} – hgkt`;
+  $("facts").replaceChildren();
+  const name = document.createElement("strong");
+  name.textContent = model.name;
+  $("facts").append(name, ` ${count(model.n_seen_classes, "seen")} + ${count(model.n_added_classes, "added")} ` +
+    (model.n_classes === 1 ? "class" : "classes"));
+}
+
+async function look() {
+  try {
+    const { revision } = await api.ready();
+    // One of several server processes may lag; only a service that stays behind was set back.
+    behind = revision < state.model.revision ? behind + 1 : 0;
+    if (wasDown || behind > 3 || revision > state.model.revision) await refresh({ always: wasDown });
+    wasDown = false;
+    say($("banner"), "");
+    status("live", "live");
+  } catch (error) {
+    wasDown = true;
+    say($("banner"), `${error.message} Trying again every second.`);
+    status("down", "offline");
+  }
+}
+
+async function poll() {
+  if (!document.hidden) await look();
+  setTimeout(poll, EVERY);
+}
+
+async function start() {
+  try {
+    state.model = await api.model();
+  } catch (error) {
+    say($("banner"), `${error.message} Trying again every second.`);
+    status("down", "offline");
+    setTimeout(start, EVERY);
+    return;
+  }
+  on("revision", facts);
+  for (const part of [startMap, startDetails, startClasses, startAdd, startPredict]) part();
+  await refresh({ always: true });
+  select(null);
+  say($("banner"), "");
+  status("live", "live");
+  document.addEventListener("visibilitychange", () => document.hidden || look());
+  poll();
+}
+
+start();

@@ -1,0 +1,192 @@
+/* Classify: an image, a drawing, a sample or a feature vector; the answer and its reasons. */
+
+import { api } from "./api.js";
+import { $, badge, bars, el, number, parseNumbers, say } from "./dom.js";
+import { startDraw } from "./draw.js";
+import { on, select, state } from "./state.js";
+import { startTabs } from "./tabs.js";
+
+let last = null; // what was classified last: {ask, truth, label}; asked again when classes change
+let request = 0;
+
+export function startPredict() {
+  const { accepts, n_samples: nSamples, n_features: nFeatures, limits } = state.model;
+  const tabs = [
+    accepts.images && ["image", "Image"],
+    accepts.pixels && ["draw", "Draw"],
+    nSamples > 0 && ["samples", "Samples"],
+    ["vector", "Vector"],
+  ].filter(Boolean);
+  startTabs($("classify-tabs"), tabs, (name) => name === "samples" && loadSamples());
+  if (accepts.pixels) startDraw(accepts.pixels, (features) => (features ? classify(features) : clear()));
+  if (accepts.images) startImage(limits);
+  $("features-label").textContent = `Feature vector: ${nFeatures} numbers`;
+  $("vector-form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    try {
+      classify(parseNumbers($("features").value, nFeatures, "A feature vector"));
+    } catch (error) {
+      say($("classify-error"), error.message);
+    }
+  });
+  on("revision", () => last && ask(last));
+  clear();
+}
+
+function clear() {
+  last = null;
+  request++;
+  say($("classify-error"), "");
+  $("result").replaceChildren(el("p", { class: "empty" }, "The answer and its reasons will stand here."));
+}
+
+const classify = (features, truth = null) =>
+  ask({ ask: () => api.predict(features, state.model.explains), truth, label: null });
+
+async function ask(question) {
+  const mine = ++request;
+  last = question;
+  try {
+    const answer = await question.ask();
+    const known = await isKnown(question.truth, answer.predictions[0].top);
+    if (mine !== request) return; // something else has been asked meanwhile
+    say($("classify-error"), "");
+    render(answer.predictions[0], question, known);
+    question.label = answer.predictions[0].label;
+  } catch (error) {
+    if (mine === request) say($("classify-error"), error.message);
+  }
+}
+
+function render(prediction, { truth, label: before }, known) {
+  const { label, seen, top, explanation } = prediction;
+  const notes = [];
+  const note = (kind, text) => notes.push(el("span", { class: `note ${kind}` }, text));
+  if (truth === label) note("right", "That is right.");
+  else if (truth !== null) {
+    note("wrong", `It is in fact “${truth}”${known ? "" : ", a class the model does not have yet"}.`);
+  }
+  if (before !== null && before !== label) note("changed", `It was “${before}” before the classes changed.`);
+  const best = el("p", { class: "answer" },
+    el("button", { type: "button", class: "link big", onclick: () => select(label) }, label), badge(seen));
+  const scores = top.map((item, i) => ({ label: item.label, value: item.score, seen: item.seen,
+    strong: i === 0, onclick: () => select(item.label) }));
+  const parts = [best, el("p", { class: "notes" }, ...notes), bars(scores, "Scores, best first")];
+  if (explanation) parts.push(why(label, top, explanation));
+  $("result").replaceChildren(...parts);
+}
+
+/** Whether the model has the true class of a sample. */
+async function isKnown(name, top) {
+  if (name === null || top.some((item) => item.label === name)) return true;
+  const found = await api.classes({ query: name, limit: 100 });
+  return found.n_matching > 100 || found.classes.some((item) => item.name === name);
+}
+
+function why(label, top, { margin, pulls, attributes }) {
+  const columns = el("div", { class: "columns" });
+  if (pulls.length) {
+    const rows = pulls.slice(0, 5).map((pull) => ({ label: pull.label, value: pull.weight,
+      onclick: () => select(pull.label) }));
+    columns.append(el("div", {}, el("h4", {}, "Seen classes that pull"),
+      bars(rows, "Seen classes and what each adds to the score")));
+  }
+  if (attributes.length) {
+    const rows = attributes.map((item) => ({ label: String(item.name), value: item.weight,
+      note: `value ${number(item.value)}` }));
+    columns.append(el("div", {}, el("h4", {}, "Attributes that speak for it"),
+      bars(rows, "Attributes and what each adds to the score")));
+  }
+  const ahead = top.length > 1 && Number.isFinite(margin)
+    ? `Ahead of “${top[1].label}” by ${number(margin, 3)}.` : "";
+  return el("details", { open: true, class: "why" }, el("summary", {}, "Why ", el("strong", {}, label)),
+    el("p", { class: "hint" }, ahead), columns);
+}
+
+/* Images */
+
+function startImage(limits) {
+  const mb = limits?.image_bytes ? `up to ${number(limits.image_bytes / 2 ** 20, 0)} MB` : "";
+  $("image-hint").textContent = ["JPEG, PNG and other usual formats", mb].filter(Boolean).join(", ");
+  const take = (file) => {
+    if (!file) return;
+    const preview = $("image-preview");
+    URL.revokeObjectURL(preview.src);
+    preview.onload = () => (preview.hidden = false);
+    preview.onerror = () => (preview.hidden = true);
+    preview.src = URL.createObjectURL(file);
+    ask({ ask: () => api.predictImage(file, state.model.explains), truth: null, label: null });
+  };
+  const drop = $("drop");
+  $("file").addEventListener("change", () => take($("file").files[0]));
+  drop.addEventListener("dragover", (event) => {
+    event.preventDefault();
+    drop.classList.add("over");
+  });
+  drop.addEventListener("dragleave", () => drop.classList.remove("over"));
+  drop.addEventListener("drop", (event) => {
+    event.preventDefault();
+    drop.classList.remove("over");
+    take(event.dataTransfer.files[0]);
+  });
+  document.addEventListener("paste", (event) => take([...event.clipboardData.files][0]));
+}
+
+/* Samples */
+
+let samples = null;
+
+async function loadSamples() {
+  if (samples !== null) return;
+  try {
+    samples = (await api.samples()).samples;
+  } catch (error) {
+    say($("classify-error"), error.message);
+    return;
+  }
+  const labels = [...new Set(samples.map((sample) => sample.label))];
+  $("sample-label").replaceChildren(el("option", { value: "" }, "all classes"),
+    ...labels.map((label) => el("option", { value: label }, label)));
+  $("sample-label").addEventListener("change", showSamples);
+  $("samples").addEventListener("keydown", moveAmongSamples);
+  showSamples();
+}
+
+function showSamples() {
+  const wanted = $("sample-label").value;
+  const shown = samples.filter((sample) => !wanted || sample.label === wanted);
+  $("samples").replaceChildren(...shown.map((sample) => {
+    const picture = sample.thumbnail
+      ? el("img", { src: sample.thumbnail, alt: "", width: 48, height: 48 }) : el("span", {}, sample.label);
+    return el("button", { type: "button", "aria-pressed": "false", tabindex: -1,
+      "aria-label": `Sample ${sample.id}: ${sample.label}`, title: sample.label,
+      onclick: (event) => pick(sample, event.currentTarget) }, picture);
+  }));
+  if (shown.length) $("samples").firstElementChild.tabIndex = 0;
+}
+
+/** The samples are one tab stop; arrows go from one to the next. */
+function moveAmongSamples(event) {
+  const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+  const buttons = [...$("samples").children];
+  const from = buttons.indexOf(document.activeElement);
+  if (!step || from < 0) return;
+  event.preventDefault();
+  const to = buttons[(from + step + buttons.length) % buttons.length];
+  buttons[from].tabIndex = -1;
+  to.tabIndex = 0;
+  to.focus();
+}
+
+async function pick(sample, button) {
+  for (const other of $("samples").children) {
+    other.setAttribute("aria-pressed", other === button);
+    other.tabIndex = other === button ? 0 : -1;
+  }
+  try {
+    const { features } = await api.sample(sample.id);
+    await classify(features, sample.label);
+  } catch (error) {
+    say($("classify-error"), error.message);
+  }
+}

@@ -1,0 +1,87 @@
+/* What the parts of the page share: the model's description, the selected class, and news of both. */
+
+import { api } from "./api.js";
+
+const news = new EventTarget();
+
+export const state = { model: null, selected: null, fresh: null };
+
+/** Be told of "revision" (classes changed) or "select" (another class is selected). */
+export function on(name, action) {
+  news.addEventListener(name, (event) => action(event.detail));
+}
+
+/** Select a class everywhere; `fresh` marks one that was just added. */
+export function select(name, { fresh = false } = {}) {
+  state.selected = name;
+  if (fresh) state.fresh = name;
+  news.dispatchEvent(new CustomEvent("select", { detail: name }));
+}
+
+/**
+ * Read the model's description again and tell everyone where its classes have changed.
+ *
+ * Of several server processes one may be behind the others for a moment: `atLeast` waits for it.
+ */
+export async function refresh({ always = false, atLeast = 0 } = {}) {
+  const before = state.model?.revision;
+  state.model = await caughtUp(api.model, atLeast);
+  if (always || state.model.revision !== before) {
+    news.dispatchEvent(new CustomEvent("revision", { detail: state.model.revision }));
+  }
+}
+
+/** Ask until the answer is of the wanted revision, for two seconds at most. */
+export async function caughtUp(ask, revision) {
+  for (let tries = 0; ; tries++) {
+    const answer = await ask();
+    if (answer.revision >= revision || tries === 10) return answer;
+    await new Promise((resolve) => setTimeout(resolve, 200));
+  }
+}
+
+const details = new Map();
+
+/** Details of a class, kept until the classes change: what it was made from moves with nothing else. */
+export function detailsOf(name) {
+  const at = `${state.model.revision} ${name}`;
+  if (!details.has(at)) {
+    if (details.size > 2000) details.clear();
+    const answer = api.class(name);
+    answer.catch(() => details.delete(at));
+    details.set(at, answer);
+  }
+  return details.get(at);
+}
+
+let seenDetails = null;
+
+/** Details of all seen classes, six requests at a time; they never change while the service runs. */
+export function detailsOfSeen() {
+  seenDetails ??= fetchSeen().catch((error) => {
+    seenDetails = null;
+    throw error;
+  });
+  return seenDetails;
+}
+
+async function fetchSeen() {
+  const names = await seenNames();
+  const found = new Array(names.length);
+  let next = 0;
+  const worker = async () => {
+    for (let i = next++; i < names.length; i = next++) found[i] = await api.class(names[i]);
+  };
+  await Promise.all(Array.from({ length: 6 }, worker));
+  return found;
+}
+
+/** Names of the seen classes, page by page, up to about `most`. */
+export async function seenNames(most = Infinity) {
+  const names = [];
+  for (;;) {
+    const page = await api.classes({ kind: "seen", offset: names.length, limit: 100 });
+    names.push(...page.classes.map((item) => item.name));
+    if (!page.classes.length || names.length >= Math.min(most, page.n_matching)) return names;
+  }
+}

@@ -1,0 +1,189 @@
+"""Instances that the page offers to try: a fixed spread over the test parts of a data set."""
+
+from __future__ import annotations
+
+import base64
+import io
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgkt.data import load_dataset
+from hgkt.exceptions import DataError
+from hgkt.serving.ranking import about_model
+
+if TYPE_CHECKING:
+    from hgkt.data import GZSLDataset
+
+N_SAMPLES = 60
+_THUMBNAIL = 96
+_MAX_PIXELS = 50_000_000
+
+
+@dataclass(frozen=True)
+class SampleInstance:
+    """One instance.
+
+    Parameters
+    ----------
+    id : str
+        Its number among the samples, as text.
+    label : str
+        Its true class.
+    features : ndarray of shape (n_features,)
+        Its features.
+    thumbnail : str or None
+        A small picture as a data URI.
+    """
+
+    id: str
+    label: str
+    features: NDArray[np.float32]
+    thumbnail: str | None
+
+
+def load_samples(
+    model: Any, name: str, root: Path | None = None, image_root: Path | None = None
+) -> list[SampleInstance]:
+    """Load instances that a model can read, half of test_seen and half of test_unseen.
+
+    Parameters
+    ----------
+    model : GZSLClassifier
+        The model; features and attributes are taken of the kind that it was made with.
+    name : str
+        Data set: a name or a path.
+    root : Path, optional
+        Folder of the benchmark's folders.
+    image_root : Path, optional
+        Folder that holds the data set's images.
+    """
+    about = about_model(model)
+    options: dict[str, Any] = {}
+    if about.get("layout") == "xlsa17":
+        made = str(about.get("features", ""))
+        options = {"features": Path(made).stem, "attributes": about["attributes"]}
+    data = load_dataset(name, root=root, mmap=True, validate=False, **options)
+    if data.features.shape[1] != model.n_features_in_:
+        raise DataError(
+            f"data set {data.name!r} has {data.features.shape[1]} features a row; "
+            f"the model expects {model.n_features_in_}"
+        )
+    half = N_SAMPLES // 2
+    rows = [
+        *spread(data.labels, data.test_seen, half),
+        *spread(data.labels, data.test_unseen, half),
+    ]
+    instances = []
+    for number, row in enumerate(rows):
+        features = np.array(data.features[row], dtype=np.float32)
+        thumbnail = _thumbnail(data, row, features, image_root)
+        label = data.class_names[data.labels[row]]
+        instances.append(SampleInstance(str(number), label, features, thumbnail))
+    return instances
+
+
+def spread(labels: NDArray[np.intp], rows: NDArray[np.intp], n: int) -> list[int]:
+    """Choose `n` of `rows`, evenly over classes and, within a class, over its rows.
+
+    Examples
+    --------
+    >>> spread(np.array([0, 0, 0, 1, 1, 1]), np.array([0, 1, 2, 3, 4, 5]), 4)
+    [0, 2, 3, 5]
+    """
+    codes = np.unique(labels[rows])
+    if not len(codes) or n < 1:
+        return []
+    if len(codes) > n:
+        codes = codes[np.linspace(0, len(codes) - 1, n).round().astype(int)]
+    share, more = divmod(n, len(codes))
+    chosen: list[int] = []
+    for position, code in enumerate(codes):
+        own = np.sort(rows[labels[rows] == code])
+        wanted = min(share + (position < more), len(own))
+        places = np.linspace(0, len(own) - 1, wanted).round().astype(int)
+        chosen.extend(own[places].tolist())
+    return chosen
+
+
+def _thumbnail(
+    data: GZSLDataset, row: int, features: NDArray[np.float32], image_root: Path | None
+) -> str | None:
+    pixels = data.about.get("pixels")
+    if pixels:
+        return pixel_thumbnail(features, **pixels)
+    if image_root is None or data.image_files is None:
+        return None
+    path = find_image(image_root, data.image_files[row])
+    return None if path is None else image_thumbnail(path)
+
+
+def pixel_thumbnail(features: NDArray[np.float32], height: int, width: int, maximum: float) -> str:
+    """Draw features that are pixels as a PNG, dark ink on white.
+
+    Parameters
+    ----------
+    features : ndarray of shape (height * width,)
+        Intensities from 0 to `maximum`.
+    height, width : int
+        Size of the image.
+    maximum : float
+        Intensity of full ink.
+    """
+    from PIL import Image
+
+    ink = np.clip(features.reshape(height, width) / maximum, 0.0, 1.0)
+    return _data_uri(Image.fromarray((255 * (1.0 - ink)).round().astype(np.uint8)), "PNG")
+
+
+def find_image(image_root: Path, name: str) -> Path | None:
+    """Find the file that a data set names, inside `image_root` and nowhere else.
+
+    Data sets carry paths of the machine they were made on, so that leading folders are dropped
+    until a file is found.
+
+    Parameters
+    ----------
+    image_root : Path
+        The folder.
+    name : str
+        Path as the data set has it.
+    """
+    base = image_root.resolve()
+    parts = [part for part in PurePosixPath(name.replace("\\", "/")).parts if part != "/"]
+    for start in range(len(parts)):
+        path = base.joinpath(*parts[start:]).resolve()
+        if path.is_relative_to(base) and path.is_file():
+            return path
+    return None
+
+
+def image_thumbnail(path: Path) -> str | None:
+    """Make a small JPEG of an image; None where it cannot be read.
+
+    Parameters
+    ----------
+    path : Path
+        The image.
+    """
+    from PIL import Image, ImageOps
+
+    try:
+        with Image.open(path) as image:
+            if image.width * image.height > _MAX_PIXELS:
+                return None
+            image.draft("RGB", (2 * _THUMBNAIL, 2 * _THUMBNAIL))
+            small = ImageOps.exif_transpose(image).convert("RGB")
+            small.thumbnail((_THUMBNAIL, _THUMBNAIL))
+            return _data_uri(small, "JPEG")
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        return None
+
+
+def _data_uri(image: Any, kind: str) -> str:
+    buffer = io.BytesIO()
+    image.save(buffer, kind, optimize=True)
+    return f"data:image/{kind.lower()};base64,{base64.b64encode(buffer.getvalue()).decode()}"

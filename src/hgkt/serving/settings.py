@@ -1,0 +1,203 @@
+"""Everything the service can be told, checked before anything listens."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import logging
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Self
+
+from hgkt._validation import check_choice, check_number
+from hgkt.exceptions import DataError
+
+ENVIRONMENT = "HGKT_SERVICE"
+MIN_KEY_LENGTH = 16
+_MIB = 2**20
+_DEVICES = ("auto", "cpu", "cuda")
+_PATHS = ("model", "root", "image_root")
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ServiceSettings:
+    """Settings of the service.
+
+    Neither the keys nor the database's address, which may hold a password, show in a ``repr``.
+
+    Parameters
+    ----------
+    model : Path
+        Model folder.
+    database : str, optional
+        Address of the class registry, ``sqlite:///file`` or ``postgresql://…``; by default a
+        SQLite file beside the model folder, ``<model>.registry.sqlite``.
+    host, port : str, int
+        Where to listen; port 0 takes any that is free.
+    workers : int
+        Number of server processes.
+    api_keys : tuple of str
+        Keys that may add and remove classes; none means that everybody who gets through may.
+    allow_open : bool
+        Whether to listen beyond this machine without a key.
+    samples : str, optional
+        Data set from which the page offers instances.
+    root : Path, optional
+        Folder of the benchmark's folders, for `samples`.
+    image_root : Path, optional
+        Folder of the images of `samples`.
+    max_body_bytes, max_rows, max_classes, max_image_bytes, max_image_pixels : int
+        The most that one request may carry.
+    poll_seconds : float
+        How often a worker looks for classes that others added.
+    device : {"auto", "cpu", "cuda"}
+        Where images are turned into features.
+
+    Examples
+    --------
+    >>> settings = ServiceSettings(Path("birds"), api_keys=("correct horse battery",))
+    >>> settings.database_url()
+    'sqlite:///birds.registry.sqlite'
+    >>> "horse" in repr(settings)
+    False
+    >>> ServiceSettings.from_environment(settings.to_environment()) == settings
+    True
+    """
+
+    model: Path
+    database: str | None = field(default=None, repr=False)
+    host: str = "127.0.0.1"
+    port: int = 8000
+    workers: int = 1
+    api_keys: tuple[str, ...] = field(default=(), repr=False)
+    allow_open: bool = False
+    samples: str | None = None
+    root: Path | None = None
+    image_root: Path | None = None
+    max_body_bytes: int = 64 * _MIB
+    max_rows: int = 4096
+    max_classes: int = 1000
+    max_image_bytes: int = 20 * _MIB
+    max_image_pixels: int = 50_000_000
+    poll_seconds: float = 0.25
+    device: str = "cpu"
+
+    def check(self) -> Self:
+        """Refuse what cannot work or would be unsafe; return self."""
+        check_number("port", self.port, low=0, high=65535, integer=True)
+        check_number("workers", self.workers, low=1, high=1024, integer=True)
+        for name in (
+            "max_body_bytes",
+            "max_rows",
+            "max_classes",
+            "max_image_bytes",
+            "max_image_pixels",
+        ):
+            check_number(name, getattr(self, name), low=1, integer=True)
+        check_number("poll_seconds", self.poll_seconds, low=0.0, high=60.0, open_low=True)
+        check_choice("device", self.device, _DEVICES)
+        for key in self.api_keys:
+            _check_key(key, "an API key")
+        if not self.api_keys and not self.allow_open and not self.local():
+            raise DataError(
+                f"host {self.host!r} can be reached from other machines, where anybody could add "
+                "and remove classes; give an API key, or say that it shall be open (allow_open)"
+            )
+        return self
+
+    def local(self) -> bool:
+        """Return whether only this machine can reach the service."""
+        if self.host.lower() == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    def database_url(self) -> str:
+        """Return the address of the class registry; it may hold a password."""
+        if self.database is not None:
+            return self.database
+        return f"sqlite:///{self.model.with_name(self.model.name + '.registry.sqlite')}"
+
+    def to_environment(self) -> dict[str, str]:
+        """Return the environment variable that tells server processes these settings.
+
+        It holds the keys, as a process and its children may know them.
+        """
+        values: dict[str, Any] = {item.name: getattr(self, item.name) for item in fields(self)}
+        for name in _PATHS:
+            values[name] = None if values[name] is None else str(values[name])
+        return {ENVIRONMENT: json.dumps(values)}
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
+        """Read what `to_environment` wrote; by default from this process's environment.
+
+        Parameters
+        ----------
+        environment : mapping, optional
+            Variables by name.
+        """
+        text = (os.environ if environment is None else environment).get(ENVIRONMENT)
+        if text is None:
+            raise DataError(f"the environment variable {ENVIRONMENT} is not set; use `hgkt serve`")
+        try:
+            values = json.loads(text)
+            for name in _PATHS:
+                values[name] = None if values.get(name) is None else Path(values[name])
+            return cls(**{**values, "api_keys": tuple(values["api_keys"])})
+        except (ValueError, TypeError, KeyError, AttributeError):
+            # The text may hold keys, so that neither it nor the cause is shown.
+            raise DataError(
+                f"the environment variable {ENVIRONMENT} does not hold the service's settings"
+            ) from None
+
+
+def read_api_keys(path: str | Path) -> tuple[str, ...]:
+    """Read API keys from a file: one a line; empty lines and lines that begin with # are skipped.
+
+    A file that everybody on the machine may read is used, with a warning: secrets that a container
+    platform mounts are often so, and nobody else is in the container.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+
+    Returns
+    -------
+    tuple of str
+    """
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+        mode = path.stat().st_mode
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text in UTF-8"
+        raise DataError(f"the API keys in {path} cannot be read: {reason}") from None
+    keys: list[str] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        key = line.strip()
+        if not key or key.startswith("#"):
+            continue
+        _check_key(key, f"the API key in line {number} of {path}")
+        keys.append(key)
+    if not keys:
+        raise DataError(f"{path} holds no API key; one a line is expected")
+    if mode & stat.S_IROTH:
+        logger.warning("%s holds API keys and everybody on this machine may read it", path)
+    return tuple(dict.fromkeys(keys))
+
+
+def _check_key(key: str, what: str) -> None:
+    """Refuse a key that is easily guessed or that no HTTP header can carry; never show it."""
+    if not isinstance(key, str) or len(key) < MIN_KEY_LENGTH:
+        raise DataError(f"{what} is too short; at least {MIN_KEY_LENGTH} characters are expected")
+    if not (key.isascii() and key.isprintable()) or key != key.strip():
+        raise DataError(f"{what} must be of printable ASCII characters, as HTTP headers are")

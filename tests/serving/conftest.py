@@ -1,0 +1,119 @@
+"""Fixtures of the service's tests: a saved model, and databases of both kinds."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hgkt.data import load_dataset
+from hgkt.estimators import HGKTClassifier, load_model
+from hgkt.serving.entries import ClassEntry
+from hgkt.serving.registry import ClassRegistry, model_identity
+from hgkt.serving.snapshots import SnapshotStore
+
+_NUMBERS = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def digits() -> Any:
+    return load_dataset("digits")
+
+
+@pytest.fixture(scope="session")
+def digits_folder(tmp_path_factory: pytest.TempPathFactory, digits: Any) -> Path:
+    """The closed form on the eight seen digits, with one class, "blot", added and saved."""
+    X, y = digits.rows("train")
+    model = HGKTClassifier(calibration=0.3, device="cpu")
+    model.fit(X, y, class_attributes=digits.attributes_of(digits.seen_classes))
+    names = list(digits.attribute_names or ())
+    model.add_classes({"blot": np.full(len(names), 0.5)})
+    return model.save(
+        tmp_path_factory.mktemp("digits") / "model", data="digits", attribute_names=names
+    )
+
+
+@pytest.fixture
+def digits_model(digits_folder: Path) -> Any:
+    return load_model(digits_folder)
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[Any]:
+    """A PostgreSQL server of this test run."""
+    pgserver = pytest.importorskip(
+        "pgserver", reason="tests against PostgreSQL need the package pgserver"
+    )
+    # Not under pytest's folder: run by root, the server is another user, who may not enter there.
+    with tempfile.TemporaryDirectory(prefix="hgkt-pg-", ignore_cleanup_errors=True) as folder:
+        server = pgserver.get_server(folder, cleanup_mode="stop")
+        # No test cuts the power, and without waiting for the disk databases come and go quickly.
+        server.psql("ALTER SYSTEM SET fsync = off")
+        server.psql("SELECT pg_reload_conf()")
+        yield server
+        server.cleanup()
+
+
+@pytest.fixture
+def postgresql_url(postgresql: Any) -> Iterator[str]:
+    """An empty database of its own for one test."""
+    psycopg = pytest.importorskip("psycopg")
+    name = f"test_{next(_NUMBERS)}"
+    with psycopg.connect(postgresql.get_uri(), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+        yield postgresql.get_uri(name)
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of an empty database; every test with it runs on both kinds."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'classes.sqlite'}"
+    url: str = request.getfixturevalue("postgresql_url")
+    return url
+
+
+@pytest.fixture
+def open_registry(database: str) -> Iterator[Callable[..., ClassRegistry]]:
+    """Open registries that are closed when the test is over."""
+    with contextlib.ExitStack() as stack:
+
+        def call(model_id: str = "model", url: str = database) -> ClassRegistry:
+            registry = ClassRegistry(url, model_id)
+            stack.callback(registry.close)
+            return registry
+
+        yield call
+
+
+@pytest.fixture
+def make_store(
+    open_registry: Callable[..., ClassRegistry], digits_model: Any
+) -> Iterator[Callable[..., SnapshotStore]]:
+    """Make stores of the digits model, or of another, that are closed when the test is over."""
+    with contextlib.ExitStack() as stack:
+
+        def call(model: Any = None, start: bool = False, **options: Any) -> SnapshotStore:
+            chosen = digits_model if model is None else model
+            store = SnapshotStore(chosen, open_registry(model_identity(chosen)), **options)
+            stack.callback(store.close)
+            return store.start() if start else store
+
+        yield call
+
+
+@pytest.fixture
+def entry() -> Callable[..., ClassEntry]:
+    """Make an entry of three attributes."""
+
+    def call(name: str, *values: float, text: str | None = None) -> ClassEntry:
+        return ClassEntry(name, np.array(values or (0.0, 0.5, 1.0)), text)
+
+    return call

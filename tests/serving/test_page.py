@@ -1,0 +1,611 @@
+"""The page in a real browser, against the real service on a model of the digits."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import httpx
+import numpy as np
+import pytest
+
+from hgkt.data import load_dataset
+from hgkt.estimators import HGKTClassifier
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+uvicorn = pytest.importorskip("uvicorn", reason="the extra serve is not installed")
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the PATH to show the page")
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+KEY = "correct horse battery"
+SIX = "acdefg"
+RUN = "from hgkt.cli.main import run; run()"
+
+
+def save_digits(folder: Path) -> Path:
+    data = load_dataset("digits")
+    X, y = data.rows("train")
+    model = HGKTClassifier(
+        calibration=0.28, kernel="rbf", ridge=0.1, feature_map="l2", attribute_map="l2"
+    ).fit(X, y, data.attributes_of(data.seen_classes))
+    about = {key: data.about[key] for key in ("pixels", "attribute_blocks")}
+    return model.save(folder / "digits", attribute_names=[*(data.attribute_names or ())], **about)
+
+
+@contextmanager
+def served(model: Path, **settings: Any) -> Iterator[str]:
+    """Run the service in a thread; its registry lies beside the model folder."""
+    from hgkt.serving import ServiceSettings, create_app
+
+    app = create_app(ServiceSettings(model=model, **settings))
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app, host="127.0.0.1", port=0, log_level="warning", timeout_graceful_shutdown=1
+        )
+    )
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive(), "the service did not start"
+        time.sleep(0.01)
+    host, port = server.servers[0].sockets[0].getsockname()
+    try:
+        yield f"http://{host}:{port}"
+    finally:
+        server.should_exit = True
+        thread.join(10)
+
+
+@pytest.fixture(scope="module")
+def digits_service(tmp_path_factory) -> Iterator[str]:
+    with served(save_digits(tmp_path_factory.mktemp("model")), samples="digits") as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def desktop(browser) -> Any:
+    """One context, whose cache keeps the script of the plots between tests."""
+    return browser.new_context(viewport={"width": 1280, "height": 900})
+
+
+@pytest.fixture
+def visit(browser, desktop) -> Iterator[Callable[..., Any]]:
+    """Open the page; afterwards no error may have been logged and nothing else been asked."""
+    pages, requests, errors, allowed = [], [], [], []
+
+    def visit(address: str, allow: tuple[str, ...] = (), **options: Any) -> Any:
+        context = browser.new_context(**options) if options else desktop
+        page = context.new_page()
+        pages.append(page)
+        page.set_default_timeout(10_000)
+        allowed.extend(allow)
+        page.on("request", lambda request: requests.append((address, request.url)))
+        page.on("console", lambda m: m.type == "error" and errors.append(m.text))
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto(address)
+        page.wait_for_selector("#plot .main-svg")
+        page.wait_for_selector("#rows tr")
+        return page
+
+    yield visit
+    for page in pages:
+        page.close()
+    assert requests
+    for address, url in requests:
+        parts = urlsplit(url)
+        assert parts.scheme in ("data", "blob") or parts.netloc == urlsplit(address).netloc, url
+    assert [text for text in errors if not any(part in text for part in allowed)] == []
+
+
+@pytest.fixture
+def clean(digits_service) -> Iterator[str]:
+    """The service on digits; what a test adds is taken out after it."""
+    yield digits_service
+    classes = f"{digits_service}/v1/classes"
+    for item in httpx.get(f"{classes}?kind=added").json()["classes"]:
+        httpx.delete(f"{classes}/{quote(item['name'], safe='')}").raise_for_status()
+
+
+def light(page, segments: str) -> None:
+    for letter in segments:
+        page.click(f"[data-segment={letter}]")
+
+
+def add(page, name: str, segments: str) -> None:
+    light(page, segments)
+    page.fill("#name", name)
+    page.click("#add-button")
+
+
+def draw(page, strokes) -> None:
+    box = page.locator("#canvas").bounding_box()
+    for stroke in strokes:
+        places = [(box["x"] + x * box["width"], box["y"] + y * box["height"]) for x, y in stroke]
+        page.mouse.move(*places[0])
+        page.mouse.down()
+        for place in places[1:]:
+            page.mouse.move(*place)
+        page.mouse.up()
+
+
+def on_map(page) -> list[str]:
+    return page.evaluate("document.getElementById('plot').data.flatMap(t => t.customdata ?? [])")
+
+
+def wait_on_map(page, name: str, there: bool = True) -> None:
+    page.wait_for_function(
+        "([name, there]) => document.getElementById('plot').data"
+        ".some(t => (t.customdata ?? []).includes(name)) === there",
+        arg=[name, there],
+    )
+
+
+def sample_answers(page, label: str, n: int) -> list[str]:
+    """Classify the first samples of a digit by click."""
+    page.click("#tab-samples")
+    page.select_option("#sample-label", label)
+    answers = []
+    for button in page.locator("#samples button").all()[:n]:
+        with page.expect_response("**/v1/predict") as response:
+            button.click()
+        answers.append(response.value.json()["predictions"][0]["label"])
+        page.wait_for_function(
+            "label => document.querySelector('.answer button')?.textContent === label",
+            arg=answers[-1],
+        )
+    return answers
+
+
+def test_page_adds_a_hidden_digit_by_its_segments_and_recognises_it(visit, clean):
+    page = visit(clean)
+    assert page.locator("#key").is_hidden()
+    assert "six" not in sample_answers(page, "six", 2)
+    assert "a class the model does not have yet" in page.inner_text("#result")
+    before = on_map(page)
+    add(page, "six", SIX)
+    wait_on_map(page, "six")
+    # Nothing else moved or went.
+    assert set(on_map(page)) == {*before, "six"}
+    expected = load_dataset("digits").attributes_of([6])["six"]
+    details = httpx.get(f"{clean}/v1/classes/six").json()
+    # The shapes that least squares takes from the segments are those of a six.
+    np.testing.assert_allclose(details["vector"], expected, atol=1e-4)
+    page.wait_for_selector("#details h3:has-text('six')")
+    answers = sample_answers(page, "six", 10)
+    assert answers.count("six") >= 0.6 * len(answers)
+    assert page.locator(".answer .badge").inner_text() in ("seen", "added")
+    assert page.locator(".why .bars").count() == 2
+
+
+def test_page_map_selects_a_class_and_shows_its_sources(visit, clean):
+    page = visit(clean)
+    box = page.locator("#plot .scatterlayer .points path").first.bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_selector("tr.chosen")
+    clicked = page.evaluate("document.getElementById('plot').data.at(-2).customdata[0]")
+    assert page.locator("tr.chosen").get_attribute("data-name") == clicked
+    page.wait_for_selector(f"#details h3:has-text('{clicked}')")
+    add(page, "six", SIX)
+    page.wait_for_selector("#details h3:has-text('six')")
+    page.wait_for_function(
+        "() => document.getElementById('plot').data.some(t => t.name === 'source eight')"
+    )
+    lines = page.evaluate(
+        "document.getElementById('plot').data.filter(t => t.name?.startsWith('source '))"
+        ".map(t => [t.name.slice(7), t.line.width, t.line.dash])"
+    )
+    sources = httpx.get(f"{clean}/v1/classes/six").json()["sources"]
+    assert {name for name, _, _ in lines} == {source["label"] for source in sources}
+    widths = {name: width for name, width, _ in lines}
+    ranked = sorted(sources, key=lambda source: -abs(source["weight"]))
+    drawn = [widths[source["label"]] for source in ranked]
+    assert drawn == sorted(drawn, reverse=True)
+    assert drawn[0] > drawn[-1]
+    negative = {source["label"] for source in sources if source["weight"] < 0}
+    assert negative == {name for name, _, dash in lines if dash == "dash"} != set()
+    page.click("#details button:has-text('Close')")
+    page.wait_for_function(
+        "() => !document.getElementById('plot').data.some(t => t.name?.startsWith('source '))"
+    )
+
+
+def arc(x: float, y: float, width: float, height: float) -> list[tuple[float, float]]:
+    turns = [2 * math.pi * i / 24 for i in range(25)]
+    return [(x + width * math.sin(t), y - height * math.cos(t)) for t in turns]
+
+
+DRAWN = {
+    "zero": [arc(0.5, 0.5, 0.2, 0.35)],
+    "one": [[(0.5, 0.1), (0.5, 0.9)]],
+    "seven": [[(0.3, 0.2), (0.7, 0.2), (0.45, 0.9)], [(0.38, 0.55), (0.68, 0.55)]],
+}
+
+
+def test_page_reads_drawings_like_those_of_the_data_set(visit, clean):
+    page = visit(clean)
+    for digit, strokes in DRAWN.items():
+        for stroke in strokes:
+            with page.expect_request("**/v1/predict") as asked:
+                draw(page, [stroke])
+        features = np.array(asked.value.post_data_json["features"][0])
+        assert features.shape == (64,)
+        assert np.array_equal(features, features.round())
+        assert 0 <= features.min() < features.max() <= 16
+        # As in the data set: 313 of 1024 pixels are ink, in every row, none at the sides.
+        assert abs(features.sum() - 313) < 30
+        image = features.reshape(8, 8)
+        assert image.sum(axis=1).min() > 0
+        assert image[:, [0, 7]].sum() == 0
+        page.wait_for_selector(f".answer button:text-is('{digit}')")
+        page.click("#draw-clear")
+        page.wait_for_selector("#result .empty")
+
+
+def test_page_answers_again_when_the_classes_change(visit, clean):
+    page = visit(clean)
+    page.click("#tab-samples")
+    page.select_option("#sample-label", "six")
+    page.locator("#samples button").first.click()
+    page.wait_for_selector(".answer")
+    first = page.inner_text(".answer button")
+    expected = load_dataset("digits").attributes_of([6])["six"].tolist()
+    body = {"classes": [{"name": "six", "vector": expected}]}
+    httpx.post(f"{clean}/v1/classes", json=body).raise_for_status()
+    # Added elsewhere: map, table and answer follow within about a second.
+    page.wait_for_selector("tr[data-name=six]")
+    wait_on_map(page, "six")
+    page.wait_for_selector(".answer button:text-is('six')")
+    assert f"“{first}” before" in page.inner_text("#result")
+    page.click("tr[data-name=six] button.link")
+    page.wait_for_selector("#details h3:has-text('six')")
+    httpx.delete(f"{clean}/v1/classes/six").raise_for_status()
+    page.wait_for_selector("tr[data-name=six]", state="detached")
+    wait_on_map(page, "six", there=False)
+    page.wait_for_selector("#details .empty")
+
+
+def test_page_searches_and_removes_after_a_question(visit, clean):
+    page = visit(clean)
+    add(page, "six", SIX)
+    page.wait_for_selector("tr[data-name=six]")
+    page.fill("#query", "SI")
+    page.wait_for_function("() => document.querySelectorAll('#rows tr').length === 1")
+    page.fill("#query", "no such class")
+    page.wait_for_selector("#no-rows:has-text('no such class')")
+    page.fill("#query", "")
+    page.select_option("#kind", "added")
+    page.wait_for_function("() => document.querySelectorAll('#rows tr').length === 1")
+    page.click("#rows button:has-text('Remove')")
+    page.click("#confirm button:has-text('Keep it')")
+    assert httpx.get(f"{clean}/v1/classes/six").status_code == 200
+    page.focus("#rows button:has-text('Remove')")
+    page.keyboard.press("Enter")
+    assert page.locator("#confirm").is_visible()
+    page.keyboard.press("Escape")
+    assert httpx.get(f"{clean}/v1/classes/six").status_code == 200
+    page.click("#rows button:has-text('Remove')")
+    page.click("#confirm button:has-text('Remove')")
+    page.wait_for_selector("#no-rows:has-text('No class has been added yet')")
+    wait_on_map(page, "six", there=False)
+    assert httpx.get(f"{clean}/v1/classes/six").status_code == 404
+
+
+def test_page_says_in_words_what_is_wrong(visit, clean):
+    page = visit(clean, allow=("409", "422", "ERR_FAILED"))
+    page.click("#add-button")
+    page.wait_for_selector("#add-error:has-text('Give the class a name.')")
+    page.fill("#name", "eight")
+    page.click("#add-button")
+    page.wait_for_selector("#add-error:has-text('Light at least one segment.')")
+    add(page, "eight", "abcdefg")
+    page.wait_for_function(
+        "() => document.getElementById('add-error').textContent.includes('eight')"
+    )
+    page.click("#tab-vector")
+    page.fill("#features", "1 2 three")
+    page.click("#vector-form button")
+    page.wait_for_selector("#classify-error:has-text('“three” is not a number.')")
+    page.fill("#features", "1 2 3")
+    page.click("#vector-form button")
+    page.wait_for_selector("#classify-error:has-text('64 numbers; 3 were given')")
+    page.fill("#features", " ".join(["1"] * 64))
+    page.click("#vector-form button")
+    page.wait_for_selector(".answer")
+    assert page.locator("#classify-error").is_hidden()
+    page.route("**/ready", lambda route: route.abort())
+    page.wait_for_selector("#banner:has-text('The service does not answer')")
+    assert page.inner_text("#status-text") == "offline"
+    page.unroute("**/ready")
+    page.wait_for_selector("#status[data-state=live]")
+    assert page.locator("#banner").is_hidden()
+
+
+def test_page_asks_for_a_key_where_one_is_needed(visit, tmp_path):
+    with served(save_digits(tmp_path), api_keys=(KEY,)) as address:
+        page = visit(address, allow=("401",))
+        add(page, "six", SIX)
+        page.wait_for_selector("#add-error:has-text('asks for an API key')")
+        assert page.evaluate("document.activeElement.id") == "key"
+        page.fill("#key", "another one altogether")
+        page.click("#add-button")
+        page.wait_for_selector("#add-error:has-text('does not know this API key')")
+        page.fill("#key", KEY)
+        page.click("#add-button")
+        page.wait_for_selector("tr[data-name=six]")
+        page.reload()
+        page.wait_for_selector("tr[data-name=six]")
+        assert page.input_value("#key") == KEY
+        assert page.evaluate("localStorage.length") == 0
+        page.click("#rows button:has-text('Remove')")
+        page.click("#confirm button:has-text('Remove')")
+        page.wait_for_selector("tr[data-name=six]", state="detached")
+        page.close()
+
+
+def test_page_can_be_worked_by_keyboard_alone(visit, clean):
+    page = visit(clean)
+
+    def go(selector: str) -> None:
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            if page.evaluate("s => document.activeElement.matches(s)", selector):
+                return
+        raise AssertionError(f"Tab does not lead to {selector}")
+
+    go("#tab-draw")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.id") == "tab-samples"
+    go("#samples button")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#samples button:nth-child(2)[aria-pressed=true]")
+    page.wait_for_selector(".answer")
+    go("#name")
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid"
+    page.keyboard.type("six")
+    go("[data-segment=a]")
+    page.keyboard.press("Space")
+    page.keyboard.type("cdefg")
+    go("#slider-16")
+    page.wait_for_function("() => document.getElementById('slider-16').value === '1'")
+    page.keyboard.press("ArrowLeft")
+    assert page.input_value("#slider-16") == "0.95"
+    page.keyboard.press("ArrowRight")
+    go("#add-button")
+    page.keyboard.press("Enter")
+    wait_on_map(page, "six")
+    assert "six" in page.inner_text("#add-done")
+    vector = httpx.get(f"{clean}/v1/classes/six").json()["vector"]
+    assert vector[:7] == [1, 0, 1, 1, 1, 1, 1]
+    assert vector[7:14] == [0, 1, 0, 0, 0, 0, 0]
+
+
+def test_page_fits_a_phone_and_takes_names_as_text(visit, clean):
+    page = visit(clean, viewport={"width": 360, "height": 780}, has_touch=True, is_mobile=True)
+    names = ["<img src=x onerror=alert(1)><b>bold</b>", "w" * 120]
+    for name in names:
+        add(page, name, "abc" if name == names[0] else "abcd")
+        wait_on_map(page, name)
+        page.wait_for_function(
+            "name => document.querySelector('#details h3')?.textContent.startsWith(name)", arg=name
+        )
+        page.click("#segments-field button")
+    page.click("#tab-samples")
+    page.locator("#samples button").first.click()
+    page.wait_for_selector(".answer")
+    width = page.evaluate("document.documentElement.scrollWidth")
+    assert width <= 360
+    assert page.locator("main b, main img[src=x]").count() == 0
+    shown = page.locator("#plot text").all_text_contents()
+    assert any("<b>bold</b>" in text for text in shown)
+    assert page.evaluate(
+        "[...document.querySelectorAll('input,select,textarea')]"
+        ".every(e => e.labels?.length || e.getAttribute('aria-label'))"
+    )
+
+
+CONTRAST = """() => {
+  const parse = (text) => {
+    const probe = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
+    probe.fillStyle = text; probe.fillRect(0, 0, 1, 1);
+    return [...probe.getImageData(0, 0, 1, 1).data];
+  };
+  const light = ([r, g, b]) => {
+    const [x, y, z] = [r, g, b].map(v => v / 255)
+      .map(v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4);
+    return .2126 * x + .7152 * y + .0722 * z;
+  };
+  const found = [];
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walk.nextNode(); node; node = walk.nextNode()) {
+    const element = node.parentElement;
+    if (!node.textContent.trim() || !element.checkVisibility()) continue;
+    if (element.closest('svg,:disabled,noscript')) continue;
+    let ground = element;
+    while (ground && parse(getComputedStyle(ground).backgroundColor)[3] < 255)
+      ground = ground.parentElement;
+    const pair = [parse(getComputedStyle(element).color),
+      parse(getComputedStyle(ground ?? document.body).backgroundColor)].map(light);
+    const ratio = (Math.max(...pair) + .05) / (Math.min(...pair) + .05);
+    found.push([ratio, node.textContent.trim().slice(0, 40)]);
+  }
+  return found;
+}"""
+
+
+COLORS = {"light": ("rgb(246, 247, 249)", "#ffffff"), "dark": ("rgb(15, 17, 21)", "#171a20")}
+
+
+def test_page_text_has_contrast_in_light_and_dark(visit, clean):
+    page = visit(clean)
+    add(page, "six", SIX)
+    wait_on_map(page, "six")
+    sample_answers(page, "six", 1)
+    page.fill("#name", "")
+    page.click("#add-button")
+    page.wait_for_selector("#add-error:has-text('name')")
+    page.emulate_media(reduced_motion="reduce")
+    for scheme, (body, card) in COLORS.items():
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        found = page.evaluate(CONTRAST)
+        assert len(found) > 80
+        assert min(found)[0] >= 4.5, (scheme, min(found))
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == body
+        # The plot follows at once.
+        page.wait_for_function(
+            "card => document.getElementById('plot').layout.paper_bgcolor === card", arg=card
+        )
+    page.emulate_media(color_scheme="light", reduced_motion="no-preference")
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory) -> Path:
+    """A model of 24 classes with 40 attributes and no pictures."""
+    rng = np.random.default_rng(0)
+    attributes = {f"kind {c:02}": rng.random(40) for c in range(24)}
+    means = {name: rng.random(12) for name in attributes}
+    y = np.repeat([*attributes], 5)
+    X = np.array([means[name] + 0.05 * rng.random(12) for name in y])
+    model = HGKTClassifier().fit(X, y, attributes)
+    folder = tmp_path_factory.mktemp("many") / "kinds"
+    return model.save(folder, attribute_names=[f"trait {j:02}" for j in range(40)])
+
+
+def test_page_searches_many_attributes_and_pages_the_table(visit, many):
+    with served(many) as address:
+        page = visit(address)
+        assert page.locator("#tab-draw, #tab-samples, #tab-image").count() == 0
+        rows = [httpx.get(f"{address}/v1/classes/kind {c:02}").json()["vector"] for c in range(24)]
+        mean = np.mean(rows, axis=0)
+        page.wait_for_function(
+            "mean => Math.abs(document.getElementById('slider-0').value - mean) < .01",
+            arg=mean[0],
+        )
+        page.fill("#attribute-query", "trait 3")
+        page.wait_for_function("() => document.querySelectorAll('.slider').length === 10")
+        page.fill("#attribute-query", "trait 39")
+        page.wait_for_function("() => document.querySelectorAll('.slider').length === 1")
+        page.focus("#slider-39")
+        page.keyboard.press("End")
+        page.fill("#name", "new/one #1")
+        page.click("#add-button")
+        wait_on_map(page, "new/one #1")
+        page.wait_for_selector("#details h3:has-text('new/one #1')")
+        made = httpx.get(f"{address}/v1/classes/new%2Fone%20%231").json()["vector"]
+        np.testing.assert_allclose(made[:39], mean[:39], atol=1e-6)
+        assert made[39] == pytest.approx(max(row[39] for row in rows), abs=0.02)
+        page.select_option("#start", "=kind 07")
+        page.wait_for_function(
+            "value => Math.abs(document.getElementById('slider-39').value - value) < .01",
+            arg=rows[7][39],
+        )
+        assert page.inner_text("#page-note") == "1–10 of 25"
+        page.click("#next")
+        page.wait_for_selector("#page-note:has-text('11–20 of 25')")
+        page.click("#next")
+        page.wait_for_selector("#rows tr:has-text('new/one')")
+        assert page.locator("#next").is_disabled()
+        page.click("#rows button:has-text('Remove')")
+        page.click("#confirm button:has-text('Remove')")
+        page.wait_for_selector("#page-note:has-text('21–24 of 24')")
+        page.close()
+
+
+def test_demo_page_serves_until_interrupted_and_leaves_nothing(tmp_path):
+    command = [sys.executable, "-c", RUN, "demo", "--page", "--no-browser", "--json"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
+    try:
+        text = ""
+        while "}" not in text:
+            line = process.stdout.readline()
+            assert line, process.stderr.read()
+            text += line
+        document = json.loads(text)
+        assert document["hidden"] == ["two", "six"]
+        card = httpx.get(document["address"] + "v1/model").json()
+        assert (card["n_seen_classes"], card["n_added_classes"]) == (8, 0)
+        assert card["accepts"]["pixels"] == {"height": 8, "width": 8, "maximum": 16}
+        assert "Classify" in httpx.get(document["address"]).text
+        assert any(tmp_path.iterdir())
+    finally:
+        process.send_signal(signal.SIGINT)
+        _, log = process.communicate(timeout=20)
+    assert process.returncode == 0, log
+    assert "Traceback" not in log
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_page_classifies_images_and_adds_by_a_sentence(visit, tmp_path):
+    from PIL import Image
+
+    from hgkt.language import load_encoder
+    from hgkt.vision import load_backbone
+
+    colors = {"red": (200, 20, 20), "green": (20, 160, 40), "blue": (20, 40, 200)}
+    texts = [f"an image that is all {color}" for color in colors]
+    images = [Image.new("RGB", (64, 64), color) for color in colors.values() for _ in range(2)]
+    backbone, encoder = load_backbone("efficientnet-lite0"), load_encoder("minilm")
+    attributes = dict(zip(colors, encoder.encode(texts), strict=True))
+    X = backbone.extract(images)
+    model = HGKTClassifier(feature_map="l2").fit(X, np.repeat([*colors], 2), attributes)
+    folder = model.save(
+        tmp_path / "colors",
+        backbone=backbone.record,
+        encoder=encoder.record,
+        attribute_kinds=["text"],
+        attribute_blocks=[encoder.n_dimensions],
+    )
+    picture, broken = tmp_path / "green.png", tmp_path / "broken.png"
+    Image.new("RGB", (80, 60), colors["green"]).save(picture)
+    broken.write_bytes(b"no image")
+    with served(folder) as address:
+        page = visit(address, allow=("422", "ERR_"))
+        page.set_default_timeout(60_000)
+        assert page.locator("#sliders").is_hidden()
+        page.set_input_files("#file", picture)
+        page.wait_for_selector(".answer button:text-is('green')")
+        assert page.locator("#image-preview").is_visible()
+        page.set_input_files("#file", broken)
+        page.wait_for_selector("#classify-error:not([hidden])")
+        page.fill("#name", "orange")
+        page.click("#add-button")
+        page.wait_for_selector("#add-error:has-text('Describe the class in a sentence.')")
+        page.fill("#text", "an image that is all orange")
+        page.click("#add-button")
+        page.wait_for_selector("#details blockquote:has-text('all orange')")
+        wait_on_map(page, "orange")
+        page.close()

@@ -1,0 +1,310 @@
+"""Predictions over HTTP against the estimator itself."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from fastapi.testclient import TestClient
+
+from hgkt.data import load_dataset
+from hgkt.estimators import CalibratedStacking, HGKTClassifier, load_model
+from hgkt.estimators.evidence import attribute_evidence, seen_pulls
+from hgkt.serving import ServiceSettings, create_app
+from hgkt.serving.ranking import best_columns
+
+ARROW = "application/vnd.apache.arrow.stream"
+OCTETS = {"Content-Type": "application/octet-stream"}
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_dataset("digits")
+
+
+@pytest.fixture(scope="module")
+def folder(digits, tmp_path_factory):
+    X, y = digits.rows("train")
+    model = HGKTClassifier(calibration=0.3, device="cpu")
+    model.fit(X, y, class_attributes=digits.attributes_of(digits.seen_classes))
+    model.add_classes(digits.attributes_of(digits.unseen_classes))
+    path = tmp_path_factory.mktemp("served") / "digits"
+    return model.save(path, data="digits", attribute_names=list(digits.attribute_names))
+
+
+@pytest.fixture(scope="module")
+def client(folder):
+    settings = ServiceSettings(folder, max_rows=500)
+    with TestClient(create_app(settings), raise_server_exceptions=False) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def model(folder):
+    return load_model(folder)
+
+
+@pytest.fixture(scope="module", name="X")
+def rows(digits):
+    return digits.rows("test_unseen")[0][:40]
+
+
+def arrow(table: pa.Table, **options) -> bytes:
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def feature_lists(X) -> pa.Array:
+    return pa.FixedSizeListArray.from_arrays(pa.array(X.ravel()), X.shape[1])
+
+
+def check(answer, model, X, k=1, columns=None):
+    """Compare with an independent ranking: a full sort of the estimator's scores."""
+    columns = np.arange(len(model.classes_)) if columns is None else np.asarray(columns)
+    scores = model.score_classes(X)[:, columns]
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    assert len(answer["predictions"]) == len(X)
+    for row, prediction in enumerate(answer["predictions"]):
+        names = model.classes_[columns[order[row]]].tolist()
+        assert [item["label"] for item in prediction["top"]] == names
+        assert [item["score"] for item in prediction["top"]] == pytest.approx(
+            scores[row, order[row]].tolist(), rel=1e-5
+        )
+        assert prediction["top"][0] == {key: prediction[key] for key in ("label", "seen", "score")}
+        for item in prediction["top"]:
+            assert item["seen"] == (item["label"] in model.seen_classes_)
+
+
+def test_predict_json_equals_the_estimator(client, model, X):
+    response = client.post("/v1/predict", json={"features": X.tolist(), "top_k": 3})
+    assert response.status_code == 200
+    check(response.json(), model, X, k=3)
+    assert response.json()["revision"] == 0
+
+
+def test_predict_octets_equal_json(client, model, X):
+    response = client.post(
+        "/v1/predict?top_k=10", content=X.astype("<f4").tobytes(), headers=OCTETS
+    )
+    check(response.json(), model, X, k=10)
+    as_json = client.post("/v1/predict", json={"features": X.tolist(), "top_k": 10})
+    assert response.json() == as_json.json()
+
+
+@pytest.mark.parametrize("form", ["fixed", "list", "columns", "batches", "double"])
+def test_predict_arrow_in_every_form(client, model, X, form):
+    if form == "columns":
+        table = pa.table({f"f{i}": X[:, i] for i in range(X.shape[1])})
+    elif form == "list":
+        table = pa.table({"id": range(len(X)), "features": pa.array(X.tolist())})
+    elif form == "double":
+        table = pa.table({"features": feature_lists(X.astype(float))})
+    else:
+        table = pa.table({"features": feature_lists(X)})
+    if form == "batches":
+        table = pa.concat_tables([table.slice(0, 7), table.slice(7, 0), table.slice(7)])
+    response = client.post("/v1/predict", content=arrow(table), headers={"Content-Type": ARROW})
+    assert response.status_code == 200, response.text
+    check(response.json(), model, X)
+
+
+def test_predict_answers_in_arrow(client, model, X):
+    headers = {**OCTETS, "Accept": ARROW}
+    response = client.post("/v1/predict?top_k=2", content=X.tobytes(), headers=headers)
+    assert response.headers["content-type"] == ARROW
+    table = pa.ipc.open_stream(response.content).read_all()
+    best = model.predict(X)
+    assert table["label"].to_pylist() == best.tolist()
+    assert table["seen"].to_pylist() == np.isin(best, model.seen_classes_).tolist()
+    scores = np.sort(model.score_classes(X), axis=1)
+    np.testing.assert_allclose(table["score"].to_numpy(), scores[:, -1], rtol=1e-5)
+    np.testing.assert_allclose(table["top_scores"].to_pylist(), scores[:, :-3:-1], rtol=1e-5)
+    assert [names[0] for names in table["top_labels"].to_pylist()] == best.tolist()
+    assert table.schema.metadata[b"revision"] == b"0"
+
+
+def test_predict_among_groups_and_names(client, model, X):
+    n_seen = len(model.seen_classes_)
+    for among, columns in (("seen", np.arange(n_seen)), ("unseen", np.arange(n_seen, 10))):
+        answer = client.post("/v1/predict", json={"features": X.tolist(), "among": among})
+        check(answer.json(), model, X, columns=columns)
+        octets = client.post(f"/v1/predict?among={among}", content=X.tobytes(), headers=OCTETS)
+        assert octets.json() == answer.json()
+    names = ["six", "one", "six"]
+    columns = [model.classes_.tolist().index(name) for name in names[:2]]
+    asked = {"features": X.tolist(), "among": names, "top_k": 5}
+    answer = client.post("/v1/predict", json=asked).json()
+    check(answer, model, X, k=2, columns=columns)
+    octets = client.post(
+        "/v1/predict?among=six&among=one&top_k=5", content=X.tobytes(), headers=OCTETS
+    )
+    assert octets.json() == answer
+
+
+def test_predict_explains_with_margin_pulls_and_attributes(client, model, digits, X):
+    answer = client.post("/v1/predict", json={"features": X[:5].tolist(), "explain": True})
+    scores = np.sort(model.score_classes(X[:5]), axis=1)
+    for row, prediction in enumerate(answer.json()["predictions"]):
+        assert len(prediction["top"]) == 1
+        explanation = prediction["explanation"]
+        assert explanation["margin"] == pytest.approx(scores[row, -1] - scores[row, -2], rel=1e-5)
+        label = prediction["label"]
+        pulls = seen_pulls(model, X[row], label, 8)
+        assert [pull["label"] for pull in explanation["pulls"]] == [p.label for p in pulls]
+        evidence = attribute_evidence(model, X[row], label, 6)
+        names = [digits.attribute_names[item.position] for item in evidence if item.weight]
+        assert [item["name"] for item in explanation["attributes"]] == names
+        assert [item["weight"] for item in explanation["attributes"]] == pytest.approx(
+            [item.weight for item in evidence if item.weight], rel=1e-5
+        )
+
+
+def test_predict_explains_among_one_class_without_a_margin(client, X):
+    asked = {"features": X[:1].tolist(), "explain": True, "among": ["one"]}
+    explanation = client.post("/v1/predict", json=asked).json()["predictions"][0]["explanation"]
+    assert explanation["margin"] is None
+    assert explanation["pulls"]
+
+
+def refused(client, status, **request) -> str:
+    response = client.post("/v1/predict", **request)
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    problem = response.json()
+    assert problem["status"] == status
+    assert "\n" not in problem["detail"]
+    return problem["detail"]
+
+
+ROW = [0.5] * 64
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "words"),
+    [
+        (422, b"", "the body is empty"),
+        (422, b"{", "Invalid JSON"),
+        (422, b'{"features": []}', "features: List should have at least 1 item"),
+        (422, b'{"features": [[1, 2]]}', "row 0 of features has 2 numbers; 64 are expected"),
+        (422, json.dumps({"features": [ROW, ROW[:3]]}).encode(), "row 1 of features has 3 numbers"),
+        (422, json.dumps({"features": [[*ROW[:63], "1"]]}).encode(), "features[0][63]"),
+        (422, json.dumps({"features": [[*ROW[:63], True]]}).encode(), "features[0][63]"),
+        (422, json.dumps({"features": [[*ROW[:63], None]]}).encode(), "features[0][63]"),
+        (422, json.dumps({"features": [[*ROW[:63], float("nan")]]}).encode(), "features[0][63]"),
+        (422, json.dumps({"features": [[*ROW[:63], 1e300]]}).encode(), "infinity (inf) in row 0"),
+        (422, b'{"features": [[' + b"0," * 63 + b"1" + b"0" * 500 + b"]]}", "features"),
+        (422, json.dumps({"features": [ROW], "top_k": 0}).encode(), "top_k"),
+        (422, json.dumps({"features": [ROW], "top": 2}).encode(), "top: Extra inputs"),
+        (422, json.dumps({"features": [ROW], "among": ["yak"]}).encode(), "class 'yak', which"),
+        (422, json.dumps({"features": [ROW], "among": []}).encode(), "among"),
+        (422, json.dumps({"features": [ROW], "among": "none"}).encode(), "among"),
+        (413, json.dumps({"features": [ROW] * 501}).encode(), "501 rows; at most 500"),
+        (413, json.dumps({"features": [ROW] * 65, "explain": True}).encode(), "65 rows are to be"),
+    ],
+)
+def test_predict_refuses_json_in_one_sentence(client, status, body, words):
+    assert words in refused(
+        client, status, content=body, headers={"Content-Type": "application/json"}
+    )
+
+
+def test_predict_refuses_octets_in_one_sentence(client, X):
+    def sentence(content, status=422, **query):
+        return refused(client, status, content=content, headers=OCTETS, params=query)
+
+    assert "the body has 255 bytes" in sentence(X.tobytes()[:255])
+    assert "the body is empty" in sentence(b"")
+    bad = X.copy()
+    bad[3, 2] = np.nan
+    assert "NaN in row 3" in sentence(bad.tobytes())
+    assert "501 rows; at most 500" in sentence(np.zeros((501, 64), "f4").tobytes(), 413)
+    assert "'yak', which the model has not" in sentence(X.tobytes(), among="yak")
+    assert "top_k" in sentence(X.tobytes(), top_k=0)
+
+
+def test_predict_refuses_arrow_in_one_sentence(client, X):
+    def sentence(content, status=422):
+        return refused(client, status, content=content, headers={"Content-Type": ARROW})
+
+    table = pa.table({"features": feature_lists(X)})
+    good = arrow(table)
+    assert "not a readable Arrow stream" in sentence(b"nonsense")
+    assert "not a readable Arrow stream" in sentence(good[: len(good) // 2])
+    assert "compressed Arrow streams are not" in sentence(arrow(table, compression="zstd"))
+    assert "columns and none is called" in sentence(arrow(pa.table({"a": [1.0]})))
+    assert "must hold lists of numbers" in sentence(arrow(pa.table({"features": ["a"]})))
+    ragged = pa.table({"features": [[1.0] * 64, [1.0] * 3]})
+    assert "row 1 of the Arrow column 'features' has 3" in sentence(arrow(ragged))
+    empty = pa.table({"features": pa.array([[1.0] * 64, None])})
+    assert "has empty cells" in sentence(arrow(empty))
+    missing = pa.table({"features": pa.array([[1.0] * 63 + [None]])})
+    assert "has empty cells" in sentence(arrow(missing))
+    assert "no rows" in sentence(arrow(table.slice(0, 0)))
+    many = pa.concat_tables([table] * 13)
+    assert "at most 500" in sentence(arrow(many), 413)
+    nothing = pa.table({f"f{i}": pa.nulls(2**20) for i in range(64)})
+    assert "holds null, not numbers" in sentence(arrow(nothing))
+
+
+def test_predict_survives_damaged_arrow_streams(client, X):
+    good = bytearray(arrow(pa.table({"features": pa.array(X[:4].tolist())})))
+    rng = np.random.default_rng(0)
+    for _ in range(150):
+        bad = bytearray(good)
+        for place in rng.integers(0, 900, size=3):
+            bad[place] = rng.integers(256)
+        response = client.post("/v1/predict", content=bytes(bad), headers={"Content-Type": ARROW})
+        assert response.status_code in (200, 413, 422)
+
+
+def test_predict_refuses_other_media_types(client, X):
+    assert "content type" in refused(
+        client, 415, content=b"1,2", headers={"Content-Type": "text/csv"}
+    )
+    packed = {**OCTETS, "Content-Encoding": "gzip"}
+    assert "compressed bodies" in refused(client, 415, content=b"x", headers=packed)
+    arrow_only = {**OCTETS, "Accept": ARROW}
+    detail = refused(
+        client, 422, content=X[:1].tobytes(), headers=arrow_only, params={"explain": True}
+    )
+    assert "explanations come as JSON only" in detail
+
+
+def test_predict_serves_a_calibrated_model_with_numbers_as_labels(digits, tmp_path):
+    X, y = digits.rows("train")
+    numbers = {name: number for number, name in enumerate(digits.class_names)}
+    seen = digits.attributes_of(digits.seen_classes)
+    inner = HGKTClassifier(device="cpu").fit(
+        X, [numbers[name] for name in y], {numbers[name]: row for name, row in seen.items()}
+    )
+    model = CalibratedStacking.from_fitted(inner, 0.2)
+    app = create_app(ServiceSettings(model.save(tmp_path / "numbers")))
+    with TestClient(app) as client:
+        asked = {"features": X[:9].tolist(), "top_k": 2, "explain": True, "among": ["3", "1", "8"]}
+        answer = client.post("/v1/predict", json=asked).json()
+    columns = [model.classes_.tolist().index(number) for number in (3, 1, 8)]
+    expected = model.score_classes(X[:9])[:, columns].argmax(axis=1)
+    labels = [prediction["label"] for prediction in answer["predictions"]]
+    assert labels == [["3", "1", "8"][best] for best in expected]
+    assert answer["predictions"][0]["explanation"]["pulls"][0]["label"].isdigit()
+    assert answer["predictions"][0]["explanation"]["attributes"][0]["name"].isdigit()
+
+
+@pytest.mark.parametrize(("n_classes", "k"), [(10, 3), (500, 7), (500, 400), (3, 3)])
+def test_best_columns_equal_a_stable_sort(n_classes, k):
+    rng = np.random.default_rng(n_classes)
+    scores = rng.normal(size=(50, n_classes))
+    scores[:, 1] = scores[:, 2]
+    expected = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    np.testing.assert_array_equal(best_columns(scores, k), expected)
+
+
+def test_predict_image_says_that_the_model_reads_vectors(client):
+    response = client.post("/v1/predict/image", files=[("images", ("a.png", b"x"))])
+    assert response.status_code == 409
+    assert response.json()["detail"] == "this model reads feature vectors, not images"

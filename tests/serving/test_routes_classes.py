@@ -1,0 +1,312 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from hgkt.baselines.eszsl import ESZSLClassifier
+from hgkt.estimators import CalibratedStacking
+from hgkt.serving.problems import MEDIA_TYPE, install_problems
+from hgkt.serving.routes_classes import build_router, named_attributes
+from hgkt.serving.security import BodyLimit
+from hgkt.serving.settings import ServiceSettings
+
+KEY = "a key for the tests"
+HEADERS = {"X-API-Key": KEY}
+
+
+@pytest.fixture
+def database(tmp_path):
+    """These routes are tested on SQLite; the registry itself is on both."""
+    return f"sqlite:///{tmp_path / 'classes.sqlite'}"
+
+
+@pytest.fixture
+def make_client(make_store):
+    def call(model=None, **changes):
+        settings = ServiceSettings(Path("model"), api_keys=(KEY,), max_classes=3, **changes)
+        app = FastAPI()
+        install_problems(app)
+        app.include_router(build_router(make_store(model), settings))
+        app.add_middleware(BodyLimit, max_bytes=100_000)
+        return TestClient(app, headers=HEADERS, raise_server_exceptions=False)
+
+    return call
+
+
+@pytest.fixture
+def client(make_client):
+    return make_client()
+
+
+@pytest.fixture
+def vectors(digits):
+    table = digits.attributes_of(digits.unseen_classes)
+    return {name: vector.astype(float).tolist() for name, vector in table.items()}
+
+
+def add(client, *classes):
+    return client.post("/v1/classes", json={"classes": list(classes)})
+
+
+def problem(answer, status):
+    assert answer.status_code == status, answer.text
+    assert answer.headers["Content-Type"] == MEDIA_TYPE
+    assert answer.json()["status"] == status
+    return answer.json()["detail"]
+
+
+# ---------------------------------------------------------------------- reading
+def test_list_shows_classes_in_the_models_order(client, digits, digits_model, vectors):
+    assert add(client, {"name": "two", "vector": vectors["two"]}).status_code == 201
+    document = client.get("/v1/classes").json()
+    assert (document["revision"], document["n_classes"], document["n_matching"]) == (1, 10, 10)
+    assert [c["name"] for c in document["classes"]] == [*digits_model.classes_.tolist(), "two"]
+    assert [c["seen"] for c in document["classes"]] == [True] * 8 + [False] * 2
+    last = document["classes"][-1]
+    assert last["added_at"].startswith("20")
+    assert last["text"] is None
+    assert document["classes"][0]["added_at"] is None
+
+
+def test_list_filters_and_pages(client, digits_model):
+    seen = digits_model.seen_classes_.tolist()
+
+    def names(**query):
+        document = client.get("/v1/classes", params=query).json()
+        return [c["name"] for c in document["classes"]], document["n_matching"]
+
+    assert names(kind="seen") == (seen, 8)
+    assert names(kind="added") == (["blot"], 1)
+    with_e = [name for name in seen if "e" in name]
+    assert names(query="E") == (with_e, len(with_e))
+    assert names(query="E", offset=1, limit=2) == (with_e[1:3], len(with_e))
+    assert names(query="E", kind="added") == ([], 0)
+    assert names(offset=1000) == ([], 9)
+    for bad in ({"kind": "some"}, {"limit": 0}, {"limit": 1001}, {"offset": -1}, {"offset": "x"}):
+        assert next(iter(bad)) in problem(client.get("/v1/classes", params=bad), 422)
+
+
+def test_detail_shows_attributes_sources_and_relatives(client, digits, digits_model, vectors):
+    add(client, {"name": "six", "vector": vectors["six"]})
+    detail = client.get("/v1/classes/six").json()
+    assert detail["vector"] == vectors["six"]
+    assert detail["attributes"] == dict(zip(digits.attribute_names, vectors["six"], strict=True))
+    digits_model.add_classes({"six": vectors["six"]})
+    expected = digits_model.explain_class("six").sources[:8]
+    assert [s["label"] for s in detail["sources"]] == [s.label for s in expected]
+    np.testing.assert_allclose(
+        [s["weight"] for s in detail["sources"]], [s.weight for s in expected], rtol=1e-9
+    )
+    others = {name: row for name, row in digits.attributes_of(range(10)).items() if name != "six"}
+    del others["two"]
+    cosines = {
+        name: float(
+            np.dot(row, vectors["six"]) / np.linalg.norm(row) / np.linalg.norm(vectors["six"])
+        )
+        for name, row in {**others, "blot": np.full(len(vectors["six"]), 0.5)}.items()
+    }
+    nearest = sorted(cosines, key=cosines.get, reverse=True)[:5]
+    assert [r["label"] for r in detail["relatives"]] == nearest
+    for relative in detail["relatives"]:
+        assert relative["similarity"] == pytest.approx(cosines[relative["label"]], abs=1e-6)
+    assert client.get("/v1/classes/one").json()["seen"] is True
+
+
+def test_detail_of_a_method_that_cannot_explain(make_client, digits):
+    X, y = digits.rows("train")
+    model = ESZSLClassifier().fit(X, y, digits.attributes_of(digits.seen_classes))
+    detail = make_client(CalibratedStacking.from_fitted(model, 0.1)).get("/v1/classes/one").json()
+    assert detail["sources"] == []
+    assert detail["attributes"] is None
+    assert len(detail["relatives"]) == 5
+
+
+def test_named_attributes_leave_text_out(digits_model):
+    digits_model.about_ = {
+        "attribute_names": ["a", "b"],
+        "attribute_blocks": [3, 2],
+        "attribute_kinds": ["text", "att"],
+    }
+    assert named_attributes(digits_model, np.arange(5.0)) == {"a": 3.0, "b": 4.0}
+    assert named_attributes(digits_model, np.arange(4.0)) is None
+    digits_model.about_["attribute_names"] = ["a"]
+    assert named_attributes(digits_model, np.arange(5.0)) is None
+
+
+def test_unknown_class_is_404(client):
+    assert problem(client.get("/v1/classes/zebra"), 404) == "there is no class 'zebra'"
+    assert problem(client.delete("/v1/classes/zebra"), 404)
+    assert problem(client.get("/v1/classes/%00"), 404)
+
+
+def test_detail_finds_a_class_that_another_worker_added_just_now(make_client, vectors):
+    one, other = make_client(), make_client()
+    add(one, {"name": "two", "vector": vectors["two"]})
+    assert other.get("/v1/classes/two").status_code == 200
+
+
+# ---------------------------------------------------------------------- adding
+def test_add_answers_with_revision_names_and_count(client, vectors):
+    classes = [{"name": name, "vector": vector} for name, vector in vectors.items()]
+    answer = add(client, *classes)
+    assert answer.status_code == 201
+    assert answer.json() == {"revision": 1, "added": ["two", "six"], "n_classes": 11}
+
+
+def test_add_by_named_attributes(client, digits):
+    first = digits.attribute_names[0]
+    assert add(client, {"name": "bar", "attributes": {first.upper(): 1}}).status_code == 201
+    attributes = client.get("/v1/classes/bar").json()["attributes"]
+    assert attributes == {name: float(name == first) for name in digits.attribute_names}
+    detail = problem(add(client, {"name": "baz", "attributes": {"wings": 1.0}}), 422)
+    assert "no attribute 'wings'" in detail
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a/b",
+        "a//b/",
+        ".",
+        "../etc",
+        "50 % grey?",
+        "#1",
+        "Grüner Specht",
+        "啄木鳥 🐦",
+        "a\\b",
+        " x ",
+    ],
+)
+def test_names_of_every_kind_come_and_go(client, vectors, name):
+    assert add(client, {"name": name, "vector": vectors["two"]}).json()["added"] == [name]
+    address = "/v1/classes/" + quote(name, safe="").replace(".", "%2E")
+    assert client.get(address).json()["name"] == name
+    answer = client.delete(address)
+    assert answer.json() == {"revision": 2, "removed": [name], "n_classes": 9}
+    assert problem(client.get(address), 404)
+
+
+def test_add_is_all_or_nothing(client, vectors):
+    good = {"name": "two", "vector": vectors["two"]}
+    for bad, status in [
+        ({"name": "one", "vector": vectors["two"]}, 409),
+        ({"name": "blot", "vector": vectors["two"]}, 409),
+        ({"name": "short", "vector": [1.0]}, 422),
+        ({"name": "words", "text": "a digit with a loop"}, 422),
+        (good, 422),
+    ]:
+        problem(add(client, good, bad), status)
+    assert client.get("/v1/classes").json()["revision"] == 0
+    assert problem(client.get("/v1/classes/two"), 404)
+
+
+BAD_CLASSES = [
+    {},
+    {"name": "x"},
+    {"name": "", "vector": [1.0]},
+    {"name": "x" * 201, "vector": [1.0]},
+    {"name": "line\nbreak", "vector": [1.0]},
+    {"name": "delete\x7f", "vector": [1.0]},
+    {"name": "half \ud800", "vector": [1.0]},
+    {"name": 7, "vector": [1.0]},
+    {"name": "x", "vector": []},
+    {"name": "x", "vector": ["1.0"]},
+    {"name": "x", "vector": [True]},
+    {"name": "x", "vector": [None]},
+    {"name": "x", "vector": "1.0"},
+    {"name": "x", "vector": [float("nan")]},
+    {"name": "x", "vector": [float("inf")]},
+    {"name": "x", "vector": [10**400]},
+    {"name": "x", "attributes": {"a": "1"}},
+    {"name": "x", "attributes": {"half \ud800": 1.0}},
+    {"name": "x", "attributes": [1.0]},
+    {"name": "x", "text": "a\0b"},
+    {"name": "x", "text": "half \ud800"},
+    {"name": "x", "text": "x" * 20_001},
+    {"name": "x", "vector": [1.0], "colour": "red"},
+]
+
+
+@pytest.mark.parametrize("bad", BAD_CLASSES, ids=range(len(BAD_CLASSES)))
+def test_add_refuses_what_is_not_as_described(client, bad):
+    body = json.dumps({"classes": [bad]})
+    answer = client.post("/v1/classes", content=body, headers={"Content-Type": "application/json"})
+    assert problem(answer, 422)
+    assert client.get("/v1/classes").json()["revision"] == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 422),
+        (b"{", 422),
+        (b"[]", 422),
+        (b"{}", 422),
+        (b'{"classes": []}', 422),
+        (b'{"classes": {}, "more": 1}', 422),
+        (b'{"classes": "\xff"}', 400),
+        (b"[" * 50_000, 400),
+        (b'{"classes": [{"name": "x", "vector": [' + b"9" * 5000 + b"]}]}", 400),
+        (b'{"classes": [' + b"1," * 40_000 + b"1]}", 422),
+        (b" " * 100_001, 413),
+    ],
+    ids=range(11),
+)
+def test_add_refuses_bodies_that_are_none(client, body, status):
+    answer = client.post("/v1/classes", content=body, headers={"Content-Type": "application/json"})
+    assert len(problem(answer, status)) < 300
+
+
+def test_add_bounds_the_number_of_classes(client, vectors):
+    many = [{"name": f"class {i}", "vector": vectors["two"]} for i in range(4)]
+    assert "at most 3" in problem(add(client, *many), 413)
+    assert add(client, *many[:3]).status_code == 201
+
+
+def test_remove_refuses_learned_classes_and_keeps_saved_ones_removed(make_client):
+    client = make_client()
+    assert "learned from instances" in problem(client.delete("/v1/classes/one"), 409)
+    assert client.delete("/v1/classes/blot").json()["n_classes"] == 8
+    assert problem(make_client().get("/v1/classes/blot"), 404)
+
+
+def test_writing_needs_a_key_and_reading_none(client, vectors):
+    client.headers.pop("X-API-Key")
+    problem(add(client, {"name": "two", "vector": vectors["two"]}), 401)
+    problem(client.delete("/v1/classes/blot"), 401)
+    assert client.get("/v1/classes/blot").status_code == 200
+    assert client.get("/v1/classes").status_code == 200
+
+
+def test_numbers_as_labels_are_written_as_text(make_client, digits):
+    X, y = digits.rows("train")
+    table = digits.attributes_of(digits.seen_classes)
+    places = {name: i for i, name in enumerate(table)}
+    model = ESZSLClassifier().fit(
+        X, [places[name] for name in y], {places[n]: v for n, v in table.items()}
+    )
+    client = make_client(model)
+    vector = digits.attributes_of(digits.unseen_classes)["six"].astype(float).tolist()
+    assert add(client, {"name": "042", "vector": vector}).json()["added"] == ["42"]
+    assert "are numbers" in problem(add(client, {"name": "six", "vector": vector}), 422)
+    assert problem(add(client, {"name": "3", "vector": vector}), 409)
+    assert client.get("/v1/classes/42").json()["name"] == "42"
+    assert client.delete("/v1/classes/042").json()["removed"] == ["42"]
+    assert problem(client.get("/v1/classes/six"), 404)
+
+
+def test_every_status_is_in_the_description(client):
+    paths = client.get("/openapi.json").json()["paths"]
+    add_route, one = paths["/v1/classes"]["post"], paths["/v1/classes/{name}"]
+    assert set(add_route["responses"]) == set(map(str, (201, 400, 401, 409, 413, 422, 503, 507)))
+    assert set(one["delete"]["responses"]) == set(map(str, (200, 401, 404, 409, 422, 503, 507)))
+    for responses in (add_route["responses"], one["get"]["responses"]):
+        for status, response in responses.items():
+            kind = "application/json" if status.startswith("2") else MEDIA_TYPE
+            assert list(response["content"]) == [kind]

@@ -1,0 +1,54 @@
+"""Requests made from the API's own description: none breaks it, all answers are documented."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import schemathesis
+from fastapi.testclient import TestClient
+from hypothesis import HealthCheck, settings
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+from hgkt.data import load_dataset
+from hgkt.estimators import HGKTClassifier
+from hgkt.serving import ServiceSettings, create_app
+
+BOUNDED = settings(
+    max_examples=10,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@schemathesis.serializer("application/vnd.apache.arrow.stream")
+def as_octets(_context, value):
+    """No generated body is an Arrow stream; the service must say so."""
+    return getattr(value, "data", value) if isinstance(value, bytes) else str(value).encode()
+
+
+KEY = "a key of some length"
+schema = schemathesis.openapi.from_path(Path(__file__).with_name("openapi.json"))
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory):
+    data = load_dataset("digits")
+    X, y = data.rows("train")
+    model = HGKTClassifier(device="cpu").fit(X, y, data.attributes_of(data.seen_classes))
+    folder = model.save(
+        tmp_path_factory.mktemp("fuzzed") / "digits", attribute_names=list(data.attribute_names)
+    )
+    app = create_app(ServiceSettings(folder, api_keys=(KEY,), samples="digits"))
+    with TestClient(app):
+        yield app
+
+
+@schema.parametrize()
+@BOUNDED
+def test_api_answers_as_it_is_described(case, app):
+    # What a body must hold depends on the model, of which the description knows nothing.
+    excluded = [positive_data_acceptance] if case.operation.body else []
+    case.call_and_validate(app=app, headers={"X-API-Key": KEY}, excluded_checks=excluded)

@@ -1,0 +1,293 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fastapi import Depends, FastAPI, Request
+from fastapi.testclient import TestClient
+from pydantic import BaseModel
+
+from hgkt.exceptions import DataError, DownloadError
+from hgkt.serving.entries import ClassExistsError, ClassLearnedError, UnknownClassError
+from hgkt.serving.problems import MEDIA_TYPE, Problem, install_problems
+from hgkt.serving.registry import RegistryError
+from hgkt.serving.security import BodyLimit, require_key
+from hgkt.serving.settings import ServiceSettings, read_api_keys
+
+KEYS = ("the first key of all", "another key, longer")
+SETTINGS = ServiceSettings(Path("model"), api_keys=KEYS)
+
+
+# ---------------------------------------------------------------------- settings
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"port": 70_000}, "port must be an integer"),
+        ({"port": True}, "port must be an integer"),
+        ({"workers": 0}, "workers must be an integer"),
+        ({"max_rows": 0}, "max_rows"),
+        ({"max_body_bytes": 1.5}, "max_body_bytes"),
+        ({"poll_seconds": 0.0}, "poll_seconds"),
+        ({"device": "abacus"}, "device must be one of"),
+        ({"api_keys": ("short",)}, "too short"),
+        ({"api_keys": ("with a\nline break in it",)}, "printable ASCII"),
+    ],
+)
+def test_settings_refuse_nonsense(changes, message):
+    with pytest.raises(DataError, match=message):
+        replace(SETTINGS, **changes).check()
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org", ""])
+def test_settings_refuse_an_open_door_unless_told_so(host):
+    open_door = ServiceSettings(Path("model"), host=host)
+    with pytest.raises(DataError, match="can be reached from other machines"):
+        open_door.check()
+    assert replace(open_door, allow_open=True).check()
+    assert replace(open_door, api_keys=KEYS).check()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
+def test_settings_need_no_key_on_this_machine(host):
+    settings = ServiceSettings(Path("model"), host=host)
+    assert settings.check() is settings
+
+
+def test_settings_travel_through_the_environment_and_hide_secrets():
+    settings = replace(
+        SETTINGS,
+        database="postgresql://ann:hunter2@db/birds",
+        root=Path("/data"),
+        samples="digits",
+        poll_seconds=0.5,
+    )
+    assert ServiceSettings.from_environment(settings.to_environment()) == settings
+    assert "hunter2" not in repr(settings)
+    assert KEYS[0] not in repr(settings)
+    for broken in ({}, {"HGKT_SERVICE": "{"}, {"HGKT_SERVICE": '{"hunter2": 1}'}):
+        with pytest.raises(DataError, match="HGKT_SERVICE") as caught:
+            ServiceSettings.from_environment(broken)
+        assert "hunter2" not in str(caught.value)
+
+
+def test_api_keys_are_read_from_a_file(tmp_path, caplog):
+    path = tmp_path / "keys"
+    path.write_text(f"# who writes\n{KEYS[0]}\n\n  {KEYS[1]}  \n{KEYS[0]}\n")
+    path.chmod(0o600)
+    with caplog.at_level(logging.WARNING):
+        assert read_api_keys(path) == KEYS
+        assert not caplog.records
+        path.chmod(0o644)
+        assert read_api_keys(path) == KEYS
+    assert "everybody on this machine may read it" in caplog.text
+    path.write_text("# nothing but a comment\n")
+    with pytest.raises(DataError, match="holds no API key"):
+        read_api_keys(path)
+    path.write_text("tooshort\n")
+    with pytest.raises(DataError, match="line 1") as caught:
+        read_api_keys(path)
+    assert "tooshort" not in str(caught.value)
+    with pytest.raises(DataError, match="cannot be read"):
+        read_api_keys(tmp_path / "missing")
+
+
+# ---------------------------------------------------------------------- keys
+def guarded(settings):
+    app = FastAPI()
+    install_problems(app)
+
+    @app.post("/write", dependencies=[Depends(require_key(settings))])
+    def write() -> str:
+        return "written"
+
+    return TestClient(app)
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_every_key_opens_in_both_headers(key):
+    client = guarded(SETTINGS)
+    assert client.post("/write", headers={"X-API-Key": key}).json() == "written"
+    assert client.post("/write", headers={"Authorization": f"Bearer {key}"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"X-API-Key": ""},
+        {"X-API-Key": KEYS[0][:-1]},
+        {"X-API-Key": KEYS[0] + "x"},
+        {"X-API-Key": ",".join(KEYS)},
+        {"X-API-Key": b"\xff\xfe unreadable"},
+        {"Authorization": "Bearer nothing of the kind"},
+        {"Authorization": f"Basic {KEYS[0]}"},
+    ],
+)
+def test_no_other_key_opens(headers):
+    answer = guarded(SETTINGS).post("/write", headers=headers)
+    assert answer.status_code == 401
+    assert answer.headers["WWW-Authenticate"] == "Bearer"
+    assert answer.headers["Content-Type"] == MEDIA_TYPE
+    assert answer.json()["detail"].startswith("this request ")
+    assert KEYS[0] not in answer.text
+
+
+def test_without_keys_everybody_passes_and_none_is_asked_for():
+    client = guarded(ServiceSettings(Path("model")))
+    assert client.post("/write").status_code == 200
+    described = client.get("/openapi.json").json()
+    assert "security" not in described["paths"]["/write"]["post"]
+    described = guarded(SETTINGS).get("/openapi.json").json()
+    assert len(described["paths"]["/write"]["post"]["security"]) == 2
+
+
+# ---------------------------------------------------------------------- size of the body
+class Numbers(BaseModel):
+    numbers: list[int]
+
+
+def limited(max_bytes):
+    app = FastAPI()
+    install_problems(app)
+
+    @app.post("/parsed")
+    def parsed(body: Numbers) -> int:
+        return len(body.numbers)
+
+    @app.post("/raw")
+    async def raw(request: Request) -> int:
+        return len(await request.body())
+
+    @app.post("/careless")
+    async def careless(request: Request) -> str:
+        try:
+            await request.body()
+        except Exception:
+            return "it went wrong, but the reason is lost"
+        return "fine"
+
+    return BodyLimit(app, max_bytes)
+
+
+def call(app, path, chunks, headers=()):
+    """Send a body in chunks, as a server hands it over, and count what is taken."""
+    taken, sent = [], []
+    waiting = [*chunks]
+
+    async def receive():
+        if not waiting:
+            return {"type": "http.disconnect"}
+        taken.append(waiting.pop(0))
+        return {"type": "http.request", "body": taken[-1], "more_body": bool(waiting)}
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "POST",
+        "path": path,
+        "raw_path": path.encode(),
+        "root_path": "",
+        "scheme": "http",
+        "query_string": b"",
+        "headers": [(b"content-type", b"application/json"), *headers],
+    }
+    asyncio.run(app(scope, receive, send))
+    body = b"".join(message.get("body", b"") for message in sent[1:])
+    return sent[0]["status"], json.loads(body), len(taken)
+
+
+def test_body_limit_refuses_by_the_announced_length_without_reading():
+    length = [(b"content-length", b"101")]
+    status, problem, n_taken = call(limited(100), "/parsed", [bytes(101)], length)
+    assert (status, n_taken) == (413, 0)
+    assert problem["detail"].startswith("the body is larger than 100 bytes")
+    status, _, _ = call(limited(100), "/raw", [], [(b"content-length", b"9" * 400)])
+    assert status == 413
+
+
+@pytest.mark.parametrize("path", ["/parsed", "/raw", "/careless"])
+def test_body_limit_refuses_a_stream_as_soon_as_it_is_too_long(path):
+    status, problem, n_taken = call(limited(100), path, [bytes(40)] * 1000)
+    assert (status, problem["status"]) == (413, 413)
+    assert n_taken == 3
+
+
+def test_body_limit_lets_the_rest_through():
+    body = json.dumps({"numbers": list(range(10))}).encode()
+    chunks = [body[:7], body[7:]]
+    assert call(limited(len(body)), "/parsed", chunks)[:2] == (200, 10)
+    assert call(limited(100), "/raw", [bytes(100)])[:2] == (200, 100)
+    # A length that lies does not help.
+    length = [(b"content-length", b"5")]
+    assert call(limited(100), "/raw", [bytes(60), bytes(60)], length)[0] == 413
+
+
+# ---------------------------------------------------------------------- problems
+ERRORS = {
+    "data": (DataError("the sentence"), 422),
+    "exists": (ClassExistsError("zebra"), 409),
+    "learned": (ClassLearnedError("zebra"), 409),
+    "unknown": (UnknownClassError("zebra"), 404),
+    "full": (RegistryError("full", "db"), 507),
+    "locked": (RegistryError("locked", "db"), 503),
+    "unreachable": (RegistryError("unreachable", "db"), 503),
+    "other": (DownloadError("the sentence"), 500),
+    "own": (Problem(418, "the sentence", "A title", {"X-Own": "yes"}), 418),
+    "surprise": (KeyError("secret detail"), 500),
+    "surrogate": (DataError("half \ud800"), 422),
+}
+
+
+@pytest.fixture
+def failing():
+    app = FastAPI()
+    install_problems(app)
+
+    @app.get("/fail/{kind}")
+    def fail(kind: str, number: int = 0) -> None:
+        raise ERRORS[kind][0]
+
+    return TestClient(app, raise_server_exceptions=False)
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+def test_every_error_is_a_problem(failing, kind):
+    answer = failing.get(f"/fail/{kind}")
+    assert answer.status_code == ERRORS[kind][1]
+    assert answer.headers["Content-Type"] == MEDIA_TYPE
+    document = answer.json()
+    assert set(document) == {"type", "title", "status", "detail"}
+    assert (document["type"], document["status"]) == ("about:blank", answer.status_code)
+    assert document["title"]
+    assert "Traceback" not in answer.text
+    assert "secret" not in answer.text
+    if kind == "own":
+        assert (document["title"], answer.headers["X-Own"]) == ("A title", "yes")
+    if answer.status_code == 503:
+        assert answer.headers["Retry-After"] == "1"
+
+
+def test_an_unexpected_error_is_in_the_log(failing, caplog):
+    failing.get("/fail/surprise")
+    assert "unexpected error at GET /fail/surprise" in caplog.text
+    assert "secret detail" in caplog.text
+
+
+def test_framework_errors_are_problems_too(failing):
+    missing = failing.get("/nowhere")
+    assert (missing.status_code, missing.json()["detail"]) == (404, "there is nothing at /nowhere")
+    refused = failing.post("/fail/data")
+    assert (refused.status_code, refused.headers["Allow"]) == (405, "GET")
+    assert refused.json()["detail"] == "/fail/data does not answer to POST"
+    invalid = failing.get("/fail/data", params={"number": "many"})
+    assert invalid.status_code == 422
+    assert invalid.json()["detail"].startswith("query number: ")
+    assert all(a.headers["Content-Type"] == MEDIA_TYPE for a in (missing, refused, invalid))
