@@ -21,6 +21,7 @@ COMMANDS = {
     "explain": ["explain"],
     "extract": ["extract"],
     "describe": ["describe"],
+    "reproduce": ["reproduce"],
     "export": ["export"],
     "serve": ["serve"],
     "bench": ["bench"],

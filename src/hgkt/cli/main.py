@@ -19,6 +19,7 @@ from hgkt.cli.export import export_command
 from hgkt.cli.extract import extract_command
 from hgkt.cli.methods import methods_command
 from hgkt.cli.predict import predict_command
+from hgkt.cli.reproduce import reproduce_command
 from hgkt.cli.serve import serve_command
 from hgkt.cli.train import train_command
 from hgkt.exceptions import HGKTError
@@ -56,6 +57,7 @@ app.add_typer(classes.app, name="classes")
 app.command("explain")(explain_command)
 app.command("extract")(extract_command)
 app.command("describe")(describe_command)
+app.command("reproduce")(reproduce_command)
 app.command("export")(export_command)
 app.command("serve")(serve_command)
 app.command("bench")(bench_command)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sklearn.base import clone
@@ -11,9 +11,12 @@ from sklearn.base import clone
 from hgkt.data import GZSLDataset
 from hgkt.estimators.base import GZSLClassifier, Progress
 from hgkt.estimators.calibration import CalibratedStacking
+from hgkt.evaluation.curve import SeenUnseenCurve, seen_unseen_curve
 from hgkt.evaluation.metrics import GZSLMetrics, gzsl_metrics
 from hgkt.evaluation.records import RunRecord, machine, method_name, plain, versions
 from hgkt.evaluation.selection import ClassFoldSearch, Stage, wants_calibration
+
+OnTest = Callable[[GZSLClassifier, SeenUnseenCurve], None]
 
 
 def evaluate(
@@ -27,6 +30,7 @@ def evaluate(
     n_folds: int | None = None,
     random_state: int = 0,
     progress: Progress | None = None,
+    on_test: OnTest | None = None,
 ) -> RunRecord:
     """Evaluate a method by the generalized zero-shot protocol.
 
@@ -54,6 +58,9 @@ def evaluate(
         Seed of the folds; a method that is random has a seed of its own.
     progress : callable, optional
         Called as ``progress(stage, done, total, values)``.
+    on_test : callable, optional
+        Called once as ``on_test(model, curve)`` with the model that was tested and its exact
+        seen–unseen curve on the test rows.
 
     Returns
     -------
@@ -83,7 +90,7 @@ def evaluate(
     fitted = time.perf_counter()
     gamma, known = model._seen_penalty(), search is not None or model._seen_penalty() != 0.0
     found = search.calibration_ if search is not None else gamma
-    plain_result, used, calibrated = _test(model, dataset, [0.0, gamma, found])
+    plain_result, used, calibrated = _test(model, dataset, [0.0, gamma, found], on_test)
     end = time.perf_counter()
     select_time = search.select_time_ if search is not None else 0.0
     return RunRecord(
@@ -142,7 +149,10 @@ def _search(
 
 
 def _test(
-    model: GZSLClassifier, dataset: GZSLDataset, gammas: Sequence[float]
+    model: GZSLClassifier,
+    dataset: GZSLDataset,
+    gammas: Sequence[float],
+    on_test: OnTest | None = None,
 ) -> list[GZSLMetrics]:
     """Score the test rows once and read the result at each γ."""
     X_seen, y_seen = dataset.rows("test_seen")
@@ -150,6 +160,8 @@ def _test(
     X_unseen, y_unseen = dataset.rows("test_unseen")
     scores_unseen = model.score_classes(X_unseen, penalty=False)
     data = (scores_seen, y_seen, scores_unseen, y_unseen, model.classes_, len(model.seen_classes_))
+    if on_test is not None:
+        on_test(model, seen_unseen_curve(*data))
     results = {gamma: gzsl_metrics(*data, calibration=gamma) for gamma in dict.fromkeys(gammas)}
     return [results[gamma] for gamma in gammas]
 

@@ -1,0 +1,116 @@
+"""What happens in a worker process: load the data once, run the task, never raise."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+import traceback
+import warnings
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgkt.evaluation.records import machine, plain, versions
+from hgkt.exceptions import DataError, HGKTError
+from hgkt.experiments.base import Cell, CellResult, DataSpec
+from hgkt.experiments.discovery import fingerprint_of
+from hgkt.experiments.tasks import load_task, use_device
+
+if TYPE_CHECKING:
+    from hgkt.data import GZSLDataset
+
+_KEPT = 4  # data sets of the paper take up to 0.6 GB each
+
+
+@lru_cache(maxsize=_KEPT)
+def load_once(data: DataSpec) -> GZSLDataset:
+    """Load a data set, once a process, and make sure that it is the one that was planned on.
+
+    Parameters
+    ----------
+    data : DataSpec
+        The data set; an empty fingerprint fits any.
+    """
+    dataset = data.load()
+    if data.fingerprint and fingerprint_of(dataset) != data.fingerprint:
+        raise DataError(f"the data set in {data.location} has changed since the run started")
+    return dataset
+
+
+def run_cell(cell: Cell, device: str = "cpu", dataset: GZSLDataset | None = None) -> CellResult:
+    """Run one cell; whatever it raises becomes its error, in one sentence.
+
+    Parameters
+    ----------
+    cell : Cell
+        The work.
+    device : str
+        Where networks are trained.
+    dataset : GZSLDataset, optional
+        The data where it is at hand; by default it is loaded, once a process.
+
+    Returns
+    -------
+    CellResult
+
+    Examples
+    --------
+    >>> cell = Cell("evaluate", DataSpec("digits", "digits"), "eszsl", params={"rigde": 1})
+    >>> run_cell(cell).error  # doctest: +ELLIPSIS
+    "method 'eszsl' has no parameter 'rigde'; it has: ..."
+    """
+    start = time.perf_counter()
+    values: dict[str, Any] = {}
+    arrays: dict[str, NDArray[Any]] = {}
+    error = ""
+    try:
+        dataset = load_once(cell.data) if dataset is None else dataset
+        with use_device(device):
+            values, arrays = load_task(cell.task)(cell, dataset)
+    except HGKTError as problem:
+        error = str(problem)
+    except Exception as problem:
+        where = traceback.extract_tb(problem.__traceback__)[-1]
+        detail = " ".join(str(problem).split()) or "no message"
+        place = f"{Path(where.filename).name}:{where.lineno}"
+        error = f"{type(problem).__name__}: {detail} ({place})"
+    return CellResult(
+        cell,
+        plain(values),
+        {name: np.asarray(array) for name, array in arrays.items()},
+        error,
+        time.perf_counter() - start,
+        versions(),
+        machine(),
+    )
+
+
+def failed(cell: Cell, error: str) -> CellResult:
+    """Return the failure of a cell that no worker could report itself."""
+    return CellResult(cell, error=error, versions=versions(), machine=machine())
+
+
+def died(cell: Cell) -> CellResult:
+    """Return the failure of a cell whose process did not survive it."""
+    reason = "it was killed, crashed, or ran out of memory"
+    return failed(cell, f"the process that ran it died twice: {reason}")
+
+
+def start_worker() -> None:
+    """Prepare a worker process: Ctrl-C is the parent's business, and so is its end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Warnings of many cells at once would write over the progress display.
+    warnings.simplefilter("ignore")
+    parent = os.getppid()
+
+    def follow() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)  # the parent was killed: nobody will read the result
+
+    threading.Thread(target=follow, daemon=True).start()

@@ -1,0 +1,1 @@
+"""The paper's ablations, and those that it leaves out."""

@@ -1,0 +1,169 @@
+"""Which data sets are there: folders under a root, or those the user names."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hgkt.data import DATASETS, data_root, find_folder
+from hgkt.data.catalog import find_facts
+from hgkt.exceptions import DataError, HGKTError
+from hgkt.experiments.base import DataSpec
+
+if TYPE_CHECKING:
+    from hgkt.data import GZSLDataset
+
+PAPER_SETS = ("SUN", "CUB", "AWA1", "AWA2", "APY")
+"""The data sets of the paper, in the order of its tables."""
+
+_USUAL = "res101"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What discovery gave.
+
+    Parameters
+    ----------
+    data : tuple of DataSpec
+        Data sets that can be loaded, with their fingerprints.
+    missing : tuple of str
+        Data sets of the paper that are not there.
+    """
+
+    data: tuple[DataSpec, ...]
+    missing: tuple[str, ...]
+
+
+def discover(
+    root: str | Path | None = None,
+    names: Sequence[str] = (),
+    features: str = "",
+    attributes: str = "att",
+    note: Callable[[str], None] | None = None,
+) -> Found:
+    """Find, load and fingerprint the data sets of a run.
+
+    Parameters
+    ----------
+    root : path, optional
+        Folder that holds data-set folders; by default ``$HGKT_DATA``.
+    names : sequence of str
+        Names or paths of those wanted; by default every folder of the benchmark's layout under
+        `root`, or the embedded digits where there is none.
+    features : str
+        Feature file of these folders, without suffix; by default res101 where it is there, else
+        the first.
+    attributes : str
+        Their attributes: "att", "original_att", "sent", or kinds joined by "+".
+    note : callable, optional
+        Called with one line for every folder under `root` that cannot be used. A data set that
+        was asked for by name raises instead.
+
+    Returns
+    -------
+    Found
+
+    Examples
+    --------
+    >>> found = discover(names=["digits"])
+    >>> [data.name for data in found.data], len(found.data[0].fingerprint)
+    (['digits'], 64)
+    """
+    folders = _folders(data_root(root))
+    present = {_name(folder) for folder in folders}
+    found: list[DataSpec] = []
+    if names:
+        for name in dict.fromkeys(names):
+            spec = _locate(name, root, features, attributes)
+            if spec.location not in {other.location for other in found}:
+                found.append(spec)
+    else:
+        for folder in folders:
+            try:
+                found.append(_spec(folder, features, attributes))
+            except HGKTError as problem:
+                if note is not None:
+                    note(f"{folder.name} is left out: {problem}")
+        found = found or [_embedded("digits")]
+    present |= {spec.name for spec in found}
+    found.sort(key=lambda spec: _order(spec.name))
+    return Found(tuple(found), tuple(name for name in PAPER_SETS if name not in present))
+
+
+def fingerprint_of(dataset: GZSLDataset) -> str:
+    """Return one SHA-256 over split and content of a data set.
+
+    Parameters
+    ----------
+    dataset : GZSLDataset
+        The data.
+    """
+    parts = dataset.fingerprint()
+    return hashlib.sha256(f"{parts['split']} {parts['content']}".encode()).hexdigest()
+
+
+def feature_file(folder: Path, features: str = "") -> str:
+    """Return the feature file to take of a folder: the one asked for, res101, or the first.
+
+    Parameters
+    ----------
+    folder : Path
+        A folder in the benchmark's layout.
+    features : str
+        The one wanted, without suffix; empty for any.
+    """
+    from hgkt.data.xlsa17 import feature_files
+
+    there = feature_files(folder)
+    if not there:
+        raise DataError(f"{folder} holds no feature file; a .mat with 'features' is expected")
+    if features and features not in there:
+        raise DataError(
+            f"{folder} has no feature file {features!r}; feature files there: {', '.join(there)}"
+        )
+    return features or (_USUAL if _USUAL in there else there[0])
+
+
+def _locate(name: str, root: str | Path | None, features: str, attributes: str) -> DataSpec:
+    if name.lower() in DATASETS:
+        return _embedded(name.lower())
+    folder = find_folder(name, root)
+    if (folder / "att_splits.mat").is_file():
+        return _spec(folder, features, attributes)
+    return _fingerprinted(DataSpec(folder.resolve().name, str(folder.resolve())))
+
+
+def _embedded(name: str) -> DataSpec:
+    return _fingerprinted(DataSpec(name, name))
+
+
+def _spec(folder: Path, features: str, attributes: str) -> DataSpec:
+    chosen = feature_file(folder, features)
+    return _fingerprinted(DataSpec(_name(folder), str(folder.resolve()), chosen, attributes))
+
+
+def _fingerprinted(spec: DataSpec) -> DataSpec:
+    return replace(spec, fingerprint=fingerprint_of(spec.load()))
+
+
+def _folders(base: Path | None) -> list[Path]:
+    if base is None:
+        return []
+    if not base.is_dir():
+        raise DataError(f"{base} is no folder; the folder that holds the data sets is expected")
+    return [path for path in sorted(base.iterdir()) if (path / "att_splits.mat").is_file()]
+
+
+def _name(folder: Path) -> str:
+    """Name a folder as the paper does, whatever the case of its letters."""
+    name = folder.resolve().name
+    facts = find_facts(name)
+    return name if facts is None else facts.name
+
+
+def _order(name: str) -> tuple[int, str]:
+    return (PAPER_SETS.index(name) if name in PAPER_SETS else len(PAPER_SETS), name)

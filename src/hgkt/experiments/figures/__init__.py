@@ -1,0 +1,1 @@
+"""The paper's figures: iterations, embeddings, representatives and the graph."""

@@ -1,0 +1,238 @@
+"""Where a number comes from: what the panel of the page and the record files say of a cell."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from hgkt.estimators.registry import METHODS
+from hgkt.evaluation.records import plain
+from hgkt.experiments.base import Cell, CellResult, Results
+
+Group = tuple[str, tuple[tuple[str, str], ...]]
+"""A heading and its lines of name and text."""
+
+_MAX_ITEMS = 12
+_RECORD = ("metrics", "uncalibrated", "calibrated", "selected", "validation", "parameters", "data",
+           "timings", "versions", "machine", "format", "method", "seed", "calibration")  # fmt: skip
+_NAMES = {"zsl": "ZSL", "ausuc": "AUSUC", "H_star": "H* (oracle)", "n_settings": "settings tried",
+          "n_folds": "validation folds", "metric": "chosen by", "score": "validation score, %",
+          "n_cpus": "processors"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Description:
+    """What the panel shows of one cell.
+
+    Parameters
+    ----------
+    title : str
+        Method, data and seed.
+    error : str
+        Empty, or why it failed.
+    groups : tuple of Group
+        Headed lists of names and texts.
+    """
+
+    title: str
+    error: str
+    groups: tuple[Group, ...]
+
+
+def record_document(result: CellResult) -> dict[str, Any]:
+    """Return what ``records/KEY.json`` holds; where the data lies on this machine is left out.
+
+    Parameters
+    ----------
+    result : CellResult
+        A result.
+
+    Examples
+    --------
+    >>> from hgkt.experiments.base import DataSpec
+    >>> cell = Cell("evaluate", DataSpec("digits", "/somewhere"), method="eszsl")
+    >>> document = record_document(CellResult(cell, {"H": float("nan")}))
+    >>> document["values"], "location" in document["cell"]["data"]
+    ({'H': None}, False)
+    """
+    cell = plain(asdict(result.cell))
+    del cell["data"]["location"]
+    document: dict[str, Any] = plain(
+        {
+            "format": "hgkt-report-record-1",
+            "key": result.cell.key,
+            "cell": cell,
+            "ok": result.ok,
+            "error": result.error,
+            "seconds": result.seconds,
+            "values": result.values,
+            "versions": result.versions or result.values.get("versions") or {},
+            "machine": result.machine or result.values.get("machine") or {},
+        }
+    )
+    return document
+
+
+def embedded_records(results: Results, keys: Iterable[str]) -> str:
+    """Return the JSON text that the page carries: groups that repeat are stored once.
+
+    Parameters
+    ----------
+    results : mapping
+        Results by key.
+    keys : iterable of str
+        Those the page speaks of.
+
+    Returns
+    -------
+    str
+        ``{"groups": [[heading, [[name, text], …]], …], "records": [[key, title, error, [group
+        numbers]], …]}``, safe inside a script element.
+    """
+    pool: dict[Group, int] = {}
+    records = []
+    for key in keys:
+        about = describe(results[key])
+        numbers = [pool.setdefault(group, len(pool)) for group in about.groups]
+        records.append([key, about.title, about.error, numbers])
+    text = json.dumps(
+        {"groups": list(pool), "records": records},
+        ensure_ascii=False,
+        allow_nan=False,
+        separators=(",", ":"),
+    )
+    # No text of a record can end the script element; both line separators end a line in old parsers
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def describe(result: CellResult) -> Description:
+    """Put a result into words.
+
+    Parameters
+    ----------
+    result : CellResult
+        A result, failed or not.
+
+    Examples
+    --------
+    >>> from hgkt.experiments.base import DataSpec
+    >>> cell = Cell("evaluate", DataSpec("digits", "digits"), method="eszsl", seed=2)
+    >>> describe(CellResult(cell, error="boom")).title
+    'eszsl · digits · seed 2'
+    """
+    values: dict[str, Any] = plain(result.values)
+    groups = [
+        ("Result", _result_lines(values)),
+        ("Chosen on validation classes", _chosen_lines(values)),
+        ("Configuration", _configuration_lines(result.cell)),
+        ("Data", _data_lines(result.cell, values)),
+        ("Run time", _time_lines(result, values)),
+        ("Versions", _lines(result.versions or values.get("versions"))),
+        ("Machine", _lines(result.machine or values.get("machine"))),
+        ("All parameters", _lines(values.get("parameters"))),
+    ]
+    kept = tuple((heading, lines) for heading, lines in groups if lines)
+    return Description(_title(result.cell), result.error, kept)
+
+
+def _title(cell: Cell) -> str:
+    method = f"{cell.method}, preset {cell.preset}" if cell.preset else cell.method
+    what = method or cell.task.rpartition(":")[2]
+    return " · ".join([what, cell.data.name, f"seed {cell.seed}"])
+
+
+def _result_lines(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    lines = list(_lines(values.get("metrics")))
+    if "calibration" in values:
+        lines.append(("γ in force", text_of(values["calibration"])))
+    for part, words in (("uncalibrated", "H at γ = 0"), ("calibrated", "H at the γ chosen")):
+        if isinstance(values.get(part), dict):
+            lines.append((words, text_of(values[part].get("H"))))
+    rest = {name: item for name, item in values.items() if name not in _RECORD}
+    return (*lines, *_lines(rest))
+
+
+def _chosen_lines(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    validation = dict(values.get("validation") or {})
+    validation.pop("calibration", None)
+    return (*_lines(values.get("selected")), *_lines(validation))
+
+
+def _configuration_lines(cell: Cell) -> tuple[tuple[str, str], ...]:
+    lines = [("task", cell.task)]
+    if cell.method:
+        lines.append(("method", cell.method))
+        if cell.method in METHODS and METHODS[cell.method].reference:
+            lines.append(("reference", METHODS[cell.method].reference))
+    if cell.preset:
+        lines.append(("preset", cell.preset))
+    lines += [(f"set by hand: {name}", text_of(item)) for name, item in cell.params.items()]
+    lines += [(f"option: {name}", text_of(item)) for name, item in cell.options.items()]
+    return (*lines, ("seed", str(cell.seed)), ("cell", cell.key))
+
+
+def _data_lines(cell: Cell, values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    spec = cell.data
+    data = values.get("data") if isinstance(values.get("data"), dict) else {}
+    digests = data.get("fingerprint") if isinstance(data, dict) else None
+    lines = [("name", spec.name)]
+    lines += [(name, getattr(spec, name)) for name in ("features", "attributes")]
+    lines.append(("fingerprint", spec.fingerprint))
+    if isinstance(digests, dict):
+        lines += [(f"SHA-256 of {name}", str(digest)) for name, digest in digests.items()]
+    counts = {k: v for k, v in (data or {}).items() if k.startswith("n_")}
+    return (*((name, text) for name, text in lines if text), *_lines(counts))
+
+
+def _time_lines(result: CellResult, values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    timings = values.get("timings") or {}
+    lines = [(str(name), _seconds(item)) for name, item in timings.items()]
+    if result.seconds:
+        lines.append(("cell", _seconds(result.seconds)))
+    return tuple(lines)
+
+
+def _seconds(seconds: Any) -> str:
+    return f"{seconds:.3g} s" if isinstance(seconds, int | float) else text_of(seconds)
+
+
+def _lines(items: Any, prefix: str = "") -> tuple[tuple[str, str], ...]:
+    """Return a dict as lines; dicts inside become names with dots."""
+    lines: list[tuple[str, str]] = []
+    for name, item in (items or {}).items() if isinstance(items, dict) else ():
+        full = f"{prefix}{_NAMES.get(name, name)}"
+        if isinstance(item, dict):
+            lines += _lines(item, f"{full}.")
+        else:
+            lines.append((full, text_of(item)))
+    return tuple(lines)
+
+
+def text_of(item: Any) -> str:
+    """Return a JSON value as text: numbers with six digits, long lists by their length.
+
+    Parameters
+    ----------
+    item : JSON value
+        Of parameters, options or results.
+
+    Examples
+    --------
+    >>> text_of(0.123456789), text_of([1, 2]), text_of(list(range(100))), text_of(None)
+    ('0.123457', '[1, 2]', '100 values', 'none')
+    """
+    if item is None:
+        return "none"
+    if isinstance(item, bool):
+        return "yes" if item else "no"
+    if isinstance(item, float):
+        return f"{item:.6g}"
+    if isinstance(item, list | tuple):
+        if len(item) > _MAX_ITEMS:
+            return f"{len(item)} values"
+        return "[" + ", ".join(text_of(part) for part in item) + "]"
+    if isinstance(item, dict):
+        return ", ".join(f"{name} = {text_of(part)}" for name, part in item.items())
+    return str(item)

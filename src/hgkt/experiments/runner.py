@@ -1,0 +1,170 @@
+"""From experiment names to a report: plan, run what is missing, render."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hgkt.experiments.base import Cell, CellResult, Context, Experiment
+from hgkt.experiments.catalog import EXPERIMENTS
+from hgkt.experiments.engines import RunProgress, RunState, run_cells
+from hgkt.experiments.store import ResultStore
+
+if TYPE_CHECKING:
+    from hgkt.experiments.report import ReportFiles
+
+CELLS = "cells"
+"""Folder of the results, inside the folder of the report."""
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What a run gave.
+
+    Parameters
+    ----------
+    report : ReportFiles
+        The files of the report.
+    results : dict of str to CellResult
+        By the key of the cell that an experiment planned.
+    n_ran, n_there : int
+        Cells that ran now, and those whose results were there.
+    """
+
+    report: ReportFiles
+    results: dict[str, CellResult]
+    n_ran: int
+    n_there: int
+
+    @property
+    def n_failed(self) -> int:
+        """How many of the cells have no result."""
+        return sum(not result.ok for result in self.results.values())
+
+
+def load_experiments(names: Sequence[str] = ()) -> dict[str, Experiment]:
+    """Return experiments by name, in the order of the catalog; by default all.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Registered names; an unknown one is refused with the choices.
+
+    Examples
+    --------
+    >>> load_experiments(["table-gzls"])  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    hgkt.exceptions.UnknownNameError: unknown experiment 'table-gzls'; choose from: table-data, ...
+    """
+    for name in names:
+        EXPERIMENTS[name]
+    wanted = {name.lower() for name in names}
+    return {name: EXPERIMENTS.load(name) for name in EXPERIMENTS if not names or name in wanted}
+
+
+def with_search(cell: Cell, n_trials: int) -> Cell:
+    """Let Optuna choose what a cell would have chosen from its method's own grid.
+
+    Parameters
+    ----------
+    cell : Cell
+        Cells that select nothing, or from a grid of their own, are returned as they are.
+    n_trials : int
+        How many settings are tried.
+    """
+    options = cell.options
+    if cell.task != "evaluate" or not options.get("select", True):
+        return cell
+    if "stages" in options or "search" in options:
+        return cell
+    return replace(cell, options={**options, "search": "optuna", "n_trials": n_trials})
+
+
+def reproduce(
+    folder: str | Path,
+    context: Context,
+    names: Sequence[str] = (),
+    *,
+    engine: str = "joblib",
+    n_jobs: int | None = None,
+    address: str = "local",
+    n_trials: int | None = None,
+    keep_failures: bool = False,
+    progress: RunProgress | None = None,
+    note: Callable[[str], None] | None = None,
+    run_info: Mapping[str, Any] | None = None,
+) -> Reproduction:
+    """Run experiments and write the report; results of earlier runs in the folder are used.
+
+    Parameters
+    ----------
+    folder : path
+        Where the report goes; results lie in its folder ``cells``.
+    context : Context
+        Data, methods, seeds.
+    names : sequence of str
+        Experiments; by default all.
+    engine : {"joblib", "ray"}, default="joblib"
+        What runs the cells; see `run_cells`.
+    n_jobs : int, optional
+        Cells at a time; by default one a core.
+    address : str, default="local"
+        Of the Ray cluster.
+    n_trials : int, optional
+        Search wider than the methods' grids: so many settings drawn by Optuna.
+    keep_failures : bool, default=False
+        Whether stored failures are kept; by default they are run again.
+    progress : callable, optional
+        Called with the `RunState` whenever it changes.
+    note : callable, optional
+        Called with one line for every stored file that cannot be read.
+    run_info : mapping, optional
+        What else the head of the report tells.
+
+    Returns
+    -------
+    Reproduction
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from hgkt.experiments.discovery import discover
+    >>> context = Context(discover(names=["digits"]).data, methods=["ridge"], n_seeds=1, quick=True)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     done = reproduce(folder, context, ["table-gzsl"], n_jobs=1)
+    ...     done.n_ran, done.n_failed, done.report.html.is_file()
+    (1, 0, True)
+    """
+    from hgkt.experiments.report import write_report
+
+    experiments = load_experiments(names)
+    planned = {cell.key: cell for e in experiments.values() for cell in e.plan(context)}
+    actual = {
+        key: cell if n_trials is None else with_search(cell, n_trials)
+        for key, cell in planned.items()
+    }
+    last: list[RunState] = []
+
+    def watch(state: RunState) -> None:
+        last[:] = [state]
+        if progress is not None:
+            progress(state)
+
+    found = run_cells(
+        list(actual.values()),
+        ResultStore(Path(folder) / CELLS, note),
+        engine,
+        n_jobs,
+        watch,
+        device=context.device,
+        address=address,
+        keep_failures=keep_failures,
+    )
+    # Experiments look for what they planned, whichever search was made for it.
+    results = {key: found[cell.key] for key, cell in actual.items()}
+    counts = {"cells_run_now": last[0].n_done, "cells_from_earlier_runs": last[0].n_there}
+    info = {**counts, "engine": engine, **(run_info or {})}
+    report = write_report(folder, context, experiments, results, info)
+    return Reproduction(report, results, last[0].n_done, last[0].n_there)

@@ -1,0 +1,151 @@
+"""What a cell can do. Adding a task is a function of its own and one line here.
+
+A task is called as ``task(cell, dataset)`` in a worker process and returns two dicts: values that
+JSON can say, and arrays for figures. It never changes the data set, which other cells share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from hgkt._registry import Entry, Registry
+from hgkt.exceptions import DataError
+
+if TYPE_CHECKING:
+    from hgkt.data import GZSLDataset
+    from hgkt.estimators.base import GZSLClassifier
+    from hgkt.experiments.base import Cell
+
+Task = Callable[["Cell", "GZSLDataset"], tuple[dict[str, Any], dict[str, NDArray[Any]]]]
+
+TASKS = Registry(
+    "task",
+    {
+        "evaluate": Entry(
+            "hgkt.experiments.task_evaluate:evaluate_cell",
+            "choose on validation classes, fit, test: a run record and the seen-unseen curve",
+        ),
+        "iterations": Entry(
+            "hgkt.experiments.task_iterations:run_iterations",
+            "accuracy along the steps of a network",
+        ),
+        "embedding": Entry(
+            "hgkt.experiments.task_embedding:run_embedding",
+            "images and class embeddings in the plane",
+        ),
+        "representatives": Entry(
+            "hgkt.experiments.task_representatives:run_representatives",
+            "the representative of each class and the neighbours it is joined to",
+        ),
+        "permutation": Entry(
+            "hgkt.experiments.task_permutation:run_permutation",
+            "the network with the feature channels in another order",
+        ),
+        "training": Entry(
+            "hgkt.experiments.task_training:run_training",
+            "the network trained exactly or by sampling, its exact loss on the way",
+        ),
+        "barycenters": Entry(
+            "hgkt.experiments.task_barycenters:run_barycenters",
+            "exact and entropic barycenters: time, objective, representatives",
+        ),
+    },
+)
+
+_device: ContextVar[str] = ContextVar("device", default="cpu")
+
+
+def load_task(name: str) -> Task:
+    """Import a task by its registered name, or by a target ``"package.module:function"``.
+
+    Parameters
+    ----------
+    name : str
+        ``Cell.task``.
+
+    Examples
+    --------
+    >>> load_task("evaluate").__name__
+    'evaluate_cell'
+    """
+    task: Task = Entry(name, "").load() if ":" in name else TASKS.load(name)
+    return task
+
+
+@contextmanager
+def use_device(device: str) -> Iterator[None]:
+    """Let `build_estimator` and `current_device` say `device` in this block.
+
+    The device is no part of a cell: where a result was computed does not change which one it is.
+
+    Parameters
+    ----------
+    device : str
+        "cpu", "cuda" or "auto".
+    """
+    token = _device.set(device)
+    try:
+        yield
+    finally:
+        _device.reset(token)
+
+
+def current_device() -> str:
+    """Return the device that this run computes on.
+
+    Examples
+    --------
+    >>> with use_device("cuda"):
+    ...     current_device()
+    'cuda'
+    """
+    return _device.get()
+
+
+def build_estimator(cell: Cell, dataset: GZSLDataset) -> GZSLClassifier:
+    """Return the unfitted estimator of a cell: method, preset, parameters, seed, device, blocks.
+
+    Parameters
+    ----------
+    cell : Cell
+        ``params`` wins over everything else.
+    dataset : GZSLDataset
+        Tells the widths of attribute blocks, where there are several.
+
+    Returns
+    -------
+    GZSLClassifier
+
+    Examples
+    --------
+    >>> from hgkt.data import load_dataset
+    >>> from hgkt.experiments.base import Cell, DataSpec
+    >>> cell = Cell("evaluate", DataSpec("digits", "digits"), "hgkt", "paper", {"mu": 0.1}, seed=3)
+    >>> model = build_estimator(cell, load_dataset("digits"))
+    >>> model.mu, model.random_state, model.transfer
+    (0.1, 3, 'network')
+    """
+    from hgkt.estimators.registry import METHODS
+
+    kind = METHODS.load(cell.method)
+    if cell.preset and not hasattr(kind, "from_preset"):
+        raise DataError(f"method {cell.method!r} has no presets; got {cell.preset!r}")
+    known = kind().get_params(deep=False)
+    for name in cell.params:
+        if name not in known:
+            choices = ", ".join(sorted(known))
+            raise DataError(f"method {cell.method!r} has no parameter {name!r}; it has: {choices}")
+    blocks = list(dataset.about.get("attribute_blocks") or [])
+    common = {
+        "random_state": cell.seed,
+        "device": current_device(),
+        "attribute_blocks": blocks if len(blocks) > 1 else None,
+    }
+    given = {name: value for name, value in common.items() if name in known} | dict(cell.params)
+    model: GZSLClassifier = kind.from_preset(cell.preset, **given) if cell.preset else kind(**given)
+    return model

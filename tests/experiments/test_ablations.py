@@ -1,0 +1,315 @@
+"""Ablations: planned cells run for real on digits, against direct computation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hgkt.data import load_dataset
+from hgkt.estimators import HGKTClassifier
+from hgkt.evaluation import ClassFoldSearch, evaluate
+from hgkt.experiments.ablations import (
+    barycenter,
+    calibration,
+    choices,
+    inter,
+    permutation,
+    training,
+)
+from hgkt.experiments.ablations._common import PAPER, PUBLISHED_RELATIONS, Variant, variants_table
+from hgkt.experiments.ablations._sweeps import sweep_frame
+from hgkt.experiments.ablations.mu import sweeps
+from hgkt.experiments.base import (
+    Cell,
+    CellResult,
+    Context,
+    DataSpec,
+    FigureBlock,
+    TableBlock,
+    TextBlock,
+    Value,
+)
+from hgkt.experiments.catalog import EXPERIMENTS
+from hgkt.experiments.discovery import fingerprint_of
+from hgkt.experiments.network_runs import final_division, train_network, validation_division
+from hgkt.experiments.task_representatives import choose_and_join, shared_edges
+from hgkt.experiments.tasks import load_task
+from hgkt.model.objectives import Targets
+from hgkt.transport import emd_distances, entropic_barycenter, line_barycenter, to_simplex
+
+DIGITS = DataSpec("digits", "digits", fingerprint="digits")
+QUICK = Context(data=(DIGITS,), methods=("hgkt", "eszsl"), n_seeds=2, quick=True)
+ABLATIONS = [name for name in EXPERIMENTS if name.startswith("ablation")]
+
+
+@pytest.fixture(scope="module")
+def digits() -> Any:
+    return load_dataset("digits")
+
+
+def paper(**parameters: Any) -> HGKTClassifier:
+    given = {"n_hidden": 32, "random_state": 0, "device": "cpu", "learning_rate": 1e-2}
+    return HGKTClassifier.from_preset("paper", **(given | parameters))
+
+
+def invented(cell: Cell, H: float = 40.0) -> CellResult:
+    """A record as the task "evaluate" gives it, with invented numbers."""
+    names = ("ts", "tr", "H", "zsl", "ausuc", "H_star")
+    metrics = dict.fromkeys(names, H)
+    values = {
+        "metrics": metrics,
+        "uncalibrated": metrics | {"H": H - 10},
+        "calibrated": metrics,
+        "validation": {"score": H / 2, "metric": "H"},
+    }
+    return CellResult(cell, values)
+
+
+# ---------------------------------------------------------------- the network behind the ablations
+def test_train_network_equals_fit_and_evaluate(digits: Any) -> None:
+    run = train_network(paper(), final_division(digits), steps=(10, 40))
+    for step in (10, 40):
+        direct = evaluate(paper(n_steps=step), digits, calibrate=False)
+        assert run.metrics[step] == direct.metrics
+
+
+def test_train_network_loss_is_the_mean_over_instances(digits: Any) -> None:
+    division = final_division(digits)
+    run = train_network(paper(), division, steps=(30,))
+    embeddings = run.transfer.seen.representative.astype(np.float64)
+    brute = ((embeddings[division.codes] - division.X) ** 2).sum(axis=1).mean()
+    assert run.losses[30] == pytest.approx(brute, rel=1e-6)
+
+
+def test_validation_division_scores_as_the_search_does(digits: Any) -> None:
+    X, y = digits.rows("train")
+    for seed in (0, 3):
+        search = ClassFoldSearch(paper(), stages=[{"n_steps": [40]}], random_state=seed)
+        search.fit(X, y, digits.attributes_of(digits.seen_classes))
+        run = train_network(paper(), validation_division(digits, seed), steps=(40,))
+        assert pytest.approx(search.best_score_) == run.metrics[40].H
+
+
+# ---------------------------------------------------------------- tasks
+def test_permutation_task_leaves_euclidean_choices_alone(digits: Any) -> None:
+    params = {"representative": "euclidean", "graph_space": "euclidean", "n_steps": 1}
+    cells = [
+        Cell("permutation", DIGITS, "hgkt", "paper", params, options={"permutation": number})
+        for number in (0, 5)
+    ]
+    given, permuted = (load_task("permutation")(cell, digits)[1] for cell in cells)
+    np.testing.assert_array_equal(given["representatives"], permuted["representatives"])
+    np.testing.assert_array_equal(given["neighbors"], permuted["neighbors"])
+
+
+def test_permutation_task_chooses_on_permuted_columns(digits: Any) -> None:
+    cell = Cell("permutation", DIGITS, "hgkt", "paper", {"n_steps": 1}, options={"permutation": 2})
+    _, arrays = load_task("permutation")(cell, digits)
+    X, y = digits.rows("train")
+    order = np.random.default_rng(2).permutation(X.shape[1])
+    model = paper(n_steps=1).fit(X[:, order], y, digits.attributes_of(digits.seen_classes))
+    np.testing.assert_array_equal(arrays["representatives"], model.representatives_)
+    rows = model.graph_.neighbors.indices.reshape(len(model.classes_), -1)
+    np.testing.assert_array_equal(arrays["neighbors"], rows)
+
+
+def test_choose_and_join_is_the_graph_of_a_fit(digits: Any) -> None:
+    X, y = digits.rows("train")
+    for parameters in ({}, {"graph_space": "attributes", "n_neighbors": 3}):
+        model = paper(n_steps=1, **parameters)
+        chosen, neighbors = choose_and_join(model, final_division(digits))
+        fitted = model.fit(X, y, digits.attributes_of(digits.seen_classes))
+        np.testing.assert_array_equal(chosen, fitted.representatives_)
+        np.testing.assert_array_equal(neighbors.ravel(), fitted.graph_.neighbors.indices)
+
+
+def test_training_task_reports_the_floor_of_the_loss(digits: Any) -> None:
+    cell = Cell("training", DIGITS, "hgkt", "paper", {"n_hidden": 16}, options={"steps": [0, 5]})
+    values, arrays = load_task("training")(cell, digits)
+    division = final_division(digits)
+    targets = Targets.from_features(division.X, division.codes, len(division.seen))
+    assert targets.scatter is not None
+    assert values["constant"] == pytest.approx(targets.scatter.sum() / len(division.X))
+    assert arrays["losses"][-1] == values["loss"] > values["constant"]
+    assert 0 < values["seconds_per_step"] < 1
+
+
+def test_training_task_sampled_descends_the_same_loss(digits: Any) -> None:
+    params = {"n_hidden": 64, "learning_rate": 1e-2, "n_sampled": 10}
+    found = {}
+    for mode in ("quotient", "sampled"):
+        cell = Cell(
+            "training", DIGITS, "hgkt", "paper", {**params, "training": mode},
+            options={"steps": [0, 60]},
+        )  # fmt: skip
+        values, arrays = load_task("training")(cell, digits)
+        found[mode] = arrays["losses"] - values["constant"]
+    assert found["sampled"][0] == pytest.approx(found["quotient"][0], rel=1e-6)
+    assert max(losses[-1] / losses[0] for losses in found.values()) < 0.2
+
+
+def test_barycenters_task_agrees_with_linear_programs(digits: Any) -> None:
+    options = {"n_classes": 2, "n_instances": 6, "max_iter": 60, "reg": 0.01}
+    cell = Cell("barycenters", DIGITS, "hgkt", "paper", {"n_steps": 2}, options=options)
+    values, arrays = load_task("barycenters")(cell, digits)
+    division = final_division(digits)
+    code = np.sort(np.random.default_rng(0).permutation(len(division.seen))[:2])[0]
+    members = np.flatnonzero(division.codes == code)
+    members = np.sort(np.random.default_rng([0, int(code)]).permutation(members)[:6])
+    rows = to_simplex(division.X[members].astype(np.float64))
+    with pytest.warns(UserWarning, match="converge"):
+        entropic = entropic_barycenter(rows, "squared", 0.01, max_iter=60)
+    for position, center in enumerate((line_barycenter(rows), entropic)):
+        np.testing.assert_allclose(arrays["barycenters"][position], center, atol=1e-12)
+        expected = emd_distances(rows, center).mean()
+        assert arrays["objectives"][0, position] == pytest.approx(expected, rel=1e-6)
+    assert (arrays["objectives"][:, 0] <= arrays["objectives"][:, 1]).all()
+    assert values["exact"]["objective"] == pytest.approx(arrays["objectives"][:, 0].mean())
+
+
+def test_shared_edges_ignores_order() -> None:
+    table = np.array([[1, 2], [2, 0], [0, 1]])
+    assert shared_edges(table, table[:, ::-1]) == 100.0
+    assert shared_edges(table, np.array([[1, 3], [2, 0], [0, 3]])) == pytest.approx(100 * 4 / 6)
+
+
+# ---------------------------------------------------------------- plans
+def test_plans_share_the_cells_of_the_main_table() -> None:
+    for quick in (True, False):
+        context = replace(QUICK, quick=quick)
+        main = {cell.key for cell in EXPERIMENTS.load("table-gzsl").plan(context)}
+        shared = {
+            "ablation-intra": 4, "ablation-inter": 4, "ablation-selection": 2,
+            "ablation-calibration": len(main),
+        }  # fmt: skip
+        for name, n_shared in shared.items():
+            cells = {cell.key for cell in EXPERIMENTS.load(name).plan(context)}
+            assert len(cells & main) == n_shared, name
+
+
+def test_choices_take_original_attributes_of_a_benchmark_folder_only(data_root: Path) -> None:
+    cub = DataSpec("CUB", str(data_root / "CUB"), "efflite2", "att", "the usual attributes")
+    gone = DataSpec("SUN", str(data_root / "no such folder"), "res101", "att")
+    context = replace(QUICK, data=(DIGITS, cub, gone), quick=False)
+    cells = choices.plan(context)
+    kinds = {(cell.data.name, cell.data.attributes) for cell in cells}
+    assert kinds == {("digits", ""), ("CUB", "att"), ("CUB", "original_att"), ("SUN", "att")}
+    original = next(cell.data for cell in cells if cell.data.attributes == "original_att")
+    # A worker refuses data that is not what the cell was planned for.
+    assert original.fingerprint == fingerprint_of(original.load()) != cub.fingerprint
+
+
+def test_sweeps_change_one_parameter_and_hold_the_others() -> None:
+    network = sweeps(replace(QUICK, quick=False))[0]
+    cells = [
+        variant.cells(replace(QUICK, quick=False), DIGITS)[0] for variant in network.variants()
+    ]
+    assert [cell.params for cell in cells] == [{"mu": value} for value in (0.01, 0.1, 0.5, 1.0)]
+    assert all(list(cell.options["stages"][0]) == ["n_steps"] for cell in cells)
+
+
+# ---------------------------------------------------------------- renders
+@pytest.mark.parametrize("name", ABLATIONS)
+def test_render_copes_without_results_and_with_failures(name: str) -> None:
+    experiment = EXPERIMENTS.load(name)
+    assert experiment.render(Context(data=()), {})
+    failed = {c.key: CellResult(c, error="it broke.") for c in experiment.plan(QUICK)}
+    results: list[Mapping[str, CellResult]] = [{}, failed]
+    for found in results:
+        blocks = experiment.render(QUICK, found)
+        assert blocks
+        assert not any(isinstance(block, FigureBlock) for block in blocks)
+    texts = [block.text for block in blocks if isinstance(block, TextBlock)]
+    reasons = [
+        item.failed
+        for block in blocks
+        if isinstance(block, TableBlock)
+        for row in block.rows
+        for item in row
+        if isinstance(item, Value)
+    ]
+    assert any("it broke." in text for text in [*texts, *reasons])
+
+
+def test_variants_table_shows_the_paper_and_marks_the_best_of_each_model() -> None:
+    cub = DataSpec("CUB", "somewhere")
+    context = Context(data=(cub,), n_seeds=2)
+    cells = inter.plan(context)
+    without = [cell for cell in cells if cell.params]
+    results = {c.key: invented(c, 30.0 + c.seed if c in without else 50.0) for c in cells}
+    table = inter.render(context, results)[0]
+    assert isinstance(table, TableBlock)
+    column = list(table.columns).index("H")
+    none, knn = table.rows[0][column], table.rows[1][column]
+    assert isinstance(none, Value)
+    assert isinstance(knn, Value)
+    assert (none.text, none.published, none.best) == ("30.5 ± 0.7", 32.7, False)
+    assert (knn.published, knn.best) == (34.9, True)
+    assert table.rows[3][column].best
+    assert table.rows[3][column].published is None
+
+
+def test_published_relations_are_consistent() -> None:
+    for part in PUBLISHED_RELATIONS.values():
+        for ts, tr, harmonic in part.values():
+            assert 2 * ts * tr / (ts + tr) == pytest.approx(harmonic, abs=0.16)
+
+
+def test_sweep_frame_marks_what_validation_chose() -> None:
+    sweep = sweeps(replace(QUICK, quick=False))[0]
+    context = replace(QUICK, quick=False)
+    results: dict[str, CellResult] = {}
+    for H, variant in zip((10.0, 30.0, 20.0), sweep.variants(), strict=False):
+        results |= {c.key: invented(c, H) for c in variant.cells(context, DIGITS)}
+    frame = sweep_frame(context, results, DIGITS, sweep)
+    assert frame["value"].tolist() == ["0.01", "0.1", "0.5"]  # the last one did not run
+    assert frame["chosen"].tolist() == [False, True, False]
+    assert frame["validation"].tolist() == [5.0, 15.0, 10.0]
+
+
+def test_calibration_reads_three_numbers_of_one_cell() -> None:
+    results = {cell.key: invented(cell) for cell in calibration.plan(QUICK)}
+    table, figure = calibration.render(QUICK, results)
+    assert isinstance(table, TableBlock)
+    assert isinstance(figure, FigureBlock)
+    row = [item.number for item in table.rows[0] if isinstance(item, Value)]
+    assert row == [40.0, 40.0, 30.0, 40.0, 40.0, 40.0, 40.0]
+    assert set(figure.data["γ = 0"]) == {30.0}
+
+
+def test_choices_table_says_the_gain_over_the_preset() -> None:
+    results = {}
+    for number, choice in enumerate(choices.choices_of(QUICK, DIGITS)):
+        for cell in choices.cells_of(QUICK, DIGITS, choice):
+            results[cell.key] = invented(cell, 40.0 - number)
+    table = choices.render(QUICK, results)[0]
+    assert isinstance(table, TableBlock)
+    gains = [row[-1].text for row in table.rows if isinstance(row[-1], Value)]
+    assert gains == ["0.0", "−1.0", "−2.0", "−3.0"]
+
+
+@pytest.mark.parametrize("module", [barycenter, permutation, training], ids=lambda m: m.__name__)
+def test_own_tasks_run_and_render_on_digits(module: Any, digits: Any) -> None:
+    results = {}
+    for cell in module.plan(QUICK):
+        small = replace(cell, params={**cell.params, "n_hidden": 16})
+        values, arrays = load_task(cell.task)(small, digits)
+        results[cell.key] = CellResult(cell, values, arrays)
+    blocks = module.render(QUICK, results)
+    table = next(block for block in blocks if isinstance(block, TableBlock))
+    assert all(len(row) == len(table.columns) for row in table.rows)
+    for figure in (block for block in blocks if isinstance(block, FigureBlock)):
+        figure.figure.canvas.draw()  # type: ignore[attr-defined]
+        assert np.asarray(figure.figure.canvas.buffer_rgba()).std() > 5  # type: ignore[attr-defined]
+
+
+def test_variant_cells_are_evaluations_of_its_model() -> None:
+    cells = Variant("none", PAPER, {"inter": False}).cells(replace(QUICK, quick=False), DIGITS)
+    assert [(c.task, c.preset, c.seed) for c in cells] == [("evaluate", "paper", s) for s in (0, 1)]
+    assert cells[0].params == {"inter": False}
+    assert variants_table("n", "t", "h", QUICK, {}, []).rows == []

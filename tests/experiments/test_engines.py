@@ -1,0 +1,144 @@
+"""Cells in processes: resume, failures that stay alone, processes that die."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from hgkt.exceptions import DataError
+from hgkt.experiments.base import Cell, DataSpec
+from hgkt.experiments.costs import Costs
+from hgkt.experiments.engines import JoblibEngine, RunState, run_cells
+from hgkt.experiments.store import ResultStore
+
+DIGITS = DataSpec("digits", "digits")
+
+
+@pytest.fixture(autouse=True)
+def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+
+
+def task(name: str, seed: int = 0, data: DataSpec = DIGITS, **options: object) -> Cell:
+    return Cell(f"lab_tasks:{name}", data, seed=seed, options=options)
+
+
+def test_run_cells_uses_two_processes_shares_the_cores_and_tells_how_it_goes(tmp_path):
+    states: list[tuple[int, int, int, int]] = []
+    left: list[float | None] = []
+
+    def look(state: RunState) -> None:
+        states.append((state.n_done, state.n_failed, len(state.running), state.n_total))
+        left.append(state.seconds_left)
+
+    cells = [task("show", seed, seconds=0.5) for seed in range(4)]
+    results = run_cells(cells, ResultStore(tmp_path), n_jobs=2, progress=look)
+    assert list(results) == [cell.key for cell in cells]
+    said = [result.values for result in results.values()]
+    pids = {values["pid"] for values in said}
+    assert len(pids) == 2
+    assert os.getpid() not in pids
+    assert {values["n_instances"] for values in said} == {1797}
+    # The data set is loaded once a process.
+    assert len({(values["pid"], values["id"]) for values in said}) == 2
+    assert {values["threads"] for values in said} == {str(JoblibEngine(2, 4).n_threads)}
+    assert [results[cell.key].arrays["seed"].tolist() for cell in cells] == [[0], [1], [2], [3]]
+    assert states[0] == (0, 0, 0, 4)
+    assert states[-1] == (4, 0, 0, 4)
+    assert max(running for _, _, running, _ in states) == 2
+    assert left[0] > 0
+    assert left[-1] == 0
+
+
+def test_run_cells_starts_the_longest_first_and_runs_nothing_twice(tmp_path):
+    file, methods = tmp_path / "ran", ("ridge", "latem", "hgkt", "dap")
+    cells = [
+        Cell("lab_tasks:count", DIGITS, method, seed=seed, options={"file": str(file)})
+        for seed, method in enumerate(methods)
+    ]
+    store = ResultStore(tmp_path / "cells")
+    first = run_cells([*cells[:3], *cells[:2]], store, n_jobs=1)
+    assert file.read_text().split() == ["1", "2", "0"]
+    second = run_cells(cells, store, n_jobs=1)
+    assert file.read_text().split() == ["1", "2", "0", "3"]
+    assert len(first) == 3
+    assert list(second) == [cell.key for cell in cells]
+    assert all(result.ok for result in second.values())
+
+
+def test_run_cells_failure_leaves_the_others_standing_and_is_tried_again(tmp_path):
+    store = ResultStore(tmp_path)
+    lost = DataSpec("lost", str(tmp_path / "nowhere"))
+    other = DataSpec("digits", "digits", fingerprint="0" * 64)
+    cells = [task("fail"), task("show"), task("show", data=lost), task("nonsense"),
+             task("show", data=other)]  # fmt: skip
+    results = list(run_cells(cells, store, n_jobs=1).values())
+    assert [result.ok for result in results] == [False, True, False, False, False]
+    assert results[0].error == "ZeroDivisionError: on purpose (lab_tasks.py:38)"
+    assert "is no folder" in results[2].error
+    assert "AttributeError" in results[3].error
+    assert "has changed since" in results[4].error
+    seen: list[int] = []
+    run_cells(cells, store, n_jobs=1, progress=lambda state: seen.append(state.n_total))
+    assert set(seen) == {4}
+    seen.clear()
+    again = run_cells(
+        cells, store, progress=lambda state: seen.append(state.n_total), keep_failures=True
+    )
+    assert set(seen) == {0}
+    assert not again[cells[0].key].ok
+
+
+def test_run_cells_survives_processes_that_die(tmp_path):
+    once = task("die", 1, folder=str(tmp_path), times=1)
+    always = task("die", 2, folder=str(tmp_path))
+    cells = [once, always, task("show")]
+    results = run_cells(cells, ResultStore(tmp_path / "cells"), n_jobs=2)
+    assert [results[cell.key].ok for cell in cells] == [True, False, True]
+    assert results[once.key].values == {"n_deaths": 1}
+    assert "died twice" in results[always.key].error
+    assert len(list(tmp_path.glob("death-2-*"))) == 2
+
+
+def test_joblib_engine_never_asks_for_more_threads_than_cores():
+    from joblib import cpu_count
+
+    for n_jobs in (None, 1, 2, 64):
+        engine = JoblibEngine(n_jobs, 100)
+        assert engine.n_threads >= 1
+        assert engine.n_threads == 1 or engine.n_workers * engine.n_threads <= cpu_count()
+    assert JoblibEngine(None, 1).n_workers == 1
+
+
+@pytest.mark.slow
+def test_run_cells_runs_even_a_single_job_apart(tmp_path):
+    once = task("die", folder=str(tmp_path), times=1)
+    results = run_cells([once], ResultStore(tmp_path / "cells"), n_jobs=1)
+    assert results[once.key].values == {"n_deaths": 1}
+
+
+def test_costs_learn_from_the_nearest_relatives():
+    from hgkt.experiments.base import CellResult
+
+    cub, digits = DataSpec("CUB", "CUB"), DIGITS
+    costs = Costs([CellResult(Cell("evaluate", cub, "dem", seed=1), seconds=40.0)])
+    assert costs.seconds(Cell("evaluate", cub, "dem", seed=2)) == 40.0
+    assert costs.seconds(Cell("evaluate", cub, "dem", params={"metric": "cosine"})) == 40.0
+    assert costs.seconds(Cell("evaluate", digits, "dem")) == pytest.approx(2.0)
+    costs.learn(CellResult(Cell("evaluate", cub, "dem"), error="no", seconds=1e6))
+    assert costs.seconds(Cell("evaluate", cub, "dem")) == 40.0
+
+
+def test_run_cells_refuses_an_unknown_engine(tmp_path):
+    with pytest.raises(DataError, match="engine must be one of 'joblib', 'ray'; got 'dask'"):
+        run_cells([], ResultStore(tmp_path), engine="dask")
+    with pytest.raises(DataError, match="n_jobs must be an integer"):
+        run_cells([task("show")], ResultStore(tmp_path), n_jobs=0)
+
+
+def test_run_cells_says_when_no_ray_cluster_answers(tmp_path):
+    pytest.importorskip("ray")
+    with pytest.raises(DataError, match=r"no Ray cluster answers at '127\.0\.0\.1:9': .*refused"):
+        run_cells([task("show")], ResultStore(tmp_path), engine="ray", address="127.0.0.1:9")

@@ -1,0 +1,190 @@
+"""From names to a report; a run that is killed goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hgkt import HGKTClassifier, evaluate, load_dataset
+from hgkt.exceptions import DataError, UnknownNameError
+from hgkt.experiments._worker import run_cell
+from hgkt.experiments.base import Cell, Context, DataSpec
+from hgkt.experiments.catalog import EXPERIMENTS
+from hgkt.experiments.discovery import discover
+from hgkt.experiments.runner import load_experiments, reproduce, with_search
+from hgkt.experiments.tasks import TASKS, use_device
+
+HERE = Path(__file__).parent
+DIGITS = DataSpec("digits", "digits")
+
+
+@pytest.fixture(scope="module")
+def context() -> Context:
+    return Context(discover(names=["digits"]).data, methods=["ridge", "eszsl"], n_seeds=1)
+
+
+def test_every_name_of_the_registries_can_be_imported():
+    for registry in (TASKS, EXPERIMENTS):
+        assert all(registry.load(name) is not None for name in registry)
+
+
+def test_every_experiment_plans_cells_that_can_be_told_apart(context):
+    for name, experiment in load_experiments().items():
+        cells = experiment.plan(context)
+        assert len({cell.key for cell in cells}) == len(cells), name
+
+
+def test_load_experiments_keeps_the_order_of_the_catalog():
+    assert list(load_experiments(["figure-tsne", "TABLE-zsl"])) == ["table-zsl", "figure-tsne"]
+    with pytest.raises(UnknownNameError, match="unknown experiment 'table'; choose from: table-"):
+        load_experiments(["table"])
+
+
+def test_reproduce_shares_cells_between_experiments_and_runs(context, tmp_path):
+    first = reproduce(tmp_path, context, ["table-gzsl"], n_jobs=1)
+    assert (first.n_ran, first.n_there, first.n_failed) == (2, 0, 0)
+    html = first.report.html.read_text()
+    second = reproduce(tmp_path, context, ["table-gzsl", "figure-curves"], n_jobs=1)
+    assert (second.n_ran, second.n_there) == (0, 2)
+    values = next(iter(second.results.values())).values
+    assert f"{values['metrics']['H']:.1f}" in html
+
+
+def test_reproduce_with_optuna_hands_results_to_those_who_planned_otherwise(context, tmp_path):
+    alone = Context(context.data, methods=["ridge"], n_seeds=1)
+    grid = reproduce(tmp_path, alone, ["table-gzsl"], n_jobs=1)
+    drawn = reproduce(tmp_path, alone, ["table-gzsl"], n_jobs=1, n_trials=4)
+    assert list(grid.results) == list(drawn.results)
+    assert (drawn.n_ran, drawn.n_failed) == (1, 0)
+    (result,) = drawn.results.values()
+    assert result.values["validation"]["n_settings"] == 4
+    assert result.cell.options["search"] == "optuna"
+
+
+def test_with_search_leaves_alone_what_selects_nothing_or_by_its_own_grid():
+    own = Cell("evaluate", DIGITS, "ridge", options={"stages": [{"ridge": [1.0]}]})
+    fixed = Cell("evaluate", DIGITS, "ridge", options={"select": False})
+    other = Cell("iterations", DIGITS, "hgkt")
+    assert [with_search(cell, 5) for cell in (own, fixed, other)] == [own, fixed, other]
+    changed = with_search(Cell("evaluate", DIGITS, "ridge", options={"metric": "H"}), 5)
+    assert changed.options == {"metric": "H", "search": "optuna", "n_trials": 5}
+
+
+# ---------------------------------------------------------------------- the task "evaluate"
+def test_task_evaluate_equals_evaluate_and_its_curve_has_the_area():
+    cell = Cell("evaluate", DIGITS, "hgkt", "default", seed=3, options={"stages": [{"ridge": [1]}]})
+    result = run_cell(cell)
+    record = evaluate(
+        HGKTClassifier(random_state=3, device="cpu"),
+        load_dataset("digits"),
+        stages=[{"ridge": [1]}],
+        random_state=3,
+    )
+    assert result.error == ""
+    assert result.values["metrics"] == record.metrics.to_dict()
+    assert result.values["parameters"] == record.to_dict()["parameters"]
+    seen, unseen = result.arrays["seen"], result.arrays["unseen"]
+    area = np.trapezoid(seen, unseen)
+    assert 100 * area == pytest.approx(record.metrics.ausuc)
+
+
+def test_task_evaluate_refuses_options_it_does_not_have():
+    cell = Cell("evaluate", DIGITS, "ridge", options={"selct": True})
+    assert "'selct'" in run_cell(cell).error
+    assert "has no presets" in run_cell(Cell("evaluate", DIGITS, "ridge", "paper")).error
+
+
+def test_run_cell_computes_where_it_is_told():
+    from hgkt.experiments.tasks import build_estimator
+
+    cell = Cell("evaluate", DIGITS, "hgkt", "paper")
+    with use_device("cuda"):
+        assert build_estimator(cell, load_dataset("digits")).device == "cuda"
+    assert build_estimator(cell, load_dataset("digits")).device == "cpu"
+
+
+def test_optuna_search_tries_the_methods_own_setting_first_and_stays_in_range():
+    from hgkt.baselines.ridge import RidgeClassMeanClassifier
+    from hgkt.experiments.optuna_search import OptunaSearch
+
+    pytest.importorskip("optuna")
+    data = load_dataset("digits")
+    X, y = data.rows("train")
+    attributes = data.attributes_of(data.seen_classes)
+    model = RidgeClassMeanClassifier(ridge=0.7)
+    stages = [{"ridge": [0.01, 10.0]}, {"metric": ["cosine", "euclidean"]}]
+    searches = [
+        OptunaSearch(model, stages, n_trials=6, random_state=1).fit(X, y, attributes)
+        for _ in range(2)
+    ]
+    settings = [result.params for result in searches[0].cv_results_]
+    assert settings[0] == {"ridge": 0.7, "metric": model.metric}
+    assert all(0.01 <= setting["ridge"] <= 10.0 for setting in settings)
+    assert settings == [result.params for result in searches[1].cv_results_]
+    best = max(result.mean for result in searches[0].cv_results_)
+    assert searches[0].best_score_ == best
+    with pytest.raises(DataError, match="n_trials"):
+        OptunaSearch(model, stages, n_trials=0).fit(X, y, attributes)
+
+
+# ---------------------------------------------------------------------- killed
+_SCRIPT = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from hgkt.experiments.base import Cell, DataSpec
+from hgkt.experiments.engines import run_cells
+from hgkt.experiments.store import ResultStore
+
+options = {"file": sys.argv[2] + "/ran", "seconds": float(sys.argv[3])}
+data = DataSpec("digits", "digits")
+cells = [Cell("lab_tasks:count", data, seed=seed, options={**options, "seed": seed // 2})
+         for seed in range(6)]
+states = []
+run_cells(cells, ResultStore(sys.argv[2] + "/cells"), n_jobs=2, progress=states.append)
+print(states[-1].n_done, states[-1].n_there)
+"""
+
+
+def _alive(pids: set[int]) -> set[int]:
+    return {pid for pid in pids if Path(f"/proc/{pid}").exists()}
+
+
+def _children(pid: int) -> set[int]:
+    listed = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True
+    )
+    return {int(word) for word in listed.stdout.split()}
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes in /proc")
+def test_a_killed_run_leaves_no_process_and_goes_on(tmp_path):
+    command = [sys.executable, "-c", _SCRIPT, str(HERE), str(tmp_path), "0.6"]
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while len(list((tmp_path / "cells").glob("*.json"))) < 2:
+        assert run.poll() is None, run.stderr.read()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    workers = _children(run.pid)
+    os.kill(run.pid, signal.SIGKILL)
+    run.communicate(timeout=20)
+    assert run.returncode == -signal.SIGKILL
+    while _alive(workers) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not _alive(workers)
+    n_there = len(list((tmp_path / "cells").glob("*.json")))
+    again = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    n_done, was_there = map(int, again.stdout.split())
+    assert 2 <= n_there == was_there < 6
+    assert n_done == 6 - n_there
+    ran = (tmp_path / "ran").read_text().split()
+    # A cell that was under way may have written its line twice; no finished one ran again.
+    assert set(ran) == {"0", "1", "2", "3", "4", "5"}
+    assert len(ran) <= 8
