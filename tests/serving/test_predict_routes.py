@@ -171,6 +171,21 @@ def test_predict_explains_among_one_class_without_a_margin(client, X):
     assert explanation["pulls"]
 
 
+def test_predict_lets_no_number_of_a_text_speak(digits, model, X, tmp_path):
+    kinds = {"attribute_blocks": [14, 6], "attribute_kinds": ["att", "text"]}
+    names = list(digits.attribute_names[:14])
+    path = model.save(tmp_path / "model", **kinds, attribute_names=names)
+    asked = {"features": X[:8].tolist(), "explain": True}
+    with TestClient(create_app(ServiceSettings(path))) as client:
+        answers = client.post("/v1/predict", json=asked).json()["predictions"]
+    for row, answer in enumerate(answers):
+        evidence = attribute_evidence(model, X[row], answer["label"])
+        expected = [digits.attribute_names[e.position] for e in evidence if e.position < 14]
+        found = [item["name"] for item in answer["explanation"]["attributes"]]
+        assert found == expected[: len(found)]
+        assert len(found) == 6
+
+
 def refused(client, status, **request) -> str:
     response = client.post("/v1/predict", **request)
     assert response.status_code == status, response.text

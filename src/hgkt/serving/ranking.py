@@ -26,10 +26,10 @@ def about_model(model: Any) -> dict[str, Any]:
     return about
 
 
-def attribute_titles(model: Any) -> list[str]:
-    """Return what each attribute is called; its position where it has no name.
+def attribute_titles(model: Any) -> dict[int, str]:
+    """Return what attributes are called, by place; the place itself where they have no name.
 
-    Names belong to the blocks that are not made of text, one after another.
+    The numbers that a sentence encoder makes of a text mean nothing one by one and are left out.
 
     Parameters
     ----------
@@ -38,7 +38,6 @@ def attribute_titles(model: Any) -> list[str]:
     """
     about = about_model(model)
     n_attributes = int(model.class_attributes_.shape[1])
-    titles = [str(position) for position in range(n_attributes)]
     widths = about.get("attribute_blocks") or [n_attributes]
     kinds = about.get("attribute_kinds") or ["att"] * len(widths)
     places: list[int] = []
@@ -48,10 +47,8 @@ def attribute_titles(model: Any) -> list[str]:
             places += range(start, min(start + width, n_attributes))
         start += width
     names = about.get("attribute_names") or []
-    if len(names) == len(places):
-        for place, name in zip(places, names, strict=True):
-            titles[place] = str(name)
-    return titles
+    titles = names if len(names) == len(places) else places
+    return {place: str(title) for place, title in zip(places, titles, strict=True)}
 
 
 def names_of(model: Any) -> ClassNames:
@@ -165,19 +162,22 @@ def _attributes(model: Any, X: NDArray[Any], best: NDArray[np.intp]) -> list[lis
     if not explains(model):
         return found
     titles = attribute_titles(model)
+    if not titles:
+        return found
+    places = np.array(list(titles))
     table, labels = model.class_attributes_, model.classes_.tolist()
     for column in np.unique(best).tolist():
         rows = np.flatnonzero(best == column)
         weights = AlteredClass(model, labels[column]).weights(X[rows])
         for row, own in zip(rows.tolist(), _finite(weights), strict=True):
-            order = np.argsort(-np.abs(own), kind="stable")[:N_ATTRIBUTES].tolist()
+            order = np.argsort(-np.abs(own[places]), kind="stable")[:N_ATTRIBUTES]
             found[row] = [
                 Evidence(
                     name=titles[place],
                     value=float(table[column, place]),
                     weight=float(own[place]),
                 )
-                for place in order
+                for place in places[order].tolist()
                 if own[place] != 0.0
             ]
     return found
