@@ -4,10 +4,16 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test slow lint format clean
+.PHONY: demo page test slow report lint format clean
 
 demo: $(VENV)/.demo
 	$(BIN)/hgkt demo
+
+page: $(VENV)/.page
+	$(BIN)/hgkt demo --page
+
+report: $(VENV)/.demo
+	$(BIN)/hgkt reproduce --data digits --out hgkt-report
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n auto
@@ -26,13 +32,17 @@ format: $(VENV)/.lint
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) build dist hgkt-report .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) --editable .
+	touch $@
+
+$(VENV)/.page: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) --editable '.[serve]'
 	touch $@
 
 $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
