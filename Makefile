@@ -15,8 +15,9 @@ page: $(VENV)/.page
 report: $(VENV)/.demo
 	$(BIN)/hgkt reproduce --data digits --out hgkt-report
 
+# One thread a worker: the workers share the cores.
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n auto
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 
 slow: $(VENV)/.test
 	$(BIN)/python -m pytest -m slow

@@ -30,8 +30,8 @@ _RECORD_KEYS = ("name", "identity", "n_dimensions", "template", "words")
 class Encoder:
     """A sentence encoder and the way names and descriptions become sentences.
 
-    Made by `load_encoder`. On one device the same texts give the same vectors; a text encoded in
-    other company may differ in the seventh digit, because texts of a batch are padded together.
+    Made by `load_encoder`. On one device the same texts give the same vectors up to the seventh
+    digit, which depends on the company a text is encoded in and on the number of threads.
 
     Parameters
     ----------
