@@ -30,6 +30,10 @@ TASKS = Registry(
             "hgkt.experiments.task_evaluate:evaluate_cell",
             "choose on validation classes, fit, test: a run record and the seen-unseen curve",
         ),
+        "statistics": Entry(
+            "hgkt.experiments.tables.statistics:describe_data",
+            "classes and images of a data set, counted and checked",
+        ),
         "iterations": Entry(
             "hgkt.experiments.task_iterations:run_iterations",
             "accuracy along the steps of a network",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from hgkt.data import GZSLDataset
 
-TASK = "hgkt.experiments.tables.statistics:describe_data"
+TASK = "statistics"
 _COLUMNS = {
     "Attributes": "n_attributes",
     "Classes · seen": "n_seen_classes",
