@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from hgkt.exceptions import HGKTError
-from hgkt.experiments.ablations._common import METRICS, NOTHING, PAPER, STEPS
+from hgkt.experiments.ablations._common import METRICS, NOTHING, PAPER
 from hgkt.experiments.base import (
     Block,
     Cell,
@@ -100,7 +100,7 @@ def _other_attributes(data: DataSpec, attributes: str) -> DataSpec | None:
 
 
 def cells_of(context: Context, data: DataSpec, choice: Choice) -> list[Cell]:
-    """Return the cells of one choice, one a seed; μ and the steps are chosen by validation.
+    """Return the cells of one choice, one a seed; μ, k and the steps are chosen by validation.
 
     Parameters
     ----------
@@ -113,8 +113,7 @@ def cells_of(context: Context, data: DataSpec, choice: Choice) -> list[Cell]:
     """
     if choice.attributes:
         data = _other_attributes(data, choice.attributes) or data
-    stage = {"mu": [0.01, 0.1, 0.5, 1.0], "n_steps": list(STEPS)}
-    return evaluate_cells(context, PAPER, data, params=dict(choice.params), stages=[stage])
+    return evaluate_cells(context, PAPER, data, params=dict(choice.params))
 
 
 def plan(context: Context) -> list[Cell]:
@@ -160,7 +159,7 @@ def render(context: Context, results: Results) -> list[Block]:
             line[position] = marked
         rows += lines
     note = (
-        "The network with one choice changed at a time; k = 2, μ and the number of steps chosen "
+        "The network with one choice changed at a time; μ, k and the number of steps chosen "
         "anew on validation classes for each row, no calibration. Percent, mean ± standard "
         "deviation over seeds; ΔH: against the preset. A difference within the deviations says "
         "nothing."
