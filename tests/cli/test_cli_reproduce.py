@@ -37,6 +37,19 @@ def test_reproduce_runs_a_part_and_then_only_what_is_missing(hgkt, tmp_path):
     assert "ESZSL" in (tmp_path / "report.html").read_text()
 
 
+def test_reproduce_shows_what_is_there_without_running_anything(hgkt, tmp_path):
+    part = ("reproduce", "--out", tmp_path, "--only", "table-gzsl", "--quick", "--jobs", 1)
+    with pytest.raises(DataError, match="nothing of this has run"):
+        hgkt(*part, "--methods", "ridge", "--no-run")
+    assert not (tmp_path / "report.html").exists()
+    hgkt(*part, "--methods", "ridge")
+    shown = json.loads(hgkt(*part, "--methods", "ridge,eszsl", "--no-run", "--json").stdout)
+    assert (shown["n_cells"], shown["n_ran"], shown["n_there"]) == (1, 0, 1)
+    text = (tmp_path / "report.md").read_text()
+    assert "ESZSL" in text
+    assert "1 of 2 runs not made" in text
+
+
 def test_reproduce_on_a_benchmark_folder(hgkt, tmp_path, data_root):
     result = hgkt(
         "reproduce", "--out", tmp_path, "--root", data_root, "--data", "CUB", "--only",

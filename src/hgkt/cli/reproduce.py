@@ -98,12 +98,16 @@ def reproduce_command(
     keep_failures: Annotated[
         bool, typer.Option("--keep-failures", help="Do not run again what failed before.")
     ] = False,
+    no_run: Annotated[
+        bool, typer.Option("--no-run", help="Write the report of what has run; run nothing.")
+    ] = False,
     list_them: Annotated[bool, typer.Option("--list", help="Show the experiments.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run the paper's experiments on the data sets you have and write one HTML report.
 
-    Whatever has run is kept: after Ctrl-C, or worse, the same command goes on.
+    Whatever has run is kept: after Ctrl-C, or worse, the same command goes on. With --no-run it
+    writes the report of what has run so far, even while another command is still at work.
 
     Example: hgkt reproduce --root data --only table-gzsl --methods hgkt,dem --data CUB
     """
@@ -145,6 +149,7 @@ def reproduce_command(
                 address=address,
                 n_trials=(trials or _TRIALS) if search is SearchName.optuna else None,
                 keep_failures=keep_failures,
+                run=not no_run,
                 progress=progress,
                 note=note,
                 run_info={"command": shlex.join(["hgkt", *sys.argv[1:]])},

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hgkt.exceptions import DataError
 from hgkt.experiments.base import Cell, CellResult, Context, Experiment
 from hgkt.experiments.catalog import EXPERIMENTS
 from hgkt.experiments.engines import RunProgress, RunState, run_cells
@@ -92,6 +93,7 @@ def reproduce(
     address: str = "local",
     n_trials: int | None = None,
     keep_failures: bool = False,
+    run: bool = True,
     progress: RunProgress | None = None,
     note: Callable[[str], None] | None = None,
     run_info: Mapping[str, Any] | None = None,
@@ -116,6 +118,8 @@ def reproduce(
         Search wider than the methods' grids: so many settings drawn by Optuna.
     keep_failures : bool, default=False
         Whether stored failures are kept; by default they are run again.
+    run : bool, default=True
+        False runs nothing: the report is of what is there, the rest is shown as not run.
     progress : callable, optional
         Called with the `RunState` whenever it changes.
     note : callable, optional
@@ -145,26 +149,35 @@ def reproduce(
         key: cell if n_trials is None else with_search(cell, n_trials)
         for key, cell in planned.items()
     }
-    last: list[RunState] = []
+    store = ResultStore(Path(folder) / CELLS, note)
+    n_ran = 0
 
     def watch(state: RunState) -> None:
-        last[:] = [state]
+        nonlocal n_ran
+        n_ran = state.n_done
         if progress is not None:
             progress(state)
 
-    found = run_cells(
-        list(actual.values()),
-        ResultStore(Path(folder) / CELLS, note),
-        engine,
-        n_jobs,
-        watch,
-        device=context.device,
-        address=address,
-        keep_failures=keep_failures,
-    )
+    if run:
+        found = run_cells(
+            list(actual.values()),
+            store,
+            engine,
+            n_jobs,
+            watch,
+            device=context.device,
+            address=address,
+            keep_failures=keep_failures,
+        )
+    else:
+        found = store.load(actual.values())
+        if not found:
+            raise DataError(f"nothing of this has run: {store.folder} holds no result of it")
     # Experiments look for what they planned, whichever search was made for it.
-    results = {key: found[cell.key] for key, cell in actual.items()}
-    counts = {"cells_run_now": last[0].n_done, "cells_from_earlier_runs": last[0].n_there}
-    info = {**counts, "engine": engine, **(run_info or {})}
+    results = {key: found[cell.key] for key, cell in actual.items() if cell.key in found}
+    n_there = len(results) - n_ran
+    counts = {"cells_run_now": n_ran, "cells_from_earlier_runs": n_there}
+    not_run = {"cells_not_run": len(planned) - len(results)} if not run else {"engine": engine}
+    info = {**counts, **not_run, **(run_info or {})}
     report = write_report(folder, context, experiments, results, info)
-    return Reproduction(report, results, last[0].n_done, last[0].n_there)
+    return Reproduction(report, results, n_ran, n_there)

@@ -1,0 +1,85 @@
+"""Put records of docs/results into the store of a report, so that `hgkt reproduce` has them.
+
+    python benchmarks/import_records.py REPORT --root DATA [--data CUB,AWA1] [RECORDS ...]
+
+A record becomes the result of a planned cell if method, data (by checksum), attributes, seed and
+all parameters that were not selected are the same. Records have no seen–unseen curve; results
+that are there stay as they are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from hgkt.data import GZSLDataset
+from hgkt.estimators.registry import METHODS
+from hgkt.experiments import Context, discover
+from hgkt.experiments.base import Cell, CellResult, DataSpec
+from hgkt.experiments.runner import CELLS, load_experiments
+from hgkt.experiments.store import ResultStore
+from hgkt.experiments.tasks import build_estimator
+
+RESULTS = [Path("docs/results/methods.jsonl"), Path("docs/results/choices.jsonl")]
+_EXTRA = ("key", "label", "data_name", "attribute_kind", "seed", "seconds")
+# Chosen by the run or told by the machine, not asked for.
+_OPEN = {"device", "calibration"}
+
+
+def records(paths: list[Path]) -> Iterator[dict[str, Any]]:
+    """Yield the successful records of several files."""
+    for path in paths:
+        for line in path.read_text(encoding="utf-8").splitlines():
+            record = json.loads(line)
+            if "error" not in record:
+                yield record
+
+
+def fits(record: dict[str, Any], cell: Cell, dataset: GZSLDataset) -> bool:
+    """Tell whether a record is what the cell asks for."""
+    if (record["method"], record["seed"]) != (cell.method, cell.seed):
+        return False
+    if record["data"]["fingerprint"] != dataset.fingerprint():
+        return False
+    asked = build_estimator(cell, dataset).get_params()
+    free = _OPEN | set(record["selected"])
+    ran = {k: v for k, v in record["parameters"].items() if k not in free}
+    return ran == {k: v for k, v in asked.items() if k not in free}
+
+
+def main() -> None:
+    """Match records with planned cells and store them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("report", type=Path)
+    parser.add_argument("records", type=Path, nargs="*", default=RESULTS)
+    parser.add_argument("--root", type=Path, required=True)
+    parser.add_argument("--data", default="CUB,AWA1")
+    args = parser.parse_args()
+    found = discover(args.root, args.data.split(","))
+    context = Context(found.data, found.missing, methods=list(METHODS))
+    store = ResultStore(args.report / CELLS)
+    known = list(records(args.records))
+    loaded: dict[DataSpec, GZSLDataset] = {}
+    taken = 0
+    planned = {c.key: c for e in load_experiments().values() for c in e.plan(context)}
+    for cell in planned.values():
+        if cell.task != "evaluate" or dict(cell.options) != {"select": True} or store.get(cell):
+            continue
+        if cell.data not in loaded:
+            loaded[cell.data] = cell.data.load()
+        record = next((r for r in known if fits(r, cell, loaded[cell.data])), None)
+        if record is not None:
+            values = {k: v for k, v in record.items() if k not in _EXTRA}
+            store.put(
+                CellResult(cell, values, seconds=record["seconds"],
+                           versions=record["versions"], machine=record["machine"])
+            )  # fmt: skip
+            taken += 1
+    print(f"{taken} of {len(planned)} cells are in the records")
+
+
+if __name__ == "__main__":
+    main()
