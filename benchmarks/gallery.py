@@ -1,6 +1,6 @@
 """Make docs/gallery.md and its images from the folder of a report.
 
-python benchmarks/gallery.py REPORT [--docs docs]
+python benchmarks/gallery.py REPORT [--docs docs] [--remark TEXT]
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import re
 import shutil
+import textwrap
 from pathlib import Path
 
 _FOLDED = re.compile(r"<details>.*?</details>\n*", re.DOTALL)
@@ -22,12 +23,13 @@ leads from each number to the runs behind it, with their chosen parameters.
 """
 
 
-def shortened(report: str) -> str:
+def shortened(report: str, remark: str = "") -> str:
     """Return the text of a report.md without folded parts and without links to its files."""
     body = report.partition("\n")[2]
     for pattern, replacement in ((_FOLDED, ""), (_LINKS, ""), (_RECORD, r"\1"), (_NUMBERS, "")):
         body = pattern.sub(replacement, body)
-    return _INTRO + _IMAGE.sub(r"](gallery/\1)", body)
+    said = textwrap.fill(remark, 100) + "\n" if remark else ""
+    return _INTRO + said + _IMAGE.sub(r"](gallery/\1)", body)
 
 
 def main() -> None:
@@ -35,6 +37,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("report", type=Path)
     parser.add_argument("--docs", type=Path, default=Path("docs"))
+    parser.add_argument("--remark", default="", help="what to say of the run")
     args = parser.parse_args()
     text = (args.report / "report.md").read_text(encoding="utf-8")
     images = args.docs / "gallery"
@@ -43,7 +46,7 @@ def main() -> None:
     names = _IMAGE.findall(text)
     for name in names:
         shutil.copyfile(args.report / "figures" / name, images / name)
-    (args.docs / "gallery.md").write_text(shortened(text), encoding="utf-8")
+    (args.docs / "gallery.md").write_text(shortened(text, args.remark), encoding="utf-8")
     print(f"{len(names)} figures in {args.docs / 'gallery.md'}")
 
 

@@ -1,10 +1,11 @@
 """Put records of docs/results into the store of a report, so that `hgkt reproduce` has them.
 
-    python benchmarks/import_records.py REPORT --root DATA [--data CUB,AWA1] [RECORDS ...]
+    python benchmarks/import_records.py REPORT --root DATA [--data A,B] [--curves] [RECORDS ...]
 
 A record becomes the result of a planned cell if method, data (by checksum), attributes, seed and
-all parameters that were not selected are the same. Records have no seen–unseen curve; results
-that are there stay as they are.
+all parameters that were not selected are the same; results that are there stay as they are.
+Records have no seen–unseen curve: with --curves the recorded setting of the first seed is fitted
+again here to draw it, and the recorded area is shown beside the one it has here.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from numpy.typing import NDArray
 
 from hgkt.data import GZSLDataset
 from hgkt.estimators.registry import METHODS
@@ -21,6 +25,7 @@ from hgkt.experiments import Context, discover
 from hgkt.experiments.base import Cell, CellResult, DataSpec
 from hgkt.experiments.runner import CELLS, load_experiments
 from hgkt.experiments.store import ResultStore
+from hgkt.experiments.task_evaluate import evaluate_cell
 from hgkt.experiments.tasks import build_estimator
 
 RESULTS = [Path("docs/results/methods.jsonl"), Path("docs/results/choices.jsonl")]
@@ -39,15 +44,24 @@ def records(paths: list[Path]) -> Iterator[dict[str, Any]]:
 
 
 def fits(record: dict[str, Any], cell: Cell, dataset: GZSLDataset) -> bool:
-    """Tell whether a record is what the cell asks for."""
+    """Tell whether a record, of the same data, is what the cell asks for."""
     if (record["method"], record["seed"]) != (cell.method, cell.seed):
-        return False
-    if record["data"]["fingerprint"] != dataset.fingerprint():
         return False
     asked = build_estimator(cell, dataset).get_params()
     free = _OPEN | set(record["selected"])
     ran = {k: v for k, v in record["parameters"].items() if k not in free}
     return ran == {k: v for k, v in asked.items() if k not in free}
+
+
+def curve(record: dict[str, Any], cell: Cell, dataset: GZSLDataset) -> dict[str, NDArray[Any]]:
+    """Fit a record's setting again and return its seen–unseen curve, as the task would."""
+    known = build_estimator(cell, dataset).get_params()
+    chosen = {name: value for name, value in record["selected"].items() if name in known}
+    again = replace(cell, params=chosen, options={"select": False})
+    values, arrays = evaluate_cell(again, dataset)
+    areas = f"{record['metrics']['ausuc']:.2f}, here {values['metrics']['ausuc']:.2f}"
+    print(f"{cell.label}: AUSUC {areas}", flush=True)
+    return arrays
 
 
 def main() -> None:
@@ -57,24 +71,31 @@ def main() -> None:
     parser.add_argument("records", type=Path, nargs="*", default=RESULTS)
     parser.add_argument("--root", type=Path, required=True)
     parser.add_argument("--data", default="CUB,AWA1")
+    parser.add_argument("--curves", action="store_true")
     args = parser.parse_args()
     found = discover(args.root, args.data.split(","))
     context = Context(found.data, found.missing, methods=list(METHODS))
     store = ResultStore(args.report / CELLS)
     known = list(records(args.records))
-    loaded: dict[DataSpec, GZSLDataset] = {}
+    loaded: dict[DataSpec, tuple[GZSLDataset, list[dict[str, Any]]]] = {}
     taken = 0
     planned = {c.key: c for e in load_experiments().values() for c in e.plan(context)}
     for cell in planned.values():
         if cell.task != "evaluate" or dict(cell.options) != {"select": True} or store.get(cell):
             continue
         if cell.data not in loaded:
-            loaded[cell.data] = cell.data.load()
-        record = next((r for r in known if fits(r, cell, loaded[cell.data])), None)
+            dataset = cell.data.load()
+            digest = dataset.fingerprint()
+            of_it = [r for r in known if r["data"]["fingerprint"] == digest]
+            loaded[cell.data] = dataset, of_it
+        dataset, of_it = loaded[cell.data]
+        record = next((r for r in of_it if fits(r, cell, dataset)), None)
         if record is not None:
             values = {k: v for k, v in record.items() if k not in _EXTRA}
+            wanted = args.curves and cell.seed == 0 and not cell.params
+            arrays = curve(record, cell, dataset) if wanted else {}
             store.put(
-                CellResult(cell, values, seconds=record["seconds"],
+                CellResult(cell, values, arrays, seconds=record["seconds"],
                            versions=record["versions"], machine=record["machine"])
             )  # fmt: skip
             taken += 1
