@@ -45,7 +45,7 @@ def render(context: Context, results: Results) -> list[Block]:
     if not context.data:
         return [NOTHING]
     note = (
-        f"{NOTE} The small number below is the paper's, with ResNet-101 features. Without the "
+        f"{NOTE} The second number is the paper's, with ResNet-101 features. Without the "
         "relation the network is a perceptron on attributes, and a new class averages over "
         "itself. The closed form is calibrated on validation classes, the network is not."
     )

@@ -61,7 +61,7 @@ def render(context: Context, results: Results) -> list[Block]:
         context,
         results,
         _VARIANTS,
-        f"{NOTE} The small number below is the paper's, with ResNet-101 features. The closed form "
+        f"{NOTE} The second number is the paper's, with ResNet-101 features. The closed form "
         "is calibrated on validation classes, the network is not.",
     )
     curves = [

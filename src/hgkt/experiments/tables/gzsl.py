@@ -33,7 +33,7 @@ _METRICS = {"ts": "ts", "tr": "tr", "H": "H", "AUSUC": "ausuc"}
 _NOTE = (
     "ts, tr: accuracy on unseen and on seen classes in percent, both being candidates; H: their "
     "harmonic mean; AUSUC: area under the seen–unseen curve, which no calibration changes. "
-    "± is the standard deviation over seeds, the small number below what the paper prints. Bold: "
+    "± is the standard deviation over seeds, the second number what the paper prints. Bold: "
     "the best of ours. γ: the method takes a calibration, chosen on validation classes, off the "
     "scores of seen classes; the next table compares all methods with and without. "
 )

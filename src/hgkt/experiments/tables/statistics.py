@@ -35,7 +35,7 @@ _COLUMNS = {
     "Features": "n_features",
 }
 _NOTE = (
-    "The small number below is what the paper's table of data sets prints. The fingerprint is "
+    "The second number is what the paper's table of data sets prints. The fingerprint is "
     "SHA-256 over class names and the three parts of the split."
 )
 

@@ -15,7 +15,7 @@ from hgkt.experiments.tables._results import (
 
 _NOTE = (
     "Accuracy in percent, mean over unseen classes; ± is the standard deviation over seeds, the "
-    "small number below what the paper prints. Bold: the best of ours. Methods without "
+    "second number what the paper prints. Bold: the best of ours. Methods without "
     "randomness have one seed. "
 )
 
