@@ -283,6 +283,31 @@ def test_curves_take_the_best_three_others():
     assert drawn == ["hgkt", "hgkt-paper", "ridge", "dap", "sae"]
 
 
+def test_curves_of_one_panel_never_look_alike():
+    data = [DataSpec(f"set {number}", "x", fingerprint=str(number)) for number in range(6)]
+    context = Context(data=data, n_seeds=1)
+    arrays = {"seen": np.array([1.0, 0.0]), "unseen": np.array([0.0, 1.0])}
+    names = list(METHODS)
+    found = {}
+    for cell in plan_evaluations(context):
+        # On every set three others are best, so that there are more methods than colours.
+        place = (names.index(cell.method) - 3 * data.index(cell.data)) % len(names)
+        values = {"metrics": {"ausuc": 50.0 - place}}
+        found[cell.key] = CellResult(cell, values, arrays)
+    (block,) = curves.EXPERIMENT.render(context, found)
+    looks: dict[str, set] = {}
+    for axes in block.figure.axes[: len(data)]:
+        lines = {text.get_text().split("  ")[0]: line for text, line in
+                 zip(axes.get_legend().get_texts(), axes.get_lines(), strict=False)}  # fmt: skip
+        assert len({line.get_color() for line in lines.values()}) == len(lines) == 5
+        for name, line in lines.items():
+            pattern = (line.get_color(), str(line._dash_pattern))
+            looks.setdefault(name, set()).add(pattern)
+    assert len(looks) > 8
+    assert all(len(patterns) == 1 for patterns in looks.values())
+    assert len(set.union(*looks.values())) == len(looks)
+
+
 # ------------------------------------------------------------------ data sets
 def test_data_table_counts_and_checks(data_root):
     context = Context(

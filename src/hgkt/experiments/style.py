@@ -131,7 +131,8 @@ def colour(index: int) -> str:
 def series(index: int, *, marker: bool = True) -> dict[str, Any]:
     """Return colour, marker and line of series `index` as arguments of ``Axes.plot``.
 
-    Colour and line style change together, so that a print in grey still tells them apart.
+    Colour and line style change together, so that a print in grey still tells them apart; where
+    the colours start again, they have other lines.
 
     Parameters
     ----------
@@ -144,8 +145,11 @@ def series(index: int, *, marker: bool = True) -> dict[str, Any]:
     --------
     >>> series(1, marker=False)
     {'color': '#d55e00', 'linestyle': '--'}
+    >>> series(0)["linestyle"] == series(len(PALETTE))["linestyle"]
+    False
     """
-    given: dict[str, Any] = {"color": colour(index), "linestyle": LINES[index % len(LINES)]}
+    line = LINES[(index + index // len(PALETTE)) % len(LINES)]
+    given: dict[str, Any] = {"color": colour(index), "linestyle": line}
     if marker:
         given["marker"] = MARKERS[index % len(MARKERS)]
     return given

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from hgkt.experiments.base import (
     Results,
     TextBlock,
 )
-from hgkt.experiments.style import INK, figure, series, styled
+from hgkt.experiments.style import INK, PALETTE, figure, series, styled
 from hgkt.experiments.tables._results import (
     MethodRow,
     data_note,
@@ -146,9 +147,18 @@ def render(context: Context, results: Results) -> list[Block]:
 
 
 def _styles(panels: dict[str, list[Curve]]) -> dict[str, dict[str, Any]]:
-    """Give each method one colour and line in all panels."""
+    """Give each method one look in all panels; where colours repeat, not within a panel."""
+    members = [{curve.row.name for curve in curves} for curves in panels.values()]
     names = dict.fromkeys(curve.row.name for curves in panels.values() for curve in curves)
-    return {name: series(position, marker=False) for position, name in enumerate(names)}
+    places: dict[str, int] = {}
+    for name in names:
+        beside = set().union(*(panel for panel in members if name in panel))
+        taken = {places[other] % len(PALETTE) for other in beside if other in places}
+        used = set(places.values())
+        places[name] = next(
+            place for place in count() if place not in used and place % len(PALETTE) not in taken
+        )
+    return {name: series(place, marker=False) for name, place in places.items()}
 
 
 def _draw(axes: Any, name: str, curve: Curve, style: dict[str, Any]) -> pd.DataFrame:
