@@ -11,6 +11,8 @@ import shutil
 import textwrap
 from pathlib import Path
 
+from PIL import Image
+
 _FOLDED = re.compile(r"<details>.*?</details>\n*", re.DOTALL)
 _LINKS = re.compile(r"A number links to [^\n]*\n\n")
 _RECORD = re.compile(r"\[([^\]]*)\]\(records/[^)]*\)")
@@ -28,7 +30,7 @@ def shortened(report: str, remark: str = "") -> str:
     body = report.partition("\n")[2]
     for pattern, replacement in ((_FOLDED, ""), (_LINKS, ""), (_RECORD, r"\1"), (_NUMBERS, "")):
         body = pattern.sub(replacement, body)
-    said = textwrap.fill(remark, 100) + "\n" if remark else ""
+    said = f"\n{textwrap.fill(remark, 100)}\n" if remark else ""
     return _INTRO + said + _IMAGE.sub(r"](gallery/\1)", body)
 
 
@@ -45,7 +47,9 @@ def main() -> None:
     images.mkdir(parents=True)
     names = _IMAGE.findall(text)
     for name in names:
-        shutil.copyfile(args.report / "figures" / name, images / name)
+        # Drawings have few colours: a palette makes the files a third as large.
+        with Image.open(args.report / "figures" / name) as image:
+            image.convert("RGB").quantize(128).save(images / name, optimize=True)
     (args.docs / "gallery.md").write_text(shortened(text, args.remark), encoding="utf-8")
     print(f"{len(names)} figures in {args.docs / 'gallery.md'}")
 
