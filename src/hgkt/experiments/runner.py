@@ -177,7 +177,7 @@ def reproduce(
     results = {key: found[cell.key] for key, cell in actual.items() if cell.key in found}
     n_there = len(results) - n_ran
     counts = {"cells_run_now": n_ran, "cells_from_earlier_runs": n_there}
-    not_run = {"cells_not_run": len(planned) - len(results)} if not run else {"engine": engine}
-    info = {**counts, **not_run, **(run_info or {})}
+    how = {"engine": engine} if run else {"cells_not_run": len(planned) - len(results)}
+    info = {**counts, **how, **(run_info or {})}
     report = write_report(folder, context, experiments, results, info)
     return Reproduction(report, results, n_ran, n_there)
