@@ -48,7 +48,8 @@ def fits(record: dict[str, Any], cell: Cell, dataset: GZSLDataset) -> bool:
     if (record["method"], record["seed"]) != (cell.method, cell.seed):
         return False
     asked = build_estimator(cell, dataset).get_params()
-    free = _OPEN | set(record["selected"])
+    # What the cell sets by hand was not to be selected.
+    free = (_OPEN | set(record["selected"])) - set(cell.params)
     ran = {k: v for k, v in record["parameters"].items() if k not in free}
     return ran == {k: v for k, v in asked.items() if k not in free}
 
