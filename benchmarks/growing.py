@@ -25,13 +25,14 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from hgkt._geometry import normalised_scores
+from hgkt._plain import plain
 from hgkt.data import GZSLDataset, load_dataset
 from hgkt.estimators import HGKTClassifier
 from hgkt.evaluation import ClassFoldSearch, gzsl_metrics
 from hgkt.evaluation.curve import SeenUnseenCurve, best_calibration, seen_unseen_curve
 from hgkt.evaluation.folds import split_fold
-from hgkt.evaluation.records import machine, plain, versions
-from hgkt.model.closed_form import normalised_scores
+from hgkt.evaluation.records import machine, versions
 
 FEATURES = {"CUB": "efflite2", "AWA1": "rgsift"}
 STEPS = (1, 2, 5, 10)

@@ -20,7 +20,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from hgkt.data import GZSLDataset
-from hgkt.estimators.registry import METHODS
+from hgkt.estimators.methods import METHODS
 from hgkt.experiments import Context, discover
 from hgkt.experiments.base import Cell, CellResult, DataSpec
 from hgkt.experiments.runner import CELLS, load_experiments

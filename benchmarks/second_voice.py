@@ -24,13 +24,14 @@ import torch
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from hgkt._geometry import map_rows, unit_rows
+from hgkt._plain import plain
 from hgkt.data import GZSLDataset, load_dataset
 from hgkt.estimators import HGKTClassifier
 from hgkt.evaluation import ClassFoldSearch
 from hgkt.evaluation.curve import seen_unseen_curve
 from hgkt.evaluation.folds import split_fold
-from hgkt.evaluation.records import machine, plain, versions
-from hgkt.model.feature_maps import map_rows, unit_rows
+from hgkt.evaluation.records import machine, versions
 
 FEATURES = {"CUB": "efflite2", "AWA1": "rgsift"}
 N_EPOCHS = {"CUB": 20, "AWA1": 10}  # 300 and 500 steps

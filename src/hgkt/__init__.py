@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hgkt.data import GZSLDataset, load_dataset
-    from hgkt.estimators import CalibratedStacking, HGKTClassifier, load_model
+    from hgkt.estimators import HGKTClassifier, HGKTNetworkClassifier, load_model
     from hgkt.evaluation import ClassFoldSearch, evaluate, gzsl_metrics
     from hgkt.exceptions import HGKTError
 
@@ -15,23 +15,26 @@ __version__ = "0.1.0"
 
 # Public names are imported on first use: `import hgkt` stays fast and loads no torch.
 _HOMES = {
-    "CalibratedStacking": "hgkt.estimators",
     "ClassFoldSearch": "hgkt.evaluation",
     "GZSLDataset": "hgkt.data",
     "HGKTClassifier": "hgkt.estimators",
     "HGKTError": "hgkt.exceptions",
+    "HGKTNetworkClassifier": "hgkt.estimators",
     "evaluate": "hgkt.evaluation",
     "gzsl_metrics": "hgkt.evaluation",
     "load_dataset": "hgkt.data",
     "load_model": "hgkt.estimators",
 }
+_GONE = {
+    "CalibratedStacking": "every method has a parameter calibration, which ClassFoldSearch sets",
+}
 
 __all__ = [
-    "CalibratedStacking",
     "ClassFoldSearch",
     "GZSLDataset",
     "HGKTClassifier",
     "HGKTError",
+    "HGKTNetworkClassifier",
     "__version__",
     "evaluate",
     "gzsl_metrics",
@@ -43,7 +46,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'hgkt' has no attribute {name!r}")
+    reason = f": {_GONE[name]}" if name in _GONE else ""
+    raise AttributeError(f"module 'hgkt' has no attribute {name!r}{reason}")
 
 
 def __dir__() -> list[str]:

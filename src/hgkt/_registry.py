@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib import import_module
+from functools import cached_property
+from importlib import import_module, metadata
 from typing import Any
 
 from hgkt.exceptions import UnknownNameError
@@ -43,6 +44,15 @@ class Entry:
 class Registry(Mapping[str, Entry]):
     """Case-insensitive mapping from name to entry whose error lists the choices.
 
+    Parameters
+    ----------
+    kind : str
+        What the names stand for.
+    entries : mapping
+        The entries.
+    entry_points : str, optional
+        Group of entry points, each a dict of further entries; read on first use.
+
     Examples
     --------
     >>> shapes = Registry("shape", {"path": Entry("pathlib:PurePath", "a path")})
@@ -53,9 +63,20 @@ class Registry(Mapping[str, Entry]):
     hgkt.exceptions.UnknownNameError: unknown shape 'square'; choose from: path
     """
 
-    def __init__(self, kind: str, entries: Mapping[str, Entry]) -> None:
+    def __init__(
+        self, kind: str, entries: Mapping[str, Entry], entry_points: str | None = None
+    ) -> None:
         self.kind = kind
-        self._entries = dict(entries)
+        self._own = dict(entries)
+        self._group = entry_points
+
+    @cached_property
+    def _entries(self) -> dict[str, Entry]:
+        """Own entries, and those of the dicts that installed packages name in the group."""
+        found = dict(self._own)
+        for point in metadata.entry_points(group=self._group) if self._group else ():
+            found = {**point.load(), **found}
+        return {**self._own, **found}
 
     def __getitem__(self, name: str) -> Entry:
         try:
@@ -78,3 +99,15 @@ class Registry(Mapping[str, Entry]):
     def load(self, name: str) -> Any:
         """Import and return the object registered under `name`."""
         return self[name].load()
+
+    def name_of(self, kind: type) -> str | None:
+        """Return the name under which a class is registered, or None.
+
+        Examples
+        --------
+        >>> from pathlib import PurePath
+        >>> Registry("shape", {"path": Entry("pathlib:PurePath", "a path")}).name_of(PurePath)
+        'path'
+        """
+        target = f"{kind.__module__}:{kind.__qualname__}"
+        return next((name for name, entry in self.items() if entry.target == target), None)

@@ -162,3 +162,19 @@ def import_extra(module: str, extra: str) -> ModuleType:
             f"this needs the package {module.partition('.')[0]!r}; install it with "
             f"pip install 'hgkt[{extra}]'"
         ) from error
+
+
+def label_list(classes: Any) -> list[Any]:
+    """Turn a sequence of labels into a list of plain strings or numbers."""
+    if isinstance(classes, str):
+        raise DataError(f"a list of classes is expected; got the string {classes!r}")
+    return [name.item() if isinstance(name, np.generic) else name for name in classes]
+
+
+def label_array(names: list[Any], like: NDArray[Any]) -> NDArray[Any]:
+    """Make an array of labels of the kind that `like` has."""
+    if like.dtype.kind == "O":
+        array = np.empty(len(names), dtype=object)
+        array[:] = names
+        return array
+    return np.array(names)

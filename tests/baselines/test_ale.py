@@ -6,7 +6,7 @@ import numpy as np
 
 from hgkt.baselines.ale import ALEClassifier
 from hgkt.data import make_synthetic
-from hgkt.estimators.folder import load_model
+from hgkt.estimators.model_folder import load_model
 
 
 def test_ale_first_step_weighs_each_wrong_class_by_the_harmonic_rank():

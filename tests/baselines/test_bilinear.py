@@ -7,8 +7,8 @@ import pytest
 from scipy.optimize import linprog
 from sklearn.preprocessing import StandardScaler
 
-from hgkt.baselines._bilinear import BilinearTrainer, hinge_max, hinge_sum, latent, warp
-from hgkt.baselines._compatibility import zscore_below_one
+from hgkt.baselines._shared.bilinear import BilinearTrainer, hinge_max, hinge_sum, latent, warp
+from hgkt.baselines._shared.compatibility import zscore_below_one
 from hgkt.baselines.ale import ALEClassifier
 from hgkt.baselines.devise import DeViSEClassifier
 from hgkt.baselines.latem import LatEmClassifier

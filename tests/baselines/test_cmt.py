@@ -7,10 +7,10 @@ import pytest
 from scipy.optimize import check_grad
 from sklearn.linear_model import Ridge
 
-from hgkt.baselines._cross_modal import TanhNetwork, fit_network, regression_objective
+from hgkt.baselines._shared.cross_modal import TanhNetwork, fit_network, regression_objective
 from hgkt.baselines.cmt import CMTClassifier
 from hgkt.data import make_synthetic
-from hgkt.estimators.folder import load_model
+from hgkt.estimators.model_folder import load_model
 
 
 @pytest.fixture(scope="module")

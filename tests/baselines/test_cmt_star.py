@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hgkt.baselines._logistic import predict_softmax
+from hgkt.baselines._shared.logistic import predict_softmax
 from hgkt.baselines.cmt import CMTClassifier
 from hgkt.baselines.cmt_star import CMTStarClassifier
 from hgkt.data import make_synthetic
-from hgkt.estimators.folder import load_model
+from hgkt.estimators.model_folder import load_model
 from hgkt.exceptions import DataError
 
 SMALL = {"n_hidden": 50, "random_state": 0}

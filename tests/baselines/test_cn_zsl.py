@@ -5,7 +5,7 @@ from torch import nn
 
 from hgkt.baselines.cn_zsl import CNZSLClassifier, _Network, prototype_loss
 from hgkt.data import make_synthetic
-from hgkt.estimators.folder import load_model
+from hgkt.estimators.model_folder import load_model
 from hgkt.exceptions import DataError
 
 

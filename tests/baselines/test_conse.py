@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 from hgkt.baselines.conse import ConSEClassifier
 from hgkt.data import make_synthetic
-from hgkt.estimators.folder import load_model
+from hgkt.estimators.model_folder import load_model
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from hgkt.baselines._attribute_probability import attribute_scores
+from hgkt.baselines._shared.attribute_probability import attribute_scores
 from hgkt.baselines.dap import DAPClassifier
 from hgkt.data import make_synthetic
-from hgkt.estimators.folder import load_model
+from hgkt.estimators.model_folder import load_model
 from hgkt.exceptions import DataError
 
 

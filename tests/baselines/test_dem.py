@@ -4,7 +4,7 @@ import torch
 
 from hgkt.baselines.dem import DEMClassifier, class_mean_loss, embed
 from hgkt.data import make_synthetic
-from hgkt.estimators.folder import load_model
+from hgkt.estimators.model_folder import load_model
 from hgkt.exceptions import DataError
 
 

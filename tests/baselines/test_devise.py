@@ -6,7 +6,7 @@ import numpy as np
 
 from hgkt.baselines.devise import DeViSEClassifier
 from hgkt.data import make_synthetic
-from hgkt.estimators.folder import load_model
+from hgkt.estimators.model_folder import load_model
 
 
 def test_devise_first_step_moves_away_from_the_sum_of_all_wrong_classes():

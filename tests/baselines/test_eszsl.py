@@ -4,7 +4,7 @@ from scipy.optimize import minimize
 
 from hgkt.baselines.eszsl import ESZSLClassifier
 from hgkt.data import make_synthetic
-from hgkt.estimators.folder import load_model
+from hgkt.estimators.model_folder import load_model
 from hgkt.exceptions import DataError
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from hgkt.baselines.latem import LatEmClassifier
 from hgkt.data import make_synthetic
-from hgkt.estimators.folder import load_model
+from hgkt.estimators.model_folder import load_model
 from hgkt.exceptions import DataError
 
 

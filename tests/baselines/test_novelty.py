@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from hgkt.baselines._novelty import (
+from hgkt.baselines._shared.novelty import (
     DETECTORS,
     fit_detector,
     fit_gaussian,

@@ -6,7 +6,7 @@ import numpy as np
 
 from hgkt.baselines.sje import SJEClassifier
 from hgkt.data import make_synthetic
-from hgkt.estimators.folder import load_model
+from hgkt.estimators.model_folder import load_model
 
 
 def test_sje_first_step_shares_the_slope_among_tied_worst_classes():

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog, minimize
 
-from hgkt.baselines._simplex_qp import project_to_simplex, simplex_mixtures
-from hgkt.baselines._templates import TemplateModel, hinge_objective, train_templates
+from hgkt.baselines._shared.simplex_qp import project_to_simplex, simplex_mixtures
+from hgkt.baselines._shared.templates import TemplateModel, hinge_objective, train_templates
 from hgkt.baselines.sse import SSEClassifier
 from hgkt.data import make_synthetic
-from hgkt.estimators.folder import load_model
+from hgkt.estimators.model_folder import load_model
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from sklearn.svm import LinearSVC
 
 from hgkt.baselines.sync import SeenObjective, SynCClassifier
 from hgkt.data import make_synthetic
-from hgkt.estimators.folder import load_model
+from hgkt.estimators.model_folder import load_model
 from hgkt.exceptions import DataError
 
 

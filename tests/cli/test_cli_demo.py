@@ -9,7 +9,7 @@ from typer.main import get_command
 
 from hgkt.cli import bench, demo
 from hgkt.cli.main import app
-from hgkt.estimators.registry import METHODS
+from hgkt.estimators.methods import METHODS
 from hgkt.exceptions import DataError, UnknownNameError
 
 COMMANDS = {

@@ -13,7 +13,7 @@ from hgkt._registry import Entry
 from hgkt.cli.evaluate import evaluate_command
 from hgkt.data import load_dataset
 from hgkt.estimators.base import GZSLClassifier
-from hgkt.estimators.registry import METHODS
+from hgkt.estimators.methods import METHODS
 from hgkt.evaluation import RunRecord, evaluate
 from hgkt.exceptions import HGKTError
 

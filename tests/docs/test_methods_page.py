@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from hgkt.baselines.published import PUBLISHED
 from hgkt.estimators import METHODS
+from hgkt.experiments.tables.published import PUBLISHED
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"

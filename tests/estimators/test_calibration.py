@@ -6,14 +6,14 @@ import json
 
 import numpy as np
 import pytest
+from hgkt.estimators.calibration import CalibratedStacking
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import check_estimator
 
 from hgkt._registry import Entry
 from hgkt.estimators.base import GZSLClassifier
-from hgkt.estimators.calibration import CalibratedStacking
-from hgkt.estimators.registry import METHODS
+from hgkt.estimators.methods import METHODS
 from hgkt.exceptions import DataError
 
 

@@ -39,7 +39,7 @@ from hgkt.experiments.discovery import fingerprint_of
 from hgkt.experiments.network_runs import final_division, train_network, validation_division
 from hgkt.experiments.task_representatives import choose_and_join, shared_edges
 from hgkt.experiments.tasks import load_task
-from hgkt.model.objectives import Targets
+from hgkt.network.objectives import Targets
 from hgkt.transport import emd_distances, entropic_barycenter, line_barycenter, to_simplex
 
 DIGITS = DataSpec("digits", "digits", fingerprint="digits")

@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 from hgkt import HGKTClassifier, evaluate, load_dataset
-from hgkt.estimators.registry import METHODS
+from hgkt.estimators.methods import METHODS
 from hgkt.experiments.catalog import EXPERIMENTS
 
 RUN = [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hgkt.baselines.published import PUBLISHED
 from hgkt.data import load_dataset
 from hgkt.estimators import METHODS, HGKTClassifier
 from hgkt.evaluation import evaluate
@@ -20,6 +19,7 @@ from hgkt.experiments.tables._results import (
     seeds_of,
     value,
 )
+from hgkt.experiments.tables.published import PUBLISHED
 from hgkt.experiments.task_evaluate import evaluate_cell
 
 DIGITS = DataSpec("digits", "digits")

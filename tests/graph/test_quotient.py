@@ -11,7 +11,7 @@ from torch_geometric.nn import SAGEConv
 
 from hgkt.exceptions import DataError
 from hgkt.graph import AGGREGATIONS, ClassNeighbors, HeterogeneousGraph, Quotient, class_graph
-from hgkt.model.embedder import HGKTEmbedder
+from hgkt.network.embedder import HGKTEmbedder
 
 COUNTS = [[4, 1, 2, 6, 3], [1, 1, 1], [2, 2, 5, 2], [1, 7]]
 

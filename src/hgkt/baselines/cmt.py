@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from hgkt._geometry import distance_scores, unit_rows
 from hgkt._validation import check_number
-from hgkt.baselines._cross_modal import TanhNetwork, fit_network
-from hgkt.baselines._shared_fit import PathClassifier
+from hgkt.baselines._shared.cross_modal import TanhNetwork, fit_network
+from hgkt.baselines._shared.shared_fit import PathClassifier
 from hgkt.estimators.base import ClassTable
-from hgkt.model.closed_form import distance_scores
-from hgkt.model.feature_maps import unit_rows
 
 
 class CMTClassifier(PathClassifier):
@@ -36,6 +35,8 @@ class CMTClassifier(PathClassifier):
         λ, as in the authors' program.
     n_steps : int, default=200
         Most L-BFGS steps; the authors allow 500.
+    calibration : float, default=0.0
+        γ, taken off the score of every seen class; choose it on validation classes.
     random_state : int, RandomState or None, default=None
         Draws the first weights.
 
@@ -71,11 +72,13 @@ class CMTClassifier(PathClassifier):
         n_hidden: int = 200,
         decay: float = 1e-4,
         n_steps: int = 200,
+        calibration: float = 0.0,
         random_state: Any = None,
     ) -> None:
         self.n_hidden = n_hidden
         self.decay = decay
         self.n_steps = n_steps
+        self.calibration = calibration
         self.random_state = random_state
 
     def default_stages(self) -> list[dict[str, list[Any]]]:

@@ -8,14 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from hgkt._geometry import distance_scores, unit_rows
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._cross_modal import TanhNetwork, fit_network
-from hgkt.baselines._logistic import fit_softmax, predict_softmax
-from hgkt.baselines._novelty import DETECTORS, NoveltyState, fit_detector
-from hgkt.baselines._shared_training import SharedTrainingClassifier
+from hgkt.baselines._shared.cross_modal import TanhNetwork, fit_network
+from hgkt.baselines._shared.logistic import fit_softmax, predict_softmax
+from hgkt.baselines._shared.novelty import DETECTORS, NoveltyState, fit_detector
+from hgkt.baselines._shared.shared_training import SharedTrainingClassifier
 from hgkt.estimators.base import ClassTable
-from hgkt.model.closed_form import distance_scores
-from hgkt.model.feature_maps import unit_rows
 
 
 class CMTStarClassifier(SharedTrainingClassifier):
@@ -55,6 +54,8 @@ class CMTStarClassifier(SharedTrainingClassifier):
         Weight decay of the network, as in the authors' program.
     n_steps : int, default=200
         Most L-BFGS steps; the authors allow 500.
+    calibration : float, default=0.0
+        γ, taken off the score of every seen class; choose it on validation classes.
     random_state : int, RandomState or None, default=None
         Draws the first weights.
 
@@ -97,6 +98,7 @@ class CMTStarClassifier(SharedTrainingClassifier):
         n_hidden: int = 200,
         decay: float = 1e-4,
         n_steps: int = 200,
+        calibration: float = 0.0,
         random_state: Any = None,
     ) -> None:
         self.detector = detector
@@ -105,6 +107,7 @@ class CMTStarClassifier(SharedTrainingClassifier):
         self.n_hidden = n_hidden
         self.decay = decay
         self.n_steps = n_steps
+        self.calibration = calibration
         self.random_state = random_state
 
     def default_stages(self) -> list[dict[str, list[Any]]]:

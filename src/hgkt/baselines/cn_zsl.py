@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from hgkt._geometry import unit_rows
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared_fit import PathClassifier
-from hgkt.baselines._similarity import scaled_rows, similarity_scores
+from hgkt.baselines._shared.shared_fit import PathClassifier
+from hgkt.baselines._shared.similarity import scaled_rows, similarity_scores
 from hgkt.estimators.base import ClassTable
-from hgkt.model.feature_maps import unit_rows
 
 if TYPE_CHECKING:
     import torch
@@ -60,6 +60,8 @@ class CNZSLClassifier(PathClassifier):
         code divides by the variance; "none" leaves CN out.
     seen_factor : float, default=1.0
         The released code multiplies seen classes' scores by 0.95 (1 on CUB).
+    calibration : float, default=0.0
+        γ, taken off the score of every seen class; choose it on validation classes.
     random_state : int, RandomState or None, default=None
         Of initial weights and batches.
     device : {"auto", "cpu", "cuda"}, default="auto"
@@ -107,6 +109,7 @@ class CNZSLClassifier(PathClassifier):
         batch_size: int = 256,
         standardization: str = "variance",
         seen_factor: float = 1.0,
+        calibration: float = 0.0,
         random_state: Any = None,
         device: str = "auto",
     ) -> None:
@@ -119,6 +122,7 @@ class CNZSLClassifier(PathClassifier):
         self.batch_size = batch_size
         self.standardization = standardization
         self.seen_factor = seen_factor
+        self.calibration = calibration
         self.random_state = random_state
         self.device = device
 
@@ -150,7 +154,7 @@ class CNZSLClassifier(PathClassifier):
     ) -> Iterator[int]:
         import torch
 
-        from hgkt.baselines import _networks as networks
+        from hgkt.baselines._shared import networks as networks
 
         seed = networks.draw_seed(self.random_state)
         device = networks.pick_device(self.device)
@@ -224,7 +228,7 @@ class _Network:
     ) -> None:
         import torch
 
-        from hgkt.baselines._networks import trainable, uniform
+        from hgkt.baselines._shared.networks import trainable, uniform
 
         width, generator = settings.n_hidden, torch.Generator().manual_seed(seed)
         initial: list[torch.Tensor] = []

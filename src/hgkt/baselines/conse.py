@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hgkt._geometry import unit_rows
 from hgkt._validation import check_number
-from hgkt.baselines._logistic import fit_softmax, predict_softmax
-from hgkt.baselines._shared_training import SharedTrainingClassifier
+from hgkt.baselines._shared.logistic import fit_softmax, predict_softmax
+from hgkt.baselines._shared.shared_training import SharedTrainingClassifier
 from hgkt.estimators.base import ClassTable
-from hgkt.model.feature_maps import unit_rows
 
 
 class ConSEClassifier(SharedTrainingClassifier):
@@ -33,6 +33,8 @@ class ConSEClassifier(SharedTrainingClassifier):
         Weight of the loss of the softmax regression against ½‖W‖², on z-scored features scaled
         to unit mean square. Paper gap: the original has the softmax layer of a network; this
         is one of the grid.
+    calibration : float, default=0.0
+        γ, taken off the score of every seen class; choose it on validation classes.
 
     Attributes
     ----------
@@ -59,9 +61,15 @@ class ConSEClassifier(SharedTrainingClassifier):
     _learned = ("weights_", "bias_", "seen_embeddings_")
     _late = ("n_top",)
 
-    def __init__(self, n_top: int = 10, C: float = 10.0) -> None:
+    def __init__(
+        self,
+        n_top: int = 10,
+        C: float = 10.0,
+        calibration: float = 0.0,
+    ) -> None:
         self.n_top = n_top
         self.C = C
+        self.calibration = calibration
 
     def default_stages(self) -> list[dict[str, list[Any]]]:
         """Return the grid; each softmax regression serves all numbers of classes."""

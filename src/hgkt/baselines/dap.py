@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._attribute_probability import (
+from hgkt.baselines._shared.attribute_probability import (
     BINARIZATIONS,
     PRIORS,
     attribute_priors,
@@ -18,8 +18,8 @@ from hgkt.baselines._attribute_probability import (
     binarize,
     varying,
 )
-from hgkt.baselines._logistic import fit_sigmoids
-from hgkt.baselines._shared_training import SharedTrainingClassifier
+from hgkt.baselines._shared.logistic import fit_sigmoids
+from hgkt.baselines._shared.shared_training import SharedTrainingClassifier
 from hgkt.estimators.base import ClassTable
 
 
@@ -46,6 +46,8 @@ class DAPClassifier(SharedTrainingClassifier):
         binary matrix of Animals with Attributes was made, or the mean of that attribute.
     prior : {"class_mean", "uniform"}, default="class_mean"
         π_m: share of seen classes with the attribute, as published, or ½.
+    calibration : float, default=0.0
+        γ, taken off the score of every seen class; choose it on validation classes.
 
     Attributes
     ----------
@@ -77,11 +79,16 @@ class DAPClassifier(SharedTrainingClassifier):
     _late = ("prior",)
 
     def __init__(
-        self, C: float = 10.0, binarization: str = "global", prior: str = "class_mean"
+        self,
+        C: float = 10.0,
+        binarization: str = "global",
+        prior: str = "class_mean",
+        calibration: float = 0.0,
     ) -> None:
         self.C = C
         self.binarization = binarization
         self.prior = prior
+        self.calibration = calibration
 
     def default_stages(self) -> list[dict[str, list[Any]]]:
         """Return the grid; each training serves all priors."""

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared_fit import PathClassifier
-from hgkt.baselines._similarity import METRICS, scaled_rows, similarity_scores
+from hgkt.baselines._shared.shared_fit import PathClassifier
+from hgkt.baselines._shared.similarity import METRICS, scaled_rows, similarity_scores
 from hgkt.estimators.base import ClassTable
-from hgkt.model.weights import ACTIVATIONS, NEGATIVE_SLOPE
+from hgkt.network.weights import ACTIVATIONS, NEGATIVE_SLOPE
 from hgkt.statistics import class_counts_and_means
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ class DEMClassifier(PathClassifier):
         start: weights by Glorot's rule, a tenth of it in the output layer, whose biases are the
         mean. A number draws weights normal with that deviation, cut at two deviations, and sets
         biases to it; the authors' 0.1 needs their 10⁵ and more steps to be forgotten.
+    calibration : float, default=0.0
+        γ, taken off the score of every seen class; choose it on validation classes.
     random_state : int, RandomState or None, default=None
         Of the initial weights.
     device : {"auto", "cpu", "cuda"}, default="auto"
@@ -98,6 +100,7 @@ class DEMClassifier(PathClassifier):
         activation: str = "relu",
         attribute_rms: float | None = 1.0,
         initial_deviation: float | None = None,
+        calibration: float = 0.0,
         random_state: Any = None,
         device: str = "auto",
     ) -> None:
@@ -109,6 +112,7 @@ class DEMClassifier(PathClassifier):
         self.activation = activation
         self.attribute_rms = attribute_rms
         self.initial_deviation = initial_deviation
+        self.calibration = calibration
         self.random_state = random_state
         self.device = device
 
@@ -149,7 +153,7 @@ class DEMClassifier(PathClassifier):
     ) -> Iterator[int]:
         import torch
 
-        from hgkt.baselines import _networks as networks
+        from hgkt.baselines._shared import networks as networks
 
         counts, means = class_counts_and_means(X, codes, len(attributes))
         device = networks.pick_device(self.device)
@@ -174,7 +178,7 @@ class DEMClassifier(PathClassifier):
         """Draw W₁, b₁, W₂, b₂ for class means (L, D)."""
         import torch
 
-        from hgkt.baselines import _networks as networks
+        from hgkt.baselines._shared import networks as networks
 
         generator, deviation = torch.Generator().manual_seed(seed), self.initial_deviation
         if deviation is None:
@@ -204,7 +208,7 @@ def embed(rows: torch.Tensor, weights: Sequence[torch.Tensor], activation: str) 
     """Return g (L, D) of attribute rows (L, d) for weights (W₁, b₁, W₂, b₂)."""
     import torch
 
-    from hgkt.model.sage import activate
+    from hgkt.network.sage import activate
 
     w1, b1, w2, b2 = weights
     hidden = activate(torch.nn.functional.linear(rows, w1, b1), activation)

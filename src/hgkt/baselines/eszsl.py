@@ -9,15 +9,15 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from hgkt._geometry import unit_rows
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared_fit import (
+from hgkt.baselines._shared.shared_fit import (
     Setting,
     SharedFitClassifier,
     collect_statistics,
     group_settings,
 )
 from hgkt.estimators.base import ClassTable
-from hgkt.model.feature_maps import unit_rows
 
 LABEL_CODINGS = ("binary", "signed")
 
@@ -43,6 +43,8 @@ class ESZSLClassifier(SharedFitClassifier):
         Y in {0, 1} as in the authors' code, or in {−1, 1} as in the paper.
     normalize_attributes : bool, default=True
         Whether attribute vectors are scaled to unit length.
+    calibration : float, default=0.0
+        γ, taken off the score of every seen class; choose it on validation classes.
 
     Attributes
     ----------
@@ -72,11 +74,13 @@ class ESZSLClassifier(SharedFitClassifier):
         attribute_ridge: float = 1.0,
         label_coding: str = "binary",
         normalize_attributes: bool = True,
+        calibration: float = 0.0,
     ) -> None:
         self.feature_ridge = feature_ridge
         self.attribute_ridge = attribute_ridge
         self.label_coding = label_coding
         self.normalize_attributes = normalize_attributes
+        self.calibration = calibration
 
     def default_stages(self) -> list[dict[str, list[Any]]]:
         """Return the authors' grid, extended upwards: γ is often chosen at its edge."""

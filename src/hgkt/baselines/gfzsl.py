@@ -9,10 +9,10 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from hgkt._geometry import unit_rows
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared_fit import Setting, SharedFitClassifier, group_settings
+from hgkt.baselines._shared.shared_fit import Setting, SharedFitClassifier, group_settings
 from hgkt.estimators.base import ClassTable
-from hgkt.model.feature_maps import unit_rows
 from hgkt.statistics import class_sums
 
 SEEN_PARAMETERS = ("regressed", "empirical")
@@ -47,6 +47,8 @@ class GFZSLClassifier(SharedFitClassifier):
         f, in squared units of the features.
     normalize_attributes : bool, default=True
         Whether attribute vectors are scaled to unit length.
+    calibration : float, default=0.0
+        γ, taken off the score of every seen class; choose it on validation classes.
 
     Attributes
     ----------
@@ -82,6 +84,7 @@ class GFZSLClassifier(SharedFitClassifier):
         variance_offset: float = 1e-3,
         variance_floor: float = 0.05,
         normalize_attributes: bool = True,
+        calibration: float = 0.0,
     ) -> None:
         self.mean_ridge = mean_ridge
         self.variance_ridge = variance_ridge
@@ -89,6 +92,7 @@ class GFZSLClassifier(SharedFitClassifier):
         self.variance_offset = variance_offset
         self.variance_floor = variance_floor
         self.normalize_attributes = normalize_attributes
+        self.calibration = calibration
 
     def default_stages(self) -> list[dict[str, list[Any]]]:
         """Return both ridges; the second from a real regression to the authors' constant."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._attribute_probability import (
+from hgkt.baselines._shared.attribute_probability import (
     BINARIZATIONS,
     PRIORS,
     attribute_priors,
@@ -17,8 +17,8 @@ from hgkt.baselines._attribute_probability import (
     binarize,
     varying,
 )
-from hgkt.baselines._logistic import fit_softmax, predict_softmax
-from hgkt.baselines._shared_training import SharedTrainingClassifier
+from hgkt.baselines._shared.logistic import fit_softmax, predict_softmax
+from hgkt.baselines._shared.shared_training import SharedTrainingClassifier
 from hgkt.estimators.base import ClassTable
 
 
@@ -48,6 +48,8 @@ class IAPClassifier(SharedTrainingClassifier):
         binary matrix of Animals with Attributes was made, or the mean of that attribute.
     prior : {"class_mean", "uniform"}, default="class_mean"
         π_m: share of seen classes with the attribute, as published, or ½.
+    calibration : float, default=0.0
+        γ, taken off the score of every seen class; choose it on validation classes.
 
     Attributes
     ----------
@@ -81,11 +83,16 @@ class IAPClassifier(SharedTrainingClassifier):
     _late = ("binarization", "prior")
 
     def __init__(
-        self, C: float = 10.0, binarization: str = "global", prior: str = "class_mean"
+        self,
+        C: float = 10.0,
+        binarization: str = "global",
+        prior: str = "class_mean",
+        calibration: float = 0.0,
     ) -> None:
         self.C = C
         self.binarization = binarization
         self.prior = prior
+        self.calibration = calibration
 
     def default_stages(self) -> list[dict[str, list[Any]]]:
         """Return the grid; each softmax regression serves all binarisations and priors."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hgkt.baselines._compatibility import CompatibilityClassifier
+from hgkt.baselines._shared.compatibility import CompatibilityClassifier
 
 
 class LatEmClassifier(CompatibilityClassifier):
@@ -39,6 +39,8 @@ class LatEmClassifier(CompatibilityClassifier):
         the standardised training rows, as in the evaluation code of Xian et al., "Zero-shot
         learning: a comprehensive evaluation of the good, the bad and the ugly", TPAMI 2019; "l2"
         scales rows to unit length.
+    calibration : float, default=0.0
+        γ, taken off the score of every seen class; choose it on validation classes.
     random_state : int, RandomState or None, default=None
         Seed of the order of rows, the wrong classes and the start.
 
@@ -78,6 +80,7 @@ class LatEmClassifier(CompatibilityClassifier):
         batch_size: int = 64,
         margin: float = 1.0,
         scaling: str = "zscore",
+        calibration: float = 0.0,
         random_state: Any = None,
     ) -> None:
         self.learning_rate = learning_rate
@@ -86,6 +89,7 @@ class LatEmClassifier(CompatibilityClassifier):
         self.batch_size = batch_size
         self.margin = margin
         self.scaling = scaling
+        self.calibration = calibration
         self.random_state = random_state
 
     @property

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from hgkt._geometry import unit_rows
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared_fit import PathClassifier
-from hgkt.baselines._similarity import scaled_rows, similarity_scores
+from hgkt.baselines._shared.shared_fit import PathClassifier
+from hgkt.baselines._shared.similarity import scaled_rows, similarity_scores
 from hgkt.estimators.base import ClassTable
-from hgkt.model.feature_maps import unit_rows
 from hgkt.statistics import class_counts_and_means
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ class PSRZSLClassifier(PathClassifier):
         κ, on biases too.
     batch_size : int, default=256
         Images a step in L_S and L_D.
+    calibration : float, default=0.0
+        γ, taken off the score of every seen class; choose it on validation classes.
     random_state : int, RandomState or None, default=None
         Of initial weights and batches.
     device : {"auto", "cpu", "cuda"}, default="auto"
@@ -104,6 +106,7 @@ class PSRZSLClassifier(PathClassifier):
         learning_rate: float = 1e-3,
         weight_decay: float = 1e-5,
         batch_size: int = 256,
+        calibration: float = 0.0,
         random_state: Any = None,
         device: str = "auto",
     ) -> None:
@@ -116,6 +119,7 @@ class PSRZSLClassifier(PathClassifier):
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.batch_size = batch_size
+        self.calibration = calibration
         self.random_state = random_state
         self.device = device
 
@@ -147,7 +151,7 @@ class PSRZSLClassifier(PathClassifier):
     ) -> Iterator[int]:
         import torch
 
-        from hgkt.baselines import _networks as networks
+        from hgkt.baselines._shared import networks as networks
 
         device = networks.pick_device(self.device)
         seed = networks.draw_seed(self.random_state)
@@ -188,7 +192,7 @@ class PSRZSLClassifier(PathClassifier):
         """Draw the weights of the encoder, then of the decoder, for class means and attributes."""
         import torch
 
-        from hgkt.baselines._networks import centred_layers
+        from hgkt.baselines._shared.networks import centred_layers
 
         generator = torch.Generator().manual_seed(seed)
         tensors = []

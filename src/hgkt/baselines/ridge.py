@@ -9,11 +9,11 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from hgkt._geometry import unit_rows
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared_fit import Setting, SharedFitClassifier, group_settings
-from hgkt.baselines._similarity import METRICS, similarity_scores
+from hgkt.baselines._shared.shared_fit import Setting, SharedFitClassifier, group_settings
+from hgkt.baselines._shared.similarity import METRICS, similarity_scores
 from hgkt.estimators.base import ClassTable
-from hgkt.model.feature_maps import unit_rows
 from hgkt.statistics import class_counts_and_means
 
 
@@ -35,6 +35,8 @@ class RidgeClassMeanClassifier(SharedFitClassifier):
         What is compared.
     normalize_attributes : bool, default=True
         Whether attribute vectors are scaled to unit length.
+    calibration : float, default=0.0
+        γ, taken off the score of every seen class; choose it on validation classes.
 
     Attributes
     ----------
@@ -57,11 +59,16 @@ class RidgeClassMeanClassifier(SharedFitClassifier):
     _learned: ClassVar[tuple[str, ...]] = ("weights_", "intercept_")
 
     def __init__(
-        self, ridge: float = 0.1, metric: str = "euclidean", normalize_attributes: bool = True
+        self,
+        ridge: float = 0.1,
+        metric: str = "euclidean",
+        normalize_attributes: bool = True,
+        calibration: float = 0.0,
     ) -> None:
         self.ridge = ridge
         self.metric = metric
         self.normalize_attributes = normalize_attributes
+        self.calibration = calibration
 
     def default_stages(self) -> list[dict[str, list[Any]]]:
         """Return λ on a logarithmic grid with both metrics."""

@@ -9,16 +9,16 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from hgkt._geometry import unit_rows
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared_fit import (
+from hgkt.baselines._shared.shared_fit import (
     Setting,
     SharedFitClassifier,
     collect_statistics,
     group_settings,
 )
-from hgkt.baselines._similarity import similarity_scores
+from hgkt.baselines._shared.similarity import similarity_scores
 from hgkt.estimators.base import ClassTable
-from hgkt.model.feature_maps import unit_rows
 
 DIRECTIONS = ("to-features", "to-attributes")
 _RELATIVE_RANK = 1e-12  # eigenvalues below this share of the largest are rounding
@@ -48,6 +48,8 @@ class SAEClassifier(SharedFitClassifier):
         λ; the authors' for CUB.
     normalize_attributes : bool, default=True
         Whether attribute vectors are scaled to unit length.
+    calibration : float, default=0.0
+        γ, taken off the score of every seen class; choose it on validation classes.
 
     Attributes
     ----------
@@ -76,10 +78,12 @@ class SAEClassifier(SharedFitClassifier):
         direction: str = "to-features",
         encoder_weight: float = 0.2,
         normalize_attributes: bool = True,
+        calibration: float = 0.0,
     ) -> None:
         self.direction = direction
         self.encoder_weight = encoder_weight
         self.normalize_attributes = normalize_attributes
+        self.calibration = calibration
 
     def default_stages(self) -> list[dict[str, list[Any]]]:
         """Return a logarithmic grid of λ: its optimum lies far apart in the two directions."""

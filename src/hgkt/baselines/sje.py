@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hgkt.baselines._compatibility import CompatibilityClassifier
+from hgkt.baselines._shared.compatibility import CompatibilityClassifier
 
 
 class SJEClassifier(CompatibilityClassifier):
@@ -35,6 +35,8 @@ class SJEClassifier(CompatibilityClassifier):
         the standardised training rows, as in the evaluation code of Xian et al., "Zero-shot
         learning: a comprehensive evaluation of the good, the bad and the ugly", TPAMI 2019; "l2"
         scales rows to unit length.
+    calibration : float, default=0.0
+        γ, taken off the score of every seen class; choose it on validation classes.
     random_state : int, RandomState or None, default=None
         Seed of the order of rows.
 
@@ -73,6 +75,7 @@ class SJEClassifier(CompatibilityClassifier):
         batch_size: int = 64,
         margin: float = 1.0,
         scaling: str = "zscore",
+        calibration: float = 0.0,
         random_state: Any = None,
     ) -> None:
         self.learning_rate = learning_rate
@@ -80,6 +83,7 @@ class SJEClassifier(CompatibilityClassifier):
         self.batch_size = batch_size
         self.margin = margin
         self.scaling = scaling
+        self.calibration = calibration
         self.random_state = random_state
 
     def default_stages(self) -> list[dict[str, list[Any]]]:

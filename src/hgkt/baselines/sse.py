@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from hgkt._geometry import unit_rows
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._simplex_qp import simplex_mixtures
-from hgkt.baselines._templates import FEATURE_MAPS, TemplateModel, train_templates
+from hgkt.baselines._shared.simplex_qp import simplex_mixtures
+from hgkt.baselines._shared.templates import FEATURE_MAPS, TemplateModel, train_templates
 from hgkt.estimators.base import ClassTable, GZSLClassifier
-from hgkt.model.feature_maps import unit_rows
 from hgkt.statistics import class_counts_and_means
 
 
@@ -58,6 +58,8 @@ class SSEClassifier(GZSLClassifier):
         intersection similarity.
     batch_size : int, default=128
         Images a step.
+    calibration : float, default=0.0
+        γ, taken off the score of every seen class; choose it on validation classes.
     random_state : int, RandomState or None, default=None
         Draws the batches.
 
@@ -99,6 +101,7 @@ class SSEClassifier(GZSLClassifier):
         learning_rate: float = 0.1,
         n_epochs: int = 5,
         batch_size: int = 128,
+        calibration: float = 0.0,
         random_state: Any = None,
     ) -> None:
         self.gamma = gamma
@@ -108,6 +111,7 @@ class SSEClassifier(GZSLClassifier):
         self.learning_rate = learning_rate
         self.n_epochs = n_epochs
         self.batch_size = batch_size
+        self.calibration = calibration
         self.random_state = random_state
 
     def default_stages(self) -> list[dict[str, list[Any]]]:

@@ -12,10 +12,10 @@ from scipy.optimize import minimize
 from scipy.spatial.distance import cdist, pdist
 from scipy.special import softmax
 
+from hgkt._geometry import unit_rows
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared_fit import Setting, SharedFitClassifier, group_settings
+from hgkt.baselines._shared.shared_fit import Setting, SharedFitClassifier, group_settings
 from hgkt.estimators.base import ClassTable
-from hgkt.model.feature_maps import unit_rows
 
 LOSSES = ("ovo", "cs", "struct")
 _CHUNK_ROWS = 4096
@@ -55,6 +55,8 @@ class SynCClassifier(SharedFitClassifier):
         Most L-BFGS iterations (for each τ), as in the authors' code.
     tol : float, default=1e-9
         Stop when the objective, which is 1 at w = 0, falls by less in an iteration.
+    calibration : float, default=0.0
+        γ, taken off the score of every seen class; choose it on validation classes.
 
     Attributes
     ----------
@@ -90,12 +92,14 @@ class SynCClassifier(SharedFitClassifier):
         similarity_scale: float = 0.5,
         n_iterations: int = 1000,
         tol: float = 1e-9,
+        calibration: float = 0.0,
     ) -> None:
         self.loss = loss
         self.regularization = regularization
         self.similarity_scale = similarity_scale
         self.n_iterations = n_iterations
         self.tol = tol
+        self.calibration = calibration
 
     def _check_params(self) -> None:
         check_choice("loss", self.loss, LOSSES)

@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt.data.synthetic import class_means
-from hgkt.estimators import HGKTClassifier
-from hgkt.model.weights import SeenEmbeddings
+from hgkt.estimators import HGKTClassifier, HGKTNetworkClassifier
+from hgkt.network.weights import SeenEmbeddings
 
 TRANSFERS = ("closed-form", "network")
+Model = HGKTClassifier | HGKTNetworkClassifier
 
 
 @dataclass(frozen=True)
@@ -96,9 +97,7 @@ def run(quick: bool = False) -> dict[str, Any]:
     }
 
 
-def fitted_model(
-    sizes: Sizes, transfer: str, n_attributes: int, n_instances: int
-) -> HGKTClassifier:
+def fitted_model(sizes: Sizes, transfer: str, n_attributes: int, n_instances: int) -> Model:
     """Fit a model on synthetic instances of a few seen classes.
 
     Parameters
@@ -117,26 +116,27 @@ def fitted_model(
     codes = np.arange(n_instances) % n_seen
     noise = rng.standard_normal((n_instances, sizes.n_features), dtype=np.float32)
     X = np.maximum(means[codes] + 0.1 * noise, 0.0)
-    model = HGKTClassifier(
-        transfer,
-        n_hidden=sizes.n_hidden,
-        n_steps=1,
-        representative="euclidean",
-        graph_space="attributes",
-        device="cpu",
-        random_state=0,
-    )
+    model: Model = HGKTClassifier(device="cpu")
+    if transfer == "network":
+        model = HGKTNetworkClassifier(
+            n_hidden=sizes.n_hidden,
+            n_steps=1,
+            representative="euclidean",
+            graph_space="attributes",
+            device="cpu",
+            random_state=0,
+        )
     names = _names("seen", n_seen)
     table = dict(zip(names, attributes, strict=True))
     return model.fit(X, np.array(names)[codes], class_attributes=table)
 
 
-def widen_seen(model: HGKTClassifier, n_seen: int) -> HGKTClassifier:
+def widen_seen(model: Model, n_seen: int) -> Model:
     """Give a fitted model learned arrays of `n_seen` seen classes, without training on them.
 
     Parameters
     ----------
-    model : HGKTClassifier
+    model : HGKTClassifier or HGKTNetworkClassifier
         A fitted model; it is changed.
     n_seen : int
         How many seen classes it shall have.
@@ -145,7 +145,7 @@ def widen_seen(model: HGKTClassifier, n_seen: int) -> HGKTClassifier:
     attributes = rng.random((n_seen, model.class_attributes_.shape[1]))
     transfer: Any = model._transfer
     n_features = int(model.n_features_in_)
-    if model.transfer == "closed-form":
+    if isinstance(model, HGKTClassifier):
         kernel = transfer.kernel
         unit = attributes / np.linalg.norm(attributes, axis=1, keepdims=True)
         transfer.kernel = replace(kernel, references=(unit,))
@@ -157,6 +157,7 @@ def widen_seen(model: HGKTClassifier, n_seen: int) -> HGKTClassifier:
         transfer.seen = SeenEmbeddings(hidden, rows)
     table = {"embedding": rng.standard_normal((n_seen, n_features), dtype=np.float32)}
     model._seen_table, model._seen_attributes = table, attributes
+    model._grown = np.zeros(n_seen, dtype=bool)
     model.seen_classes_ = np.array(_names("seen", n_seen))
     model._set_added(model.seen_classes_[:0], attributes[:0], {"embedding": table["embedding"][:0]})
     return model
@@ -178,7 +179,7 @@ def _by_classes(sizes: Sizes, transfer: str, n_attributes: int) -> list[dict[str
     return records
 
 
-def _record(model: HGKTClassifier, sizes: Sizes, **about: Any) -> dict[str, Any]:
+def _record(model: Model, sizes: Sizes, **about: Any) -> dict[str, Any]:
     wall, cpu = 1000.0 * _seconds_per_add(model, sizes.n_adds)
     return about | {
         "n_seen": len(model.seen_classes_),
@@ -189,7 +190,7 @@ def _record(model: HGKTClassifier, sizes: Sizes, **about: Any) -> dict[str, Any]
     }
 
 
-def _seconds_per_add(model: HGKTClassifier, n_adds: int) -> NDArray[np.float64]:
+def _seconds_per_add(model: Model, n_adds: int) -> NDArray[np.float64]:
     """Wall and CPU time (2, n_adds) of single adds after two that warm up.
 
     The classes are taken out again.

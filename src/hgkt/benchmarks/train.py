@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt.graph import HeterogeneousGraph, Quotient, class_graph
-from hgkt.model.config import TrainingConfig
-from hgkt.model.objectives import SquaredObjective, Targets
+from hgkt.network.config import TrainingConfig
+from hgkt.network.objectives import SquaredObjective, Targets
 
 AWA2 = {"n_instances": 23527, "n_features": 2048, "n_classes": 40, "n_attributes": 85}
 SMALL = {"n_instances": 60, "n_features": 8, "n_classes": 6, "n_attributes": 6}
@@ -72,7 +72,7 @@ def same_minimum(n_steps: int) -> dict[str, float]:
     dict of str to float
         Loss at the start and at the end of each run.
     """
-    from hgkt.model.training import train_embedder
+    from hgkt.network.training import train_embedder
 
     X, codes, attributes, quotient, targets = _problem(**SMALL)
     objective = SquaredObjective.build(targets)
@@ -114,9 +114,9 @@ def _seconds_per_step(
     """Time optimiser steps, sampled and quotient in turn, after two of each that warm up."""
     import torch
 
-    from hgkt.model.batches import QuotientLoss, SampledLoss, StepLoss
-    from hgkt.model.embedder import HGKTEmbedder
-    from hgkt.model.loop import TrainingRun
+    from hgkt.network.batches import QuotientLoss, SampledLoss, StepLoss
+    from hgkt.network.embedder import HGKTEmbedder
+    from hgkt.network.loop import TrainingRun
 
     quotient, attributes, targets, instances = problem
     device, dtype = torch.device("cpu"), torch.float32

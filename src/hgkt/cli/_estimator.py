@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hgkt.exceptions import DataError
-
 if TYPE_CHECKING:
     from hgkt.data import GZSLDataset
     from hgkt.estimators import GZSLClassifier
@@ -57,21 +55,14 @@ def estimator_builder(
     device : str
         Where to compute, for methods that can choose.
     """
-    from hgkt.estimators.registry import METHODS
+    from hgkt.estimators.methods import build_method
 
-    kind = METHODS.load(method)
-    if preset is not None and not hasattr(kind, "from_preset"):
-        raise DataError(f"method {method!r} has no presets; leave out --preset")
-    known = kind().get_params(deep=False)
-    for name in params:
-        if name not in known:
-            choices = ", ".join(sorted(known))
-            raise DataError(f"method {method!r} has no parameter {name!r}; choose from: {choices}")
+    build_method(method, preset, params)  # what is wrong is said before any data is read
 
     def build(seed: int, dataset: GZSLDataset | None = None) -> GZSLClassifier:
         common = {"device": device, "random_state": seed, "attribute_blocks": _blocks(dataset)}
-        given = {name: value for name, value in common.items() if name in known} | params
-        return kind(**given) if preset is None else kind.from_preset(preset, **given)
+        model: GZSLClassifier = build_method(method, preset, params, **common)
+        return model
 
     return build
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-Progress = Callable[[str, int, int, dict[str, float]], None]
+from hgkt._typing import Progress
 
 _STAGE = "train"
 

@@ -25,7 +25,7 @@ TopOption = Annotated[int, typer.Option("--top", min=1, help="How many classes t
 
 def about_model(model: Any) -> dict[str, Any]:
     """Return what a loaded model was made with."""
-    about: dict[str, Any] = getattr(getattr(model, "estimator_", model), "about_", {})
+    about: dict[str, Any] = getattr(model, "about_", {})
     return about
 
 

@@ -147,7 +147,7 @@ def _default_run(dataset: GZSLDataset, seed: int, progress: Any) -> tuple[Any, D
     start = time.perf_counter()
     X, y = dataset.rows("train")
     search = ClassFoldSearch(
-        HGKTClassifier(device="cpu", random_state=seed), random_state=seed, progress=progress
+        HGKTClassifier(device="cpu"), random_state=seed, progress=progress
     ).fit(X, y, dataset.attributes_of(dataset.seen_classes))
     seconds = time.perf_counter() - start
     return search.best_estimator_, _test("closed form", search.best_estimator_, dataset, seconds)
@@ -156,9 +156,9 @@ def _default_run(dataset: GZSLDataset, seed: int, progress: Any) -> tuple[Any, D
 def _paper_run(dataset: GZSLDataset, seed: int, progress: Any) -> DemoRun:
     import torch
 
-    from hgkt.estimators import HGKTClassifier
+    from hgkt.estimators import HGKTNetworkClassifier
 
-    model = HGKTClassifier.from_preset(
+    model = HGKTNetworkClassifier.from_preset(
         "paper", n_steps=_PAPER_STEPS, random_state=seed, device="cpu"
     )
     start = time.perf_counter()

@@ -48,9 +48,9 @@ def describe_command(
 
     Example: hgkt describe classes.csv --out names.parquet
     """
+    from hgkt._devices import torch_device
     from hgkt.data import write_attribute_file
     from hgkt.language import describe_table, load_encoder
-    from hgkt.model.devices import torch_device
 
     if out_file.suffix != ".parquet":
         raise DataError(f"--out must end in .parquet; got {str(out_file)!r}")

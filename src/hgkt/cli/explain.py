@@ -43,7 +43,7 @@ def explain_command(
         raise DataError("say what to explain: either --class NAME or --input FILE with --row")
     loaded = load_model(model)
     if not hasattr(loaded, "explain_class"):
-        kind = type(getattr(loaded, "estimator_", loaded)).__name__
+        kind = type(loaded).__name__
         raise DataError(f"{kind} does not explain itself; only the method hgkt does")
     if class_name is not None:
         _explain_class(loaded, label_of(loaded, class_name), top, as_json)

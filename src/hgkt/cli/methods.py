@@ -14,7 +14,7 @@ def methods_command(as_json: JsonOption = False) -> None:
     """
     from rich.table import Table
 
-    from hgkt.estimators.registry import METHODS
+    from hgkt.estimators.methods import METHODS
 
     entries = [
         {

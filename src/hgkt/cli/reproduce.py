@@ -111,7 +111,7 @@ def reproduce_command(
 
     Example: hgkt reproduce --root data --only table-gzsl --methods hgkt,dem --data CUB
     """
-    from hgkt.estimators.registry import METHODS
+    from hgkt.estimators.methods import METHODS
     from hgkt.experiments.runner import load_experiments, reproduce
 
     if list_them:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from hgkt._typing import Progress
 from hgkt.cli._common import (
     AttributesOption,
     DataOption,
@@ -36,7 +37,7 @@ from hgkt.cli._estimator import (
     SelectOption,
     estimator_builder,
 )
-from hgkt.cli._interrupt import Progress, interrupt_between_steps
+from hgkt.cli._interrupt import interrupt_between_steps
 from hgkt.exceptions import DataError, ModelFolderError
 
 if TYPE_CHECKING:
@@ -107,7 +108,9 @@ def train_command(
     files = _files(build(seed), out_path, checkpoint, tensorboard)
     _check_out(out_path)
     dataset = load_dataset(data, root=root, features=features, attributes=attributes)
-    estimator = build(seed, dataset).set_params(**files)
+    estimator: Any = build(seed, dataset)
+    if files:
+        estimator.write_to(**files)
     path = Path(files["checkpoint"]) if files.get("checkpoint") else None
     resumed = path is not None and path.exists()
     if resumed:
@@ -121,8 +124,6 @@ def train_command(
     model = fitted.model
     if with_unseen:
         model.add_classes(dataset.attributes_of(dataset.unseen_classes))
-    # Where files lay while training is nobody's business who loads the model elsewhere.
-    getattr(model, "estimator_", model).set_params(**dict.fromkeys(files))
     model.save(out_path, **_about(dataset, fitted, select))
     if checkpoint is None and path == _default_checkpoint(out_path):
         with suppress(FileNotFoundError):
@@ -140,19 +141,17 @@ def train_command(
 def _files(
     estimator: GZSLClassifier, out_path: Path, checkpoint: Path | None, tensorboard: Path | None
 ) -> dict[str, str]:
-    """Return the parameters that name files, for methods that have them."""
-    known = estimator.get_params(deep=False)
-    trains = known.get("transfer", "network") == "network"
+    """Return where training is to write, for methods that train in steps."""
     given = {"checkpoint": checkpoint, "tensorboard": tensorboard}
-    for name, value in given.items():
-        if value is not None and not (trains and name in known):
-            raise DataError(
-                f"--{name} is for methods that train a network in steps; leave it out, or give "
-                "--preset paper"
-            )
-    if checkpoint is None and trains and "checkpoint" in known:
-        # A path set with --param is as good as --checkpoint, and is kept like it.
-        given["checkpoint"] = known["checkpoint"] or _default_checkpoint(out_path)
+    if not hasattr(estimator, "write_to"):
+        for name, value in given.items():
+            if value is not None:
+                raise DataError(
+                    f"--{name} is for methods that train a network in steps; leave it out, or "
+                    "give --preset paper"
+                )
+    elif checkpoint is None:
+        given["checkpoint"] = _default_checkpoint(out_path)
     return {name: str(value) for name, value in given.items() if value is not None}
 
 
@@ -162,7 +161,7 @@ def _default_checkpoint(out_path: Path) -> Path:
 
 def _check_out(path: Path) -> None:
     """Refuse a place that cannot be written before hours are spent on training."""
-    from hgkt.persistence.folder import CONFIG
+    from hgkt.estimators.model_folder import CONFIG
 
     if path.is_file() or (path.is_dir() and any(path.iterdir()) and not (path / CONFIG).is_file()):
         raise ModelFolderError(
@@ -239,7 +238,6 @@ def _about(dataset: GZSLDataset, fitted: Fitted, select: bool) -> dict[str, Any]
 
 
 def _document(path: Path, dataset: GZSLDataset, fitted: Fitted) -> dict[str, Any]:
-    inner = getattr(fitted.model, "estimator_", fitted.model)
     return {
         "model": path,
         "data": dataset.name,
@@ -248,7 +246,7 @@ def _document(path: Path, dataset: GZSLDataset, fitted: Fitted) -> dict[str, Any
         "n_added_classes": len(fitted.model.unseen_classes_),
         "chosen": fitted.selected,
         "validation": fitted.validation,
-        "parameters": inner.get_params(deep=False),
+        "parameters": fitted.model.get_params(deep=False),
     }
 
 

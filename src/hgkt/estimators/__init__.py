@@ -1,19 +1,19 @@
-"""Estimators: the contract of all methods, HGKT itself, calibration, saving and loading."""
+"""Estimators: the contract of all methods, HGKT itself, saving and loading."""
 
 from hgkt.estimators.base import GZSLClassifier
-from hgkt.estimators.calibration import CalibratedStacking
-from hgkt.estimators.explanations import ClassExplanation, Contribution, PredictionExplanation
-from hgkt.estimators.folder import load_model
+from hgkt.estimators.explanation import ClassExplanation, Contribution, PredictionExplanation
 from hgkt.estimators.hgkt import HGKTClassifier
-from hgkt.estimators.registry import METHODS
+from hgkt.estimators.hgkt_network import HGKTNetworkClassifier
+from hgkt.estimators.methods import METHODS
+from hgkt.estimators.model_folder import load_model
 
 __all__ = [
     "METHODS",
-    "CalibratedStacking",
     "ClassExplanation",
     "Contribution",
     "GZSLClassifier",
     "HGKTClassifier",
+    "HGKTNetworkClassifier",
     "PredictionExplanation",
     "load_model",
 ]

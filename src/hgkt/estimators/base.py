@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -18,22 +18,27 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from hgkt._validation import attribute_matrix, attribute_table, check_finite, label_text
-from hgkt.estimators._labels import label_array, label_list
-from hgkt.estimators._pretrained import PretrainedMixin
+from hgkt._typing import Progress
+from hgkt._validation import (
+    attribute_matrix,
+    attribute_table,
+    check_finite,
+    check_number,
+    label_array,
+    label_list,
+    label_text,
+)
 from hgkt.estimators._rows import GrowingRows, row_chunks
+from hgkt.estimators.hub import PretrainedModel
 from hgkt.exceptions import DataError
 
 ClassTable = dict[str, NDArray[Any]]
 """What scoring needs of each class: named arrays whose rows are classes."""
 
-Progress = Callable[[str, int, int, dict[str, float]], None]
-"""Called as ``progress(stage, done, total, values)`` while a fit goes on."""
-
 _ROW_OPTIONS: dict[str, Any] = {"dtype": (np.float64, np.float32), "ensure_all_finite": False}
 
 
-class GZSLClassifier(PretrainedMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+class GZSLClassifier(PretrainedModel, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     """Base of all generalized zero-shot classifiers.
 
     Subclasses implement
@@ -46,6 +51,10 @@ class GZSLClassifier(PretrainedMixin, ClassifierMixin, BaseEstimator, metaclass=
     model can be saved. Seen and added classes are scored apart: the scores of seen classes are
     bit-identical whatever is added later.
 
+    Every method has a parameter ``calibration``: γ, taken off the score of every class that was
+    seen at the first fit. A class that came by its attributes never pays it, whatever instances
+    it gets later. γ can be changed after `fit`.
+
     Attributes
     ----------
     classes_, seen_classes_, unseen_classes_ : ndarray
@@ -53,6 +62,7 @@ class GZSLClassifier(PretrainedMixin, ClassifierMixin, BaseEstimator, metaclass=
     """
 
     _learned: ClassVar[tuple[str, ...]] = ()
+    calibration: float = 0.0
     _progress: Progress | None = None
     classes_: NDArray[Any]
     seen_classes_: NDArray[Any]
@@ -62,6 +72,8 @@ class GZSLClassifier(PretrainedMixin, ClassifierMixin, BaseEstimator, metaclass=
     _seen_attributes: NDArray[np.float64]
     _added_table: dict[str, GrowingRows]
     _added_attributes: GrowingRows
+    _grown: NDArray[np.bool_]
+    """Which seen classes (L,) came by their attributes and got their instances later."""
 
     def on_progress(self, progress: Progress | None) -> Self:
         """Have `progress` called while a fit goes on; a clone starts without it."""
@@ -87,13 +99,12 @@ class GZSLClassifier(PretrainedMixin, ClassifierMixin, BaseEstimator, metaclass=
     def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
         """Score prepared features against the rows of one table: (n, rows), higher is better."""
 
-    def _seen_penalty(self) -> float:
-        """Return what is taken off every seen class's score (calibrated stacking)."""
-        return 0.0
-
-    def _penalised(self) -> NDArray[np.bool_] | bool:
-        """Return which seen classes (L,) the penalty applies to."""
-        return True
+    @property
+    def penalties_(self) -> NDArray[np.float64]:
+        """What calibration takes off the scores, one number per class, ordered as ``classes_``."""
+        penalties = np.zeros(len(self.classes_))
+        penalties[: len(self.seen_classes_)][~self._grown] = self.calibration
+        return penalties
 
     def calibrated_by_default(self) -> bool:
         """Return whether selection should set the calibration of this method unasked."""
@@ -154,7 +165,9 @@ class GZSLClassifier(PretrainedMixin, ClassifierMixin, BaseEstimator, metaclass=
         attributes: NDArray[np.float64],
         has_attributes: bool,
     ) -> Self:
+        check_number("calibration", self.calibration)
         table = self._fit_seen(X, codes, attributes)
+        self._grown = np.zeros(len(attributes), dtype=bool)
         self._seen_table = table
         self._seen_attributes = attributes
         self._has_attributes = has_attributes
@@ -311,8 +324,8 @@ class GZSLClassifier(PretrainedMixin, ClassifierMixin, BaseEstimator, metaclass=
             scores[rows, :n_seen] = self._score(prepared, self._seen_table, True)
             if n_seen < len(self.classes_):
                 scores[rows, n_seen:] = self._score(prepared, added, False)
-        if penalty and self._seen_penalty() != 0.0:
-            scores[:, :n_seen] -= self._seen_penalty() * self._penalised()
+        if penalty and self.calibration != 0.0:
+            scores[:, :n_seen] -= self.penalties_[:n_seen]
         return scores
 
     def decision_function(self, X: ArrayLike) -> NDArray[Any]:
@@ -359,13 +372,28 @@ class GZSLClassifier(PretrainedMixin, ClassifierMixin, BaseEstimator, metaclass=
                 raise DataError(f"among names class {label_text(name)}, which the model has not")
         return np.array([self._columns[name] for name in names], dtype=np.intp)
 
+    def column_of(self, label: Any) -> int:
+        """Return the position of a class in ``classes_``; an unknown one is refused."""
+        check_is_fitted(self)
+        if label not in self._columns:
+            raise DataError(f"class {label_text(label)} is unknown to this model")
+        return self._columns[label]
+
+    def one_row(self, x: ArrayLike) -> NDArray[Any]:
+        """Check one instance (D,) or (1, D) and return it as (1, D)."""
+        check_is_fitted(self)
+        array = np.atleast_2d(np.asarray(x))
+        if array.ndim != 2 or len(array) != 1:
+            raise DataError(f"one instance is expected; got an array of shape {np.shape(x)}")
+        return self._check_features(array)
+
     # ------------------------------------------------------------------ saving
     def _state(self) -> dict[str, NDArray[Any]]:
         """Return every learned array, by name, that a loaded model needs."""
         state = {f"learned/{name}": np.asarray(getattr(self, name)) for name in self._learned}
         state |= {f"seen/{key}": rows for key, rows in self._seen_table.items()}
         state |= {f"added/{key}": rows.array for key, rows in self._added_table.items()}
-        return state
+        return state | {"grown": self._grown}
 
     def _restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Set what `_state` returned; labels and attributes are already in place."""
@@ -378,6 +406,7 @@ class GZSLClassifier(PretrainedMixin, ClassifierMixin, BaseEstimator, metaclass=
             if group in tables:
                 tables[group][name] = rows
         self._seen_table = tables["seen"]
+        self._grown = np.asarray(state["grown"], dtype=bool)
         self._set_added(self.unseen_classes_, self._added_attributes.array, tables["added"])
 
     def save(self, path: str | Path, **about: Any) -> Path:
@@ -390,7 +419,7 @@ class GZSLClassifier(PretrainedMixin, ClassifierMixin, BaseEstimator, metaclass=
         **about
             What the model was made with (data set, features, encoder, …), kept in its config.
         """
-        from hgkt.estimators.folder import save_model
+        from hgkt.estimators.model_folder import save_model
 
         return save_model(self, path, about)
 

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 
-from hgkt._validation import check_number, label_text
-from hgkt.estimators._explaining import ExplainingMixin
+from hgkt._validation import check_number
 from hgkt.estimators.base import GZSLClassifier
-from hgkt.estimators.explanations import Contribution
+from hgkt.estimators.explanation import Contribution
+from hgkt.estimators.transfer import TransferClassifier
 from hgkt.exceptions import DataError
 
 _CHUNK_CLASSES = 512  # altered classes embedded at once: bounds memory for long text vectors
@@ -75,8 +74,8 @@ def attribute_evidence(
     """
     if n is not None:
         check_number("n", n, low=0, integer=True)
-    row = _one_row(model, x)
-    attributes = model.class_attributes_[_column(model, label)]
+    row = model.one_row(x)
+    attributes = model.class_attributes_[model.column_of(label)]
     weights = AlteredClass(model, label).weights(row)[0]
     order = np.argsort(-np.abs(weights), kind="stable")[:n]
     return [AttributeEvidence(int(i), float(attributes[i]), float(weights[i])) for i in order]
@@ -97,15 +96,14 @@ class AlteredClass:
     """
 
     def __init__(self, model: GZSLClassifier, label: Any) -> None:
-        check_is_fitted(model)
-        inner = _unwrapped(model)
-        if not inner._has_attributes:
+        column = model.column_of(label)
+        if not model._has_attributes:
             raise DataError(
                 "this model was fitted without class_attributes, so no attribute speaks for a class"
             )
         self._model = model
-        own = model.class_attributes_[_column(model, label)]
-        mean = inner._seen_attributes.mean(axis=0)
+        own = model.class_attributes_[column]
+        mean = model._seen_attributes.mean(axis=0)
         # An attribute that is at the mean already has no weight, whatever the rounding.
         self._changed = np.flatnonzero(own != mean)
         self._n_attributes = len(own)
@@ -147,33 +145,6 @@ def seen_pulls(
     tuple of Contribution
         Empty for a method that cannot tell (all but HGKT).
     """
-    row, column = _one_row(model, x), _column(model, label)
-    inner = _unwrapped(model)
-    if not isinstance(inner, ExplainingMixin):
+    if not isinstance(model, TransferClassifier):
         return ()
-    pulls: tuple[Contribution, ...] = inner._rank(inner._pulls(row, column))
-    return pulls[:n]
-
-
-def _unwrapped(model: GZSLClassifier) -> Any:
-    """Return the method inside a calibration, or the model itself."""
-    return getattr(model, "_inner", model)
-
-
-def _column(model: GZSLClassifier, label: Any) -> int:
-    check_is_fitted(model)
-    columns = _unwrapped(model)._columns
-    if label not in columns:
-        raise DataError(f"class {label_text(label)} is unknown to this model")
-    return int(columns[label])
-
-
-def _one_row(model: GZSLClassifier, x: ArrayLike) -> NDArray[Any]:
-    check_is_fitted(model)
-    array = np.asarray(x)
-    if array.ndim == 1:
-        array = array[None]
-    if array.ndim != 2 or len(array) != 1:
-        raise DataError(f"one instance is expected; got an array of shape {np.shape(x)}")
-    features: NDArray[Any] = _unwrapped(model)._check_features(array)
-    return features
+    return model.pulls_of(x, label)[:n]

@@ -8,12 +8,14 @@ from typing import Any
 
 from sklearn.base import clone
 
+from hgkt._plain import plain
+from hgkt._typing import Progress
 from hgkt.data import GZSLDataset
-from hgkt.estimators.base import GZSLClassifier, Progress
-from hgkt.estimators.calibration import CalibratedStacking
+from hgkt.estimators.base import GZSLClassifier
+from hgkt.estimators.methods import METHODS
 from hgkt.evaluation.curve import SeenUnseenCurve, seen_unseen_curve
 from hgkt.evaluation.metrics import GZSLMetrics, gzsl_metrics
-from hgkt.evaluation.records import RunRecord, machine, method_name, plain, versions
+from hgkt.evaluation.records import RunRecord, machine, versions
 from hgkt.evaluation.selection import ClassFoldSearch, Stage, wants_calibration
 
 OnTest = Callable[[GZSLClassifier, SeenUnseenCurve], None]
@@ -88,13 +90,14 @@ def evaluate(
         model = search.best_estimator_
     model.add_classes(dataset.attributes_of(dataset.unseen_classes))
     fitted = time.perf_counter()
-    gamma, known = model._seen_penalty(), search is not None or model._seen_penalty() != 0.0
+    gamma = float(model.calibration)
+    known = search is not None or gamma != 0.0
     found = search.calibration_ if search is not None else gamma
     plain_result, used, calibrated = _test(model, dataset, [0.0, gamma, found], on_test)
     end = time.perf_counter()
     select_time = search.select_time_ if search is not None else 0.0
     return RunRecord(
-        method=method_name(model.estimator if isinstance(model, CalibratedStacking) else model),
+        method=METHODS.name_of(type(model)) or type(model).__name__,
         parameters=plain(model.get_params()),
         selected=_selected(search),
         calibration=gamma,

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import platform
 import sys
-import tempfile
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator
 
-from hgkt.estimators.registry import METHODS
+from hgkt._files import sha256, write_file
+from hgkt._plain import json_text, plain
 from hgkt.evaluation.metrics import GZSLMetrics
 from hgkt.exceptions import DataError
 
@@ -89,8 +86,7 @@ class RunRecord:
     def key(self) -> str:
         """Twelve hexadecimal digits of what went in: method, parameters, data and seed."""
         asked = [self.method, self.parameters, self.selected, self.data, self.seed]
-        text = json.dumps(plain(asked), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
+        return sha256(json.dumps(plain(asked), sort_keys=True))[:12]
 
     @property
     def file_name(self) -> str:
@@ -139,22 +135,7 @@ class RunRecord:
         Path
             The file.
         """
-        folder = Path(folder)
-        path = folder / self.file_name
-        text = json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n"
-        scratch = None
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            handle, scratch = tempfile.mkstemp(prefix=".", suffix=".part", dir=folder)
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            Path(scratch).chmod(0o644)  # mkstemp makes it private
-            os.replace(scratch, path)
-        except OSError as error:
-            if scratch is not None:
-                Path(scratch).unlink(missing_ok=True)
-            raise DataError(f"cannot write the run record to {folder}: {error.strerror}") from error
-        return path
+        return write_file(Path(folder) / self.file_name, json_text(self.to_dict()))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -209,13 +190,6 @@ def records_frame(records: Iterable[RunRecord]) -> pd.DataFrame:
     )
 
 
-def method_name(estimator: BaseEstimator) -> str:
-    """Return the registered name of an estimator's class, or the class's own name."""
-    kind = type(estimator)
-    target = f"{kind.__module__}:{kind.__qualname__}"
-    return next((name for name, entry in METHODS.items() if entry.target == target), kind.__name__)
-
-
 def versions() -> dict[str, str]:
     """Return the versions of Python, hgkt and the numerical packages that are loaded."""
     from hgkt import __version__
@@ -237,24 +211,3 @@ def machine() -> dict[str, Any]:
     except AttributeError:
         n_cpus = os.cpu_count() or 1
     return {"platform": platform.platform(), "n_cpus": n_cpus}
-
-
-def plain(value: Any) -> Any:
-    """Turn parameters and results into what JSON can say; objects become their repr.
-
-    Examples
-    --------
-    >>> plain({"a": np.float64(1.5), "b": (1, None), "c": float("nan")})
-    {'a': 1.5, 'b': [1, None], 'c': None}
-    """
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, np.ndarray | np.generic):
-        return plain(value.tolist())
-    if isinstance(value, float):
-        return value if np.isfinite(value) else None
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    return str(value) if isinstance(value, Path) else repr(value)

@@ -10,12 +10,13 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import ParameterGrid
+from sklearn.utils.validation import check_is_fitted
 
+from hgkt._typing import Progress
 from hgkt._validation import attribute_table, check_choice, check_number
-from hgkt.estimators.base import GZSLClassifier, Progress
-from hgkt.estimators.calibration import CalibratedStacking, MetaClassifier
+from hgkt.estimators.base import GZSLClassifier
 from hgkt.evaluation.curve import SeenUnseenCurve, best_calibration, seen_unseen_curve
 from hgkt.evaluation.folds import ClassFolds, class_folds, split_fold
 from hgkt.evaluation.metrics import harmonic_mean
@@ -73,7 +74,7 @@ class _Fold:
         )
 
 
-class ClassFoldSearch(MetaClassifier):
+class ClassFoldSearch(ClassifierMixin, BaseEstimator):
     """Search parameters on classes held out of training, then fit on everything.
 
     In each fold some seen classes play the unseen ones and a part of the images of the others
@@ -81,6 +82,9 @@ class ClassFoldSearch(MetaClassifier):
     with the best of the earlier ones fixed; the first of equally good settings wins. The
     calibration γ is chosen on the same folds for the setting that won: the middle of the plateau
     with the highest mean H.
+
+    A fitted search answers as `best_estimator_` does: `predict`, `add_classes`, `save`, `explain`
+    and every other attribute are that model's.
 
     Parameters
     ----------
@@ -158,11 +162,16 @@ class ClassFoldSearch(MetaClassifier):
         self.random_state = random_state
         self.progress = progress
 
-    @property
-    def _inner(self) -> GZSLClassifier:
-        if "best_estimator_" not in vars(self):
-            return super()._inner
-        return self.best_estimator_
+    def __getattr__(self, name: str) -> Any:
+        # Only called for what a search itself has not.
+        if name.startswith("_") or "best_estimator_" not in vars(self):
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r} (yet)")
+        return getattr(self.best_estimator_, name)
+
+    def predict(self, X: ArrayLike, among: str | Sequence[Any] = "all") -> NDArray[Any]:
+        """Return the best class for each row; see :meth:`GZSLClassifier.predict`."""
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.predict(X, among)
 
     def fit(
         self,
@@ -244,7 +253,7 @@ class ClassFoldSearch(MetaClassifier):
     ) -> list[SettingResult]:
         # A curve is what is kept of a score matrix: a few numbers an image, whatever the classes.
         curves: list[list[SeenUnseenCurve]] = [[] for _ in grid]
-        penalties = [clone(self.estimator).set_params(**p)._seen_penalty() for p in grid]
+        penalties = [float(clone(self.estimator).set_params(**p).calibration) for p in grid]
         done, total = 0, len(grid) * len(self.folds_)
         for number, fold in enumerate(folds):
             scored = clone(self.estimator).fit_score_grid(
@@ -307,11 +316,7 @@ class ClassFoldSearch(MetaClassifier):
 
     def _best_model(self) -> GZSLClassifier:
         model: GZSLClassifier = clone(self.estimator).set_params(**self.best_params_)
-        if not self.calibrated_:
-            return model
-        if "calibration" in model.get_params(deep=False):
-            return model.set_params(calibration=self.calibration_)
-        return CalibratedStacking(model, calibration=self.calibration_)
+        return model.set_params(calibration=self.calibration_) if self.calibrated_ else model
 
     def _check_names(self, grids: list[list[dict[str, Any]]]) -> None:
         known = self.estimator.get_params()
@@ -354,7 +359,7 @@ def wants_calibration(estimator: GZSLClassifier, calibrate: bool | str) -> bool:
         if not isinstance(calibrate, bool):
             raise DataError(f"calibrate must be True, False or 'auto'; got {calibrate!r}")
         return calibrate
-    return estimator.calibrated_by_default() and estimator._seen_penalty() == 0.0
+    return estimator.calibrated_by_default() and estimator.calibration == 0.0
 
 
 def _h_at(curve: SeenUnseenCurve, gamma: float) -> float:

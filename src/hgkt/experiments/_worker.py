@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt.evaluation.records import machine, plain, versions
+from hgkt._plain import plain
+from hgkt.evaluation.records import machine, versions
 from hgkt.exceptions import DataError, HGKTError
 from hgkt.experiments.base import Cell, CellResult, DataSpec
 from hgkt.experiments.discovery import fingerprint_of

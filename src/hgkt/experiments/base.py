@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt.evaluation.records import plain
+from hgkt._plain import plain
 
 if TYPE_CHECKING:
     import pandas as pd

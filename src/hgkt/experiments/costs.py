@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from hgkt.evaluation.records import plain
+from hgkt._plain import plain
 from hgkt.experiments.base import Cell, CellResult
 
 # Seconds of a selection on CUB (1,408 features) on one core, from docs/results/methods.jsonl.
@@ -99,7 +99,7 @@ def _levels(cell: Cell) -> list[str]:
 
 
 def _guess(cell: Cell) -> float:
-    if cell.preset == "paper" or cell.params.get("transfer") == "network":
+    if cell.preset == "paper":
         return _NETWORK
     return _SECONDS.get(cell.method, _USUAL)
 

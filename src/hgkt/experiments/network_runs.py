@@ -1,7 +1,8 @@
 """Train the paper's network on one division of a data set and look at it on the way.
 
-`NetworkTransfer` can be stopped at many steps and given its representatives; `HGKTClassifier` hides
-both. What is computed here is what a fit and `evaluate` compute (tests compare them).
+`NetworkTransfer` can be stopped at many steps and given its representatives, which
+`HGKTNetworkClassifier` hides. What is computed here is what a fit and
+`evaluate` compute (tests compare them).
 """
 
 from __future__ import annotations
@@ -19,9 +20,8 @@ from hgkt.evaluation import GZSLMetrics, class_folds, gzsl_metrics, split_fold
 
 if TYPE_CHECKING:
     from hgkt.data import GZSLDataset
-    from hgkt.estimators import HGKTClassifier
-    from hgkt.estimators._network import NetworkTransfer
-    from hgkt.estimators.base import ClassTable
+    from hgkt.estimators import HGKTNetworkClassifier
+    from hgkt.network.transfer import NetworkTransfer
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class Division:
     X_unseen: NDArray[Any]
     y_unseen: NDArray[Any]
 
-    def metrics(self, transfer: NetworkTransfer, table: ClassTable) -> GZSLMetrics:
+    def metrics(self, transfer: NetworkTransfer, table: NDArray[Any]) -> GZSLMetrics:
         """Add the unseen classes to a trained network and test it, without calibration."""
         added = transfer.embed(self.new_attributes)
         scores = [transfer.score(X, table, added) for X in (self.X_seen, self.X_unseen)]
@@ -169,7 +169,7 @@ class NetworkRun:
 
 
 def train_network(
-    model: HGKTClassifier,
+    model: HGKTNetworkClassifier,
     division: Division,
     steps: Sequence[int] = (),
     representatives: NDArray[np.intp] | None = None,
@@ -178,8 +178,8 @@ def train_network(
 
     Parameters
     ----------
-    model : HGKTClassifier
-        Parameters, with ``transfer="network"``; it is not fitted.
+    model : HGKTNetworkClassifier
+        Parameters; it is not fitted.
     division : Division
         The data.
     steps : sequence of int
@@ -190,17 +190,17 @@ def train_network(
     Examples
     --------
     >>> from hgkt.data import load_dataset
-    >>> from hgkt.estimators import HGKTClassifier
-    >>> model = HGKTClassifier.from_preset("paper", n_hidden=16, random_state=0, device="cpu")
+    >>> from hgkt.estimators import HGKTNetworkClassifier
+    >>> model = HGKTNetworkClassifier(n_hidden=16, random_state=0, device="cpu")
     >>> run = train_network(model, final_division(load_dataset("digits")), steps=(1, 5))
     >>> sorted(run.metrics), run.losses[5] < run.losses[1]
     ([1, 5], True)
     """
-    from hgkt.estimators._network import NetworkTransfer
-    from hgkt.model.feature_maps import map_rows
-    from hgkt.model.objectives import SquaredObjective, Targets
+    from hgkt._geometry import map_rows
+    from hgkt.network.objectives import SquaredObjective, Targets
+    from hgkt.network.transfer import NetworkTransfer
 
-    settings = model._network_settings()
+    settings = model._settings(division.X.dtype)
     wanted = tuple(sorted(set(steps))) or (int(settings.training["n_steps"]),)
     training = {**settings.training, "n_steps": wanted[-1], "snapshot_steps": wanted}
     features = map_rows(division.X, settings.feature_map)
@@ -210,10 +210,10 @@ def train_network(
     losses: dict[int, float] = {}
     looks: list[tuple[float, float]] = []  # when a look began and when it ended
 
-    def snapshot(step: int, transfer: NetworkTransfer, table: ClassTable) -> None:
+    def snapshot(step: int, transfer: NetworkTransfer, table: NDArray[Any]) -> None:
         began = time.perf_counter()
         metrics[step] = division.metrics(transfer, table)
-        residuals = np.asarray(table["embedding"], dtype=np.float64) - objective.targets
+        residuals = np.asarray(table, dtype=np.float64) - objective.targets
         distances = np.einsum("ij,ij->i", residuals, residuals)
         losses[step] = float(objective.weights @ distances + objective.constant)
         looks.append((began, time.perf_counter()))

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from hgkt._typing import Progress
 from hgkt._validation import check_number, import_extra
-from hgkt.estimators.base import Progress
 from hgkt.evaluation.selection import ClassFoldSearch, SettingResult, Stage, _Fold
 
 _LOG_RATIO = 10.0

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt.evaluation.records import plain
+from hgkt._plain import plain
 from hgkt.exceptions import DataError
 from hgkt.experiments.base import Cell, CellResult, DataSpec
 

@@ -16,7 +16,7 @@ from hgkt.experiments.tasks import build_estimator
 
 if TYPE_CHECKING:
     from hgkt.data import GZSLDataset
-    from hgkt.estimators import HGKTClassifier
+    from hgkt.estimators import HGKTNetworkClassifier
     from hgkt.experiments.base import Cell
 
 
@@ -89,7 +89,7 @@ def run_barycenters(
     True
     """
     division = final_division(dataset)
-    model = cast("HGKTClassifier", build_estimator(cell, dataset))
+    model = cast("HGKTNetworkClassifier", build_estimator(cell, dataset))
     options = dict(cell.options)
     reg = float(options.pop("reg", 1e-3))
     sizes = Sizes(**options).within(len(division.seen), division.X.shape[1])

@@ -93,22 +93,16 @@ def common_space(
         Classes.
     """
     from hgkt.estimators import HGKTClassifier
-    from hgkt.estimators._closed_form import ClosedFormTransfer
-    from hgkt.model.feature_maps import map_rows
 
-    inner: Any = getattr(model, "estimator", model)
-    if not hasattr(inner, "metric"):
-        raise DataError(f"{type(inner).__name__} embeds no classes among features")
-    embeddings = inner.class_embeddings_[inner.candidates(names)]
+    if not hasattr(model, "metric"):
+        raise DataError(f"{type(model).__name__} embeds no classes among features")
+    embeddings = model.class_embeddings_[model.candidates(names)]
     space = "visual features"
-    features = X
-    if isinstance(inner, HGKTClassifier):
-        if isinstance(inner._transfer, ClosedFormTransfer):
-            features, space = inner._transfer.features(X), "visual features in the in-class metric"
-        else:
-            features = map_rows(X, inner.feature_map)
+    if isinstance(model, HGKTClassifier):
+        space += " in the in-class metric"
+    features = model._map_features(X)
     found = [np.asarray(part, dtype=np.float64) for part in (features, embeddings)]
-    if inner.metric == "cosine":
+    if model.metric == "cosine":
         found = [_unit_rows(part) for part in found]
         space += ", unit length"
     return found[0], found[1], space
@@ -149,8 +143,8 @@ def in_the_plane(rows: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
 
 def _fitted(cell: Cell, dataset: GZSLDataset) -> tuple[GZSLClassifier, dict[str, Any]]:
     """Return the method fitted on the train rows, with the unseen classes, and what was chosen."""
+    from hgkt._plain import plain
     from hgkt.evaluation import ClassFoldSearch
-    from hgkt.evaluation.records import plain
 
     X, y = dataset.rows("train")
     attributes = dataset.attributes_of(dataset.seen_classes)

@@ -13,7 +13,7 @@ from hgkt.experiments.tasks import build_estimator
 
 if TYPE_CHECKING:
     from hgkt.data import GZSLDataset
-    from hgkt.estimators import HGKTClassifier
+    from hgkt.estimators import HGKTNetworkClassifier
     from hgkt.evaluation import GZSLMetrics
     from hgkt.experiments.base import Cell
 
@@ -55,7 +55,7 @@ def run_iterations(
     steps = sorted(int(step) for step in cell.options.get("steps", ()))
     if not steps:
         raise DataError("the task 'iterations' needs the option steps: a list of step counts")
-    model = cast("HGKTClassifier", build_estimator(cell, dataset))
+    model = cast("HGKTNetworkClassifier", build_estimator(cell, dataset))
     validation = train_network(model, validation_division(dataset, cell.seed), steps).metrics
     test = train_network(model, final_division(dataset), steps).metrics
     stop = max(steps, key=lambda step: validation[step].H)  # the first of equally good ones

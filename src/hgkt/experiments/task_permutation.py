@@ -13,7 +13,7 @@ from hgkt.experiments.tasks import build_estimator
 
 if TYPE_CHECKING:
     from hgkt.data import GZSLDataset
-    from hgkt.estimators import HGKTClassifier
+    from hgkt.estimators import HGKTNetworkClassifier
     from hgkt.experiments.base import Cell
 
 
@@ -55,7 +55,7 @@ def run_permutation(
     if number:
         order = np.random.default_rng(number).permutation(division.X.shape[1])
         division = division.permuted(order)
-    model = cast("HGKTClassifier", build_estimator(cell, dataset))
+    model = cast("HGKTNetworkClassifier", build_estimator(cell, dataset))
     chosen, neighbors = choose_and_join(model, division)
     (metrics,) = train_network(model, division, representatives=chosen).metrics.values()
     values = {"metrics": metrics.to_dict(), "classes": list(division.seen)}

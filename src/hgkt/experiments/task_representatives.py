@@ -13,7 +13,7 @@ from hgkt.experiments.tasks import build_estimator
 
 if TYPE_CHECKING:
     from hgkt.data import GZSLDataset
-    from hgkt.estimators import HGKTClassifier
+    from hgkt.estimators import HGKTNetworkClassifier
     from hgkt.experiments.base import Cell
 
 
@@ -52,7 +52,7 @@ def run_representatives(
     from hgkt.graph import nearest_classes
 
     division = final_division(dataset)
-    model = cast("HGKTClassifier", build_estimator(cell, dataset))
+    model = cast("HGKTNetworkClassifier", build_estimator(cell, dataset))
     start = time.perf_counter()
     chosen, neighbors = choose_and_join(model, division)
     seconds = time.perf_counter() - start
@@ -80,40 +80,40 @@ def run_representatives(
 
 
 def choose_and_join(
-    model: HGKTClassifier, division: Division
+    model: HGKTNetworkClassifier, division: Division
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the representatives (L,) as rows of the division and their neighbours (L, k).
 
     Parameters
     ----------
-    model : HGKTClassifier
-        Parameters of the choice and of the graph, with ``transfer="network"``.
+    model : HGKTNetworkClassifier
+        Parameters of the choice and of the graph.
     division : Division
         The data.
     """
-    from hgkt.estimators._network import NetworkTransfer
+    from hgkt.network.transfer import NetworkTransfer
 
-    settings = model._network_settings()
+    settings = model._settings(division.X.dtype)
     chosen = NetworkTransfer(settings).choose_representatives(division.X, division.codes)
     return chosen, neighbors_of(model, division, chosen)
 
 
 def neighbors_of(
-    model: HGKTClassifier, division: Division, chosen: NDArray[np.intp]
+    model: HGKTNetworkClassifier, division: Division, chosen: NDArray[np.intp]
 ) -> NDArray[np.intp]:
     """Return the k nearest classes (L, k) of given representatives, as the model looks for them.
 
     Parameters
     ----------
-    model : HGKTClassifier
+    model : HGKTNetworkClassifier
         Its ``graph_space``, ``n_neighbors`` and ``feature_map``.
     division : Division
         The data.
     chosen : ndarray of shape (L,)
         Representatives, as rows of the division.
     """
+    from hgkt._geometry import map_rows
     from hgkt.graph import nearest_classes
-    from hgkt.model.feature_maps import map_rows
 
     if model.graph_space == "attributes":
         rows = map_rows(division.attributes, model.attribute_map)

@@ -14,7 +14,7 @@ from hgkt.experiments.tasks import build_estimator
 
 if TYPE_CHECKING:
     from hgkt.data import GZSLDataset
-    from hgkt.estimators import HGKTClassifier
+    from hgkt.estimators import HGKTNetworkClassifier
     from hgkt.experiments.base import Cell
 
 
@@ -26,7 +26,8 @@ def run_training(
     Parameters
     ----------
     cell : Cell
-        ``params["training"]``: "quotient" or "sampled"; ``options["steps"]``: where to look.
+        ``params["n_sampled"]``: None, or how many neighbours are drawn;
+        ``options["steps"]``: where to look.
     dataset : GZSLDataset
         The data.
 
@@ -48,16 +49,16 @@ def run_training(
     >>> values["steps_per_epoch"], arrays["losses"].shape
     (1, (2,))
     """
-    from hgkt.model.config import TrainingConfig
-    from hgkt.model.feature_maps import map_rows
-    from hgkt.model.objectives import SquaredObjective, Targets
+    from hgkt._geometry import map_rows
+    from hgkt.network.config import TrainingConfig
+    from hgkt.network.objectives import SquaredObjective, Targets
 
     steps = sorted(int(step) for step in cell.options.get("steps", ()))
     if not steps:
         raise DataError("the task 'training' needs the option steps: a list of step counts")
     division = final_division(dataset)
-    model = cast("HGKTClassifier", build_estimator(cell, dataset))
-    settings = model._network_settings()
+    model = cast("HGKTNetworkClassifier", build_estimator(cell, dataset))
+    settings = model._settings(division.X.dtype)
     config = TrainingConfig(**settings.training)
     chosen, _ = choose_and_join(model, division)
     targets = Targets.from_features(

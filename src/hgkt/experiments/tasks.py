@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from hgkt._registry import Entry, Registry
-from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
     from hgkt.data import GZSLDataset
@@ -131,25 +130,18 @@ def build_estimator(cell: Cell, dataset: GZSLDataset) -> GZSLClassifier:
     >>> from hgkt.experiments.base import Cell, DataSpec
     >>> cell = Cell("evaluate", DataSpec("digits", "digits"), "hgkt", "paper", {"mu": 0.1}, seed=3)
     >>> model = build_estimator(cell, load_dataset("digits"))
-    >>> model.mu, model.random_state, model.transfer
-    (0.1, 3, 'network')
+    >>> model.mu, model.random_state
+    (0.1, 3)
     """
-    from hgkt.estimators.registry import METHODS
+    from hgkt.estimators.methods import build_method
 
-    kind = METHODS.load(cell.method)
-    if cell.preset and not hasattr(kind, "from_preset"):
-        raise DataError(f"method {cell.method!r} has no presets; got {cell.preset!r}")
-    known = kind().get_params(deep=False)
-    for name in cell.params:
-        if name not in known:
-            choices = ", ".join(sorted(known))
-            raise DataError(f"method {cell.method!r} has no parameter {name!r}; it has: {choices}")
     blocks = list(dataset.about.get("attribute_blocks") or [])
-    common = {
-        "random_state": cell.seed,
-        "device": current_device(),
-        "attribute_blocks": blocks if len(blocks) > 1 else None,
-    }
-    given = {name: value for name, value in common.items() if name in known} | dict(cell.params)
-    model: GZSLClassifier = kind.from_preset(cell.preset, **given) if cell.preset else kind(**given)
+    model: GZSLClassifier = build_method(
+        cell.method,
+        cell.preset or None,
+        cell.params,
+        random_state=cell.seed,
+        device=current_device(),
+        attribute_blocks=blocks if len(blocks) > 1 else None,
+    )
     return model

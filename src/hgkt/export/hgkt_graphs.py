@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from hgkt.estimators._closed_form import ClosedFormTransfer
-from hgkt.estimators._network import NetworkTransfer
+from hgkt._geometry import FeatureMap, power_of
+from hgkt.closed_form.kernels import ClassKernel
+from hgkt.closed_form.transfer import ClosedFormTransfer
 from hgkt.export.builder import GraphBuilder
-from hgkt.model.feature_maps import FeatureMap, power_of
-from hgkt.model.kernels import ClassKernel
-from hgkt.model.weights import NEGATIVE_SLOPE, EmbedderWeights
+from hgkt.network.transfer import NetworkTransfer
+from hgkt.network.weights import NEGATIVE_SLOPE, EmbedderWeights
 
 _WIDE = np.float64  # attributes and kernels are float64 in the library too
 
@@ -75,7 +75,7 @@ def _embedding_width(transfer: ClosedFormTransfer | NetworkTransfer) -> int:
 
 
 def _mapped(graph: GraphBuilder, rows: str, kind: FeatureMap, dtype: DTypeLike) -> str:
-    """`hgkt.model.feature_maps.map_rows`: signed power, then unit rows."""
+    """`hgkt._geometry.map_rows`: signed power, then unit rows."""
     power = power_of(kind)
     if power is None:
         return rows
@@ -90,7 +90,7 @@ def _mapped(graph: GraphBuilder, rows: str, kind: FeatureMap, dtype: DTypeLike) 
 
 
 def _cosines(graph: GraphBuilder, rows: str, table: str, power: float, dtype: DTypeLike) -> str:
-    """`hgkt.model.closed_form.normalised_scores`."""
+    """`hgkt.closed_form.metric.normalised_scores`."""
     lengths = graph.row_norms(table, dtype)
     if power != 1.0:
         lengths = graph.node("Pow", lengths, graph.constant(power, dtype))
@@ -147,7 +147,7 @@ def _network_embedding(graph: GraphBuilder, attributes: str, transfer: NetworkTr
     dtype = weights.w1.dtype
     mapped = _mapped(graph, attributes, settings.attribute_map, _WIDE)
     rows = graph.cast(mapped, dtype)
-    if not settings.inter:
+    if settings.n_neighbors == 0:
         return _two_layers(graph, rows, None, transfer)
     if settings.unseen_space == "attributes":
         queries = graph.div(mapped, graph.row_norms(mapped, _WIDE))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hgkt.estimators import GZSLClassifier, HGKTClassifier
+from hgkt._files import atomic_folder
+from hgkt._plain import json_text
+from hgkt.estimators import GZSLClassifier, HGKTClassifier, HGKTNetworkClassifier
 from hgkt.exceptions import DataError, ModelFolderError
 
 EMBEDDER, SCORER, TABLE, CLASSES = "embedder.onnx", "scorer.onnx", "embeddings.npy", "classes.json"
@@ -29,7 +27,7 @@ def export_onnx(model: GZSLClassifier, folder: str | Path) -> Path:
     Parameters
     ----------
     model : GZSLClassifier
-        A fitted HGKTClassifier of either transfer, calibrated or not.
+        A fitted HGKTClassifier or HGKTNetworkClassifier.
     folder : path
         Written in one step; an earlier export there is replaced.
 
@@ -40,63 +38,39 @@ def export_onnx(model: GZSLClassifier, folder: str | Path) -> Path:
     """
     from hgkt.export.hgkt_graphs import embedder_graph, scorer_graph
 
-    inner: Any = getattr(model, "estimator_", model)
-    if not isinstance(inner, HGKTClassifier):
+    if not isinstance(model, HGKTClassifier | HGKTNetworkClassifier):
         raise DataError(
-            f"ONNX export covers hgkt, not {type(inner).__name__}; train with --method hgkt"
+            f"ONNX export covers hgkt, not {type(model).__name__}; train with --method hgkt"
         )
-    if not hasattr(inner, "seen_classes_"):
+    if not hasattr(model, "seen_classes_"):
         raise DataError("the model is not fitted, so there is nothing to export")
-    transfer = inner._transfer
-    gamma = float(model._seen_penalty())
     graphs = {
-        EMBEDDER: embedder_graph(transfer),
-        SCORER: scorer_graph(transfer, int(inner.n_features_in_), gamma),
+        EMBEDDER: embedder_graph(model._transfer),
+        SCORER: scorer_graph(model._transfer, int(model.n_features_in_), float(model.calibration)),
     }
-    path = Path(folder)
-    _check_target(path)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    except OSError as error:
-        raise ModelFolderError(f"cannot write to {path.parent}: {error.strerror}") from error
-    try:
+    with atomic_folder(folder, _is_export, ModelFolderError, "an ONNX export") as scratch:
         for name, graph in graphs.items():
             (scratch / name).write_bytes(graph.SerializeToString())
-        np.save(scratch / TABLE, inner.class_embeddings_)
-        text = json.dumps(_description(model, inner, gamma), indent=2, allow_nan=False)
-        (scratch / CLASSES).write_text(text + "\n", encoding="utf-8")
-        scratch.chmod(0o755)  # mkdtemp makes it private
-        shutil.rmtree(path, ignore_errors=True)
-        scratch.rename(path)
-    except OSError as error:
-        raise ModelFolderError(f"cannot write {path}: {error.strerror}") from error
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-    return path
+        np.save(scratch / TABLE, model.class_embeddings_)
+        (scratch / CLASSES).write_text(json_text(_description(model)), encoding="utf-8")
+    return Path(folder)
 
 
-def _check_target(path: Path) -> None:
-    if not path.exists():
-        return
-    if not path.is_dir() or {child.name for child in path.iterdir()} - _FILES:
-        raise ModelFolderError(
-            f"{path} exists and is no ONNX export; it is left alone, choose another path"
-        )
+def _is_export(path: Path) -> bool:
+    return not {child.name for child in path.iterdir()} - _FILES
 
 
-def _description(model: GZSLClassifier, inner: Any, gamma: float) -> dict[str, Any]:
-    n_seen = len(inner.seen_classes_)
-    penalised: NDArray[np.bool_] = np.zeros(len(inner.classes_), dtype=bool)
-    penalised[:n_seen] = model._penalised()
+def _description(model: HGKTClassifier | HGKTNetworkClassifier) -> dict[str, Any]:
+    n_seen = len(model.seen_classes_)
+    penalised = [*~model._grown, *[False] * len(model.unseen_classes_)]
     return {
         "format": FORMAT,
-        "n_features": int(inner.n_features_in_),
-        "n_attributes": int(inner.class_attributes_.shape[1]),
-        "calibration": gamma,
+        "n_features": int(model.n_features_in_),
+        "n_attributes": int(model.class_attributes_.shape[1]),
+        "calibration": float(model.calibration),
         "classes": [
             {"name": name, "seen": column < n_seen, "penalised": bool(penalised[column])}
-            for column, name in enumerate(inner.classes_.tolist())
+            for column, name in enumerate(model.classes_.tolist())
         ],
-        "about": getattr(inner, "about_", {}),
+        "about": getattr(model, "about_", {}),
     }

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hgkt._geometry import unit_rows
 from hgkt._validation import attribute_matrix
 from hgkt.exceptions import DataError
 from hgkt.language.encoder import (
@@ -20,7 +21,6 @@ from hgkt.language.encoder import (
     load_encoder,
     takes_description,
 )
-from hgkt.model.feature_maps import unit_rows
 
 _LISTED = 30
 

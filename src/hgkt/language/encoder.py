@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hgkt._geometry import unit_rows
 from hgkt.exceptions import DataError
 from hgkt.language.sentences import (
     DEFAULT_TEMPLATE,
@@ -20,7 +21,6 @@ from hgkt.language.sentences import (
     uses_description,
 )
 from hgkt.language.sources import BUNDLED, find_encoder, identity, load_model
-from hgkt.model.feature_maps import unit_rows
 
 _BATCH = 32
 _STEP = 8 * _BATCH

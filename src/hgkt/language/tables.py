@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hgkt._geometry import unit_rows
 from hgkt._validation import attribute_matrix
 from hgkt.data.attribute_files import SUFFIXES, TEXT, AttributeFile
 from hgkt.data.tables import parse_classes, read_frame, read_metadata
 from hgkt.exceptions import DataError
 from hgkt.language.encoder import Encoder
 from hgkt.language.sentences import uses_description
-from hgkt.model.feature_maps import unit_rows
 
 if TYPE_CHECKING:
     import pandas as pd

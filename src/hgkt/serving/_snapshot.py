@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from hgkt.estimators import GZSLClassifier
-from hgkt.estimators.snapshots import snapshot
+from hgkt.estimators.views import view_of
 from hgkt.exceptions import DataError
 from hgkt.serving.entries import ClassEntry, ClassEvent, RegistryState, UnknownClassError
 
@@ -145,7 +145,7 @@ def _build(
     start: Snapshot, revision: int, gone: Iterable[str], new: Mapping[str, ClassEntry]
 ) -> Snapshot:
     """Take added classes away, as far as they are there, and add others."""
-    model = snapshot(start.model)
+    model = view_of(start.model)
     texts, added_at = dict(start.texts), dict(start.added_at)
     here = set(model.unseen_classes_.tolist())
     labels = [label for label in (label_of(model, name) for name in gone) if label in here]

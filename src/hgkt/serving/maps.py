@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt.model.feature_maps import unit_rows
+from hgkt._geometry import unit_rows
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def class_rows(model: Any) -> tuple[NDArray[np.float64], str]:
         rows, what = model.class_attributes_, "the attributes"
     rows = np.asarray(rows, dtype=np.float64).reshape(len(model.classes_), -1)
     # Where the cosine decides, lengths mean nothing.
-    if getattr(getattr(model, "_inner", model), "metric", None) == "cosine":
+    if getattr(model, "metric", None) == "cosine":
         rows = unit_rows(rows)
     return rows, what
 

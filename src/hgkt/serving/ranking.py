@@ -22,7 +22,7 @@ _FEW = 64  # among so few candidates sorting all is the fastest
 
 def about_model(model: Any) -> dict[str, Any]:
     """Return what a loaded model was made with."""
-    about: dict[str, Any] = getattr(getattr(model, "estimator_", model), "about_", {})
+    about: dict[str, Any] = getattr(model, "about_", {})
     return about
 
 
@@ -185,7 +185,7 @@ def _attributes(model: Any, X: NDArray[Any], best: NDArray[np.intp]) -> list[lis
 
 def explains(model: Any) -> bool:
     """Return whether attributes can speak for a class of this model."""
-    return bool(getattr(model, "_inner", model)._has_attributes)
+    return bool(model._has_attributes)
 
 
 def _finite(scores: NDArray[Any]) -> NDArray[Any]:

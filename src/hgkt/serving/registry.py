@@ -296,11 +296,10 @@ def model_identity(model: Any) -> str:
     str
         64 hexadecimal digits.
     """
-    inner = getattr(model, "estimator_", model)
     digest = hashlib.sha256()
-    digest.update(f"{type(inner).__qualname__} {inner.seen_classes_.tolist()!r}".encode())
-    state = {key: rows for key, rows in inner._state().items() if not key.startswith("added/")}
-    for key, rows in sorted((state | {"attributes": inner._seen_attributes}).items()):
+    digest.update(f"{type(model).__qualname__} {model.seen_classes_.tolist()!r}".encode())
+    state = {key: rows for key, rows in model._state().items() if not key.startswith("added/")}
+    for key, rows in sorted((state | {"attributes": model._seen_attributes}).items()):
         array = np.ascontiguousarray(rows)
         digest.update(f"\n{key} {array.dtype.str} {array.shape} ".encode())
         digest.update(array.tobytes() if array.dtype.kind in "OU" else array.data)

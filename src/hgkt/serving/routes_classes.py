@@ -9,8 +9,8 @@ import numpy as np
 from fastapi import APIRouter, Depends, Query
 from numpy.typing import NDArray
 
+from hgkt._geometry import unit_rows
 from hgkt.language import ClassDescription
-from hgkt.model.feature_maps import unit_rows
 from hgkt.serving.entries import UnknownClassError
 from hgkt.serving.problems import Problem, documented
 from hgkt.serving.registry import RegistryError
@@ -192,7 +192,7 @@ def named_attributes(model: Any, row: NDArray[np.float64]) -> dict[str, float] |
     row : ndarray of shape (n_attributes,)
         An attribute vector; parts that were made of text have no names.
     """
-    about = getattr(getattr(model, "estimator_", model), "about_", {})
+    about = getattr(model, "about_", {})
     names = about.get("attribute_names") or []
     blocks = about.get("attribute_blocks") or [len(row)]
     kinds = about.get("attribute_kinds") or ["att"] * len(blocks)
@@ -214,12 +214,11 @@ def class_sources(model: Any, label: Any) -> list[Source]:
     label : str or number
         The class.
     """
-    inner = getattr(model, "estimator_", model)
-    if not hasattr(inner, "explain_class"):
+    if not hasattr(model, "explain_class"):
         return []
     return [
         Source(label=str(source.label), weight=source.weight)
-        for source in inner.explain_class(label).sources[:N_SOURCES]
+        for source in model.explain_class(label).sources[:N_SOURCES]
     ]
 
 

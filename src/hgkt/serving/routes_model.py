@@ -62,12 +62,11 @@ class CardMaker:
         """Return the card of the current snapshot."""
         snapshot = self.store.current()
         model = snapshot.model
-        inner: Any = getattr(model, "estimator_", model)
         about, n_seen = about_model(model), len(model.seen_classes_)
         names = about.get("attribute_names")
         return ModelCard(
             name=self.settings.model.resolve().name,
-            method=method_name(inner),
+            method=METHODS.name_of(type(model)) or type(model).__name__,
             hgkt_version=version("hgkt"),
             n_features=int(model.n_features_in_),
             n_attributes=int(model.class_attributes_.shape[1]),
@@ -84,7 +83,7 @@ class CardMaker:
             n_samples=len(self.samples),
             limits=self._limits(),
             about=public(about),
-            parameters=public(inner.get_params(deep=False)),
+            parameters=public(model.get_params(deep=False)),
         )
 
     def _accepts(self, about: dict[str, Any], takes_classes: bool) -> Accepts:
@@ -172,13 +171,6 @@ def build_router(
         return SampleFeatures(id=sample.id, label=sample.label, features=sample.features.tolist())
 
     return router
-
-
-def method_name(model: Any) -> str:
-    """Return the name under which a model's method is registered."""
-    target = f"{type(model).__module__}:{type(model).__qualname__}"
-    found = (name for name, entry in METHODS.items() if entry.target == target)
-    return next(found, type(model).__name__)
 
 
 def public(value: Any) -> Any:

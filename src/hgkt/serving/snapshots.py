@@ -12,7 +12,7 @@ import numpy as np
 
 from hgkt._validation import attribute_matrix
 from hgkt.estimators import GZSLClassifier
-from hgkt.estimators.snapshots import snapshot
+from hgkt.estimators.views import view_of
 from hgkt.exceptions import DataError
 from hgkt.serving._snapshot import Cache, Snapshot, follow_events, label_of, load_snapshot
 from hgkt.serving.entries import (
@@ -61,7 +61,7 @@ class SnapshotStore:
     ) -> None:
         self.registry = registry
         self.poll_seconds = poll_seconds
-        self._base = snapshot(model)
+        self._base = view_of(model)
         self._saved = frozenset(map(str, model.unseen_classes_.tolist()))
         self._seen = frozenset(model.seen_classes_.tolist())
         self._n_attributes = model.class_attributes_.shape[1]
@@ -106,8 +106,7 @@ class SnapshotStore:
         if self._describer is None:
             from hgkt.language import Describer
 
-            inner = getattr(self._base, "estimator_", self._base)
-            self._describer = Describer(getattr(inner, "about_", {}), self._n_attributes)
+            self._describer = Describer(getattr(self._base, "about_", {}), self._n_attributes)
         return self._describer
 
     # ------------------------------------------------------------------ changing
@@ -163,12 +162,11 @@ class SnapshotStore:
         """Refuse classes that the model cannot take, before they are written."""
         rows = attribute_matrix(table, list(table), self._n_attributes)
         with np.errstate(all="ignore"):
-            trial = snapshot(self._base)
+            trial = view_of(self._base)
             trial.remove_classes(trial.unseen_classes_.tolist())
             trial.add_classes(dict(zip(table, rows, strict=True)))
             scores = trial.score_classes(np.ones((1, trial.n_features_in_)))[0]
-        inner: Any = getattr(trial, "estimator_", trial)
-        embedded = [grown.array for grown in inner._added_table.values()]
+        embedded = [grown.array for grown in trial._added_table.values()]
         for row, label in enumerate(table):
             # A score that is infinite or no number would win every prediction.
             good = all(np.isfinite(array[row]).all() for array in embedded)

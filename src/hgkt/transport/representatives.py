@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hgkt._typing import Progress
 from hgkt._validation import check_choice, check_finite, check_number
 from hgkt.exceptions import DataError
 from hgkt.transport._checks import class_rows
@@ -20,8 +21,6 @@ SOLVERS = ("exact", "sinkhorn")
 _LINE_EXPONENTS = {"squared": 2, "absolute": 1}
 _TIE = 1e-12
 _CHUNK_ROWS = 512
-
-Progress = Callable[[str, int, int, dict[str, float]], None]
 
 
 @dataclass(frozen=True)

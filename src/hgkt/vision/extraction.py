@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from hgkt._typing import Progress
 from hgkt._validation import check_number
 from hgkt.exceptions import DataError
 from hgkt.vision.backbone import Backbone
@@ -18,8 +19,6 @@ from hgkt.vision.decoding import decode_all
 from hgkt.vision.images import MAX_PIXELS
 from hgkt.vision.journal import Journal, Key, file_key
 from hgkt.vision.listing import ImageEntry
-
-Progress = Callable[[str, int, int, dict[str, float]], None]
 
 
 @dataclass(frozen=True)

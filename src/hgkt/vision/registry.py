@@ -112,7 +112,7 @@ def load_backbone(
     Traceback (most recent call last):
     hgkt.exceptions.DataError: backbone 'efficientnet-lite0' has weights with the checksum ...
     """
-    from hgkt.model.devices import torch_device
+    from hgkt._devices import torch_device
     from hgkt.vision.backbone import check_same
     from hgkt.vision.preprocessing import Preprocessing
 

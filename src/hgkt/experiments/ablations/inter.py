@@ -14,7 +14,7 @@ from hgkt.experiments.ablations._common import (
 from hgkt.experiments.base import Block, Cell, Context, Experiment, Results
 
 _VARIANTS = (
-    Variant("none", PAPER, {"inter": False}, "no inter"),
+    Variant("none", PAPER, {"n_neighbors": 0}, "no inter"),
     Variant("kNN", PAPER, {}, "with"),
     Variant("none (linear map of attributes)", DEFAULT, {"inter": False}),
     Variant("class kernel", DEFAULT),

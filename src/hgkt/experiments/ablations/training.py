@@ -38,9 +38,8 @@ def cells_of(context: Context, data: DataSpec, mode: str) -> list[Cell]:
         How.
     """
     steps = [1, 25, 50, 100] if context.quick else [1, 50, 100, 200, 300]
-    params: dict[str, Any] = {"training": mode}
-    if context.quick:
-        params |= {"n_sampled": 10, "batch_size": 16}
+    drawn = 10 if context.quick else 50
+    params: dict[str, Any] = {"n_sampled": None if mode == "quotient" else drawn}
     return [Cell("training", data, "hgkt", "paper", params, 0, {"steps": steps})]
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hgkt.estimators.registry import METHODS
-from hgkt.evaluation.records import plain
+from hgkt._plain import plain
+from hgkt.estimators.methods import METHODS
 from hgkt.experiments.base import Cell, CellResult, Results
 
 Group = tuple[str, tuple[tuple[str, str], ...]]

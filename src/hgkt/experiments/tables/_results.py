@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hgkt.baselines.published import PUBLISHED
-from hgkt.estimators.registry import METHODS
+from hgkt.estimators.methods import METHODS
 from hgkt.experiments.base import Cell, CellResult, Context, DataSpec, Results, Value, mean_std
+from hgkt.experiments.tables.published import PUBLISHED
 
 NOT_RUN = "–"
 FAILED = "failed"

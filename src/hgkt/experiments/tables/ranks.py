@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hgkt.baselines.published import PUBLISHED
 from hgkt.experiments.base import (
     Block,
     Context,
@@ -27,6 +26,7 @@ from hgkt.experiments.tables._results import (
     rows_of,
     value,
 )
+from hgkt.experiments.tables.published import PUBLISHED
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hgkt.baselines.published import PUBLISHED
 from hgkt.data.catalog import CATALOG, Facts
 from hgkt.experiments.base import (
     Block,
@@ -18,6 +17,7 @@ from hgkt.experiments.base import (
     Value,
 )
 from hgkt.experiments.tables._results import FAILED, NOT_RUN
+from hgkt.experiments.tables.published import PUBLISHED
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

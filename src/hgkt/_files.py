@@ -1,0 +1,208 @@
+"""Files and folders written in one step, locks, digests.
+
+Everything is written beside its place and renamed there: a crash leaves the old or the new, never
+half of either.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hgkt.exceptions import DataError, HGKTError
+
+
+@contextmanager
+def atomic_file(path: str | Path, error: type[HGKTError] = DataError) -> Iterator[Path]:
+    """Yield a scratch file that takes the name `path` when the block ends well.
+
+    Parameters
+    ----------
+    path : path
+        The file; its folder is made if it is not there.
+    error : type of HGKTError
+        Raised, with one sentence, where the disk refuses.
+
+    Yields
+    ------
+    Path
+        Where to write.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with atomic_file(f"{folder}/a.txt") as scratch:
+    ...         _ = scratch.write_text("whole")
+    ...     Path(f"{folder}/a.txt").read_text(), len(os.listdir(folder))
+    ('whole', 1)
+    """
+    path = Path(path)
+    scratch: Path | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+        os.close(handle)
+        scratch = Path(name)
+        yield scratch
+        scratch.chmod(0o644)  # mkstemp makes it private
+        _flush(scratch)
+        os.replace(scratch, path)
+        _flush(path.parent)
+    except OSError as problem:
+        raise error(f"cannot write {path}: {problem.strerror or problem}") from problem
+    finally:
+        if scratch is not None:
+            with contextlib.suppress(OSError):
+                scratch.unlink(missing_ok=True)
+
+
+def write_file(path: str | Path, content: bytes | str, error: type[HGKTError] = DataError) -> Path:
+    """Write a whole file in one step; see `atomic_file`."""
+    data = content.encode() if isinstance(content, str) else content
+    with atomic_file(path, error) as scratch:
+        scratch.write_bytes(data)
+    return Path(path)
+
+
+@contextmanager
+def atomic_folder(
+    path: str | Path,
+    replaces: Callable[[Path], bool] = lambda path: False,
+    error: type[HGKTError] = DataError,
+    what: str = "empty",
+) -> Iterator[Path]:
+    """Yield a scratch folder that takes the place of `path` when the block ends well.
+
+    Parameters
+    ----------
+    path : path
+        A folder that is not there, is empty, or may be replaced. Behind a link, what the link
+        points to is replaced, not the link.
+    replaces : callable
+        Says of an existing, non-empty folder whether it may be replaced; by default none may.
+    error : type of HGKTError
+        Raised, with one sentence, where the path is taken or the disk refuses.
+    what : str
+        What an existing folder should have been, for that sentence.
+
+    Yields
+    ------
+    Path
+        Where to write.
+    """
+    given, path = Path(path), Path(os.path.realpath(path))
+    taken = path.exists() and (not path.is_dir() or any(path.iterdir()))
+    if taken and not (path.is_dir() and replaces(path)):
+        raise error(f"{given} exists and is not {what}; it is left alone, choose another path")
+    scratch: Path | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        yield scratch
+        scratch.chmod(0o755)  # mkdtemp makes it private
+        for file in scratch.rglob("*"):
+            _flush(file)
+        _put_in_place(scratch, path)
+        _flush(path.parent)
+    except OSError as problem:
+        raise error(f"cannot write {given}: {problem.strerror or problem}") from problem
+    finally:
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextmanager
+def locked(
+    path: str | Path,
+    error: type[HGKTError] = DataError,
+    waiting: Callable[[], object] | None = None,
+) -> Iterator[None]:
+    """Hold a file or folder for a change; others who lock it wait.
+
+    The lock is on a file beside it, since what is replaced as a whole cannot carry a lock.
+
+    Parameters
+    ----------
+    path : path
+        What is to be changed.
+    error : type of HGKTError
+        Raised where no lock can be had.
+    waiting : callable, optional
+        Called once where another holds it; without it that is an error.
+    """
+    from filelock import FileLock, Timeout
+
+    place = Path(os.path.realpath(path))
+    lock = FileLock(place.with_name(f".{place.name}.lock"))
+    try:
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            if waiting is None:
+                raise error(f"{path} is being changed by another process") from None
+            waiting()
+            lock.acquire()
+    except OSError as problem:
+        raise error(f"{path} cannot be changed: {problem.strerror or problem}") from problem
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def sha256(content: bytes | str) -> str:
+    """Return the SHA-256 of bytes, or of a text as UTF-8, in hexadecimal digits."""
+    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
+
+
+def file_sha256(path: str | Path) -> str:
+    """Return the SHA-256 of a file, read in blocks."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def files_sha256(paths: Iterable[Path]) -> str:
+    """Return one digest of several files, by name; of a single one its own."""
+    digests = [file_sha256(path) for path in sorted(paths, key=lambda path: path.name)]
+    return digests[0] if len(digests) == 1 else sha256("".join(digests))
+
+
+def _flush(path: Path) -> None:
+    """Have the disk keep a file or the names in a folder."""
+    with contextlib.suppress(PermissionError, IsADirectoryError):  # folders on Windows
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _put_in_place(scratch: Path, path: Path) -> None:
+    """Give `scratch` the name `path`; where both exist, exchange them in one step."""
+    if not path.exists():
+        os.rename(scratch, path)
+        return
+    if _exchange(scratch, path):
+        return
+    # No atomic exchange on this system: the old folder waits under another name.
+    previous = path.with_name(f".{path.name}.previous")
+    os.rename(path, previous)
+    os.rename(scratch, path)
+    shutil.rmtree(previous, ignore_errors=True)
+
+
+def _exchange(first: Path, second: Path) -> bool:
+    """Exchange two folders with Linux's renameat2; False where there is none."""
+    at_cwd, exchange = -100, 2
+    with contextlib.suppress(OSError, AttributeError):
+        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
+        code = renameat2(at_cwd, os.fsencode(first), at_cwd, os.fsencode(second), exchange)
+        return bool(code == 0)
+    return False

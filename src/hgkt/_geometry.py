@@ -1,0 +1,90 @@
+"""Rows of features, attributes and embeddings: row-wise maps, and how rows are compared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgkt._validation import check_choice, check_number
+
+FeatureMap = str | float
+"""``"none"``, ``"l2"``, ``"sqrt+l2"``, or an exponent in (0, 1] followed by the unit norm."""
+
+MAPS = ("none", "l2", "sqrt+l2")
+
+
+def check_map(name: str, kind: Any) -> None:
+    """Refuse what is no map: a name of `MAPS` or an exponent in (0, 1]."""
+    if isinstance(kind, str):
+        check_choice(name, kind, MAPS)
+    else:
+        check_number(name, kind, low=0.0, high=1.0, open_low=True)
+
+
+def map_rows(rows: NDArray[Any], kind: FeatureMap) -> NDArray[Any]:
+    """Map each row of an (n, D) array; an all-zero row stays zero.
+
+    Powers are signed, sign(x)|x|^p, so that features with negative entries have a map too (the
+    power normalisation of Perronnin et al., ECCV 2010) and each row is mapped without looking at
+    any other: batches may come in any order.
+
+    Examples
+    --------
+    >>> map_rows(np.array([[9.0, -16.0], [0.0, 0.0]]), "sqrt+l2")
+    array([[ 0.6, -0.8],
+           [ 0. ,  0. ]])
+    """
+    power = power_of(kind)
+    if power is None:
+        return rows
+    if power == 0.5:
+        rows = np.copysign(np.sqrt(np.abs(rows)), rows)
+    elif power != 1.0:
+        rows = np.copysign(np.abs(rows) ** power, rows)
+    return unit_rows(rows)
+
+
+def power_of(kind: FeatureMap) -> float | None:
+    """Return the exponent that a map applies before the unit norm; None for no map at all."""
+    if isinstance(kind, str):
+        return {"none": None, "l2": 1.0, "sqrt+l2": 0.5}[kind]
+    return float(kind)
+
+
+def unit_rows(rows: NDArray[Any]) -> NDArray[Any]:
+    """Scale each row to unit length; a zero row stays zero."""
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / np.where(norms > 0, norms, 1.0)
+
+
+def normalised_scores(
+    features: NDArray[Any], embeddings: NDArray[Any], norm_power: float
+) -> NDArray[Any]:
+    """Score rows (n, D) against class embeddings (C, D), both in the metric.
+
+    x̂ᵀz/‖z‖^a with x̂ = x/‖x‖: the cosine for a = 1. A power above one takes score from classes
+    that lie far from the common mean; such classes attract images of others (hubs).
+
+    Examples
+    --------
+    >>> normalised_scores(np.array([[3.0, 0.0]]), np.array([[2.0, 0.0], [0.0, 1.0]]), 1.0)
+    array([[1., 0.]])
+    """
+    lengths = np.linalg.norm(embeddings, axis=1)
+    scaled = embeddings / np.where(lengths > 0, lengths, 1.0)[:, None] ** norm_power
+    norms = np.linalg.norm(features, axis=1, keepdims=True)
+    return (features @ scaled.T) / np.where(norms > 0, norms, 1.0)
+
+
+def distance_scores(features: NDArray[Any], embeddings: NDArray[Any]) -> NDArray[Any]:
+    """Score rows (n, D) against embeddings (C, D) by −‖x−z‖².
+
+    Examples
+    --------
+    >>> distance_scores(np.array([[3.0, 0.0]]), np.array([[2.0, 0.0], [0.0, 1.0]]))
+    array([[ -1., -10.]])
+    """
+    squared = (features**2).sum(axis=1)[:, None] + (embeddings**2).sum(axis=1)
+    return 2.0 * (features @ embeddings.T) - squared

@@ -1,0 +1,170 @@
+"""L2-regularised logistic regression: one softmax over classes, or many sigmoid heads at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import expit, log_softmax, softmax
+
+from hgkt._typing import Progress
+from hgkt.baselines._shared.zscore import ZScore
+
+LinearMap = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""Weights (n_outputs, n_features) and bias (n_outputs,) on raw features."""
+
+_Loss = Callable[[NDArray[Any], slice], tuple[float, NDArray[Any]]]
+"""Loss and gradient, summed over rows, of scores (n, n_outputs) of the rows of a slice."""
+
+_CHUNK_ROWS = 4096
+_MAX_STEPS = 200
+_HISTORY = 10
+
+
+def fit_softmax(
+    X: NDArray[Any],
+    codes: NDArray[np.intp],
+    n_classes: int,
+    C: float,
+    progress: Progress | None = None,
+) -> LinearMap:
+    """Fit multinomial logistic regression.
+
+    Minimises ½‖W‖² + C Σ_n −log softmax(W x_n + b)_{y_n} (the bias is free) over features that
+    are z-scored and divided by √D, so that rows have unit mean square and C means the same
+    whatever the number of features.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Raw features.
+    codes : ndarray of shape (n_samples,)
+        Class codes.
+    n_classes : int
+        Number of classes.
+    C : float
+        Weight of the loss, as in LIBLINEAR.
+    progress : callable, optional
+        Called as ``progress("train", done, total, values)``.
+
+    Returns
+    -------
+    tuple of ndarray
+        Weights (n_classes, n_features) and bias (n_classes,) on raw features.
+
+    Examples
+    --------
+    >>> weights, bias = fit_softmax(np.array([[0.0], [1.0]]), np.array([0, 1]), 2, C=10.0)
+    >>> bool(weights[1, 0] > 0 > weights[0, 0])
+    True
+    """
+
+    def loss(scores: NDArray[Any], rows: slice) -> tuple[float, NDArray[Any]]:
+        own = np.arange(len(scores)), codes[rows]
+        logs = log_softmax(scores, axis=1)
+        value = -float(logs[own].sum(dtype=np.float64))
+        gradient = np.exp(logs, out=logs)
+        gradient[own] -= 1.0
+        return value, gradient
+
+    return _fit(X, n_classes, loss, C, progress)
+
+
+def fit_sigmoids(
+    X: NDArray[Any],
+    codes: NDArray[np.intp],
+    class_targets: NDArray[np.float64],
+    C: float,
+    progress: Progress | None = None,
+) -> LinearMap:
+    """Fit one binary logistic regression for each column of the class targets.
+
+    Minimises Σ_m ½‖w_m‖² + C Σ_n log-loss(w_mᵀx_n + b_m, t_{y_n,m}) over features scaled as in
+    `fit_softmax`; the heads are independent but share every matrix product.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Raw features.
+    codes : ndarray of shape (n_samples,)
+        Class codes.
+    class_targets : ndarray of shape (n_classes, n_heads)
+        Targets 0 or 1, which every image inherits from its class.
+    C : float
+        Weight of the loss, as in LIBLINEAR.
+    progress : callable, optional
+        Called as ``progress("train", done, total, values)``.
+
+    Returns
+    -------
+    tuple of ndarray
+        Weights (n_heads, n_features) and bias (n_heads,) on raw features.
+
+    Examples
+    --------
+    >>> X, targets = np.array([[0.0], [1.0]]), np.array([[0.0, 1.0], [1.0, 0.0]])
+    >>> weights, bias = fit_sigmoids(X, np.array([0, 1]), targets, C=10.0)
+    >>> bool(weights[0, 0] > 0 > weights[1, 0])
+    True
+    """
+
+    def loss(scores: NDArray[Any], rows: slice) -> tuple[float, NDArray[Any]]:
+        targets = class_targets[codes[rows]].astype(scores.dtype)
+        value = float((np.logaddexp(0.0, scores) - targets * scores).sum(dtype=np.float64))
+        return value, expit(scores) - targets
+
+    return _fit(X, class_targets.shape[1], loss, C, progress)
+
+
+def predict_softmax(X: NDArray[Any], weights: NDArray[Any], bias: NDArray[Any]) -> NDArray[Any]:
+    """Return class probabilities (n, n_classes) of raw features (n, D)."""
+    probabilities: NDArray[Any] = softmax(X @ weights.T + bias, axis=1)
+    return probabilities
+
+
+def _fit(
+    X: NDArray[Any], n_outputs: int, loss: _Loss, C: float, progress: Progress | None
+) -> LinearMap:
+    n_rows, n_features = X.shape
+    zscore = ZScore.of(X).divided_by(np.sqrt(n_features))
+    features = zscore.apply(X)
+    decay, n_weights = 1.0 / (C * n_rows), n_outputs * n_features
+
+    def objective(parameters: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        weights = parameters[:n_weights].reshape(n_outputs, n_features)
+        narrow, bias = weights.astype(X.dtype), parameters[n_weights:].astype(X.dtype)
+        total, gradient = 0.0, np.zeros_like(parameters)
+        slope = gradient[:n_weights].reshape(n_outputs, n_features)
+        for start in range(0, n_rows, _CHUNK_ROWS):
+            rows = slice(start, start + _CHUNK_ROWS)
+            value, residual = loss(features[rows] @ narrow.T + bias, rows)
+            total += value
+            slope += residual.T @ features[rows]
+            gradient[n_weights:] += residual.sum(axis=0, dtype=np.float64)
+        gradient /= n_rows
+        slope += decay * weights
+        return total / n_rows + 0.5 * decay * float((weights**2).sum()), gradient
+
+    steps = 0
+
+    def report(intermediate_result: Any) -> None:
+        nonlocal steps
+        steps += 1
+        if progress is not None:
+            progress("train", steps, _MAX_STEPS, {"loss": float(intermediate_result.fun)})
+
+    # Single precision cannot tell smaller changes of the loss apart.
+    tolerance = 1e-6 if X.dtype == np.float32 else 1e-11
+    result = minimize(
+        objective,
+        np.zeros(n_weights + n_outputs),
+        jac=True,
+        method="L-BFGS-B",
+        callback=report,
+        options={"maxiter": _MAX_STEPS, "maxcor": _HISTORY, "ftol": tolerance, "gtol": 1e-8},
+    )
+    weights = result.x[:n_weights].reshape(n_outputs, n_features)
+    return zscore.to_raw(weights, result.x[n_weights:])

@@ -1,0 +1,336 @@
+"""HGKTNetworkClassifier: the paper's three algorithms, as published."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from hgkt._typing import Progress
+from hgkt._validation import attribute_matrix, check_choice
+from hgkt.estimators._presets import refuse_moved_parameters, take_preset
+from hgkt.estimators.base import ClassTable
+from hgkt.estimators.transfer import TransferClassifier
+from hgkt.graph import HeterogeneousGraph
+from hgkt.network.transfer import NetworkSettings, NetworkTransfer
+
+_CLASS_WEIGHTS = {"count": "image", "uniform": "balanced"}
+
+
+class HGKTNetworkClassifier(TransferClassifier):
+    """Heterogeneous graph-based knowledge transfer as published: Algorithms 1, 2 and 3.
+
+    A graph over the instances (complete inside a class, kNN between classes through
+    representatives chosen by Wasserstein barycenter), a two-layer network from class attributes
+    into visual space trained on it, and an inductive step that embeds a new class. The defaults
+    are the literal reading of the paper; what it leaves open is a parameter.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=2
+        k, neighbours of a class in the graph; clipped to what is there, 0 for none (the paper's
+        ablation). Paper: 2.
+    representative : {"wasserstein", "sinkhorn", "euclidean", "random", "medoid"}, \
+default="wasserstein"
+        How the representative of a class is chosen. Paper: by Sinkhorn with ε = 1e-5, an
+        approximation of the exact Wasserstein barycenter.
+    reg : float, default=1e-3
+        ε of "sinkhorn", on the ground cost divided by its maximum.
+    graph_space : {"wasserstein", "euclidean", "cosine", "attributes"}, default="wasserstein"
+        Space of the kNN among representatives.
+    unseen_space : {"attributes", "visual"}, default="attributes"
+        Space in which a new class finds its neighbours. The paper says both.
+    symmetric : bool, default=False
+        Whether inter-class edges carry both ways.
+    intra : bool, default=True
+        Whether there are in-class edges; the paper's other ablation.
+    aggregation : {"union", "per-type", "inter-only"}, default="union"
+        How a representative averages over its two kinds of neighbours. Paper: "union".
+    mu : float, default=0.5
+        μ, weight of the neighbours' mean. Paper: from 0.01, 0.1, 0.5, 1 by validation.
+    n_hidden : int, default=1600
+        Width of the hidden layer, leaky ReLU of slope 0.2. Paper: 1600.
+    output_activation : {"leaky_relu", "relu", "linear"}, default="leaky_relu"
+        Of the output layer.
+    loss_nodes : {"class", "instance", "representative"}, default="class"
+        Which nodes enter the loss.
+    loss_reduction : {"sum", "mean"}, default="sum"
+        Over features. Paper: the formula is a sum; with "mean", as in DEM, the weight decay
+        weighs D times more and smothers the network where attributes are small numbers.
+    weighting : {"count", "uniform"}, default="count"
+        Whether a class weighs in the loss by its number of instances or all weigh the same.
+    learning_rate, weight_decay : float, default=1e-4, 1e-3
+        Of Adam. Paper: the defaults.
+    n_steps : int, default=500
+        Optimiser steps; choose them on validation classes.
+    n_sampled : int, optional
+        None: exact full-batch steps on two rows per class. A number: the paper's mini-batches
+        with so many neighbours drawn per node (paper: S = 50).
+    feature_map, attribute_map : {"none", "l2", "sqrt+l2"} or float, default="none"
+        Map of each row of features and of attributes. Paper: "none".
+    metric : {"euclidean", "cosine"}, default="euclidean"
+        How an instance is compared with a class embedding. Paper: "euclidean".
+    calibration : float, default=0.0
+        γ, taken off the score of every seen class; choose it on validation classes.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where the network is trained.
+    random_state : int, RandomState or None, default=None
+        Seed of initial weights, batches and random representatives.
+
+    Attributes
+    ----------
+    classes_, seen_classes_, unseen_classes_ : ndarray
+        Labels: all, learned from instances, added by attributes.
+    class_embeddings_ : ndarray of shape (n_classes, n_features)
+        In the visual space.
+    graph_ : HeterogeneousGraph
+        The graph of Algorithm 1.
+    representatives_ : ndarray of shape (n_seen,)
+        Row of each seen class's representative in the training data.
+    loss_curve_ : ndarray of shape (n_steps,)
+        Training loss at each step.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[9, 1, 1, 0], [8, 2, 1, 0], [1, 9, 1, 0], [2, 8, 1, 0.0]])
+    >>> y = ["horse", "horse", "tiger", "tiger"]
+    >>> model = HGKTNetworkClassifier(n_hidden=8, learning_rate=0.01, random_state=0)
+    >>> model = model.fit(X, y, class_attributes={"horse": [1.0, 0.0], "tiger": [0.0, 1.0]})
+    >>> model.add_classes({"zebra": [0.6, 0.8]}).predict([[9, 1, 0, 0]]).tolist()
+    ['horse']
+    """
+
+    _transfer: NetworkTransfer
+    _checkpoint: str | Path | None = None
+    _tensorboard: str | Path | None = None
+
+    def __new__(cls, *args: Any, **parameters: Any) -> Self:
+        """Refuse a parameter that has moved with a sentence that says where."""
+        refuse_moved_parameters(cls, parameters)
+        return super().__new__(cls)
+
+    def __init__(
+        self,
+        *,
+        n_neighbors: int = 2,
+        representative: str = "wasserstein",
+        reg: float = 1e-3,
+        graph_space: str = "wasserstein",
+        unseen_space: str = "attributes",
+        symmetric: bool = False,
+        intra: bool = True,
+        aggregation: str = "union",
+        mu: float = 0.5,
+        n_hidden: int = 1600,
+        output_activation: str = "leaky_relu",
+        loss_nodes: str = "class",
+        loss_reduction: str = "sum",
+        weighting: str = "count",
+        learning_rate: float = 1e-4,
+        weight_decay: float = 1e-3,
+        n_steps: int = 500,
+        n_sampled: int | None = None,
+        feature_map: str | float = "none",
+        attribute_map: str | float = "none",
+        metric: str = "euclidean",
+        calibration: float = 0.0,
+        device: str = "auto",
+        random_state: Any = None,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.representative = representative
+        self.reg = reg
+        self.graph_space = graph_space
+        self.unseen_space = unseen_space
+        self.symmetric = symmetric
+        self.intra = intra
+        self.aggregation = aggregation
+        self.mu = mu
+        self.n_hidden = n_hidden
+        self.output_activation = output_activation
+        self.loss_nodes = loss_nodes
+        self.loss_reduction = loss_reduction
+        self.weighting = weighting
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.n_steps = n_steps
+        self.n_sampled = n_sampled
+        self.feature_map = feature_map
+        self.attribute_map = attribute_map
+        self.metric = metric
+        self.calibration = calibration
+        self.device = device
+        self.random_state = random_state
+
+    @classmethod
+    def from_preset(cls, name: str, **parameters: Any) -> Self:
+        """Return a classifier with the parameters of a preset, some of them overridden.
+
+        Parameters
+        ----------
+        name : {"paper"}
+            The preset.
+        **parameters
+            Parameters that differ from it.
+
+        Examples
+        --------
+        >>> HGKTNetworkClassifier.from_preset("paper", mu=0.1).get_params()["n_hidden"]
+        1600
+        """
+        return take_preset(cls, name, parameters)
+
+    def write_to(
+        self, checkpoint: str | Path | None = None, tensorboard: str | Path | None = None
+    ) -> Self:
+        """Have the next fits write to files; a clone, and so a search, starts without them.
+
+        Parameters
+        ----------
+        checkpoint : path, optional
+            File to resume training from and to write its state to.
+        tensorboard : path, optional
+            Folder for TensorBoard's curves.
+        """
+        self._checkpoint, self._tensorboard = checkpoint, tensorboard
+        return self
+
+    # ------------------------------------------------------------------ hooks of the contract
+    def _fit_seen(
+        self, X: NDArray[Any], codes: NDArray[np.intp], attributes: NDArray[np.float64]
+    ) -> ClassTable:
+        files = {"checkpoint": self._checkpoint, "tensorboard": self._tensorboard}
+        settings = self._settings(X.dtype)
+        self._transfer = NetworkTransfer(replace(settings, training=settings.training | files))
+        return {"embedding": self._transfer.fit(X, codes, attributes, self._progress)}
+
+    def _make_transfer(self) -> NetworkTransfer:
+        return NetworkTransfer(self._settings())
+
+    def _settings(self, dtype: Any = np.float32) -> NetworkSettings:
+        check_choice("weighting", self.weighting, tuple(_CLASS_WEIGHTS))
+        seed = self.random_state
+        if not isinstance(seed, int | np.integer):
+            seed = check_random_state(seed).randint(2**31)
+        return NetworkSettings(
+            feature_map=self.feature_map,
+            attribute_map=self.attribute_map,
+            n_neighbors=self.n_neighbors,
+            representative=self.representative,
+            reg=self.reg,
+            graph_space=self.graph_space,
+            unseen_space=self.unseen_space,
+            symmetric=self.symmetric,
+            aggregation=self.aggregation,
+            intra=self.intra,
+            metric=self.metric,
+            training={
+                "n_steps": self.n_steps,
+                "mode": "quotient" if self.n_sampled is None else "sampled",
+                "n_hidden": self.n_hidden,
+                "mu": self.mu,
+                "output_activation": self.output_activation,
+                "loss_nodes": self.loss_nodes,
+                "reduction": self.loss_reduction,
+                "class_weight": _CLASS_WEIGHTS[self.weighting],
+                "learning_rate": self.learning_rate,
+                "weight_decay": self.weight_decay,
+                "n_sampled": 1 if self.n_sampled is None else self.n_sampled,
+                "seed": int(seed),
+                "device": self.device,
+                "dtype": np.dtype(dtype).name,
+            },
+        )
+
+    # ------------------------------------------------------------------ selection
+    def default_folds(self) -> int:
+        """Return 1: the whole grid then takes minutes on two cores."""
+        return 1
+
+    def default_stages(self) -> list[Any]:
+        """Return the paper's grids of μ and k, each with the number of steps."""
+        steps = [100, 200, 400, 800]
+        return [
+            {"mu": [0.01, 0.1, 0.5, 1.0], "n_steps": steps},
+            {"n_neighbors": [1, 2, 5, 10, 50], "n_steps": steps},
+        ]
+
+    def fit_score_grid(
+        self,
+        grid: Sequence[Mapping[str, Any]],
+        X: NDArray[Any],
+        y: NDArray[Any],
+        class_attributes: Mapping[Any, ArrayLike],
+        new_attributes: Mapping[Any, ArrayLike],
+        X_eval: NDArray[Any],
+        progress: Progress | None = None,
+    ) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Score a grid with one training run for all numbers of steps."""
+        models = [clone(self).set_params(**params) for params in grid]
+        features, codes, _, attributes = self._check_training_data(X, y, class_attributes)
+        new = attribute_matrix(new_attributes, list(new_attributes), attributes.shape[1])
+        representatives: dict[Any, NDArray[np.intp]] = {}
+        for indices in _same_but_steps(models):
+            longest = models[max(indices, key=lambda i: models[i].n_steps)]
+            steps = tuple(sorted({models[i].n_steps for i in indices}))
+            settings = longest._settings(features.dtype)
+            transfer = NetworkTransfer(
+                replace(settings, training=settings.training | {"snapshot_steps": steps})
+            )
+            key = settings.representative_key
+            if key not in representatives:
+                representatives[key] = transfer.choose_representatives(features, codes, progress)
+            results: dict[int, NDArray[Any]] = {}
+
+            def score(step: int, at: NetworkTransfer, seen: NDArray[Any]) -> None:
+                results[step] = at.score(X_eval, seen, at.embed(new))  # noqa: B023
+
+            transfer.fit(
+                features, codes, attributes, progress, representatives[key], on_snapshot=score
+            )
+            for index in indices:
+                yield index, results[models[index].n_steps]
+
+    # ------------------------------------------------------------------ what was learned
+    @property
+    def graph_(self) -> HeterogeneousGraph:
+        """The heterogeneous graph of Algorithm 1."""
+        check_is_fitted(self)
+        return self._transfer.graph
+
+    @property
+    def representatives_(self) -> NDArray[np.intp]:
+        """Rows of the training data that represent the seen classes."""
+        return self.graph_.representatives
+
+    @property
+    def loss_curve_(self) -> NDArray[np.float64]:
+        """Training loss after each step."""
+        check_is_fitted(self)
+        return self._transfer.losses
+
+    def _source_weights(self, column: int) -> NDArray[np.float64]:
+        weights = np.zeros(len(self.seen_classes_))
+        if column < len(self.seen_classes_):
+            neighbors = self.graph_.neighbors.of(column)
+        else:
+            neighbors = self._transfer.neighbors(self.class_attributes_[column : column + 1])[0]
+        weights[neighbors] = 1.0 / max(len(neighbors), 1)
+        return weights
+
+
+def _same_but_steps(models: Sequence[HGKTNetworkClassifier]) -> list[list[int]]:
+    """Group models that differ in their number of steps only."""
+    groups: dict[str, list[int]] = {}
+    for index, model in enumerate(models):
+        key = repr({k: v for k, v in model.get_params().items() if k != "n_steps"})
+        groups.setdefault(key, []).append(index)
+    return list(groups.values())

@@ -1,0 +1,84 @@
+"""The methods by name: HGKT here, others where they are installed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hgkt._registry import Entry, Registry
+from hgkt.estimators._presets import PRESETS, where_moved
+from hgkt.exceptions import DataError, UnknownNameError
+
+_PAPER = (
+    "Wang et al., Heterogeneous Graph-based Knowledge Transfer for Generalized Zero-shot "
+    "Learning, 2019"
+)
+
+# A package adds methods by an entry point of this group that names a dict of entries, as
+# `hgkt.baselines` does.
+METHODS = Registry(
+    "method",
+    {
+        "hgkt": Entry(
+            "hgkt.estimators.hgkt:HGKTClassifier",
+            "graph-based knowledge transfer in closed form",
+            _PAPER,
+            "graph",
+        ),
+        "hgkt-network": Entry(
+            "hgkt.estimators.hgkt_network:HGKTNetworkClassifier",
+            "graph-based knowledge transfer as published",
+            _PAPER,
+            "graph",
+        ),
+    },
+    entry_points="hgkt.methods",
+)
+
+
+def build_method(
+    method: str,
+    preset: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    **common: Any,
+) -> Any:
+    """Return an unfitted estimator by name.
+
+    Parameters
+    ----------
+    method : str
+        A registered name.
+    preset : {"default", "paper"}, optional
+        A preset of HGKT; with method "hgkt" the preset "paper" stands for "hgkt-network".
+    parameters : mapping, optional
+        Parameters of the method; an unknown one is refused.
+    **common
+        Parameters that are set where the method has them: seed, device, attribute blocks.
+
+    Examples
+    --------
+    >>> build_method("hgkt", "paper", {"mu": 0.1}, random_state=0, attribute_blocks=None).mu
+    0.1
+    >>> build_method("hgkt", parameters={"mu": 0.1})  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    hgkt.exceptions.DataError: method 'hgkt' has no parameter 'mu': it is a parameter of ...
+    """
+    kind = METHODS.load(_of_preset(method, preset) if preset else method)
+    known = kind._get_param_names()
+    for name in parameters or {}:
+        if name not in known:
+            reason = where_moved(kind, name)
+            rest = f": {reason}" if reason else f"; choose from: {', '.join(sorted(known))}"
+            raise DataError(f"method {method!r} has no parameter {name!r}{rest}")
+    given = {name: value for name, value in common.items() if name in known}
+    return kind(**{**given, **(parameters or {})})
+
+
+def _of_preset(method: str, preset: str) -> str:
+    if method.lower() not in PRESETS.values():
+        raise DataError(f"method {method!r} has no presets; leave out the preset {preset!r}")
+    if preset not in PRESETS:
+        raise UnknownNameError(f"unknown preset {preset!r}; choose from: {', '.join(PRESETS)}")
+    if method.lower() != "hgkt" and method.lower() != PRESETS[preset]:
+        raise DataError(f"preset {preset!r} is one of method {PRESETS[preset]!r}, not {method!r}")
+    return PRESETS[preset]

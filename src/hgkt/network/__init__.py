@@ -1,0 +1,5 @@
+"""Algorithm 2: the network that embeds classes, and its training."""
+
+from hgkt.network.transfer import NetworkSettings, NetworkTransfer
+
+__all__ = ["NetworkSettings", "NetworkTransfer"]

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.linalg import sqrtm
+from scipy.spatial.distance import cdist
+from sklearn.covariance import oas
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF
+
+from hgkt._devices import torch_device
+from hgkt._geometry import distance_scores, map_rows, normalised_scores
+from hgkt.closed_form.accelerated import eigh_on, gather_on
+from hgkt.closed_form.metric import (
+    WithinClassSpectrum,
+    dual_coefficients,
+    transfer_noise,
+)
+from hgkt.exceptions import DataError
+from hgkt.statistics import ClassStatistics
+
+
+def make(n=200, n_features=6, n_classes=4, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, n_features)) * rng.uniform(0.5, 2, n_features)
+    codes = rng.integers(0, n_classes, n)
+    return X, codes, ClassStatistics(n_classes, n_features).update(X, codes)
+
+
+@pytest.mark.parametrize("shrinkage", [0.0, 0.3, 1.0])
+def test_projection_gives_the_metric_of_the_inverse_square_root(shrinkage):
+    _, _, stats = make()
+    scatter = stats.within_scatter / stats.n_instances
+    shrunk = (1 - shrinkage) * scatter + shrinkage * np.trace(scatter) / 6 * np.eye(6)
+    whitening = np.linalg.inv(sqrtm(shrunk).real)
+    projection = WithinClassSpectrum.of(stats).projection(shrinkage)
+    np.testing.assert_allclose(projection @ projection.T, whitening @ whitening, atol=1e-10)
+
+
+def test_oracle_shrinkage_matches_scikit_learn():
+    X, codes, stats = make()
+    residuals = X - stats.means[codes]
+    _, expected = oas(residuals, assume_centered=True)
+    assert WithinClassSpectrum.of(stats).oracle_shrinkage() == pytest.approx(expected, rel=1e-9)
+
+
+def test_spectrum_of_one_instance_a_class_leaves_the_euclidean_metric():
+    X = np.eye(3)
+    spectrum = WithinClassSpectrum.of(ClassStatistics(3, 3).update(X, np.arange(3)))
+    projection = spectrum.projection(0.5)
+    np.testing.assert_allclose(projection @ projection.T, np.eye(3), atol=1e-12)
+
+
+def test_spectrum_with_constant_channel_and_no_shrinkage_is_finite():
+    X, codes, _ = make()
+    X[:, 2] = 5.0
+    spectrum = WithinClassSpectrum.of(ClassStatistics(4, 6).update(X, codes))
+    assert np.isfinite(spectrum.projection(0.0)).all()
+
+
+def test_transfer_is_the_posterior_mean_of_a_gaussian_process():
+    rng = np.random.default_rng(1)
+    attributes, targets, new = rng.random((8, 3)), rng.normal(size=(8, 2)), rng.random((5, 3))
+    noise = rng.uniform(0.01, 0.2, 8)
+    process = GaussianProcessRegressor(RBF(0.7), alpha=noise, optimizer=None).fit(
+        attributes, targets
+    )
+    gram = np.exp(-cdist(attributes, attributes, "sqeuclidean") / (2 * 0.49))
+    rows = np.exp(-cdist(new, attributes, "sqeuclidean") / (2 * 0.49))
+    ours = rows @ dual_coefficients(gram, noise, targets)
+    np.testing.assert_allclose(ours, process.predict(new), atol=1e-8)
+
+
+def test_noise_of_a_mean_falls_with_its_instances():
+    noise = transfer_noise(np.array([1.0, 10.0, 19.0]), ridge=0.1)
+    np.testing.assert_allclose(noise, [1.0, 0.1, 1 / 19], rtol=1e-12)
+    np.testing.assert_allclose(transfer_noise(np.full(4, 7.0), 0.3), 0.3)
+
+
+def test_scores_match_scipy_distances():
+    rng = np.random.default_rng(0)
+    X, Z = rng.normal(size=(9, 5)), rng.normal(size=(4, 5))
+    np.testing.assert_allclose(distance_scores(X, Z), -cdist(X, Z, "sqeuclidean"), atol=1e-12)
+    np.testing.assert_allclose(normalised_scores(X, Z, 1.0), 1 - cdist(X, Z, "cosine"), atol=1e-12)
+
+
+def test_norm_power_takes_score_from_long_embeddings_only():
+    x, z = np.array([[1.0, 0.0]]), np.array([[2.0, 0.0], [1.0, 0.0]])
+    np.testing.assert_allclose(normalised_scores(x, z, 1.5), [[2**-0.5, 1.0]])
+
+
+def test_scores_of_zero_rows_are_finite():
+    scores = normalised_scores(np.zeros((1, 3)), np.zeros((2, 3)), 1.2)
+    np.testing.assert_array_equal(scores, np.zeros((1, 2)))
+
+
+def test_torch_path_equals_numpy_path():
+    X, codes, _ = make()
+    for kind in ("none", "l2", "sqrt+l2", 0.3):
+        ours = ClassStatistics(4, 6).update(map_rows(X, kind), codes)
+        theirs = gather_on("cpu", X, codes, 4, kind)
+        np.testing.assert_allclose(theirs.sums, ours.sums, atol=1e-12)
+        np.testing.assert_allclose(theirs.second_moment, ours.second_moment, atol=1e-10)
+    values, vectors = eigh_on("cpu", ours.within_scatter)
+    rebuilt = (vectors * values) @ vectors.T
+    np.testing.assert_allclose(rebuilt, ours.within_scatter, atol=1e-10)
+
+
+def test_torch_device_refuses_what_is_not_there():
+    assert torch_device("cpu") == "cpu"
+    with pytest.raises(DataError, match="device must be one of"):
+        torch_device("tpu")
+    import torch
+
+    if not torch.cuda.is_available():
+        assert torch_device("auto") == "cpu"
+        with pytest.raises(DataError, match="finds no CUDA device"):
+            torch_device("cuda")

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hgkt.estimators import METHODS, CalibratedStacking, HGKTClassifier
+from hgkt.estimators.views import view_of
+from hgkt.evaluation.selection import ClassFoldSearch
+
+FAST = {"n_hidden": 8, "n_steps": 5, "n_epochs": 1, "random_state": 0}
+
+
+def fit(name, small):
+    model = METHODS.load(name)()
+    known = model.get_params()
+    model.set_params(**{key: value for key, value in FAST.items() if key in known})
+    return model.fit(small["X"], small["y"], class_attributes=small["seen"])
+
+
+@pytest.fixture(params=[*METHODS, "calibrated", "wrapped", "selected"])
+def model(request, small):
+    data = small["X"], small["y"], small["seen"]
+    if request.param == "calibrated":
+        return CalibratedStacking(HGKTClassifier(), calibration=0.2).fit(*data)
+    if request.param == "wrapped":
+        return CalibratedStacking.from_fitted(HGKTClassifier().fit(*data), 0.2)
+    if request.param == "selected":
+        return ClassFoldSearch(HGKTClassifier(), [{"ridge": [0.03]}], 2, calibrate=False).fit(*data)
+    return fit(request.param, small)
+
+
+def test_snapshot_scores_bit_identically(model, small):
+    model.add_classes({"class g": small["unseen"]["class g"]})
+    view = view_of(model)
+    assert type(view) is type(model)
+    assert view.classes_.tolist() == model.classes_.tolist()
+    assert np.array_equal(view.score_classes(small["X"]), model.score_classes(small["X"]))
+    assert view.predict(small["X"]).tolist() == model.predict(small["X"]).tolist()
+
+
+def test_snapshot_and_model_change_apart(model, small):
+    g, h = ({name: small["unseen"][name]} for name in ("class g", "class h"))
+    model.add_classes(g)
+    before = model.score_classes(small["X_unseen"])
+    one, two = view_of(model), view_of(model)
+    one.add_classes(h)
+    two.remove_classes(["class g"])
+    three = view_of(one).add_classes({"class i": small["unseen"]["class h"]})
+    four = view_of(one).add_classes({"class j": small["unseen"]["class g"]})
+    assert model.unseen_classes_.tolist() == ["class g"]
+    assert one.unseen_classes_.tolist() == ["class g", "class h"]
+    assert two.unseen_classes_.tolist() == []
+    assert three.unseen_classes_.tolist() == ["class g", "class h", "class i"]
+    assert four.unseen_classes_.tolist() == ["class g", "class h", "class j"]
+    # Three and four grew from the same rows, one after another.
+    assert np.array_equal(three.class_attributes_[-1], small["unseen"]["class h"])
+    assert np.array_equal(four.class_attributes_[-1], small["unseen"]["class g"])
+    assert np.array_equal(model.score_classes(small["X_unseen"]), before)
+    two.add_classes(h)  # a name that others have, too
+    model.add_classes(h)
+    assert two.unseen_classes_.tolist() == ["class h"]
+    assert one.unseen_classes_.tolist() == model.unseen_classes_.tolist()
+
+
+def test_snapshot_shares_what_was_learned(small):
+    model = fit("hgkt", small).add_classes(small["unseen"])
+    view = view_of(model)
+    assert view._transfer is model._transfer
+    assert view._seen_table["embedding"] is model._seen_table["embedding"]
+    assert np.shares_memory(
+        view._added_table["embedding"].array, model._added_table["embedding"].array
+    )
+
+
+def test_snapshot_is_not_touched_by_later_learning(small):
+    model = fit("hgkt", small).add_classes(small["unseen"])
+    view = view_of(model)
+    before = view.score_classes(small["X_unseen"])
+    model.partial_fit(small["X_unseen"], small["y_unseen"])
+    assert model.unseen_classes_.size == 0
+    assert view.unseen_classes_.tolist() == list(small["unseen"])
+    assert np.array_equal(view.score_classes(small["X_unseen"]), before)
