@@ -36,7 +36,6 @@ def build(name, **params):
 def variants():
     for name in METHODS:
         yield pytest.param(name, {}, id=name)
-    yield pytest.param("hgkt", {"transfer": "network", "feature_map": "none"}, id="hgkt-network")
 
 
 every_method = pytest.mark.parametrize(("name", "params"), list(variants()))
@@ -102,6 +101,21 @@ def test_candidates_are_respected(fitted, small):
     assert set(fitted.predict(X, among=pair)) <= set(pair)
     expected = fitted.classes_[fitted.score_classes(X).argmax(axis=1)]
     assert fitted.predict(X).tolist() == expected.tolist()
+
+
+@every_method
+def test_calibration_is_taken_off_seen_classes(fitted, small):
+    fitted.add_classes(small["unseen"])
+    X = np.concatenate([small["X"], small["X_unseen"]])
+    raw = fitted.score_classes(X)
+    fitted.set_params(calibration=0.7)
+    assert np.array_equal(fitted.score_classes(X, penalty=False), raw)
+    assert fitted.penalties_.tolist() == [0.7] * 6 + [0.0] * 2
+    assert np.array_equal(fitted.score_classes(X), raw - fitted.penalties_)
+    fitted.set_params(calibration=1e9)
+    assert set(fitted.predict(X)) <= set(small["unseen"])
+    fitted.set_params(calibration=-1e9)
+    assert set(fitted.predict(X)) <= set(small["seen"])
 
 
 @every_method

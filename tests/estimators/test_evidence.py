@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hgkt.estimators import METHODS, CalibratedStacking, HGKTClassifier
+from hgkt.estimators import METHODS, HGKTClassifier
 from hgkt.estimators.evidence import AlteredClass, attribute_evidence, seen_pulls
 from hgkt.exceptions import DataError
 
@@ -15,8 +15,6 @@ FAST = {"n_hidden": 16, "n_steps": 40, "n_epochs": 3, "learning_rate": 1e-2, "ra
 def variants():
     for name in METHODS:
         yield pytest.param(name, {}, id=name)
-    network = {"transfer": "network", "feature_map": "none", "dtype": "float64"}
-    yield pytest.param("hgkt", network, id="hgkt-network")
 
 
 def build(name, params, small):
@@ -71,9 +69,9 @@ def test_attribute_evidence_of_an_added_class_refers_to_its_own_score(small):
 
 def test_attribute_evidence_is_the_same_behind_a_calibration(small):
     model = build("ridge", {}, small)
-    wrapped = CalibratedStacking.from_fitted(model, 0.7)
     x = small["X_unseen"][5]
-    assert attribute_evidence(wrapped, x, "class b") == attribute_evidence(model, x, "class b")
+    before = attribute_evidence(model, x, "class b")
+    assert attribute_evidence(model.set_params(calibration=0.7), x, "class b") == before
 
 
 def test_altered_class_explains_many_rows_at_once(small):
@@ -86,7 +84,7 @@ def test_altered_class_explains_many_rows_at_once(small):
 
 
 def test_seen_pulls_sum_to_the_score_of_the_closed_form(small):
-    model = CalibratedStacking.from_fitted(build("hgkt", {}, small), 0.2)
+    model = build("hgkt", {"calibration": 0.2}, small)
     x = small["X_unseen"][2]
     pulls = seen_pulls(model, x, "class h")
     column = model.classes_.tolist().index("class h")

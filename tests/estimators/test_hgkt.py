@@ -9,12 +9,10 @@ from sklearn.base import clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import ParameterGrid
 
+import hgkt
 from hgkt.data import load_dataset
 from hgkt.estimators import HGKTClassifier, load_model
 from hgkt.exceptions import DataError, UnknownNameError
-
-NETWORK = {"transfer": "network", "n_hidden": 24, "n_steps": 40, "dtype": "float64",
-           "learning_rate": 1e-2, "random_state": 0, "feature_map": "none"}  # fmt: skip
 
 
 def fit(small, **params):
@@ -185,12 +183,11 @@ def test_grown_class_does_not_pay_the_calibration(small, tmp_path):
     np.testing.assert_allclose(paid, [expected] * len(small["X"]), atol=1e-12)
 
 
-def test_partial_fit_needs_attributes_of_new_classes_and_a_closed_form(small):
+def test_partial_fit_needs_attributes_of_new_classes(small):
     model = fit(small)
     with pytest.raises(DataError, match="'class g' has no attributes"):
         model.partial_fit(small["X_unseen"], small["y_unseen"])
     assert model.classes_.tolist() == list(small["seen"])
-    assert not hasattr(HGKTClassifier(transfer="network"), "partial_fit")
 
 
 # ---------------------------------------------------------------------- explanations
@@ -222,90 +219,34 @@ def test_explain_of_unknown_class_is_refused(small):
         fit(small).explain_class("zebra")
 
 
-# ---------------------------------------------------------------------- network
-def test_network_neighbours_are_what_explain_says(small):
-    model = fit(small, **NETWORK, n_neighbors=2).add_classes(small["unseen"])
-    sources = model.explain_class("class g").sources
-    table = np.array(list(small["seen"].values()))
-    own = np.sqrt(small["unseen"]["class g"])
-    table = np.sqrt(table)
-    cosine = table @ own / np.linalg.norm(table, axis=1) / np.linalg.norm(own)
-    nearest = {model.seen_classes_[i] for i in np.argsort(-cosine)[:2]}
-    assert {s.label for s in sources} == nearest
-    assert [s.weight for s in sources] == [0.5, 0.5]
-
-
-@pytest.mark.parametrize("options", [
-    {"unseen_space": "visual"}, {"aggregation": "per-type"}, {"aggregation": "inter-only"},
-    {"loss_nodes": "instance"}, {"loss_nodes": "representative"}, {"graph_space": "attributes"},
-    {"representative": "euclidean"}, {"representative": "random"}, {"representative": "medoid"},
-    {"symmetric": True}, {"intra": False}, {"inter": False}, {"n_neighbors": 50},
-    {"loss_reduction": "mean"}, {"weighting": "uniform"}, {"metric": "euclidean"},
-    {"output_activation": "relu"}, {"training": "sampled", "batch_size": 16, "n_sampled": 5},
-], ids=str)  # fmt: skip
-def test_every_open_choice_trains_and_saves(small, options, tmp_path):
-    model = fit(small, **{**NETWORK, **options}).add_classes(small["unseen"])
-    scores = model.score_classes(small["X_unseen"])
-    assert np.isfinite(scores).all()
-    assert model.loss_curve_[-1] < model.loss_curve_[0]
-    assert (small["y"][model.representatives_] == model.seen_classes_).all()
-    loaded = load_model(model.save(tmp_path / "model"))
-    assert np.array_equal(loaded.score_classes(small["X_unseen"]), scores)
-    assert loaded.graph_.n_edges() == model.graph_.n_edges()
-
-
-def test_seed_makes_the_network_repeatable(small):
-    one, same, other = (fit(small, **{**NETWORK, "random_state": seed}) for seed in (3, 3, 4))
-    assert np.array_equal(one.class_embeddings_, same.class_embeddings_)
-    assert not np.array_equal(one.class_embeddings_, other.class_embeddings_)
-
-
-def test_step_path_equals_separate_fits(small):
-    grid = list(ParameterGrid({"mu": [0.1, 1.0], "n_steps": [10, 25]}))
-    model = HGKTClassifier(**NETWORK)
-    args = (small["X"], small["y"], small["seen"], small["unseen"], small["X_unseen"])
-    scored = dict(model.fit_score_grid(grid, *args))
-    for index, params in enumerate(grid):
-        alone = clone(model).set_params(**params).fit(*args[:3]).add_classes(args[3])
-        np.testing.assert_allclose(scored[index], alone.score_classes(args[4]), atol=1e-9)
-
-
-def test_network_without_edges_is_a_perceptron_on_attributes(small):
-    """Facts of the quotient: without inter-class edges the graph has no effect (that is DEM)."""
-    model = fit(small, **{**NETWORK, "inter": False, "mu": 0.7}).add_classes(small["unseen"])
-    weights = model._transfer.weights
-    rows = np.sqrt(np.array([*small["seen"].values(), *small["unseen"].values()]))
-    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    for w, b in ((weights.w1, weights.b1), (weights.w2, weights.b2)):
-        values = np.concatenate([rows, 0.7 * rows], axis=1) @ w.T + b
-        rows = np.where(values > 0, values, 0.2 * values)
-    np.testing.assert_allclose(model.class_embeddings_, rows, atol=1e-12)
-
-
-def test_paper_preset_is_the_literal_reading():
-    params = HGKTClassifier.from_preset("paper", mu=0.1).get_params()
-    expected = {"transfer": "network", "n_hidden": 1600, "learning_rate": 1e-4, "mu": 0.1,
-                "weight_decay": 1e-3, "n_neighbors": 2, "metric": "euclidean",
-                "activation": "leaky_relu", "representative": "wasserstein"}  # fmt: skip
-    assert expected.items() <= params.items()
-    with pytest.raises(UnknownNameError, match="choose from: default, paper"):
-        HGKTClassifier.from_preset("fast")
-
-
 @pytest.mark.parametrize(("params", "match"), [
-    ({"transfer": "magic"}, "transfer must be one of 'closed-form', 'network'"),
+    ({"calibration": "high"}, "calibration must be a number"),
+    ({"norm_power": -1}, "norm_power must be a number"),
+    ({"weighting": "size"}, "weighting must be one of"),
     ({"shrinkage": 1.5}, r"shrinkage must be a number in \[0, 1\]; got 1.5"),
     ({"ridge": 0}, r"ridge must be a number in \(0, inf\]; got 0"),
     ({"kernel": "cubic"}, "kernel must be one of"),
     ({"feature_map": "cube"}, "feature_map must be one of"),
     ({"metric": "manhattan"}, "metric must be one of"),
-    ({"transfer": "network", "n_neighbors": 0}, "n_neighbors must be an integer"),
-    ({"transfer": "network", "unseen_space": "text"}, "unseen_space must be one of"),
-    ({"transfer": "network", "mu": -1}, "mu must be a number"),
 ])  # fmt: skip
 def test_wrong_parameters_are_refused_in_one_sentence(small, params, match):
     with pytest.raises(DataError, match=match):
         fit(small, **params)
+
+
+@pytest.mark.parametrize("name", ["mu", "representative", "n_steps", "n_hidden"])
+def test_parameters_of_the_network_are_refused(name):
+    with pytest.raises(TypeError, match=f"'{name}': it is a parameter of HGKTNetworkClassifier"):
+        HGKTClassifier(**{name: 1})
+
+
+def test_what_has_moved_is_said():
+    with pytest.raises(TypeError, match="HGKTNetworkClassifier the network"):
+        HGKTClassifier(transfer="network")
+    with pytest.raises(UnknownNameError, match="'paper' is a preset of HGKTNetworkClassifier"):
+        HGKTClassifier.from_preset("paper")
+    with pytest.raises(AttributeError, match="every method has a parameter calibration"):
+        hgkt.CalibratedStacking  # noqa: B018
 
 
 # ---------------------------------------------------------------------- the whole

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 
-from hgkt import CalibratedStacking, HGKTClassifier, load_dataset
+from hgkt import HGKTClassifier, load_dataset
 from hgkt.estimators import METHODS
 from hgkt.exceptions import DownloadError, ModelFolderError
 
@@ -118,10 +118,9 @@ def test_save_pretrained_from_pretrained_round_trip(tmp_path):
 
 def test_from_pretrained_keeps_a_calibration(tmp_path):
     ridge = METHODS.load("ridge")
-    inner = ridge().fit(X, Y, class_attributes=SEEN)
-    CalibratedStacking.from_fitted(inner, 0.4).save_pretrained(tmp_path / "model")
+    ridge(calibration=0.4).fit(X, Y, class_attributes=SEEN).save_pretrained(tmp_path / "model")
     loaded = ridge.from_pretrained(tmp_path / "model")
-    assert isinstance(loaded, CalibratedStacking)
+    assert loaded.calibration == 0.4
     with pytest.raises(ModelFolderError, match="not a HGKTClassifier"):
         HGKTClassifier.from_pretrained(tmp_path / "model")
 

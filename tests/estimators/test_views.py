@@ -3,9 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hgkt.estimators import METHODS, CalibratedStacking, HGKTClassifier
+from hgkt.estimators import METHODS, HGKTClassifier
 from hgkt.estimators.views import view_of
-from hgkt.evaluation.selection import ClassFoldSearch
 
 FAST = {"n_hidden": 8, "n_steps": 5, "n_epochs": 1, "random_state": 0}
 
@@ -17,19 +16,15 @@ def fit(name, small):
     return model.fit(small["X"], small["y"], class_attributes=small["seen"])
 
 
-@pytest.fixture(params=[*METHODS, "calibrated", "wrapped", "selected"])
+@pytest.fixture(params=[*METHODS, "calibrated"])
 def model(request, small):
     data = small["X"], small["y"], small["seen"]
     if request.param == "calibrated":
-        return CalibratedStacking(HGKTClassifier(), calibration=0.2).fit(*data)
-    if request.param == "wrapped":
-        return CalibratedStacking.from_fitted(HGKTClassifier().fit(*data), 0.2)
-    if request.param == "selected":
-        return ClassFoldSearch(HGKTClassifier(), [{"ridge": [0.03]}], 2, calibrate=False).fit(*data)
+        return HGKTClassifier(calibration=0.2).fit(*data)
     return fit(request.param, small)
 
 
-def test_snapshot_scores_bit_identically(model, small):
+def test_view_scores_bit_identically(model, small):
     model.add_classes({"class g": small["unseen"]["class g"]})
     view = view_of(model)
     assert type(view) is type(model)
@@ -38,7 +33,7 @@ def test_snapshot_scores_bit_identically(model, small):
     assert view.predict(small["X"]).tolist() == model.predict(small["X"]).tolist()
 
 
-def test_snapshot_and_model_change_apart(model, small):
+def test_view_and_model_change_apart(model, small):
     g, h = ({name: small["unseen"][name]} for name in ("class g", "class h"))
     model.add_classes(g)
     before = model.score_classes(small["X_unseen"])
@@ -62,7 +57,7 @@ def test_snapshot_and_model_change_apart(model, small):
     assert one.unseen_classes_.tolist() == model.unseen_classes_.tolist()
 
 
-def test_snapshot_shares_what_was_learned(small):
+def test_view_shares_what_was_learned(small):
     model = fit("hgkt", small).add_classes(small["unseen"])
     view = view_of(model)
     assert view._transfer is model._transfer
@@ -72,7 +67,7 @@ def test_snapshot_shares_what_was_learned(small):
     )
 
 
-def test_snapshot_is_not_touched_by_later_learning(small):
+def test_view_is_not_touched_by_later_learning(small):
     model = fit("hgkt", small).add_classes(small["unseen"])
     view = view_of(model)
     before = view.score_classes(small["X_unseen"])

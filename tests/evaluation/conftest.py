@@ -16,7 +16,14 @@ class RidgeMeans(GZSLClassifier):
 
     _learned = ("coef_",)
 
-    def __init__(self, alpha: float = 1.0, scale: float = 1.0, biased: bool = False) -> None:
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        scale: float = 1.0,
+        biased: bool = False,
+        calibration: float = 0.0,
+    ) -> None:
+        self.calibration = calibration
         self.alpha = alpha
         self.scale = scale
         self.biased = biased
@@ -39,17 +46,6 @@ class RidgeMeans(GZSLClassifier):
 
     def calibrated_by_default(self) -> bool:
         return self.biased
-
-
-class RidgeOwnGamma(RidgeMeans):
-    """The same with a calibration parameter of its own."""
-
-    def __init__(self, alpha: float = 1.0, calibration: float = 0.0) -> None:
-        super().__init__(alpha)
-        self.calibration = calibration
-
-    def _seen_penalty(self) -> float:
-        return self.calibration
 
 
 def make_data(seed: int = 0, n_seen: int = 12, n_unseen: int = 4) -> GZSLDataset:
@@ -82,8 +78,3 @@ def toy() -> GZSLDataset:
 @pytest.fixture
 def ridge() -> type[RidgeMeans]:
     return RidgeMeans
-
-
-@pytest.fixture
-def ridge_own_gamma() -> type[RidgeOwnGamma]:
-    return RidgeOwnGamma

@@ -35,7 +35,7 @@ def test_evaluate_equals_predict_by_hand(toy, ridge):
     assert record.metrics == record.uncalibrated
 
 
-def test_evaluate_with_calibration_agrees_with_the_wrapped_model(toy, ridge):
+def test_evaluate_with_calibration_agrees_with_the_search(toy, ridge):
     record = evaluate(ridge(), toy, calibrate=True)
     X, y = toy.rows("train")
     search = ClassFoldSearch(ridge(), stages=[], calibrate=True)
@@ -49,7 +49,7 @@ def test_evaluate_with_calibration_agrees_with_the_wrapped_model(toy, ridge):
     assert record.metrics.ts == pytest.approx(100 * per_class_accuracy(truth, search.predict(rows)))
     assert record.metrics.ausuc == record.uncalibrated.ausuc
     assert record.method == "RidgeMeans"
-    assert record.parameters["estimator__alpha"] == 1.0
+    assert record.parameters["alpha"] == 1.0
 
 
 def test_evaluate_without_calibration_still_shows_the_one_it_found(toy, ridge):
@@ -62,10 +62,10 @@ def test_evaluate_without_calibration_still_shows_the_one_it_found(toy, ridge):
     assert again.metrics == record.calibrated
 
 
-def test_evaluate_auto_follows_the_method(toy, ridge, ridge_own_gamma):
+def test_evaluate_auto_follows_the_method(toy, ridge):
     assert evaluate(ridge(biased=True), toy).calibration != 0.0
     assert evaluate(ridge(), toy).calibration == 0.0
-    by_hand = evaluate(ridge_own_gamma(calibration=2.5), toy)
+    by_hand = evaluate(ridge(calibration=2.5), toy)
     assert by_hand.calibration == 2.5
     assert by_hand.metrics == by_hand.calibrated
     assert by_hand.metrics != by_hand.uncalibrated

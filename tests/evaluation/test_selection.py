@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
-from hgkt.estimators.calibration import CalibratedStacking
+from hgkt.estimators import HGKTClassifier
 from hgkt.evaluation import ClassFoldSearch, class_folds, gzsl_metrics, split_fold
 from hgkt.exceptions import DataError
 
@@ -107,42 +108,35 @@ def test_search_calibration_maximises_mean_validation_h(toy, ridge):
     assert best >= max(mean_h(gamma) for gamma in grid) - 1e-9
 
 
-def test_search_wraps_a_method_without_calibration(toy, ridge):
+def test_search_calibrates_a_method_that_wants_it(toy, ridge):
     X, y, table = training_data(toy)
     search = ClassFoldSearch(ridge(biased=True), stages=[]).fit(X, y, table)  # "auto"
-    assert isinstance(search.best_estimator_, CalibratedStacking)
-    assert search.best_estimator_.calibration == search.calibration_
+    assert type(search.best_estimator_) is ridge
+    assert search.best_estimator_.calibration == search.calibration_ != 0.0
     raw, shifted = search.score_classes(X, penalty=False), search.score_classes(X)
     assert np.array_equal(raw - search.calibration_, shifted)  # all classes are seen here
 
 
-def test_search_sets_the_calibration_of_a_method_that_has_one(toy, ridge_own_gamma):
-    X, y, table = training_data(toy)
-    search = ClassFoldSearch(ridge_own_gamma(), stages=[], calibrate=True).fit(X, y, table)
-    assert type(search.best_estimator_) is ridge_own_gamma
-    assert search.best_estimator_.calibration == search.calibration_ != 0.0
-
-
 def test_search_auto_leaves_a_calibration_set_by_hand_alone(toy, ridge):
     X, y, table = training_data(toy)
-    by_hand = CalibratedStacking(ridge(), calibration=3.0)
+    by_hand = ridge(biased=True, calibration=3.0)
     search = ClassFoldSearch(by_hand, stages=[]).fit(X, y, table)
     assert search.best_estimator_.calibration == 3.0 != search.calibration_
     forced = ClassFoldSearch(by_hand, stages=[], calibrate=True).fit(X, y, table)
     assert forced.best_estimator_.calibration == search.calibration_
 
 
-def test_search_h_is_taken_at_the_calibration_in_force(toy, ridge_own_gamma):
+def test_search_h_is_taken_at_the_calibration_in_force(toy, ridge):
     X, y, table = training_data(toy)
-    fixed = ClassFoldSearch(ridge_own_gamma(calibration=5.0), [], metric="H", calibrate=False).fit(
+    fixed = ClassFoldSearch(ridge(calibration=5.0), [], metric="H", calibrate=False).fit(
         X, y, table
     )
     by_hand = [
-        fold_metrics(ridge_own_gamma(), X, y, table, *fold, [0, k], gamma=5.0).H
+        fold_metrics(ridge(), X, y, table, *fold, [0, k], gamma=5.0).H
         for k, fold in enumerate(fixed.folds_)
     ]
     assert fixed.cv_results_[0].values == pytest.approx(by_hand)
-    free = ClassFoldSearch(ridge_own_gamma(), [], metric="H", calibrate=True).fit(X, y, table)
+    free = ClassFoldSearch(ridge(), [], metric="H", calibrate=True).fit(X, y, table)
     assert free.best_score_ >= fixed.best_score_
 
 
@@ -197,13 +191,19 @@ def test_search_leaves_the_given_estimator_alone_and_adds_classes(toy, ridge):
     assert not hasattr(clone(search), "best_estimator_")
 
 
-def test_search_treats_a_stacked_method_like_the_method(toy, ridge):
+def test_search_answers_as_the_model_it_found(toy):
     X, y, table = training_data(toy)
-    plain = ClassFoldSearch(ridge(), metric="ausuc").fit(X, y, table)
-    stacked = ClassFoldSearch(CalibratedStacking(ridge()), metric="ausuc").fit(X, y, table)
-    assert stacked.best_params_ == {f"estimator__{k}": v for k, v in plain.best_params_.items()}
-    assert stacked.calibration_ == plain.calibration_ == stacked.best_estimator_.calibration
-    assert [r.values for r in stacked.cv_results_] == [r.values for r in plain.cv_results_]
+    search = ClassFoldSearch(HGKTClassifier(), [{"ridge": [0.03]}], calibrate=True)
+    with pytest.raises(NotFittedError):
+        search.predict(X)
+    assert not hasattr(search, "explain_class")
+    search.fit(np.abs(X), y, {name: np.abs(row) for name, row in table.items()})
+    model = search.best_estimator_
+    name = str(model.classes_[0])
+    assert search.explain_class(name) == model.explain_class(name)
+    assert search.n_features_in_ == 8
+    search.partial_fit(np.abs(X[:2]), y[:2])
+    assert model._transfer.statistics.n_instances == len(X) + 2
 
 
 def test_search_works_with_integer_labels(toy, ridge):

@@ -14,7 +14,7 @@ from hgkt._validation import attribute_matrix, attribute_table
 from hgkt.closed_form.grid import GridData, score_grid
 from hgkt.closed_form.kernels import simplex_grid
 from hgkt.closed_form.transfer import ClosedFormSettings, ClosedFormTransfer
-from hgkt.estimators._presets import refuse_moved_parameters, take_preset
+from hgkt.estimators._presets import take_preset
 from hgkt.estimators.base import ClassTable
 from hgkt.estimators.transfer import TransferClassifier
 from hgkt.exceptions import DataError
@@ -86,11 +86,6 @@ class HGKTClassifier(TransferClassifier):
     """
 
     _transfer: ClosedFormTransfer
-
-    def __new__(cls, *args: Any, **parameters: Any) -> Self:
-        """Refuse a parameter that has moved with a sentence that says where."""
-        refuse_moved_parameters(cls, parameters)
-        return super().__new__(cls)
 
     def __init__(
         self,

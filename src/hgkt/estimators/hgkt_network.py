@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hgkt._typing import Progress
 from hgkt._validation import attribute_matrix, check_choice
-from hgkt.estimators._presets import refuse_moved_parameters, take_preset
+from hgkt.estimators._presets import take_preset
 from hgkt.estimators.base import ClassTable
 from hgkt.estimators.transfer import TransferClassifier
 from hgkt.graph import HeterogeneousGraph
@@ -111,11 +111,6 @@ default="wasserstein"
     _transfer: NetworkTransfer
     _checkpoint: str | Path | None = None
     _tensorboard: str | Path | None = None
-
-    def __new__(cls, *args: Any, **parameters: Any) -> Self:
-        """Refuse a parameter that has moved with a sentence that says where."""
-        refuse_moved_parameters(cls, parameters)
-        return super().__new__(cls)
 
     def __init__(
         self,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hgkt._validation import check_number
+from hgkt.estimators._presets import refuse_moved_parameters
 from hgkt.estimators.base import ClassTable, GZSLClassifier
 from hgkt.estimators.explanation import ClassExplanation, Contribution, PredictionExplanation
 
@@ -47,7 +49,19 @@ class TransferClassifier(GZSLClassifier):
     and, where a score is a sum over seen classes, `_pulls`.
     """
 
+    __signature__: ClassVar[inspect.Signature]
     _transfer: Any  # a Transfer; subclasses say which
+
+    def __new__(cls, *args: Any, **parameters: Any) -> Self:
+        """Refuse a parameter that has moved with a sentence that says where."""
+        refuse_moved_parameters(cls, parameters)
+        return super().__new__(cls)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        # Whoever asks for the signature of the class gets that of __init__, not of __new__.
+        own = inspect.signature(cls.__init__)
+        cls.__signature__ = own.replace(parameters=list(own.parameters.values())[1:])
 
     @abstractmethod
     def _make_transfer(self) -> Transfer:

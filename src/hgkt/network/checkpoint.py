@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hgkt._files import write_file
 from hgkt.exceptions import DataError
 
 _FORMAT = "hgkt-checkpoint-1"
@@ -70,29 +68,13 @@ def write_checkpoint(path: str | Path, checkpoint: Checkpoint) -> None:
     """Write a checkpoint; a crash leaves the old file or the new one, never half of one."""
     from safetensors.numpy import save
 
-    path = Path(path)
     metadata = {
         "format": _FORMAT,
         "step": str(checkpoint.step),
         "identity": checkpoint.identity,
     }
     data = save({k: np.ascontiguousarray(v) for k, v in checkpoint.arrays.items()}, metadata)
-    scratch: str | None = None
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, scratch = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(scratch, path)
-        scratch = None
-    except OSError as error:
-        raise DataError(f"cannot write the checkpoint {path}: {error.strerror}") from error
-    finally:
-        if scratch is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(scratch)
+    write_file(path, data)
 
 
 def read_checkpoint(path: str | Path, identity: str) -> Checkpoint | None:
