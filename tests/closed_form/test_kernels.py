@@ -6,11 +6,16 @@ from scipy.spatial.distance import pdist
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 
 from hgkt._geometry import map_rows
-from hgkt.closed_form.kernels import KERNELS, ClassKernel
+from hgkt.closed_form.kernels import KERNELS, ClassKernel, KernelTerm, simplex_grid
 from hgkt.exceptions import DataError
 
 ATTRIBUTES = np.random.default_rng(0).random((7, 4))
 NEW = np.random.default_rng(1).random((3, 4))
+
+
+def kernel_of(kind="rbf", scale=1.0, name="l2", *, blocks=None, block_weights=None, k=2):
+    weights = None if block_weights is None else tuple(block_weights)
+    return ClassKernel([KernelTerm(kind, scale, name, block_weights=weights)], blocks, k)
 
 
 def unit(rows):
@@ -20,7 +25,7 @@ def unit(rows):
 def test_kernels_match_scikit_learn():
     A, B = unit(ATTRIBUTES), unit(NEW)
     gamma = 0.5 / np.median(pdist(A, "sqeuclidean"))
-    fitted = {kind: ClassKernel(kind, 0.5, "l2").fit(ATTRIBUTES) for kind in KERNELS}
+    fitted = {kind: kernel_of(kind, 0.5).fit(ATTRIBUTES) for kind in KERNELS}
     np.testing.assert_allclose(fitted["rbf"](NEW), rbf_kernel(B, A, gamma=gamma))
     np.testing.assert_allclose(fitted["linear"](NEW), linear_kernel(B, A))
     expected = polynomial_kernel(B, A, degree=2, gamma=1, coef0=1) / 4
@@ -29,20 +34,20 @@ def test_kernels_match_scikit_learn():
 
 @pytest.mark.parametrize("kind", KERNELS)
 def test_seen_kernel_is_positive_semi_definite(kind):
-    kernel = ClassKernel(kind, 1.0, "sqrt+l2", n_neighbors=2).fit(ATTRIBUTES).seen
+    kernel = kernel_of(kind, 1.0, "sqrt+l2").fit(ATTRIBUTES).seen
     np.testing.assert_allclose(kernel, kernel.T)
     assert np.linalg.eigvalsh(kernel)[0] > -1e-10
 
 
 @pytest.mark.parametrize("kind", ["rbf", "quadratic", "linear"])
 def test_kernel_of_seen_classes_agrees_with_calling_it(kind):
-    kernel = ClassKernel(kind).fit(ATTRIBUTES)
+    kernel = kernel_of(kind).fit(ATTRIBUTES)
     np.testing.assert_allclose(kernel(ATTRIBUTES), kernel.seen)
 
 
 def test_knn_kernel_keeps_the_nearest_classes_only():
-    kernel = ClassKernel("knn", n_neighbors=2).fit(ATTRIBUTES)
-    full = ClassKernel("rbf").fit(ATTRIBUTES)(NEW)
+    kernel = kernel_of("knn").fit(ATTRIBUTES)
+    full = kernel_of("rbf").fit(ATTRIBUTES)(NEW)
     sparse = kernel(NEW)
     assert ((sparse > 0).sum(axis=1) == 2).all()
     for row, whole in zip(sparse, full, strict=True):
@@ -50,37 +55,75 @@ def test_knn_kernel_keeps_the_nearest_classes_only():
 
 
 def test_knn_kernel_with_more_neighbours_than_classes_is_the_full_one():
-    many = ClassKernel("knn", n_neighbors=50).fit(ATTRIBUTES)
-    np.testing.assert_allclose(many(NEW), ClassKernel("rbf").fit(ATTRIBUTES)(NEW))
+    many = kernel_of("knn", k=50).fit(ATTRIBUTES)
+    np.testing.assert_allclose(many(NEW), kernel_of("rbf").fit(ATTRIBUTES)(NEW))
 
 
 def test_blocks_sum_their_own_kernels():
-    blocks = ClassKernel("rbf", blocks=[1, 3], block_weights=[1, 3]).fit(ATTRIBUTES)
+    blocks = kernel_of("rbf", blocks=[1, 3], block_weights=[1, 3]).fit(ATTRIBUTES)
     parts = [
-        ClassKernel("rbf").fit(ATTRIBUTES[:, columns])(NEW[:, columns])
+        kernel_of("rbf").fit(ATTRIBUTES[:, columns])(NEW[:, columns])
         for columns in (slice(0, 1), slice(1, 4))
     ]
     np.testing.assert_allclose(blocks(NEW), 0.25 * parts[0] + 0.75 * parts[1])
 
 
 def test_block_of_weight_zero_is_left_out():
-    blocks = ClassKernel("rbf", blocks=[1, 3], block_weights=[0, 1]).fit(ATTRIBUTES)
-    alone = ClassKernel("rbf").fit(ATTRIBUTES[:, 1:])
+    blocks = kernel_of("rbf", blocks=[1, 3], block_weights=[0, 1]).fit(ATTRIBUTES)
+    alone = kernel_of("rbf").fit(ATTRIBUTES[:, 1:])
     np.testing.assert_allclose(blocks(NEW), alone(NEW[:, 1:]))
 
 
 def test_wrong_blocks_and_kinds_are_refused():
     with pytest.raises(DataError, match=r"attribute_blocks \[1, 2\] add up to 3"):
-        ClassKernel(blocks=[1, 2]).fit(ATTRIBUTES)
+        kernel_of(blocks=[1, 2]).fit(ATTRIBUTES)
     with pytest.raises(DataError, match="block_weights must be 2 numbers"):
-        ClassKernel(blocks=[1, 3], block_weights=[1]).fit(ATTRIBUTES)(NEW)
+        kernel_of(blocks=[1, 3], block_weights=[1]).fit(ATTRIBUTES)
     with pytest.raises(DataError, match="kernel must be one of"):
-        ClassKernel("cubic").fit(ATTRIBUTES)
+        kernel_of("cubic")
 
 
 def test_duplicate_classes_have_a_finite_bandwidth():
-    kernel = ClassKernel("rbf").fit(np.ones((3, 2)))
+    kernel = kernel_of("rbf").fit(np.ones((3, 2)))
     np.testing.assert_allclose(kernel.seen, 1.0)
+
+
+def test_terms_are_added_in_units_of_their_own_size():
+    terms = [KernelTerm("rbf", 0.5, "l2", weight=3.0), KernelTerm("linear", 1.0, "none")]
+    mixed = ClassKernel(terms).fit(ATTRIBUTES)
+    rbf = kernel_of("rbf", 0.5).fit(ATTRIBUTES)
+    linear = kernel_of("linear", 1.0, "none").fit(ATTRIBUTES)
+    size = (ATTRIBUTES**2).sum(axis=1).mean()
+    np.testing.assert_allclose(mixed(NEW), 0.75 * rbf(NEW) + 0.25 * linear(NEW) / size)
+    np.testing.assert_allclose(mixed.seen, 0.75 * rbf.seen + 0.25 * linear.seen / size)
+    np.testing.assert_allclose(np.diag(mixed.seen).mean(), 1.0)
+
+
+def test_a_single_term_is_taken_as_it_is_whatever_its_weight():
+    alone = ClassKernel([KernelTerm("linear", 1.0, "none", weight=5.0)]).fit(3.0 * ATTRIBUTES)
+    np.testing.assert_allclose(alone.seen, 9.0 * ATTRIBUTES @ ATTRIBUTES.T)
+
+
+def test_relevance_scales_attributes_before_the_kernel():
+    weights = np.array([4.0, 1.0, 0.25, 1.0])
+    term = KernelTerm("rbf", 1.0, "l2", relevance=True)
+    kernel = ClassKernel([term]).fit(ATTRIBUTES, lambda rows: weights)
+    factors = np.sqrt(weights)
+    factors /= np.linalg.norm(unit(ATTRIBUTES) * factors, axis=1).mean()
+    A, B = unit(ATTRIBUTES) * factors, unit(NEW) * factors
+    gamma = 1.0 / np.median(pdist(A, "sqeuclidean"))
+    np.testing.assert_allclose(kernel(NEW), rbf_kernel(B, A, gamma=gamma))
+    np.testing.assert_allclose(kernel.attribute_relevance(), weights / weights.mean())
+    with pytest.raises(DataError, match="without a way to learn it"):
+        ClassKernel([term]).fit(ATTRIBUTES)
+    with pytest.raises(AttributeError, match="no kernel of this model weighs"):
+        kernel_of().fit(ATTRIBUTES).attribute_relevance()
+
+
+def test_simplex_grid_has_every_division_into_parts():
+    grid = simplex_grid(3, 4)
+    assert len(grid) == 15
+    assert all(sum(row) == 1.0 for row in grid)
 
 
 def test_power_maps_keep_signs_and_zero_rows():

@@ -11,11 +11,7 @@ from sklearn.gaussian_process.kernels import RBF
 from hgkt._devices import torch_device
 from hgkt._geometry import distance_scores, map_rows, normalised_scores
 from hgkt.closed_form.accelerated import eigh_on, gather_on
-from hgkt.closed_form.metric import (
-    WithinClassSpectrum,
-    dual_coefficients,
-    transfer_noise,
-)
+from hgkt.closed_form.metric import WithinClassSpectrum, dual_coefficients
 from hgkt.exceptions import DataError
 from hgkt.statistics import ClassStatistics
 
@@ -69,12 +65,6 @@ def test_transfer_is_the_posterior_mean_of_a_gaussian_process():
     rows = np.exp(-cdist(new, attributes, "sqeuclidean") / (2 * 0.49))
     ours = rows @ dual_coefficients(gram, noise, targets)
     np.testing.assert_allclose(ours, process.predict(new), atol=1e-8)
-
-
-def test_noise_of_a_mean_falls_with_its_instances():
-    noise = transfer_noise(np.array([1.0, 10.0, 19.0]), ridge=0.1)
-    np.testing.assert_allclose(noise, [1.0, 0.1, 1 / 19], rtol=1e-12)
-    np.testing.assert_allclose(transfer_noise(np.full(4, 7.0), 0.3), 0.3)
 
 
 def test_scores_match_scipy_distances():

@@ -84,5 +84,5 @@ def test_record_load_refuses_other_files(tmp_path, record):
 
 def test_record_save_refuses_a_file_as_folder(record, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match="cannot write .*RidgeMeans-toy"):
+    with pytest.raises(DataError, match=r"cannot write .*RidgeMeans-toy"):
         record.save(tmp_path / "file")

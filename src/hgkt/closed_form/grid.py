@@ -1,22 +1,31 @@
-"""A whole grid of closed forms for the price of one decomposition.
+"""Many closed forms on one fold for the price of one decomposition per feature map.
 
 A class embedding is a combination of the seen means, z = Σ_c α_c (v_c − m)W, so x̂ᵀz needs only the
-products of x with the L means. One eigendecomposition a feature map serves every shrinkage, one
-(n × L) product a shrinkage serves every kernel, ridge and norm.
+products of x with the L means. One eigendecomposition serves every shrinkage of a feature map, one
+(n × L) product per metric serves every kernel, ridge and norm, and the α of a kernel and a ridge
+serve every metric. What is kept of the features is those products.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import NDArray
 
-from hgkt._geometry import map_rows
+from hgkt._devices import torch_device
+from hgkt._geometry import FeatureMap, map_rows
+from hgkt.closed_form.kernels import ClassKernel, KernelTerm
 from hgkt.closed_form.metric import WithinClassSpectrum, dual_coefficients
-from hgkt.closed_form.transfer import ClosedFormSettings
+from hgkt.closed_form.mixture import MetricTerm, Mixture
+from hgkt.closed_form.relevance import attribute_relevance
+from hgkt.closed_form.transfer import _RELEVANCE_RIDGE, gather
+from hgkt.statistics import ClassStatistics
+
+MetricKey = tuple[FeatureMap, float | str]
 
 
 @dataclass(frozen=True)
@@ -39,94 +48,163 @@ class GridData:
     X_eval: NDArray[Any]
 
 
+@dataclass(frozen=True)
+class _Products:
+    """Inner products in one metric: rows with means (n, L), means with means (L, L)."""
+
+    cross: NDArray[Any]
+    gram: NDArray[Any]
+    lengths: NDArray[Any]
+
+
+class FoldScorer:
+    """Scores of any mixture of given metrics on one fold.
+
+    Parameters
+    ----------
+    data : GridData
+        The fold.
+    metrics : iterable of MetricTerm
+        Every metric that will be asked for.
+    settings : Mixture
+        What all mixtures share: weighting, blocks, device.
+    precision : {"float32", "float64"}
+        Of products and scores.
+    """
+
+    def __init__(
+        self,
+        data: GridData,
+        metrics: Iterable[MetricTerm],
+        settings: Mixture,
+        precision: str = "float32",
+    ) -> None:
+        self.attributes, self.new_attributes = data.attributes, data.new_attributes
+        self.settings, self._precision = settings, precision
+        self._products: dict[MetricKey, _Products] = {}
+        self._kernels: dict[Any, tuple[ClassKernel, NDArray[np.float64]]] = {}
+        self._last: tuple[Any, Any] = (None, None)
+        self._relevance: dict[tuple[FeatureMap, int], NDArray[np.float64]] = {}
+        wanted = dict.fromkeys((term.feature_map, term.shrinkage) for term in metrics)
+        for feature_map in dict.fromkeys(name for name, _ in wanted):
+            shrinkages = [s for name, s in wanted if name == feature_map]
+            self._gather(data, feature_map, shrinkages)
+
+    def put_first(self, term: MetricTerm) -> None:
+        """Have relevance learned from this metric."""
+        key = (term.feature_map, term.shrinkage)
+        self._products = {key: self._products[key], **self._products}
+        self._relevance, self._kernels = {}, {}
+
+    def _gather(
+        self, data: GridData, feature_map: FeatureMap, shrinkages: Sequence[float | str]
+    ) -> None:
+        statistics = gather(
+            data.X, data.codes, len(data.attributes), feature_map, self.settings.device
+        )
+        self.counts = statistics.counts
+        spectrum = self._spectrum(statistics)
+        mapped = map_rows(np.asarray(data.X_eval, dtype=self._precision), feature_map)
+        basis = spectrum.basis.astype(self._precision)
+        features = (mapped - spectrum.center.astype(self._precision)) @ basis
+        means = ((statistics.means - spectrum.center) @ spectrum.basis).astype(self._precision)
+        for shrinkage in shrinkages:
+            value = spectrum.oracle_shrinkage() if isinstance(shrinkage, str) else shrinkage
+            scale = (1.0 / np.sqrt(spectrum.shrunk(value))).astype(self._precision)
+            rows, sources = features * scale, means * scale
+            lengths = np.linalg.norm(rows, axis=1)
+            self._products[feature_map, shrinkage] = _Products(
+                rows @ sources.T, sources @ sources.T, lengths
+            )
+
+    def _spectrum(self, statistics: ClassStatistics) -> WithinClassSpectrum:
+        device = torch_device(self.settings.device)
+        if self._precision == "float64" or device != "cpu":
+            return WithinClassSpectrum.of(statistics, device)
+        scatter = statistics.within_scatter / max(statistics.n_instances, 1)
+        values, basis = scipy.linalg.eigh(scatter.astype(np.float32), driver="evd")
+        center = statistics.means[statistics.counts > 0].mean(axis=0)
+        clipped = np.maximum(values.astype(np.float64), 0.0)
+        return WithinClassSpectrum(center, clipped, basis, statistics.n_instances)
+
+    def scores(self, mixture: Mixture) -> NDArray[Any]:
+        """Return the scores (n, L + U) of a mixture whose metrics are among those given."""
+        total: Any = 0.0
+        for term in mixture.metrics:
+            scores = self.metric_scores(mixture, term)
+            total = total + (scores if term.weight == 1.0 else term.weight * scores)
+        return np.asarray(total)
+
+    def metric_scores(self, mixture: Mixture, term: MetricTerm) -> NDArray[Any]:
+        """Return the scores (n, L + U) in one metric, without its weight."""
+        products = self._products[term.feature_map, term.shrinkage]
+        dots, squares = self._dots(mixture, term)
+        if mixture.metric == "euclidean":
+            return 2.0 * dots - squares - (products.lengths**2)[:, None]
+        lengths = np.where(products.lengths > 0, products.lengths, 1.0)
+        powers = np.where(squares > 0, squares, 1.0) ** (-mixture.norm_power / 2.0)
+        scaled: NDArray[Any] = dots * powers
+        scaled /= lengths[:, None]
+        return scaled
+
+    def _dots(self, mixture: Mixture, term: MetricTerm) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return xᵀz (n, C) and ‖z‖² (C,); kept for mixtures that differ in the norm only."""
+        key = (mixture.kernels, mixture.ridges, term.feature_map, term.shrinkage)
+        if self._last[0] != key:
+            weights = self._weights(mixture)
+            products = self._products[term.feature_map, term.shrinkage]
+            squares = np.einsum("ij,ij->j", weights, products.gram @ weights)
+            self._last = (key, (products.cross @ weights, squares))
+        found: tuple[NDArray[Any], NDArray[Any]] = self._last[1]
+        return found
+
+    def _weights(self, mixture: Mixture) -> NDArray[Any]:
+        """Return the source weights α (L, L + U) of all classes."""
+        kernel, new = self._kernel(mixture.kernels)
+        targets = np.concatenate([kernel.seen, new]).T
+        weights = np.zeros_like(targets)
+        noises = mixture.noise(self.counts, kernel.seen)
+        for share, noise in zip(mixture.ridge_shares(), noises, strict=True):
+            weights += share * dual_coefficients(kernel.seen, noise, targets)
+        return weights.astype(self._precision)
+
+    def _kernel(self, terms: tuple[KernelTerm, ...]) -> tuple[ClassKernel, NDArray[np.float64]]:
+        if terms not in self._kernels:
+            settings = self.settings
+            kernel = ClassKernel(terms, settings.attribute_blocks, settings.n_neighbors)
+            kernel.fit(self.attributes, self._learn_relevance, self._relevance)
+            self._relevance |= kernel.relevance
+            self._kernels = {terms: (kernel, kernel(self.new_attributes))}  # one at a time
+        return self._kernels[terms]
+
+    def _learn_relevance(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Weigh mapped attributes (L, d) by what the means in the first metric say."""
+        gram = next(iter(self._products.values())).gram.astype(np.float64)
+        noise = _RELEVANCE_RIDGE * self.counts.mean() / np.maximum(self.counts, 1.0)
+        return attribute_relevance(rows, gram, noise)
+
+
 def score_grid(
-    settings: Sequence[ClosedFormSettings], data: GridData
+    settings: Sequence[Mixture], data: GridData
 ) -> Iterator[tuple[int, NDArray[np.float64]]]:
     """Yield ``(index, scores (n, L + U))`` for every setting, in an order that shares work."""
-    for indices in _groups(settings, ("feature_map",)):
-        basis = _FeatureBasis.build(data, settings[indices[0]])
-        for inner in _groups(settings, ("shrinkage",), indices):
-            products = basis.products(settings[inner[0]])
-            for index in inner:
-                yield index, products.scores(settings[index], data)
+    for group in _same_surroundings(settings):
+        metrics = [term for index in group for term in settings[index].metrics]
+        scorer = FoldScorer(data, metrics, settings[group[0]], "float64")
+        order = sorted(group, key=lambda index: _sharing_key(settings[index]))
+        for index in order:
+            yield index, scorer.scores(settings[index])
 
 
-def _groups(
-    settings: Sequence[ClosedFormSettings],
-    names: tuple[str, ...],
-    indices: Sequence[int] | None = None,
-) -> list[list[int]]:
-    """Group settings that agree in `names`, in order of first appearance."""
-    groups: dict[Any, list[int]] = {}
-    for index in range(len(settings)) if indices is None else indices:
-        key = tuple(getattr(settings[index], name) for name in names)
-        groups.setdefault(key, []).append(index)
+def _same_surroundings(settings: Sequence[Mixture]) -> list[list[int]]:
+    """Group settings that agree in all but metrics, kernels, ridges and the norm."""
+    groups: dict[str, list[int]] = {}
+    for index, mixture in enumerate(settings):
+        bare = replace(mixture, metrics=(MetricTerm(),), kernels=(KernelTerm(),),
+                       ridges=Mixture().ridges, norm_power=1.0, metric="cosine")  # fmt: skip
+        groups.setdefault(repr(bare), []).append(index)
     return list(groups.values())
 
 
-@dataclass(frozen=True)
-class _FeatureBasis:
-    """Features and class means in the eigenbasis of the within-class scatter."""
-
-    spectrum: WithinClassSpectrum
-    features: NDArray[np.float64]
-    means: NDArray[np.float64]
-    counts: NDArray[np.float64]
-
-    @classmethod
-    def build(cls, data: GridData, settings: ClosedFormSettings) -> _FeatureBasis:
-        statistics = settings.gather(data.X, data.codes, len(data.attributes))
-        spectrum = settings.spectrum(statistics)
-        mapped = map_rows(np.asarray(data.X_eval, dtype=np.float64), settings.feature_map)
-        return cls(
-            spectrum,
-            (mapped - spectrum.center) @ spectrum.basis,
-            (statistics.means - spectrum.center) @ spectrum.basis,
-            statistics.counts,
-        )
-
-    def products(self, settings: ClosedFormSettings) -> _MetricProducts:
-        scale = 1.0 / np.sqrt(self.spectrum.shrunk(settings.shrinkage_of(self.spectrum)))
-        features, means = self.features * scale, self.means * scale
-        return _MetricProducts(
-            self.counts,
-            features @ means.T,
-            means @ means.T,
-            np.linalg.norm(features, axis=1),
-            {},
-        )
-
-
-@dataclass(frozen=True)
-class _MetricProducts:
-    """Inner products in one metric: features with means (n, L), means with means (L, L)."""
-
-    counts: NDArray[np.float64]
-    cross: NDArray[np.float64]
-    gram: NDArray[np.float64]
-    lengths: NDArray[np.float64]
-    cache: dict[Any, tuple[NDArray[np.float64], NDArray[np.float64]]]
-
-    def scores(self, settings: ClosedFormSettings, data: GridData) -> NDArray[np.float64]:
-        dots, squares = self._dots(settings, data)
-        if settings.metric == "euclidean":
-            return 2.0 * dots - squares - (self.lengths**2)[:, None]
-        lengths = np.where(self.lengths > 0, self.lengths, 1.0)
-        powers = np.where(squares > 0, squares, 1.0) ** (settings.norm_power / 2.0)
-        return dots / lengths[:, None] / powers
-
-    def _dots(
-        self, settings: ClosedFormSettings, data: GridData
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return xᵀz (n, C) and ‖z‖² (C,); kept for settings that differ in the norm only."""
-        key = repr(replace(settings, norm_power=1.0, metric="cosine"))
-        if key not in self.cache:
-            self.cache.clear()
-            kernel = settings.class_kernel(data.attributes)
-            seen = kernel.seen
-            noise = settings.noise(self.counts, seen)
-            targets = np.concatenate([seen, kernel(data.new_attributes)]).T
-            weights = dual_coefficients(seen, noise, targets)
-            squares = np.einsum("ij,ij->j", weights, self.gram @ weights)
-            self.cache[key] = (self.cross @ weights, squares)
-        return self.cache[key]
+def _sharing_key(mixture: Mixture) -> tuple[str, str, str]:
+    return repr(mixture.kernels), repr(mixture.ridges), repr(mixture.metrics)

@@ -1,99 +1,221 @@
-"""The inter-class relation: a kernel between classes on their attributes."""
+"""The inter-class relation: a kernel between classes on their attributes, or several added."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import cdist
 
-from hgkt._geometry import FeatureMap, map_rows
-from hgkt._validation import check_choice
+from hgkt._geometry import FeatureMap, check_map, map_rows
+from hgkt._validation import check_choice, check_number
 from hgkt.exceptions import DataError
 
 KERNELS = ("rbf", "quadratic", "linear", "knn")
 
+LearnRelevance = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+"""From mapped attributes (L, d) of the seen classes to a weight for each attribute (d,)."""
+
 
 @dataclass(frozen=True)
-class ClassKernel:
-    """A kernel between attribute vectors, or a weighted sum of one kernel per attribute block.
+class KernelTerm:
+    """One kernel between attribute vectors, as a term of a `ClassKernel`.
 
     Parameters
     ----------
-    kind : {"rbf", "quadratic", "linear", "knn"}
+    kernel : {"rbf", "quadratic", "linear", "knn"}
         ``rbf``: exp(−scale·‖a−a'‖²/median), the median squared distance of two seen classes;
         ``quadratic``: (1 + aᵀa')²; ``linear``: aᵀa', a linear map of attributes;
         ``knn``: the rbf kernel kept between nearest neighbours only, a sparse class graph.
-    scale : float
+    kernel_scale : float
         Multiplies the squared distance of the rbf kernels.
     attribute_map : str or float
-        Row-wise map of the attributes before the kernel, see `hgkt._geometry`.
+        Row-wise map of the attributes before the kernel, see `hgkt._geometry.map_rows`.
+    relevance : bool
+        Whether attributes are weighted by their relevance, see `hgkt.closed_form.relevance`.
+    block_weights : sequence of float, optional
+        Weights of the kernels of the attribute blocks, equal by default.
+    weight : float
+        Share of this term in the kernel.
+    """
+
+    kernel: str = "rbf"
+    kernel_scale: float = 1.0
+    attribute_map: FeatureMap = "l2"
+    relevance: bool = False
+    block_weights: tuple[float, ...] | None = None
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_choice("kernel", self.kernel, KERNELS)
+        check_map("attribute_map", self.attribute_map)
+        check_number("kernel_scale", self.kernel_scale, low=0.0, open_low=True)
+        check_number("weight", self.weight, low=0.0, open_low=True)
+
+    @property
+    def view(self) -> tuple[FeatureMap, bool]:
+        """What of the attributes the term looks at; terms of one view share products."""
+        return (self.attribute_map, self.relevance)
+
+
+class ClassKernel:
+    """k(a, a') = Σ_t w_t k_t(a, a')/k̄_t with k̄_t the mean of k_t(a, a) over seen classes.
+
+    Parameters
+    ----------
+    terms : sequence of KernelTerm
+        The kernels; a single one is taken as it is, k̄ = 1.
     blocks : sequence of int, optional
         Widths of blocks of attributes of different origin (attributes, sentences); each block is
         mapped, and has its kernel, on its own.
-    block_weights : sequence of float, optional
-        Weights of the blocks' kernels, equal by default.
     n_neighbors : int
-        Neighbours of a class in the ``knn`` kernel.
+        Neighbours of a class in ``knn`` terms.
+
+    Attributes
+    ----------
+    seen : ndarray of shape (L, L)
+        K between the seen classes, positive semi-definite.
+    references, medians : dict of view to list
+        Mapped attributes (L, d_b) of the seen classes by block, and their median squared distance.
+    shares : ndarray of shape (n_terms,)
+        w_t/k̄_t.
+    relevance : dict of (attribute map, block) to ndarray
+        Factor of each attribute in views with relevance.
 
     Examples
     --------
-    >>> kernel = ClassKernel("quadratic").fit(np.array([[1.0, 0.0], [0.0, 2.0]]))
+    >>> kernel = ClassKernel([KernelTerm("quadratic")]).fit(np.array([[1.0, 0.0], [0.0, 2.0]]))
     >>> kernel(np.array([[3.0, 0.0]]))
     array([[1.  , 0.25]])
     """
 
-    kind: str = "rbf"
-    scale: float = 1.0
-    attribute_map: FeatureMap = "l2"
-    blocks: Sequence[int] | None = None
-    block_weights: Sequence[float] | None = None
-    n_neighbors: int = 2
-    references: tuple[NDArray[np.float64], ...] = field(default=(), repr=False)
-    medians: tuple[float, ...] = field(default=(), repr=False)
+    seen: NDArray[np.float64]
 
-    def fit(self, attributes: NDArray[Any]) -> ClassKernel:
-        """Return the kernel with the seen classes' attributes (L, d) as its references."""
-        check_choice("kernel", self.kind, KERNELS)
-        references = tuple(map_rows(block, self.attribute_map) for block in self._split(attributes))
-        medians = tuple(_median_squared_distance(block) for block in references)
-        return ClassKernel(
-            self.kind, self.scale, self.attribute_map, self.blocks, self.block_weights,
-            self.n_neighbors, references, medians,
-        )  # fmt: skip
+    def __init__(
+        self,
+        terms: Sequence[KernelTerm] = (KernelTerm(),),
+        blocks: Sequence[int] | None = None,
+        n_neighbors: int = 2,
+    ) -> None:
+        self.terms, self.blocks, self.n_neighbors = tuple(terms), blocks, n_neighbors
+        self.relevance: dict[tuple[FeatureMap, int], NDArray[np.float64]] = {}
+
+    def fit(
+        self,
+        attributes: NDArray[Any],
+        learn: LearnRelevance | None = None,
+        relevance: dict[tuple[FeatureMap, int], NDArray[np.float64]] | None = None,
+    ) -> Self:
+        """Take the seen classes' attributes (L, d) as references.
+
+        `learn` weighs the attributes of a block where a term asks for relevance; `relevance` are
+        factors that were learned before.
+        """
+        self.relevance = dict(relevance or {})
+        blocks = self._split(attributes)
+        self.references: dict[tuple[FeatureMap, bool], list[NDArray[np.float64]]] = {}
+        self.medians: dict[tuple[FeatureMap, bool], list[float]] = {}
+        for view in dict.fromkeys(term.view for term in self.terms):
+            rows = [map_rows(np.asarray(block, dtype=np.float64), view[0]) for block in blocks]
+            if view[1]:
+                for index, block in enumerate(rows):
+                    if (view[0], index) not in self.relevance:
+                        self.relevance[view[0], index] = _factors(block, learn)
+                rows = [r * self.relevance[view[0], i] for i, r in enumerate(rows)]
+            self.references[view] = rows
+            self.medians[view] = [_median_squared_distance(block) for block in rows]
+        self.shares = np.ones(1)
+        parts = [self._term(term, self._pairs(view=term.view), True) for term in self.terms]
+        if len(parts) > 1:
+            shares = np.array([term.weight for term in self.terms])
+            means = np.array([np.diag(part).mean() for part in parts])
+            self.shares = shares / shares.sum() / np.where(means > 0, means, 1.0)
+        self.seen = np.einsum("t,tij->ij", self.shares, np.stack(parts))
+        return self
 
     def __call__(self, attributes: NDArray[Any]) -> NDArray[np.float64]:
         """Return k(a, A) of shape (n, L) for attributes (n, d); k(a, a) is about 1."""
-        total = np.zeros((len(attributes), len(self.references[0])))
-        weights = self.weights
-        for index, block in enumerate(self._split(attributes)):
-            if weights[index] > 0:
-                rows = map_rows(block, self.attribute_map)
-                total += weights[index] * self._block_kernel(rows, index)
+        pairs = {view: self._pairs(attributes, view) for view in self.references}
+        total = np.zeros((len(attributes), len(self.seen)))
+        for share, term in zip(self.shares, self.terms, strict=True):
+            total += share * self._term(term, pairs[term.view], False)
         return total
 
-    @property
-    def seen(self) -> NDArray[np.float64]:
-        """K between the seen classes (L, L), positive semi-definite."""
-        total = np.zeros((len(self.references[0]),) * 2)
-        for index, (weight, block) in enumerate(zip(self.weights, self.references, strict=True)):
+    def attribute_relevance(self) -> NDArray[np.float64]:
+        """Return the weight of each attribute (d,), one on average over its block.
+
+        Where several maps of the attributes have weights of their own, their mean.
+        """
+        if not self.relevance:
+            raise AttributeError("no kernel of this model weighs attributes by their relevance")
+        n_blocks = 1 + max(block for _, block in self.relevance)
+        parts = []
+        for index in range(n_blocks):
+            found = [f**2 for (_, block), f in self.relevance.items() if block == index]
+            parts.append(np.mean([w / w.mean() for w in found], axis=0))
+        return np.concatenate(parts)
+
+    def _pairs(
+        self, attributes: NDArray[Any] | None = None, view: tuple[FeatureMap, bool] = ("l2", False)
+    ) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+        """Products and squared distances (n, L) of each block with the references.
+
+        Without attributes the references themselves are the rows.
+        """
+        references = self.references[view]
+        if attributes is None:
+            rows = references
+        else:
+            blocks = self._split(np.asarray(attributes, dtype=np.float64))
+            rows = [map_rows(block, view[0]) for block in blocks]
+            if view[1]:
+                rows = [r * self.relevance[view[0], i] for i, r in enumerate(rows)]
+        pairs = []
+        for own, others in zip(rows, references, strict=True):
+            products = own @ others.T
+            squared = (own**2).sum(axis=1)[:, None] + (others**2).sum(axis=1) - 2.0 * products
+            pairs.append((products, np.maximum(squared, 0.0)))
+        return pairs
+
+    def _term(
+        self,
+        term: KernelTerm,
+        pairs: list[tuple[NDArray[np.float64], NDArray[np.float64]]],
+        seen: bool,
+    ) -> NDArray[np.float64]:
+        total = np.zeros_like(pairs[0][0])
+        for index, (products, squared) in enumerate(pairs):
+            weight = self.block_weights(term)[index]
             if weight > 0:
-                total += weight * self._block_kernel(block, index, seen=True)
+                median = self.medians[term.view][index]
+                total += weight * self._values(term, products, squared / median, seen)
         return total
 
-    @property
-    def weights(self) -> NDArray[np.float64]:
-        """Weights of the blocks, summing to one."""
+    def _values(
+        self,
+        term: KernelTerm,
+        products: NDArray[np.float64],
+        distances: NDArray[np.float64],
+        seen: bool,
+    ) -> NDArray[np.float64]:
+        if term.kernel == "linear":
+            return products
+        if term.kernel == "quadratic":
+            return (1.0 + products) ** 2 / 4.0  # k(a, a) = 1 on unit vectors
+        kernel = np.exp(-term.kernel_scale * distances)
+        return self._sparsify(kernel, seen) if term.kernel == "knn" else kernel
+
+    def block_weights(self, term: KernelTerm) -> NDArray[np.float64]:
+        """Weights of the blocks in a term, summing to one."""
         n_blocks = len(self.blocks) if self.blocks else 1
-        weights = np.asarray(self.block_weights or [1.0] * n_blocks, dtype=np.float64)
+        weights = np.asarray(term.block_weights or [1.0] * n_blocks, dtype=np.float64)
         if len(weights) != n_blocks or (weights < 0).any() or weights.sum() <= 0:
             raise DataError(
                 f"block_weights must be {n_blocks} numbers, none negative and not all zero; "
-                f"got {self.block_weights!r}"
+                f"got {term.block_weights!r}"
             )
         return weights / weights.sum()
 
@@ -106,17 +228,6 @@ class ClassKernel:
                 f"the attributes have {attributes.shape[1]} columns"
             )
         return np.split(attributes, np.cumsum(self.blocks)[:-1], axis=1)
-
-    def _block_kernel(
-        self, rows: NDArray[Any], index: int, seen: bool = False
-    ) -> NDArray[np.float64]:
-        references = self.references[index]
-        if self.kind == "linear":
-            return rows @ references.T
-        if self.kind == "quadratic":
-            return (1.0 + rows @ references.T) ** 2 / 4.0  # k(a, a) = 1 on unit vectors
-        kernel = np.exp(-self.scale * cdist(rows, references, "sqeuclidean") / self.medians[index])
-        return self._sparsify(kernel, seen) if self.kind == "knn" else kernel
 
     def _sparsify(self, kernel: NDArray[np.float64], seen: bool) -> NDArray[np.float64]:
         k = self.n_neighbors + seen  # a seen class is its own nearest neighbour
@@ -132,20 +243,32 @@ class ClassKernel:
         return sparse + max(0.0, -lowest) * np.eye(len(sparse))
 
 
-def _median_squared_distance(rows: NDArray[Any]) -> float:
-    squared = cdist(rows, rows, "sqeuclidean")[np.triu_indices(len(rows), 1)]
-    median = float(np.median(squared)) if len(squared) else 1.0
-    return median if median > 0 else 1.0
+def _factors(rows: NDArray[np.float64], learn: LearnRelevance | None) -> NDArray[np.float64]:
+    """Factors of attributes from their relevance, such that rows keep a mean length of one."""
+    if learn is None:
+        raise DataError("a kernel with relevance was fitted without a way to learn it")
+    factors = np.sqrt(learn(rows))
+    length = np.linalg.norm(rows * factors, axis=1).mean()
+    return factors / (length if length > 0 else 1.0)
 
 
-def simplex_grid(n_blocks: int, n_parts: int) -> list[list[float]]:
+def _median_squared_distance(rows: NDArray[np.float64]) -> float:
+    squares = (rows**2).sum(axis=1)
+    squared = squares[:, None] + squares - 2.0 * rows @ rows.T
+    above = squared[np.triu_indices(len(rows), 1)]
+    median = float(np.median(above)) if len(above) else 1.0
+    # Equal rows have no distance, up to the rounding of the products.
+    return median if median > 1e-12 * max(float(squares.max()), 1e-300) else 1.0
+
+
+def simplex_grid(n_blocks: int, n_parts: int) -> list[tuple[float, ...]]:
     """Return all weights of `n_blocks` blocks in steps of 1/n_parts, the equal-most first.
 
     Examples
     --------
     >>> simplex_grid(2, 2)
-    [[0.5, 0.5], [0.0, 1.0], [1.0, 0.0]]
+    [(0.5, 0.5), (0.0, 1.0), (1.0, 0.0)]
     """
     parts = product(range(n_parts + 1), repeat=n_blocks)
-    grid = [[part / n_parts for part in row] for row in parts if sum(row) == n_parts]
+    grid = [tuple(part / n_parts for part in row) for row in parts if sum(row) == n_parts]
     return sorted(grid, key=lambda row: (max(row) - min(row), row))

@@ -84,21 +84,6 @@ class WithinClassSpectrum:
         return 1.0 if denominator <= 0 else min((mean_square + squared_mean) / denominator, 1.0)
 
 
-def transfer_noise(counts: NDArray[np.float64], ridge: float) -> NDArray[np.float64]:
-    """Return Λ/k̄ (L,) = λ·N̄/N_c for classes of N_c instances, N̄ on average.
-
-    The mean of N_c instances misses the class's true mean with variance σ²/N_c; λ is that noise
-    for a class of average size. A class of few instances therefore leans on its attributes and
-    moves to its observed mean as instances arrive.
-
-    Examples
-    --------
-    >>> transfer_noise(np.array([10.0, 40.0, 40.0]), 0.01)
-    array([0.03  , 0.0075, 0.0075])
-    """
-    return ridge * counts.mean() / np.maximum(counts, 1.0)
-
-
 def dual_coefficients(
     kernel: NDArray[np.float64], noise: NDArray[np.float64], targets: NDArray[np.float64]
 ) -> NDArray[np.float64]:

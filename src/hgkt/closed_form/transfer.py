@@ -3,178 +3,283 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._devices import torch_device
-from hgkt._geometry import FeatureMap, check_map, distance_scores, map_rows, normalised_scores
-from hgkt._validation import check_choice, check_number
+from hgkt._geometry import FeatureMap, distance_scores, map_rows, normalised_scores
 from hgkt.closed_form.accelerated import gather_on
 from hgkt.closed_form.kernels import ClassKernel
-from hgkt.closed_form.metric import (
-    WithinClassSpectrum,
-    dual_coefficients,
-    transfer_noise,
-)
+from hgkt.closed_form.metric import WithinClassSpectrum, dual_coefficients
+from hgkt.closed_form.mixture import Mixture
+from hgkt.closed_form.relevance import attribute_relevance
 from hgkt.statistics import ClassStatistics
 
-METRICS = ("cosine", "euclidean")
-WEIGHTINGS = ("count", "uniform")
 _CHUNK_ROWS = 4096
+_RELEVANCE_RIDGE = 0.03
 
 
-@dataclass(frozen=True)
-class ClosedFormSettings:
-    """What the closed form depends on, checked."""
+def gather(
+    X: NDArray[Any],
+    codes: NDArray[np.intp],
+    n_classes: int,
+    feature_map: FeatureMap,
+    device: str = "cpu",
+) -> ClassStatistics:
+    """Map features (N, D) chunk by chunk and collect their statistics."""
+    device = torch_device(device)
+    if device != "cpu":
+        return gather_on(device, X, codes, n_classes, feature_map)
+    statistics = ClassStatistics(n_classes, X.shape[1])
+    for start in range(0, len(X), _CHUNK_ROWS):
+        rows = slice(start, start + _CHUNK_ROWS)
+        mapped = map_rows(np.asarray(X[rows], dtype=np.float64), feature_map)
+        statistics.update(mapped, codes[rows])
+    return statistics
 
-    feature_map: FeatureMap
-    attribute_map: FeatureMap
-    shrinkage: float | str
-    kernel: str
-    kernel_scale: float
-    n_neighbors: int
-    ridge: float
-    weighting: str
-    attribute_blocks: list[int] | None
-    block_weights: list[float] | None
-    metric: str
-    norm_power: float
-    device: str
 
-    def __post_init__(self) -> None:
-        check_map("feature_map", self.feature_map)
-        check_map("attribute_map", self.attribute_map)
-        if isinstance(self.shrinkage, str):
-            check_choice("shrinkage", self.shrinkage, ("oas",))
-        else:
-            check_number("shrinkage", self.shrinkage, low=0.0, high=1.0)
-        check_number("kernel_scale", self.kernel_scale, low=0.0, open_low=True)
-        check_number("n_neighbors", self.n_neighbors, low=1, integer=True)
-        check_number("ridge", self.ridge, low=0.0, open_low=True)
-        check_number("norm_power", self.norm_power, low=0.0)
-        check_choice("weighting", self.weighting, WEIGHTINGS)
-        check_choice("metric", self.metric, METRICS)
+class VisualSpace:
+    """One feature map, its in-class metrics and the class means in them.
 
-    def gather(self, X: NDArray[Any], codes: NDArray[np.intp], n_classes: int) -> ClassStatistics:
-        """Map features (N, D) chunk by chunk and collect their statistics."""
-        device = torch_device(self.device)
-        if device != "cpu":
-            return gather_on(device, X, codes, n_classes, self.feature_map)
-        statistics = ClassStatistics(n_classes, X.shape[1])
-        for start in range(0, len(X), _CHUNK_ROWS):
-            rows = slice(start, start + _CHUNK_ROWS)
-            mapped = map_rows(np.asarray(X[rows], dtype=np.float64), self.feature_map)
-            statistics.update(mapped, codes[rows])
-        return statistics
+    Attributes
+    ----------
+    center : ndarray of shape (D,)
+        m, the mean of the class means.
+    projection : ndarray of shape (D, D)
+        P with P Pᵀ = W² of the first metric.
+    scales : ndarray of shape (S, D)
+        What makes each metric of the first: rows of (φ(x) − m)P times a scale.
+    dual : ndarray of shape (L, D)
+        What kernel rows multiply to give embeddings in the first metric.
+    statistics : ClassStatistics
+        Sums of the mapped features, so that the model can grow.
+    """
 
-    def spectrum(self, statistics: ClassStatistics) -> WithinClassSpectrum:
-        """Decompose the within-class scatter where the settings say."""
-        return WithinClassSpectrum.of(statistics, torch_device(self.device))
+    center: NDArray[Any]
+    projection: NDArray[Any]
+    scales: NDArray[Any]
+    dual: NDArray[np.float64]
+    statistics: ClassStatistics
 
-    def class_kernel(self, attributes: NDArray[np.float64]) -> ClassKernel:
-        """Return the kernel with the seen classes (L, d) as references."""
-        return ClassKernel(
-            self.kernel,
-            self.kernel_scale,
-            self.attribute_map,
-            self.attribute_blocks,
-            self.block_weights,
-            self.n_neighbors,
-        ).fit(attributes)
+    def solve_metrics(
+        self, statistics: ClassStatistics, shrinkages: list[float | str], device: str
+    ) -> None:
+        """Compute center, projection and scales, in float64."""
+        spectrum = WithinClassSpectrum.of(statistics, torch_device(device))
+        values = [
+            spectrum.oracle_shrinkage() if isinstance(s, str) else float(s) for s in shrinkages
+        ]
+        self.statistics = statistics
+        self.center, self.projection = spectrum.center, spectrum.projection(values[0])
+        roots = np.sqrt([spectrum.shrunk(value) for value in values])
+        self.scales = roots[0] / roots
 
-    def shrinkage_of(self, spectrum: WithinClassSpectrum) -> float:
-        """Return the number that `shrinkage` stands for."""
-        if isinstance(self.shrinkage, str):
-            return spectrum.oracle_shrinkage()
-        return float(self.shrinkage)
+    def source_vectors(self) -> NDArray[np.float64]:
+        """Return (V − m)P (L, D): the seen means in the first metric."""
+        present = self.statistics.counts > 0
+        center = self.statistics.means[present].mean(axis=0)
+        return (self.statistics.means - center) @ np.asarray(self.projection, dtype=np.float64)
 
-    def noise(
-        self, counts: NDArray[np.float64], kernel: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """Return Λ (L,) for class means of `counts` instances under the kernel (L, L)."""
-        counts = counts if self.weighting == "count" else np.ones_like(counts)
-        return float(np.diag(kernel).mean()) * transfer_noise(counts, self.ridge)
+    def cast(self, dtype: Any) -> None:
+        """Keep what features meet in their type."""
+        self.center, self.projection = self.center.astype(dtype), self.projection.astype(dtype)
+        self.scales = self.scales.astype(dtype)
 
 
 class ClosedFormTransfer:
-    """Fit, embed and score by DESIGN's closed form; keeps the statistics so that it can grow.
+    """Fit, embed and score by a mixture of closed forms; keeps the statistics so it can grow.
+
+    A class has one embedding of length D in each metric; its row of the class table holds them
+    side by side.
 
     Parameters
     ----------
-    settings : ClosedFormSettings
-        Parameters.
+    settings : Mixture
+        Metrics, kernels and ridges.
     """
 
-    def __init__(self, settings: ClosedFormSettings) -> None:
+    def __init__(self, settings: Mixture) -> None:
         self.settings = settings
+        self.spaces = {name: VisualSpace() for name in settings.feature_maps}
 
     def fit(
         self, X: NDArray[Any], codes: NDArray[np.intp], attributes: NDArray[np.float64]
     ) -> NDArray[Any]:
-        """Learn from features (N, D), codes (N,), attributes (L, d); return embeddings (L, D)."""
+        """Learn from features (N, D), codes (N,), attributes (L, d); return embeddings."""
         self.dtype = X.dtype
-        statistics = self.settings.gather(X, codes, len(attributes))
-        return self.solve(statistics, attributes)
+        return self.solve(self.gather(X, codes, len(attributes)), attributes)
 
-    def solve(self, statistics: ClassStatistics, attributes: NDArray[np.float64]) -> NDArray[Any]:
-        """Compute metric and transfer from statistics; return the seen embeddings (L, D)."""
-        self.statistics = statistics
-        spectrum = self.settings.spectrum(statistics)
-        projection = spectrum.projection(self.settings.shrinkage_of(spectrum))
-        deviations = (statistics.means - spectrum.center) @ projection
-        self.kernel = self.settings.class_kernel(attributes)
-        seen = self.kernel.seen
-        self.noise = self.settings.noise(statistics.counts, seen)
-        self.dual = dual_coefficients(seen, self.noise, deviations)
-        self.center = spectrum.center.astype(self.dtype)
-        self.projection = projection.astype(self.dtype)
-        return (seen @ self.dual).astype(self.dtype)
+    def gather(
+        self, X: NDArray[Any], codes: NDArray[np.intp], n_classes: int
+    ) -> dict[FeatureMap, ClassStatistics]:
+        """Collect the statistics of features (N, D), one set for each feature map."""
+        device = self.settings.device
+        return {name: gather(X, codes, n_classes, name, device) for name in self.spaces}
+
+    def solve(
+        self, statistics: Mapping[FeatureMap, ClassStatistics], attributes: NDArray[np.float64]
+    ) -> NDArray[Any]:
+        """Compute metrics and transfer from statistics; return the seen embeddings."""
+        for name, space in self.spaces.items():
+            shrinkages = [m.shrinkage for m in self.settings.metrics if m.feature_map == name]
+            space.solve_metrics(statistics[name], shrinkages, self.settings.device)
+        self.kernel = self.settings.class_kernel().fit(attributes, self._learn_relevance)
+        self.noise = self.settings.noise(self.counts, self.kernel.seen)
+        weights = self._weights(np.eye(len(attributes)))
+        for space in self.spaces.values():
+            space.dual = weights @ space.source_vectors()
+            space.cast(self.dtype)
+        return self._embeddings(self.kernel.seen)
+
+    @property
+    def counts(self) -> NDArray[np.float64]:
+        """Instances of each seen class (L,)."""
+        return next(iter(self.spaces.values())).statistics.counts
+
+    @property
+    def statistics(self) -> dict[FeatureMap, ClassStatistics]:
+        """The statistics so far, by feature map."""
+        return {name: space.statistics for name, space in self.spaces.items()}
+
+    def _learn_relevance(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Weigh mapped attributes (L, d) by what the means in the first metric say."""
+        vectors = next(iter(self.spaces.values())).source_vectors()
+        counts = self.counts
+        noise = _RELEVANCE_RIDGE * counts.mean() / np.maximum(counts, 1.0)
+        return attribute_relevance(rows, vectors @ vectors.T, noise)
+
+    def _weights(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return rows (n, L) times Σ_r w_r (K + Λ_r)⁻¹."""
+        parts = zip(self.settings.ridge_shares(), self.noise, strict=True)
+        weights = np.zeros_like(rows)
+        for share, noise in parts:
+            weights += share * dual_coefficients(self.kernel.seen, noise, rows.T).T
+        return weights
 
     def embed(self, attributes: NDArray[np.float64]) -> NDArray[Any]:
         """Embed classes by their attributes (U, d): one kernel row each."""
-        return (self.kernel(attributes) @ self.dual).astype(self.dtype)
+        return self._embeddings(self.kernel(attributes))
+
+    def _embeddings(self, kernel: NDArray[np.float64]) -> NDArray[Any]:
+        """Return the embeddings (n, G·D) of classes with kernel rows (n, L)."""
+        products = {name: kernel @ space.dual for name, space in self.spaces.items()}
+        blocks = [products[name] * scale for name, scale, _ in self.metric_scales()]
+        return np.concatenate(blocks, axis=1).astype(self.dtype)
+
+    def metric_scales(self) -> list[tuple[FeatureMap, NDArray[Any], float]]:
+        """Feature map, scale and weight of each metric of the mixture, in its order."""
+        seen = dict.fromkeys(self.spaces, 0)
+        metrics = []
+        for term in self.settings.metrics:
+            index = seen[term.feature_map]
+            seen[term.feature_map] += 1
+            scale = self.spaces[term.feature_map].scales[index]
+            metrics.append((term.feature_map, scale, term.weight))
+        return metrics
 
     def features(self, X: NDArray[Any]) -> NDArray[Any]:
-        """Bring features (n, D) into the metric."""
-        mapped = map_rows(np.asarray(X, dtype=self.dtype), self.settings.feature_map)
-        return (mapped - self.center) @ self.projection
+        """Bring features (n, D) into every metric, side by side (n, G·D)."""
+        rows = np.asarray(X, dtype=self.dtype)
+        mapped = {
+            name: (map_rows(rows, name) - space.center) @ space.projection
+            for name, space in self.spaces.items()
+        }
+        blocks = [mapped[name] * scale for name, scale, _ in self.metric_scales()]
+        return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
 
     def score_mapped(self, features: NDArray[Any], embeddings: NDArray[Any]) -> NDArray[Any]:
-        """Score features that are in the metric already."""
+        """Score features (n, G·D) that are in the metrics already."""
         if self.settings.metric == "euclidean":
             return distance_scores(features, embeddings)
-        return normalised_scores(features, embeddings, self.settings.norm_power)
+        width = len(next(iter(self.spaces.values())).center)
+        total: Any = 0
+        for index, term in enumerate(self.settings.metrics):
+            part = slice(index * width, (index + 1) * width)
+            scores = normalised_scores(
+                features[:, part], embeddings[:, part], self.settings.norm_power
+            )
+            total = total + (scores if term.weight == 1.0 else term.weight * scores)
+        return np.asarray(total)
 
+    # ------------------------------------------------------------------ explaining
     def source_weights(self, attributes: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return k(a, A)(K + Λ)⁻¹ (n, L): how much of each seen mean is in an embedding."""
-        return dual_coefficients(self.kernel.seen, self.noise, self.kernel(attributes).T).T
+        """Return k(a, A) Σ_r w_r (K + Λ_r)⁻¹ (n, L): how much of each seen mean is in a class."""
+        return self._weights(self.kernel(attributes))
 
     def source_vectors(self) -> NDArray[np.float64]:
-        """Return (V − m)P (L, D), what the source weights multiply."""
-        center = self.statistics.means[self.statistics.counts > 0].mean(axis=0)
-        return (self.statistics.means - center) @ np.asarray(self.projection, dtype=np.float64)
+        """Return the seen means in every metric (L, G·D), what the source weights multiply."""
+        vectors = {name: space.source_vectors() for name, space in self.spaces.items()}
+        blocks = [vectors[name] * scale for name, scale, _ in self.metric_scales()]
+        return np.concatenate(blocks, axis=1)
 
+    def pulls(
+        self, row: NDArray[Any], embedding: NDArray[Any], weights: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return what each seen class (L,) adds to the score of a row (1, D) for a class.
+
+        `embedding` (G·D,) and `weights` (L,) are the class's own.
+        """
+        if self.settings.metric != "cosine":
+            return weights
+        feature = np.asarray(self.features(row), dtype=np.float64)[0]
+        vectors, width = self.source_vectors(), len(feature) // len(self.settings.metrics)
+        total = np.zeros(len(weights))
+        for index, term in enumerate(self.settings.metrics):
+            part = slice(index * width, (index + 1) * width)
+            own = np.asarray(embedding[part], dtype=np.float64)
+            length = np.linalg.norm(feature[part])
+            scale = length * np.linalg.norm(own) ** self.settings.norm_power
+            products = vectors[:, part] @ feature[part]
+            total += term.weight * weights * products / (scale if scale > 0 else 1.0)
+        return total
+
+    # ------------------------------------------------------------------ saving
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return every array that `restore` needs."""
-        return {
-            "center": self.center,
-            "projection": self.projection,
-            "dual": self.dual,
-            "noise": self.noise,
-            "counts": self.statistics.counts,
-            "sums": self.statistics.sums,
-            "second_moment": self.statistics.second_moment,
-        }
+        """Return every array that `restore` needs; the first space's have plain names."""
+        arrays: dict[str, NDArray[Any]] = {"noise": self.noise[0]}
+        if len(self.noise) > 1:
+            arrays["noises"] = self.noise
+        for index, space in enumerate(self.spaces.values()):
+            prefix = "" if index == 0 else f"space{index}/"
+            arrays |= {
+                f"{prefix}center": space.center,
+                f"{prefix}projection": space.projection,
+                f"{prefix}dual": space.dual,
+                f"{prefix}counts": space.statistics.counts,
+                f"{prefix}sums": space.statistics.sums,
+                f"{prefix}second_moment": space.statistics.second_moment,
+            }
+            if len(space.scales) > 1:
+                arrays[f"{prefix}scales"] = space.scales
+        for number, key in enumerate(sorted(self.kernel.relevance, key=repr)):
+            arrays[f"relevance{number}"] = self.kernel.relevance[key]
+        return arrays
 
     def restore(self, state: Mapping[str, NDArray[Any]], attributes: NDArray[np.float64]) -> None:
         """Set what `state` returned; the kernel follows from the seen attributes (L, d)."""
-        self.center, self.projection = state["center"], state["projection"]
-        self.dual, self.noise, self.dtype = state["dual"], state["noise"], self.center.dtype
-        self.statistics = ClassStatistics(*state["sums"].shape)
-        self.statistics.counts = state["counts"]
-        self.statistics.sums = state["sums"]
-        self.statistics.second_moment = state["second_moment"]
-        self.kernel = self.settings.class_kernel(attributes)
+        self.noise = state["noises"] if "noises" in state else state["noise"][None]
+        for index, space in enumerate(self.spaces.values()):
+            prefix = "" if index == 0 else f"space{index}/"
+            space.center, space.projection = state[f"{prefix}center"], state[f"{prefix}projection"]
+            space.dual = state[f"{prefix}dual"]
+            ones = np.ones((1, len(space.center)), dtype=space.center.dtype)
+            space.scales = state.get(f"{prefix}scales", ones)
+            space.statistics = ClassStatistics(*state[f"{prefix}sums"].shape)
+            space.statistics.counts = state[f"{prefix}counts"]
+            space.statistics.sums = state[f"{prefix}sums"]
+            space.statistics.second_moment = state[f"{prefix}second_moment"]
+        self.dtype = next(iter(self.spaces.values())).center.dtype
+        kernel = self.settings.class_kernel()
+        self.kernel = kernel.fit(attributes, relevance=_relevance_of(kernel, state))
+
+
+def _relevance_of(
+    kernel: ClassKernel, state: Mapping[str, NDArray[Any]]
+) -> dict[tuple[FeatureMap, int], NDArray[np.float64]]:
+    """Give the saved factors of attributes back to the views they belong to."""
+    maps = {term.attribute_map for term in kernel.terms if term.relevance}
+    n_blocks = len(kernel.blocks) if kernel.blocks else 1
+    keys = sorted(((name, block) for name in maps for block in range(n_blocks)), key=repr)
+    return {key: state[f"relevance{number}"] for number, key in enumerate(keys)}

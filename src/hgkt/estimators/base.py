@@ -110,8 +110,8 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, BaseEstimator, metaclass=
         """Return whether selection should set the calibration of this method unasked."""
         return False
 
-    def default_folds(self) -> int:
-        """Return how many class folds selection takes: fewer where a fit is expensive."""
+    def default_folds(self, n_classes: int) -> int:
+        """Return how many class folds selection takes of so many seen classes."""
         return 3
 
     def default_stages(self) -> list[Any]:

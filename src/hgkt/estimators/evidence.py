@@ -65,10 +65,10 @@ def attribute_evidence(
     Examples
     --------
     >>> from hgkt import HGKTClassifier
-    >>> X = np.array([[3.0, 1.0], [3.0, 1.2], [1.0, 3.0], [1.1, 3.0]])
-    >>> attributes = {"cat": [1.0, 0.0, 0.5], "dog": [0.0, 1.0, 0.5]}
-    >>> model = HGKTClassifier().fit(X, ["cat", "cat", "dog", "dog"], attributes)
-    >>> strongest, *others = attribute_evidence(model, [3.0, 1.1], "cat")
+    >>> X = np.array([[3.0, 1.0, 1.0], [3.0, 1.2, 1.0], [1.0, 3.0, 1.0], [1.0, 1.0, 3.0]])
+    >>> attributes = {"cat": [1.0, 0.0, 0.5], "dog": [0.0, 1.0, 0.5], "fox": [0.0, 0.0, 0.5]}
+    >>> model = HGKTClassifier().fit(X, ["cat", "cat", "dog", "fox"], attributes)
+    >>> strongest, *others = attribute_evidence(model, [3.0, 1.1, 1.0], "cat")
     >>> strongest.weight > 0, others[-1].position, others[-1].weight
     (True, 2, 0.0)
     """

@@ -8,12 +8,16 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
+from hgkt._geometry import FeatureMap
 from hgkt._typing import Progress
 from hgkt._validation import attribute_matrix, attribute_table
+from hgkt.closed_form.family import FEW_CLASSES, MixtureFamily
 from hgkt.closed_form.grid import GridData, score_grid
-from hgkt.closed_form.kernels import simplex_grid
-from hgkt.closed_form.transfer import ClosedFormSettings, ClosedFormTransfer
+from hgkt.closed_form.kernels import KernelTerm
+from hgkt.closed_form.mixture import MetricTerm, Mixture, Ridge
+from hgkt.closed_form.transfer import ClosedFormTransfer
 from hgkt.estimators._presets import take_preset
 from hgkt.estimators.base import ClassTable
 from hgkt.estimators.transfer import TransferClassifier
@@ -56,10 +60,17 @@ class HGKTClassifier(TransferClassifier):
     norm_power : float, default=1.0
         Cosine: the power of the embedding's length a score is divided by; above one it damps
         classes that attract the images of others.
+    relevance : bool, default=False
+        Whether each attribute is weighted by what the class means say of its relevance.
     attribute_blocks : list of int, optional
         Widths of attribute blocks of different origin, each with its own kernel.
     block_weights : list of float, optional
         Weights of the blocks' kernels; equal by default.
+    mixture : dict, optional
+        Several metrics, kernels and ridges at once instead of one of each, as selection on
+        validation classes finds them: ``Mixture.to_dict`` of `hgkt.closed_form.Mixture`. It takes
+        the place of `feature_map`, `shrinkage`, `attribute_map`, `kernel`, `kernel_scale`,
+        `relevance`, `block_weights` and `ridge`.
     calibration : float, default=0.0
         γ, taken off the score of every seen class; choose it on validation classes.
     device : {"auto", "cpu", "cuda"}, default="auto"
@@ -69,8 +80,10 @@ class HGKTClassifier(TransferClassifier):
     ----------
     classes_, seen_classes_, unseen_classes_ : ndarray
         Labels: all, learned from instances, added by attributes.
-    class_embeddings_ : ndarray of shape (n_classes, n_features)
-        In the metric of the visual space.
+    class_embeddings_ : ndarray of shape (n_classes, n_metrics · n_features)
+        In the metric of the visual space; in a mixture of several, in each of them side by side.
+    attribute_relevance_ : ndarray of shape (n_attributes,)
+        Weight of each attribute, one on average; where relevance is used.
 
     Examples
     --------
@@ -102,8 +115,10 @@ class HGKTClassifier(TransferClassifier):
         n_neighbors: int = 2,
         ridge: float = 0.03,
         norm_power: float = 1.0,
+        relevance: bool = False,
         attribute_blocks: list[int] | None = None,
         block_weights: list[float] | None = None,
+        mixture: dict[str, Any] | None = None,
         calibration: float = 0.0,
         device: str = "auto",
     ) -> None:
@@ -119,8 +134,10 @@ class HGKTClassifier(TransferClassifier):
         self.n_neighbors = n_neighbors
         self.ridge = ridge
         self.norm_power = norm_power
+        self.relevance = relevance
         self.attribute_blocks = attribute_blocks
         self.block_weights = block_weights
+        self.mixture = mixture
         self.calibration = calibration
         self.device = device
 
@@ -147,21 +164,24 @@ class HGKTClassifier(TransferClassifier):
     def _make_transfer(self) -> ClosedFormTransfer:
         return ClosedFormTransfer(self._settings())
 
-    def _settings(self) -> ClosedFormSettings:
-        return ClosedFormSettings(
-            feature_map=self.feature_map,
-            attribute_map=self.attribute_map,
-            shrinkage=self.shrinkage if self.intra else 1.0,
-            kernel=self.kernel if self.inter else "linear",
-            kernel_scale=self.kernel_scale,
-            n_neighbors=self.n_neighbors,
-            ridge=self.ridge,
-            weighting=self.weighting,
-            attribute_blocks=self.attribute_blocks,
-            block_weights=self.block_weights,
-            metric=self.metric,
-            norm_power=self.norm_power,
-            device=self.device,
+    def _settings(self) -> Mixture:
+        shared: dict[str, Any] = {
+            "norm_power": self.norm_power,
+            "metric": self.metric,
+            "weighting": self.weighting,
+            "n_neighbors": self.n_neighbors,
+            "attribute_blocks": self.attribute_blocks,
+            "device": self.device,
+        }
+        if self.mixture is not None:
+            return Mixture.from_dict(self.mixture, **shared)
+        blocks = None if self.block_weights is None else tuple(self.block_weights)
+        kernel = self.kernel if self.inter else "linear"
+        return Mixture(
+            (MetricTerm(self.feature_map, self.shrinkage if self.intra else 1.0),),
+            (KernelTerm(kernel, self.kernel_scale, self.attribute_map, self.relevance, blocks),),
+            (Ridge(self.ridge),),
+            **shared,
         )
 
     # ------------------------------------------------------------------ selection
@@ -169,24 +189,13 @@ class HGKTClassifier(TransferClassifier):
         """Return True: γ is part of this model."""
         return True
 
-    def default_stages(self) -> list[Any]:
-        """Return the grids of the closed form."""
-        shared = {
-            "attribute_map": ["l2", "sqrt+l2"],
-            "ridge": [0.01, 0.03, 0.1],
-            "shrinkage": [0.3, 0.5, 0.7],
-            "norm_power": [1.0, 1.2],
-            "feature_map": ["l2", "sqrt+l2"],
-        }
-        kernels: list[dict[str, list[Any]]] = [
-            {"kernel": ["rbf"], "kernel_scale": [0.5, 1.0]},
-            {"kernel": ["quadratic"]},
-        ]
-        stages: list[Any] = [[{**kernel, **shared} for kernel in kernels]]
-        if self.attribute_blocks and len(self.attribute_blocks) > 1:
-            weights = simplex_grid(len(self.attribute_blocks), 4)
-            stages.insert(0, {"block_weights": weights, "ridge": [0.01, 0.03, 0.1]})
-        return stages
+    def default_folds(self, n_classes: int) -> int:
+        """Return 3, or 6 where classes are few: a fold then holds out two or three of them."""
+        return 3 if n_classes >= FEW_CLASSES else 6
+
+    def mixture_family(self) -> MixtureFamily:
+        """Return the metrics, kernels, ridges and powers from which selection mixes a model."""
+        return MixtureFamily.of(self._settings(), self.intra, self.inter)
 
     def fit_score_grid(
         self,
@@ -240,9 +249,9 @@ class HGKTClassifier(TransferClassifier):
         attributes = self._grown_attributes(seen, class_attributes)
         transfer = ClosedFormTransfer(self._settings())
         transfer.dtype = self._transfer.dtype
-        statistics = self._grown_statistics(seen).merge(
-            transfer.settings.gather(features, np.searchsorted(seen, labels), len(seen))
-        )
+        statistics = transfer.gather(features, np.searchsorted(seen, labels), len(seen))
+        for name, old in self._grown_statistics(seen).items():
+            statistics[name].merge(old)
         table = {"embedding": transfer.solve(statistics, attributes)}
         added = dict(zip(self.unseen_classes_.tolist(), self._added_attributes.array, strict=True))
         left = {name: row for name, row in added.items() if name not in set(seen.tolist())}
@@ -265,25 +274,26 @@ class HGKTClassifier(TransferClassifier):
         table = {**(attribute_table(given) if given is not None else {}), **known}
         return attribute_matrix(table, seen.tolist(), self._seen_attributes.shape[1])
 
-    def _grown_statistics(self, seen: NDArray[Any]) -> ClassStatistics:
-        """Statistics so far, with rows for the classes that are new."""
-        old = self._transfer.statistics
-        grown = ClassStatistics(len(seen), old.n_features)
+    def _grown_statistics(self, seen: NDArray[Any]) -> dict[FeatureMap, ClassStatistics]:
+        """Statistics so far by feature map, with rows for the classes that are new."""
+        grown = {}
         rows = np.searchsorted(seen, self.seen_classes_)
-        grown.counts[rows], grown.sums[rows] = old.counts, old.sums
-        grown.second_moment += old.second_moment
+        for name, old in self._transfer.statistics.items():
+            grown[name] = ClassStatistics(len(seen), old.n_features)
+            grown[name].counts[rows], grown[name].sums[rows] = old.counts, old.sums
+            grown[name].second_moment += old.second_moment
         return grown
 
     # ------------------------------------------------------------------ explaining
+    @property
+    def attribute_relevance_(self) -> NDArray[np.float64]:
+        """Weight of each attribute, one on average over the attributes of its block."""
+        check_is_fitted(self)
+        return self._transfer.kernel.attribute_relevance()
+
     def _source_weights(self, column: int) -> NDArray[np.float64]:
         return self._transfer.source_weights(self.class_attributes_[column : column + 1])[0]
 
     def _pulls(self, row: NDArray[Any], column: int) -> NDArray[np.float64]:
         weights = self._source_weights(column)
-        if self.metric != "cosine":
-            return weights
-        feature = np.asarray(self._transfer.features(row), dtype=np.float64)[0]
-        embedding = np.asarray(self.class_embeddings_[column], dtype=np.float64)
-        scale = np.linalg.norm(feature) * np.linalg.norm(embedding) ** self.norm_power
-        products = self._transfer.source_vectors() @ feature
-        return weights * products / (scale if scale > 0 else 1.0)
+        return self._transfer.pulls(row, self.class_embeddings_[column], weights)

@@ -246,7 +246,7 @@ default="wasserstein"
         )
 
     # ------------------------------------------------------------------ selection
-    def default_folds(self) -> int:
+    def default_folds(self, n_classes: int) -> int:
         """Return 1: the whole grid then takes minutes on two cores."""
         return 1
 

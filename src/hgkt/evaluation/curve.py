@@ -149,6 +149,38 @@ def curve_of(seen: GroupedScores, unseen: GroupedScores) -> SeenUnseenCurve:
     )
 
 
+class ValidationRows:
+    """Rows of known class, seen ones first: their curve for any scores, labels looked up once.
+
+    Parameters
+    ----------
+    y_seen, y_unseen : array-like
+        True classes of the rows.
+    classes : sequence of length n_classes
+        The class of each column of scores, seen ones first.
+    n_seen : int
+        How many of the columns are seen classes.
+    """
+
+    def __init__(
+        self,
+        y_seen: ArrayLike,
+        y_unseen: ArrayLike,
+        classes: Sequence[Any] | NDArray[Any],
+        n_seen: int,
+    ) -> None:
+        self.n_seen_rows = len(np.asarray(y_seen))
+        self._n_seen = n_seen
+        truths = class_columns(y_seen, classes), class_columns(y_unseen, classes)
+        self._groups = [(truth, class_weights(truth)) for truth in truths]
+
+    def curve(self, scores: NDArray[Any]) -> SeenUnseenCurve:
+        """Return the curve of scores (n, n_classes), rows of seen classes first."""
+        n = self.n_seen_rows
+        parts = zip((scores[:n], scores[n:]), self._groups, strict=True)
+        return curve_of(*(_reduce(part, *group, self._n_seen) for part, group in parts))
+
+
 def best_calibration(
     curves: Sequence[SeenUnseenCurve],
 ) -> tuple[float, NDArray[np.float64]]:
@@ -216,6 +248,12 @@ def group_scores(
     if strangers.any():
         name = label_text(np.asarray(classes)[truth[strangers][0]])
         raise DataError(f"class {name} is among the {group} images but not a {group} class")
+    return _reduce(scores, truth, class_weights(truth), n_seen)
+
+
+def _reduce(
+    scores: NDArray[Any], truth: NDArray[np.intp], weights: NDArray[np.float64], n_seen: int
+) -> GroupedScores:
     left, right = scores[:, :n_seen], scores[:, n_seen:]
     best_seen, best_unseen = left.argmax(axis=1), right.argmax(axis=1)
     rows = np.arange(len(scores))
@@ -225,7 +263,7 @@ def group_scores(
         best_unseen + n_seen,
         left[rows, best_seen].astype(np.float64),
         right[rows, best_unseen].astype(np.float64),
-        class_weights(truth),
+        weights,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -15,9 +16,13 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.utils.validation import check_is_fitted
 
 from hgkt._typing import Progress
-from hgkt._validation import attribute_table, check_choice, check_number
+from hgkt._validation import attribute_matrix, attribute_table, check_choice, check_number
+from hgkt.closed_form.family import single_setting
+from hgkt.closed_form.grid import GridData
 from hgkt.estimators.base import GZSLClassifier
-from hgkt.evaluation.curve import SeenUnseenCurve, best_calibration, seen_unseen_curve
+from hgkt.estimators.hgkt import HGKTClassifier
+from hgkt.evaluation.curve import SeenUnseenCurve, ValidationRows, best_calibration
+from hgkt.evaluation.election import ElectionFold, elect_mixture
 from hgkt.evaluation.folds import ClassFolds, class_folds, split_fold
 from hgkt.evaluation.metrics import harmonic_mean
 from hgkt.exceptions import DataError
@@ -41,9 +46,9 @@ class SettingResult:
     mean : float
         Mean of `values`: what is compared.
     calibration : float
-        The γ with the highest mean H over the folds.
+        The γ with the highest mean H over the folds; NaN for members of a mixture.
     H : float
-        Mean H over the folds at the calibration that would be in force.
+        Mean H over the folds at the calibration that would be in force; NaN as well.
     """
 
     stage: int
@@ -66,12 +71,10 @@ class _Fold:
     train_attributes: dict[Any, Any]
     val_attributes: dict[Any, Any]
 
-    def curve(self, scores: NDArray[Any]) -> SeenUnseenCurve:
+    @cached_property
+    def rows(self) -> ValidationRows:
         classes = [*np.unique(self.y).tolist(), *self.val_attributes]
-        n = len(self.y_seen)
-        return seen_unseen_curve(
-            scores[:n], self.y_seen, scores[n:], self.y_unseen, classes, len(self.train_attributes)
-        )
+        return ValidationRows(self.y_seen, self.y_unseen, classes, len(self.train_attributes))
 
 
 class ClassFoldSearch(ClassifierMixin, BaseEstimator):
@@ -92,10 +95,12 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         The method; it is cloned, never changed.
     stages : list of dict, optional
         Grids, each a dict from parameter name to values (or a list of such dicts). By default
-        ``estimator.default_stages()``; an empty list leaves only γ to choose.
+        ``estimator.default_stages()``, and for HGKTClassifier a mixture of closed forms (docs page
+        *closed form*); an empty list leaves only γ to choose.
     n_folds : int, optional
-        Number of class folds; by default ``estimator.default_folds()``. Of the folds that `fit`
-        is given the first so many are taken; where it is given none, random ones are drawn.
+        Number of class folds; by default ``estimator.default_folds(n_classes)``. Of the folds
+        that `fit` is given the first so many are taken; where it is given none, random ones are
+        drawn.
     metric : {"auto", "ausuc", "H", "zsl"}, default="auto"
         What is maximised. "H" is taken at the calibration that would be in force. "auto":
         AUSUC, which no calibration changes, where γ is chosen afterwards, else H.
@@ -139,8 +144,11 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
     >>> search = ClassFoldSearch(HGKTClassifier(), stages=[], calibrate=True)
     >>> search = search.fit(X, y, data.attributes_of(data.seen_classes))
     >>> len(search.folds_), search.best_estimator_.calibration == search.calibration_
-    (3, True)
+    (6, True)
     """
+
+    cv_results_: list[SettingResult]
+    best_params_: dict[str, Any]
 
     def __init__(
         self,
@@ -199,13 +207,18 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         start = time.perf_counter()
         features, labels, table = np.asarray(X), np.asarray(y), attribute_table(class_attributes)
         names = np.unique(labels)
-        n_folds = self.estimator.default_folds() if self.n_folds is None else self.n_folds
+        n_folds = self.n_folds
+        if n_folds is None:
+            n_folds = self.estimator.default_folds(len(names))
         check_number("n_folds", n_folds, low=1, integer=True)
         self.folds_ = list(folds or class_folds(names, n_folds, None, self.random_state))[:n_folds]
         self.calibrated_ = wants_calibration(self.estimator, self.calibrate)
         automatic = "ausuc" if self.calibrated_ else "H"
         self.metric_ = automatic if self.metric == "auto" else self.metric
-        self._search(lambda: self._iter_folds(features, labels, table))
+        if self.stages is None and isinstance(self.estimator, HGKTClassifier):
+            self._elect(self.estimator, self._iter_folds(features, labels, table))
+        else:
+            self._search(lambda: self._iter_folds(features, labels, table))
         self.select_time_ = time.perf_counter() - start
         model = self._best_model().on_progress(self.progress)
         self.best_estimator_ = model.fit(X, y, class_attributes=class_attributes).on_progress(None)
@@ -222,13 +235,35 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         return pd.DataFrame(rows)
 
     # ------------------------------------------------------------------ the search
+    def _elect(self, estimator: HGKTClassifier, folds: Iterator[_Fold]) -> None:
+        """Choose a mixture of closed forms; what is tried are its members and the mixtures."""
+        value = {
+            "ausuc": lambda curve: curve.area,
+            "H": lambda curve: curve.harmonic.max() if self.calibrated_ else _h_at(curve, 0.0),
+            "zsl": lambda curve: curve.zsl,
+        }[self.metric_]
+        family = estimator.mixture_family()
+        election = elect_mixture(family, map(_election_fold, folds), value, self.progress)
+        self.cv_results_ = [
+            SettingResult(0, single_setting(member), values, float(np.mean(values)), np.nan, np.nan)
+            for member, values in election.members
+        ]
+        mixtures = [
+            self._result(1, {"mixture": c.mixture.to_dict(), "norm_power": c.mixture.norm_power},
+                         c.curves, 0.0)
+            for c in election.mixtures
+        ]  # fmt: skip
+        self.cv_results_ += mixtures
+        best = max(mixtures, key=lambda result: result.mean)
+        self.best_params_ = best.params
+        self.best_score_, self.calibration_ = best.mean, best.calibration
+
     def _search(self, folds: Callable[[], Iterator[_Fold]]) -> None:
         default = self.stages is None
         stages = list(self.estimator.default_stages() if default else self.stages or [])
         grids = [list(ParameterGrid(stage)) for stage in stages] or [[{}]]
         self._check_names(grids)
-        self.cv_results_: list[SettingResult] = []
-        self.best_params_: dict[str, Any] = {}
+        self.cv_results_, self.best_params_ = [], {}
         known: dict[str, SettingResult] = {}  # a later stage may come back to a setting
         for number, grid in enumerate(grids):
             fixed = [{**self.best_params_, **params} for params in grid]
@@ -266,7 +301,7 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
                 progress=self._training_progress(number),
             )
             for index, scores in scored:
-                curves[index].append(fold.curve(scores))
+                curves[index].append(fold.rows.curve(scores))
                 done += 1
                 self._report(label, done, total, curves[index][-1], penalties[index])
         return [self._result(stage, *item) for item in zip(grid, curves, penalties, strict=True)]
@@ -348,6 +383,13 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
                 report(f"fold {fold + 1} {stage}", done, total, values)
 
         return forward
+
+
+def _election_fold(fold: _Fold) -> ElectionFold:
+    names, codes = np.unique(fold.y, return_inverse=True)
+    attributes = attribute_matrix(fold.train_attributes, names.tolist())
+    new = attribute_matrix(fold.val_attributes, list(fold.val_attributes), attributes.shape[1])
+    return ElectionFold(GridData(fold.X, codes, attributes, new, fold.X_eval), fold.rows)
 
 
 def wants_calibration(estimator: GZSLClassifier, calibrate: bool | str) -> bool:

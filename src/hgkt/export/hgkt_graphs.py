@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from hgkt._geometry import FeatureMap, power_of
-from hgkt.closed_form.kernels import ClassKernel
+from hgkt.closed_form.kernels import ClassKernel, KernelTerm
 from hgkt.closed_form.transfer import ClosedFormTransfer
 from hgkt.export.builder import GraphBuilder
 from hgkt.network.transfer import NetworkTransfer
@@ -18,20 +18,23 @@ _WIDE = np.float64  # attributes and kernels are float64 in the library too
 
 
 def embedder_graph(transfer: ClosedFormTransfer | NetworkTransfer) -> Any:
-    """Return the model from ``attributes`` (U, d) float64 to ``embeddings`` (U, D)."""
+    """Return the model from ``attributes`` (U, d) float64 to ``embeddings`` (U, G·D)."""
     graph = GraphBuilder("hgkt embedder")
     if isinstance(transfer, ClosedFormTransfer):
-        n_attributes = sum(block.shape[1] for block in transfer.kernel.references)
+        first = next(iter(transfer.kernel.references.values()))
+        n_attributes = sum(block.shape[1] for block in first)
         attributes = graph.input("attributes", _WIDE, ["n_classes", n_attributes])
         kernel = _kernel(graph, attributes, transfer.kernel)
-        embedding = graph.matmul(kernel, graph.constant(transfer.dual, _WIDE))
-        dtype: DTypeLike = transfer.dtype
+        duals = {
+            name: graph.matmul(kernel, graph.constant(space.dual, _WIDE))
+            for name, space in transfer.spaces.items()
+        }
+        embedding = _side_by_side(graph, duals, transfer, _WIDE)
     else:
         n_attributes = transfer.attributes.shape[1]
         attributes = graph.input("attributes", _WIDE, ["n_classes", n_attributes])
         embedding = _network_embedding(graph, attributes, transfer)
-        dtype = transfer.seen.representative.dtype
-    width = _embedding_width(transfer)
+    dtype, width = _score_dtype(transfer), _embedding_width(transfer)
     return graph.finish(graph.cast(embedding, dtype), "embeddings", dtype, ["n_classes", width])
 
 
@@ -48,18 +51,57 @@ def scorer_graph(
     features = graph.input("features", dtype, ["n_rows", n_features])
     table = graph.input("embeddings", dtype, ["n_classes", _embedding_width(transfer)])
     penalised = graph.input("penalised", np.bool_, ["n_classes"])
-    rows = _mapped(graph, features, transfer.settings.feature_map, dtype)
-    power = 1.0
     if isinstance(transfer, ClosedFormTransfer):
-        rows = graph.sub(rows, graph.constant(transfer.center, dtype))
-        rows = graph.matmul(rows, graph.constant(transfer.projection, dtype))
-        power = transfer.settings.norm_power
-    if transfer.settings.metric == "euclidean":
-        scores = graph.node("Neg", graph.squared_distances(rows, table))
+        scores = _closed_form_scores(graph, features, table, transfer)
     else:
-        scores = _cosines(graph, rows, table, power, dtype)
+        rows = _mapped(graph, features, transfer.settings.feature_map, dtype)
+        scores = _compared(graph, rows, table, transfer.settings.metric, 1.0, dtype)
     penalty = graph.mul(graph.cast(penalised, dtype), graph.constant(calibration, dtype))
     return graph.finish(graph.sub(scores, penalty), "scores", dtype, ["n_rows", "n_classes"])
+
+
+def _closed_form_scores(
+    graph: GraphBuilder, features: str, table: str, transfer: ClosedFormTransfer
+) -> str:
+    """`ClosedFormTransfer.features` and `score_mapped`: the weighted scores of every metric."""
+    dtype, settings = transfer.dtype, transfer.settings
+    projected = {}
+    for name, space in transfer.spaces.items():
+        rows = _mapped(graph, features, name, dtype)
+        rows = graph.sub(rows, graph.constant(space.center, dtype))
+        projected[name] = graph.matmul(rows, graph.constant(space.projection, dtype))
+    terms = transfer.metric_scales()
+    tables: list[str] = [table]
+    if len(terms) > 1:
+        widths = graph.constant([len(scale) for _, scale, _ in terms], np.int64)
+        tables = graph.node("Split", table, widths, axis=1, n_outputs=len(terms))
+    total = ""
+    for part, (name, scale, weight) in zip(tables, terms, strict=True):
+        rows = graph.mul(projected[name], graph.constant(scale, dtype))
+        scores = _compared(graph, rows, part, settings.metric, settings.norm_power, dtype)
+        if weight != 1.0:
+            scores = graph.mul(scores, graph.constant(weight, dtype))
+        total = graph.add(total, scores) if total else scores
+    return total
+
+
+def _side_by_side(
+    graph: GraphBuilder, rows: dict[FeatureMap, str], transfer: ClosedFormTransfer, dtype: DTypeLike
+) -> str:
+    """Scale rows of each feature map to each of its metrics and join them."""
+    blocks = [
+        graph.mul(rows[name], graph.constant(scale, dtype))
+        for name, scale, _ in transfer.metric_scales()
+    ]
+    return str(blocks[0] if len(blocks) == 1 else graph.node("Concat", *blocks, axis=1))
+
+
+def _compared(
+    graph: GraphBuilder, rows: str, table: str, metric: str, power: float, dtype: DTypeLike
+) -> str:
+    if metric == "euclidean":
+        return str(graph.node("Neg", graph.squared_distances(rows, table)))
+    return _cosines(graph, rows, table, power, dtype)
 
 
 def _score_dtype(transfer: ClosedFormTransfer | NetworkTransfer) -> DTypeLike:
@@ -70,7 +112,7 @@ def _score_dtype(transfer: ClosedFormTransfer | NetworkTransfer) -> DTypeLike:
 
 def _embedding_width(transfer: ClosedFormTransfer | NetworkTransfer) -> int:
     if isinstance(transfer, ClosedFormTransfer):
-        return int(transfer.dual.shape[1])
+        return sum(len(scale) for _, scale, _ in transfer.metric_scales())
     return int(transfer.weights.w2.shape[0])
 
 
@@ -90,7 +132,7 @@ def _mapped(graph: GraphBuilder, rows: str, kind: FeatureMap, dtype: DTypeLike) 
 
 
 def _cosines(graph: GraphBuilder, rows: str, table: str, power: float, dtype: DTypeLike) -> str:
-    """`hgkt.closed_form.metric.normalised_scores`."""
+    """`hgkt._geometry.normalised_scores`."""
     lengths = graph.row_norms(table, dtype)
     if power != 1.0:
         lengths = graph.node("Pow", lengths, graph.constant(power, dtype))
@@ -101,36 +143,52 @@ def _cosines(graph: GraphBuilder, rows: str, table: str, power: float, dtype: DT
 
 # ---------------------------------------------------------------------- the closed form's kernel
 def _kernel(graph: GraphBuilder, attributes: str, kernel: ClassKernel) -> str:
-    """`ClassKernel.__call__`: a weighted sum of one kernel per block."""
-    widths = [block.shape[1] for block in kernel.references]
+    """`ClassKernel.__call__`: a weighted sum of terms, each of one kernel per block."""
+    widths = [block.shape[1] for block in next(iter(kernel.references.values()))]
     parts: list[str] = [attributes]
     if len(widths) > 1:
         sizes = graph.constant(widths, np.int64)
         parts = graph.node("Split", attributes, sizes, axis=1, n_outputs=len(widths))
+    pairs = {view: _pairs(graph, parts, kernel, view) for view in kernel.references}
     total = ""
-    for index, (part, weight) in enumerate(zip(parts, kernel.weights, strict=True)):
-        if weight > 0:
-            rows = _mapped(graph, part, kernel.attribute_map, _WIDE)
-            term = _block_kernel(graph, rows, kernel, index)
-            if weight != 1.0:
-                term = graph.mul(term, graph.constant(weight, _WIDE))
-            total = graph.add(total, term) if total else term
+    for share, term in zip(kernel.shares, kernel.terms, strict=True):
+        for index, weight in enumerate(share * kernel.block_weights(term)):
+            if weight > 0:
+                values = _values(graph, term, *pairs[term.view][index], kernel)
+                values = graph.mul(values, graph.constant(weight, _WIDE))
+                total = graph.add(total, values) if total else values
     return total
 
 
-def _block_kernel(graph: GraphBuilder, rows: str, kernel: ClassKernel, index: int) -> str:
-    references = kernel.references[index]
-    if kernel.kind in ("linear", "quadratic"):
+def _pairs(
+    graph: GraphBuilder, parts: list[str], kernel: ClassKernel, view: tuple[FeatureMap, bool]
+) -> list[tuple[str, str]]:
+    """Products, and squared distances over their median, of each block with the references."""
+    pairs = []
+    for index, part in enumerate(parts):
+        rows = _mapped(graph, part, view[0], _WIDE)
+        if view[1]:
+            rows = graph.mul(rows, graph.constant(kernel.relevance[view[0], index], _WIDE))
+        references = kernel.references[view][index]
         products = graph.matmul(rows, graph.constant(references.T, _WIDE))
-        if kernel.kind == "linear":
-            return products
+        squared = graph.squared_distances(rows, graph.constant(references, _WIDE))
+        squared = graph.node("Max", squared, graph.constant(0.0, _WIDE))
+        median = graph.constant(kernel.medians[view][index], _WIDE)
+        pairs.append((products, graph.div(squared, median)))
+    return pairs
+
+
+def _values(
+    graph: GraphBuilder, term: KernelTerm, products: str, distances: str, kernel: ClassKernel
+) -> str:
+    if term.kernel == "linear":
+        return products
+    if term.kernel == "quadratic":
         shifted = graph.add(products, graph.constant(1.0, _WIDE))
         return graph.mul(graph.mul(shifted, shifted), graph.constant(0.25, _WIDE))
-    squared = graph.squared_distances(rows, graph.constant(references, _WIDE))
-    squared = graph.node("Max", squared, graph.constant(0.0, _WIDE))
-    rate = graph.constant(-kernel.scale / kernel.medians[index], _WIDE)
-    values = str(graph.node("Exp", graph.mul(squared, rate)))
-    if kernel.kind == "rbf" or kernel.n_neighbors >= len(references):
+    rate = graph.constant(-term.kernel_scale, _WIDE)
+    values = str(graph.node("Exp", graph.mul(distances, rate)))
+    if term.kernel == "rbf" or kernel.n_neighbors >= len(kernel.seen):
         return values
     largest, _ = graph.node(
         "TopK", values, graph.constant([kernel.n_neighbors], np.int64), axis=1, n_outputs=2

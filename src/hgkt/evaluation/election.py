@@ -1,0 +1,184 @@
+"""Choose a mixture of closed forms on validation classes: single ones stand, the best vote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from hgkt._typing import Progress
+from hgkt.closed_form.family import NORM_POWERS, MixtureFamily
+from hgkt.closed_form.grid import FoldScorer, GridData
+from hgkt.closed_form.mixture import MetricTerm, Mixture
+from hgkt.evaluation.curve import SeenUnseenCurve, ValidationRows
+
+# What a curve is worth; AUSUC by default.
+Value = Callable[[SeenUnseenCurve], float]
+
+_SCREENED = 4  # members by whose mean a metric is judged
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A mixture and its curve on each fold."""
+
+    mixture: Mixture
+    curves: list[SeenUnseenCurve]
+
+
+@dataclass(frozen=True)
+class ElectionFold:
+    """One fold of validation classes.
+
+    Parameters
+    ----------
+    data : GridData
+        Features and attributes; rows to score, seen ones first.
+    rows : ValidationRows
+        The true classes of those rows.
+    """
+
+    data: GridData
+    rows: ValidationRows
+
+
+@dataclass(frozen=True)
+class Election:
+    """What was found.
+
+    Parameters
+    ----------
+    members : list of (Mixture, values)
+        Every single closed form that stood and its value on each fold, in percent.
+    mixtures : list of Candidate
+        The mixtures of the best of them, at every norm power.
+    """
+
+    members: list[tuple[Mixture, tuple[float, ...]]]
+    mixtures: list[Candidate]
+
+
+def elect_mixture(
+    family: MixtureFamily,
+    folds: Iterable[ElectionFold],
+    value: Value = lambda curve: curve.area,
+    progress: Progress | None = None,
+) -> Election:
+    """Choose metrics, kernels, ridges and the norm power on folds of validation classes.
+
+    Parameters
+    ----------
+    family : MixtureFamily
+        Who stands for election.
+    folds : iterable of ElectionFold
+        Read once; of each only inner products are kept.
+    value : callable
+        From a curve to what is maximised.
+    progress : callable, optional
+        Called as ``progress("select", done, total, values)``.
+    """
+    scorers, rows, sizes = [], [], []
+    for fold in folds:
+        scorers.append(FoldScorer(fold.data, family.metrics, family.base))
+        rows.append(fold.rows)
+        sizes.append(fold.data.attributes.shape)
+    n_classes, n_attributes = min(sizes)
+    screened = list(family.screening())
+    few = family.metrics[: family.n_metrics]
+    n_voters = len(list(family.voters(few, n_classes, n_attributes)))
+    report = _Reporter(progress, len(scorers) * (len(screened) + n_voters))
+    found = _values(screened, scorers, rows, value, report)
+    metrics = _best_metrics(family, screened, found)
+    # What relevance is learned from is the metric that comes first.
+    for scorer in scorers:
+        scorer.put_first(metrics[0])
+    voters = list(family.voters(metrics, n_classes, n_attributes))
+    found = _values(voters, scorers, rows, value, report)
+    order = np.argsort(-found.mean(axis=1), kind="stable")
+    mixtures = [
+        _candidate(replace(family.elect(voting), norm_power=power), scorers, rows)
+        for voting in family.electorates([voters[i] for i in order], n_classes)
+        for power in NORM_POWERS
+    ]
+    percents = [tuple((100.0 * row).tolist()) for row in found]
+    return Election(list(zip(voters, percents, strict=True)), mixtures)
+
+
+class _Reporter:
+    """Counts settings and tells of them now and then."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self.progress, self.total, self.done = progress, total, 0
+
+    def step(self, value: float) -> None:
+        self.done += 1
+        if self.progress is not None and (self.done % 20 == 0 or self.done == self.total):
+            self.progress("select", self.done, self.total, {"ausuc": 100.0 * value})
+
+
+def _values(
+    members: Sequence[Mixture],
+    scorers: Sequence[FoldScorer],
+    rows: Sequence[ValidationRows],
+    value: Value,
+    report: _Reporter,
+) -> NDArray[np.float64]:
+    """Return the value (n_members, n_folds) of every single closed form."""
+    found = np.empty((len(members), len(scorers)))
+    # Thousands of small products: threads would cost more than they bring, above all where
+    # other programs share the cores.
+    with threadpool_limits(1, "blas"):
+        for fold, (scorer, truth) in enumerate(zip(scorers, rows, strict=True)):
+            for index, member in enumerate(members):
+                found[index, fold] = value(truth.curve(scorer.scores(member)))
+                report.step(found[index, fold])
+    return found
+
+
+def _best_metrics(
+    family: MixtureFamily, members: Sequence[Mixture], found: NDArray[np.float64]
+) -> list[MetricTerm]:
+    """Return the metrics whose best few members are best on average, the best first."""
+    means = found.mean(axis=1)
+
+    def worth(metric: MetricTerm) -> float:
+        own = [mean for mean, m in zip(means, members, strict=True) if m.metrics[0] == metric]
+        return float(np.mean(sorted(own)[-_SCREENED:]))
+
+    return sorted(family.metrics, key=worth, reverse=True)[: family.n_metrics]
+
+
+def _balanced(
+    mixture: Mixture, scorers: Sequence[FoldScorer], rows: Sequence[ValidationRows]
+) -> Mixture:
+    """Divide each metric's votes by the deviation of its scores over held-out seen rows.
+
+    The scores of the mixture have a deviation of about one.
+    """
+    n_votes = sum(term.weight for term in mixture.metrics)
+
+    def balanced() -> Iterator[MetricTerm]:
+        for term in mixture.metrics:
+            deviations = [
+                scorer.metric_scores(mixture, term)[: truth.n_seen_rows].std()
+                for scorer, truth in zip(scorers, rows, strict=True)
+            ]
+            weight = term.weight / n_votes / max(float(np.mean(deviations)), 1e-12)
+            yield replace(term, weight=weight)
+
+    return replace(mixture, metrics=tuple(balanced()))
+
+
+def _candidate(
+    elected: Mixture, scorers: Sequence[FoldScorer], rows: Sequence[ValidationRows]
+) -> Candidate:
+    mixture = elected
+    if len(elected.metrics) > 1:
+        mixture = _balanced(elected, scorers, rows)
+    else:
+        mixture = replace(elected, metrics=(replace(elected.metrics[0], weight=1.0),))
+    pairs = zip(scorers, rows, strict=True)
+    return Candidate(mixture, [truth.curve(scorer.scores(mixture)) for scorer, truth in pairs])
