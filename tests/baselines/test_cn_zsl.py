@@ -25,7 +25,7 @@ def small(**kwargs):
 
 
 def test_cn_zsl_running_statistics_are_those_of_batch_norm():
-    network = _Network(small(standardization="deviation"), 8, 5, 0, torch.device("cpu"))
+    network = _Network(small(standardization="deviation"), 8, 5, 0, "cpu")
     w1, b1, w2, b2, *_ = (weight.detach() for weight in network.weights)
     norm = nn.BatchNorm1d(64, affine=False)
     for seed in range(3):
@@ -38,7 +38,7 @@ def test_cn_zsl_running_statistics_are_those_of_batch_norm():
 
 @pytest.mark.parametrize(("standardization", "power"), [("variance", 1.0), ("deviation", 0.5)])
 def test_cn_zsl_units_are_centred_and_divided_over_classes(standardization, power):
-    network = _Network(small(standardization=standardization), 8, 5, 0, torch.device("cpu"))
+    network = _Network(small(standardization=standardization), 8, 5, 0, "cpu")
     values = np.random.default_rng(0).normal(3.0, 2.0, size=(10, 64))
     found = network._standardize(torch.tensor(values), 0).numpy()
     expected = (values - values.mean(axis=0)) / (values.var(axis=0, ddof=1) + 1e-5) ** power
@@ -77,7 +77,7 @@ def test_cn_zsl_running_statistics_approach_those_of_the_seen_classes(training):
 
 
 def test_cn_zsl_initial_output_layer_has_the_published_variance():
-    network = _Network(CNZSLClassifier(n_hidden=256), 300, 20, 0, torch.device("cpu"))
+    network = _Network(CNZSLClassifier(n_hidden=256), 300, 20, 0, "cpu")
     assert network.weights[4].var().item() == pytest.approx(1 / (256 * 300), rel=0.02)
     assert network.weights[2].abs().max().item() == pytest.approx(1 / 16, rel=0.01)
 

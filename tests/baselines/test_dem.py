@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from hgkt.baselines.dem import DEMClassifier, class_mean_loss, embed
+from hgkt.baselines._shared.networks import class_mean_loss, two_layers
+from hgkt.baselines.dem import DEMClassifier
 from hgkt.data import make_synthetic
 from hgkt.estimators.model_folder import load_model
 from hgkt.exceptions import DataError
@@ -66,7 +67,7 @@ def test_dem_embeds_classes_as_the_trained_network_does(training, activation):
     X, y, attributes = training
     model = small(n_steps=3, activation=activation, attribute_rms=None).fit(X, y, attributes)
     weights = [torch.tensor(getattr(model, name)) for name in ("w1_", "b1_", "w2_", "b2_")]
-    expected = embed(torch.tensor(model.class_attributes_), weights, activation)
+    expected = two_layers(torch.tensor(model.class_attributes_), weights, activation, activation)
     np.testing.assert_allclose(model.class_embeddings_, expected.numpy(), atol=1e-12)
 
 

@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog, minimize
 
-from hgkt.baselines._shared.simplex_qp import project_to_simplex, simplex_mixtures
-from hgkt.baselines._shared.templates import TemplateModel, hinge_objective, train_templates
-from hgkt.baselines.sse import SSEClassifier
+from hgkt.baselines.sse import (
+    SSEClassifier,
+    TemplateModel,
+    hinge_objective,
+    project_to_simplex,
+    simplex_mixtures,
+)
 from hgkt.data import make_synthetic
 from hgkt.estimators.model_folder import load_model
 
@@ -109,7 +113,7 @@ def test_hinge_objective_gradients_agree_with_finite_differences(feature_map):
         assert gradient[k] == pytest.approx(slope, abs=1e-5)
 
 
-def test_train_templates_reaches_the_optimum_of_the_linear_program():
+def test_sse_training_reaches_the_optimum_of_the_linear_program():
     # With templates fixed and no penalty the hinge in w is a linear program; training moves the
     # templates too, so it must get at least that far.
     rng = np.random.default_rng(3)
@@ -128,11 +132,10 @@ def test_train_templates_reaches_the_optimum_of_the_linear_program():
         bounds=[(-box, box)] * 5 + [(0, None)] * len(wrong),
     )
     start = TemplateModel.start(templates, "intersection")
-    options = {"penalties": (1e-9, 0.0), "n_epochs": 1500, "batch_size": 24}
-    rng_state = np.random.RandomState(0)
-    trained = train_templates(
-        start, X, codes, mixtures, learning_rate=0.05, rng=rng_state, **options
+    method = SSEClassifier(
+        C=1e9, template_decay=0.0, learning_rate=0.05, n_epochs=1500, batch_size=24, random_state=0
     )
+    trained = method._train(start, X, codes, mixtures)
     reached = hinge_objective(trained, X, codes, mixtures, (0.0, 0.0))[0]
     assert reached <= program.fun * 1.02
     assert reached < hinge_objective(start, X, codes, mixtures, (0.0, 0.0))[0] * 0.7

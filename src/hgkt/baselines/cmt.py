@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from hgkt._geometry import distance_scores, unit_rows
 from hgkt._validation import check_number
 from hgkt.baselines._shared.cross_modal import TanhNetwork, fit_network
-from hgkt.baselines._shared.shared_fit import PathClassifier
+from hgkt.baselines._shared.grids import PathClassifier, Seen
 from hgkt.estimators.base import ClassTable
 
 
@@ -90,17 +90,10 @@ class CMTClassifier(PathClassifier):
         check_number("decay", self.decay, low=0.0)
         check_number("n_steps", self.n_steps, low=1, integer=True)
 
-    def _train(
-        self,
-        X: NDArray[Any],
-        codes: NDArray[np.intp],
-        attributes: NDArray[np.float64],
-        stops: Sequence[int],
-    ) -> Iterator[int]:
+    def _train(self, seen: Seen, stops: Sequence[int]) -> Iterator[int]:
         rng = check_random_state(self.random_state)
-        targets = unit_rows(attributes)
         settings = (self.n_hidden, self.decay, stops, rng, self._progress)
-        networks = fit_network(X, codes, targets, *settings)
+        networks = fit_network(seen.X, seen.codes, unit_rows(seen.attributes), *settings)
         for stop, network in zip(stops, networks, strict=True):
             self.inner_, self.inner_bias_, self.outer_, self.outer_bias_ = network.arrays
             yield stop

@@ -4,27 +4,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._geometry import unit_rows
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared.shared_fit import PathClassifier
-from hgkt.baselines._shared.similarity import scaled_rows, similarity_scores
+from hgkt.baselines._shared.grids import Seen
+from hgkt.baselines._shared.networks import (
+    AttributeNetworkClassifier,
+    attribute_rows,
+    to_numpy,
+    trainable,
+    uniform,
+)
+from hgkt.baselines._shared.rows import similarity_scores
 from hgkt.estimators.base import ClassTable
 
 if TYPE_CHECKING:
     import torch
 
-DEVICES = ("auto", "cpu", "cuda")
 STANDARDIZATIONS = ("variance", "deviation", "none")
 _EPSILON = 1e-5
 _MOMENTUM = 0.1
 
 
-class CNZSLClassifier(PathClassifier):
+class CNZSLClassifier(AttributeNetworkClassifier):
     """Class normalization for zero-shot learning.
 
     Attributes, scaled to length √d, become prototypes by three layers,
@@ -92,11 +98,10 @@ class CNZSLClassifier(PathClassifier):
     ['horse', 'tiger']
     """
 
-    _learned: ClassVar[tuple[str, ...]] = (
-        "w1_", "b1_", "w2_", "b2_", "w3_", "b3_", "running_",
-    )  # fmt: skip
-    _path: ClassVar[str] = "n_epochs"
-    _only_scoring: ClassVar[tuple[str, ...]] = ("seen_factor",)
+    _weights = ("w1_", "b1_", "w2_", "b2_", "w3_", "b3_")
+    _learned = (*_weights, "running_")
+    _path = "n_epochs"
+    _only_scoring = ("seen_factor",)
 
     def __init__(
         self,
@@ -131,35 +136,20 @@ class CNZSLClassifier(PathClassifier):
         return [{"n_epochs": [10, 20, 25, 30, 50], "scale": [15.0, 25.0, 35.0]}]
 
     def _check_params(self) -> None:
-        for name in ("n_epochs", "n_hidden", "batch_size", "decay_epoch"):
+        super()._check_params()
+        for name in ("batch_size", "decay_epoch"):
             check_number(name, getattr(self, name), low=1, integer=True)
-        for name in ("scale", "learning_rate", "seen_factor"):
+        for name in ("scale", "seen_factor"):
             check_number(name, getattr(self, name), low=0.0, open_low=True)
-        check_number("weight_decay", self.weight_decay, low=0.0)
         check_choice("standardization", self.standardization, STANDARDIZATIONS)
-        check_choice("device", self.device, DEVICES)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        # Embeddings are non-negative, as features of a CNN are: centred data is out of reach.
-        tags.classifier_tags.poor_score = True
-        return tags
-
-    def _train(
-        self,
-        X: NDArray[Any],
-        codes: NDArray[np.intp],
-        attributes: NDArray[np.float64],
-        stops: Sequence[int],
-    ) -> Iterator[int]:
+    def _train(self, seen: Seen, stops: Sequence[int]) -> Iterator[int]:
         import torch
 
-        from hgkt.baselines._shared import networks as networks
-
-        seed = networks.draw_seed(self.random_state)
-        device = networks.pick_device(self.device)
+        X, codes, attributes = seen
+        seed, device = self._start()
         network = _Network(self, X.shape[1], attributes.shape[1], seed, device)
-        rows = torch.tensor(_attribute_rows(attributes), dtype=torch.float32, device=device)
+        rows = torch.tensor(attribute_rows(attributes), dtype=torch.float32, device=device)
         rng, batch_size, scale = np.random.default_rng(seed), self.batch_size, self.scale
         per_epoch = -(-len(X) // batch_size)
         order = np.empty(0, dtype=np.intp)
@@ -170,32 +160,17 @@ class CNZSLClassifier(PathClassifier):
             if position == 0:
                 order = rng.permutation(len(X))
             batch = np.sort(order[position * batch_size : (position + 1) * batch_size])
-            features = unit_rows(np.asarray(X[batch], dtype=np.float32))
-            return prototype_loss(
-                torch.from_numpy(features).to(device),
-                torch.from_numpy(codes[batch]).to(device),
-                network.prototypes(rows),
-                scale,
-            )
+            features = torch.from_numpy(unit_rows(np.asarray(X[batch], dtype=np.float32)))
+            own = torch.from_numpy(codes[batch]).to(device)
+            return prototype_loss(features.to(device), own, network.prototypes(rows), scale)
 
-        first, turn = self.learning_rate, self.decay_epoch * per_epoch
         steps = [stop * per_epoch for stop in stops]
-        for step in networks.minimise(
-            network.weights,
-            loss,
-            steps,
-            lambda step: first if step < turn else 0.1 * first,
-            self.weight_decay,
-            self._progress,
-        ):
-            self.w1_, self.b1_, self.w2_, self.b2_, self.w3_, self.b3_ = map(
-                networks.to_numpy, network.weights
-            )
-            self.running_ = networks.to_numpy(torch.stack(network.running))
+        for step in self._minimise(network.weights, loss, steps, self.decay_epoch * per_epoch):
+            self.running_ = to_numpy(torch.stack(network.running))
             yield step // per_epoch
 
     def _embed_classes(self, attributes: NDArray[np.float64]) -> ClassTable:
-        hidden = np.maximum(_attribute_rows(attributes) @ self.w1_.T + self.b1_, 0.0)
+        hidden = np.maximum(attribute_rows(attributes) @ self.w1_.T + self.b1_, 0.0)
         hidden = self._standardize(hidden @ self.w2_.T + self.b2_, self.running_[:2])
         hidden = self._standardize(np.maximum(hidden, 0.0), self.running_[2:])
         return {"embedding": np.maximum(hidden @ self.w3_.T + self.b3_, 0.0)}
@@ -224,11 +199,9 @@ class _Network:
         n_features: int,
         n_attributes: int,
         seed: int,
-        device: torch.device,
+        device: str,
     ) -> None:
         import torch
-
-        from hgkt.baselines._shared.networks import trainable, uniform
 
         width, generator = settings.n_hidden, torch.Generator().manual_seed(seed)
         initial: list[torch.Tensor] = []
@@ -271,7 +244,3 @@ def prototype_loss(
 
     cosines = features @ torch.nn.functional.normalize(prototypes, dim=1).T
     return torch.nn.functional.cross_entropy(scale * cosines, codes)
-
-
-def _attribute_rows(attributes: NDArray[np.float64]) -> NDArray[np.float64]:
-    return scaled_rows(attributes, math.sqrt(attributes.shape[1]))

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from hgkt._geometry import unit_rows
 from hgkt._validation import check_number
-from hgkt.baselines._shared.logistic import fit_softmax, predict_softmax
-from hgkt.baselines._shared.shared_training import SharedTrainingClassifier
+from hgkt.baselines._shared.grids import Seen, StagedClassifier
+from hgkt.baselines._shared.lbfgs import fit_softmax, predict_softmax
 from hgkt.estimators.base import ClassTable
 
 
-class ConSEClassifier(SharedTrainingClassifier):
+class ConSEClassifier(StagedClassifier):
     """Place an image between the seen classes it resembles and take the nearest class.
 
     With q(x) the probabilities of the seen classes under multinomial logistic regression and
@@ -79,14 +79,9 @@ class ConSEClassifier(SharedTrainingClassifier):
         check_number("n_top", self.n_top, low=1, integer=True)
         check_number("C", self.C, low=0.0, open_low=True)
 
-    def _train(
-        self, X: NDArray[Any], codes: NDArray[np.intp], attributes: NDArray[np.float64]
-    ) -> None:
+    def _train(self, gathered: Seen) -> ClassTable:
+        X, codes, attributes = gathered
         self.weights_, self.bias_ = fit_softmax(X, codes, len(attributes), self.C, self._progress)
-
-    def _prepare(
-        self, X: NDArray[Any], codes: NDArray[np.intp], attributes: NDArray[np.float64]
-    ) -> ClassTable:
         self.seen_embeddings_ = unit_rows(attributes)
         return {"embedding": self.seen_embeddings_}
 

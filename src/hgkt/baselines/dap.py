@@ -8,22 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from hgkt._validation import check_choice, check_number
 from hgkt.baselines._shared.attribute_probability import (
-    BINARIZATIONS,
-    PRIORS,
+    AttributeProbabilityClassifier,
     attribute_priors,
-    attribute_scores,
     binarization_threshold,
-    binarize,
     varying,
 )
-from hgkt.baselines._shared.logistic import fit_sigmoids
-from hgkt.baselines._shared.shared_training import SharedTrainingClassifier
+from hgkt.baselines._shared.grids import Seen
+from hgkt.baselines._shared.lbfgs import fit_sigmoids
 from hgkt.estimators.base import ClassTable
 
 
-class DAPClassifier(SharedTrainingClassifier):
+class DAPClassifier(AttributeProbabilityClassifier):
     """Predict each binary attribute from the image, then the class from its attributes.
 
     With b_z the binary attributes of class z, p_m(x) the probability of attribute m given the
@@ -77,57 +73,25 @@ class DAPClassifier(SharedTrainingClassifier):
 
     _learned = ("weights_", "bias_", "threshold_", "priors_")
     _late = ("prior",)
+    _grid = (1.0, 10.0)
 
-    def __init__(
-        self,
-        C: float = 10.0,
-        binarization: str = "global",
-        prior: str = "class_mean",
-        calibration: float = 0.0,
-    ) -> None:
-        self.C = C
-        self.binarization = binarization
-        self.prior = prior
-        self.calibration = calibration
-
-    def default_stages(self) -> list[dict[str, list[Any]]]:
-        """Return the grid; each training serves all priors."""
-        return [
-            {
-                "C": [1.0, 10.0],
-                "binarization": list(BINARIZATIONS),
-                "prior": list(PRIORS),
-            }
-        ]
-
-    def _check_params(self) -> None:
-        check_number("C", self.C, low=0.0, open_low=True)
-        check_choice("binarization", self.binarization, BINARIZATIONS)
-        check_choice("prior", self.prior, PRIORS)
-
-    def _train(
-        self, X: NDArray[Any], codes: NDArray[np.intp], attributes: NDArray[np.float64]
-    ) -> None:
+    def _train(self, gathered: Seen) -> ClassTable:
+        X, codes, attributes = gathered
         self.threshold_ = binarization_threshold(attributes, self.binarization)
-        binary = binarize(attributes, self.threshold_)
-        learnable = varying(binary)
+        table = self._embed_classes(attributes)
+        learnable = varying(table["embedding"])
         self.weights_ = np.zeros((attributes.shape[1], X.shape[1]))
         self.bias_ = np.zeros(attributes.shape[1])
         if learnable.any():
-            self.weights_[learnable], self.bias_[learnable] = fit_sigmoids(
-                X, codes, binary[:, learnable], self.C, self._progress
-            )
-
-    def _prepare(
-        self, X: NDArray[Any], codes: NDArray[np.intp], attributes: NDArray[np.float64]
-    ) -> ClassTable:
-        table = self._embed_classes(attributes)
-        self.priors_ = attribute_priors(table["embedding"], self.prior)
+            targets = table["embedding"][:, learnable]
+            fitted = fit_sigmoids(X, codes, targets, self.C, self._progress)
+            self.weights_[learnable], self.bias_[learnable] = fitted
         return table
 
-    def _embed_classes(self, attributes: NDArray[np.float64]) -> ClassTable:
-        return {"embedding": binarize(attributes, self.threshold_)}
+    def _finish(self, trained: ClassTable) -> ClassTable:
+        self.priors_ = attribute_priors(trained["embedding"], self.prior)
+        return trained
 
-    def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
-        probabilities = expit(X @ self.weights_.T + self.bias_)
-        return attribute_scores(probabilities, table["embedding"], self.priors_)
+    def _probabilities(self, X: NDArray[Any]) -> NDArray[Any]:
+        probabilities: NDArray[Any] = expit(X @ self.weights_.T + self.bias_)
+        return probabilities

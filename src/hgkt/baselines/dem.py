@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared.shared_fit import PathClassifier
-from hgkt.baselines._shared.similarity import METRICS, scaled_rows, similarity_scores
+from hgkt.baselines._shared.grids import Seen
+from hgkt.baselines._shared.networks import (
+    AttributeNetworkClassifier,
+    attribute_rows,
+    centred_layers,
+    class_mean_loss,
+    trainable,
+    two_layers,
+)
+from hgkt.baselines._shared.rows import METRICS, similarity_scores
 from hgkt.estimators.base import ClassTable
 from hgkt.network.weights import ACTIVATIONS, NEGATIVE_SLOPE
 from hgkt.statistics import class_counts_and_means
@@ -19,10 +26,8 @@ from hgkt.statistics import class_counts_and_means
 if TYPE_CHECKING:
     import torch
 
-DEVICES = ("auto", "cpu", "cuda")
 
-
-class DEMClassifier(PathClassifier):
+class DEMClassifier(AttributeNetworkClassifier):
     """Deep embedding model.
 
     Attributes become visual features, g(a) = δ(W₂ δ(W₁a + b₁) + b₂) with δ the ReLU, by
@@ -87,8 +92,8 @@ class DEMClassifier(PathClassifier):
     ['zebra', 'horse']
     """
 
-    _learned: ClassVar[tuple[str, ...]] = ("w1_", "b1_", "w2_", "b2_")
-    _only_scoring: ClassVar[tuple[str, ...]] = ("metric",)
+    _learned = ("w1_", "b1_", "w2_", "b2_")
+    _only_scoring = ("metric",)
 
     def __init__(
         self,
@@ -127,50 +132,36 @@ class DEMClassifier(PathClassifier):
         ]
 
     def _check_params(self) -> None:
-        check_number("n_steps", self.n_steps, low=1, integer=True)
-        check_number("n_hidden", self.n_hidden, low=1, integer=True)
-        check_number("weight_decay", self.weight_decay, low=0.0)
-        check_number("learning_rate", self.learning_rate, low=0.0, open_low=True)
+        super()._check_params()
         check_choice("metric", self.metric, METRICS)
         check_choice("activation", self.activation, ACTIVATIONS)
-        check_choice("device", self.device, DEVICES)
         for name in ("attribute_rms", "initial_deviation"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), low=0.0, open_low=True)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # Embeddings are non-negative, as features of a CNN are: centred data is out of reach.
         tags.classifier_tags.poor_score = self.activation == "relu"
         return tags
 
-    def _train(
-        self,
-        X: NDArray[Any],
-        codes: NDArray[np.intp],
-        attributes: NDArray[np.float64],
-        stops: Sequence[int],
-    ) -> Iterator[int]:
+    def _train(self, seen: Seen, stops: Sequence[int]) -> Iterator[int]:
         import torch
 
-        from hgkt.baselines._shared import networks as networks
-
+        X, codes, attributes = seen
         counts, means = class_counts_and_means(X, codes, len(attributes))
-        device = networks.pick_device(self.device)
-        seed = networks.draw_seed(self.random_state)
-        weights = networks.trainable(self._initial(means, attributes.shape[1], seed), device)
-        rows = torch.tensor(self._attribute_rows(attributes), dtype=torch.float32)
-        targets = torch.tensor(means, dtype=torch.float32, device=device)
-        shares = torch.tensor(counts / counts.sum(), dtype=torch.float32, device=device)
-        rows, activation = rows.to(device), self.activation
+        seed, device = self._start()
+        weights = trainable(self._initial(means, attributes.shape[1], seed), device)
+        arrays = (self._attribute_rows(attributes), means, counts / counts.sum())
+        rows, targets, shares = (
+            torch.tensor(array, dtype=torch.float32, device=device) for array in arrays
+        )
+        activation = self.activation
 
         def loss(_: int) -> torch.Tensor:
-            return class_mean_loss(embed(rows, weights, activation), targets, shares)
+            embeddings = two_layers(rows, weights, activation, activation)
+            return class_mean_loss(embeddings, targets, shares)
 
-        decay, rate = self.weight_decay, self.learning_rate
-        for stop in networks.minimise(weights, loss, stops, rate, decay, self._progress):
-            self.w1_, self.b1_, self.w2_, self.b2_ = map(networks.to_numpy, weights)
-            yield stop
+        yield from self._minimise(weights, loss, stops)
 
     def _initial(
         self, means: NDArray[np.float64], n_attributes: int, seed: int
@@ -178,22 +169,18 @@ class DEMClassifier(PathClassifier):
         """Draw W₁, b₁, W₂, b₂ for class means (L, D)."""
         import torch
 
-        from hgkt.baselines._shared import networks as networks
-
         generator, deviation = torch.Generator().manual_seed(seed), self.initial_deviation
         if deviation is None:
-            center = torch.tensor(means.mean(axis=0), dtype=torch.float32)
-            return networks.centred_layers(n_attributes, self.n_hidden, center, generator)
+            return centred_layers(n_attributes, self.n_hidden, means, generator)
         tensors = []
         for n_outputs, n_inputs in ((self.n_hidden, n_attributes), (means.shape[1], self.n_hidden)):
-            tensors.append(networks.truncated_normal((n_outputs, n_inputs), deviation, generator))
-            tensors.append(torch.full((n_outputs,), deviation))
+            weights, bound = torch.empty(n_outputs, n_inputs), 2.0 * deviation
+            torch.nn.init.trunc_normal_(weights, 0.0, deviation, -bound, bound, generator=generator)
+            tensors += [weights, torch.full((n_outputs,), deviation)]
         return tensors
 
     def _attribute_rows(self, attributes: NDArray[np.float64]) -> NDArray[np.float64]:
-        if self.attribute_rms is None:
-            return attributes
-        return scaled_rows(attributes, self.attribute_rms * math.sqrt(attributes.shape[1]))
+        return attribute_rows(attributes, self.attribute_rms) if self.attribute_rms else attributes
 
     def _embed_classes(self, attributes: NDArray[np.float64]) -> ClassTable:
         rows = self._attribute_rows(attributes)
@@ -202,24 +189,6 @@ class DEMClassifier(PathClassifier):
 
     def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
         return similarity_scores(X, table["embedding"], self.metric)
-
-
-def embed(rows: torch.Tensor, weights: Sequence[torch.Tensor], activation: str) -> torch.Tensor:
-    """Return g (L, D) of attribute rows (L, d) for weights (W₁, b₁, W₂, b₂)."""
-    import torch
-
-    from hgkt.network.sage import activate
-
-    w1, b1, w2, b2 = weights
-    hidden = activate(torch.nn.functional.linear(rows, w1, b1), activation)
-    return activate(torch.nn.functional.linear(hidden, w2, b2), activation)
-
-
-def class_mean_loss(
-    embeddings: torch.Tensor, means: torch.Tensor, shares: torch.Tensor
-) -> torch.Tensor:
-    """Return Σ_c (N_c/N)‖g_c − x̄_c‖²/D of embeddings and means (L, D) and shares (L,)."""
-    return ((embeddings - means).square().mean(dim=1) * shares).sum()
 
 
 def _activate(values: NDArray[np.float64], activation: str) -> NDArray[np.float64]:

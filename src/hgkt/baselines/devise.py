@@ -78,13 +78,9 @@ class DeViSEClassifier(CompatibilityClassifier):
         calibration: float = 0.0,
         random_state: Any = None,
     ) -> None:
-        self.learning_rate = learning_rate
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.margin = margin
-        self.scaling = scaling
-        self.calibration = calibration
-        self.random_state = random_state
+        super().__init__(
+            learning_rate, n_epochs, batch_size, margin, scaling, calibration, random_state
+        )
 
     def default_stages(self) -> list[dict[str, list[Any]]]:
         """Return the learning rate with the number of epochs."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -11,18 +10,14 @@ from numpy.typing import NDArray
 
 from hgkt._geometry import unit_rows
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared.shared_fit import (
-    Setting,
-    SharedFitClassifier,
-    collect_statistics,
-    group_settings,
-)
+from hgkt.baselines._shared.grids import Seen, StagedClassifier
 from hgkt.estimators.base import ClassTable
+from hgkt.statistics import ClassStatistics
 
 LABEL_CODINGS = ("binary", "signed")
 
 
-class ESZSLClassifier(SharedFitClassifier):
+class ESZSLClassifier(StagedClassifier):
     """Embarrassingly simple zero-shot learning.
 
     With features X (N, D), attributes A (L, d) and labels Y (N, L),
@@ -66,7 +61,8 @@ class ESZSLClassifier(SharedFitClassifier):
     ['zebra', 'horse']
     """
 
-    _learned: ClassVar[tuple[str, ...]] = ("weights_",)
+    _learned = ("weights_",)
+    _late = ("feature_ridge", "attribute_ridge")
 
     def __init__(
         self,
@@ -96,30 +92,23 @@ class ESZSLClassifier(SharedFitClassifier):
         check_number("attribute_ridge", self.attribute_ridge, low=0.0, open_low=True)
         check_choice("label_coding", self.label_coding, LABEL_CODINGS)
 
-    def _fit_settings(
-        self,
-        X: NDArray[Any],
-        codes: NDArray[np.intp],
-        attributes: NDArray[np.float64],
-        settings: Sequence[Setting],
-    ) -> Iterator[tuple[int, ClassTable]]:
-        statistics = collect_statistics(X, codes, len(attributes))
-        feature_values, feature_basis = scipy.linalg.eigh(statistics.second_moment)
-        for indices in group_settings(settings, ("feature_ridge", "attribute_ridge")):
-            self.set_params(**settings[indices[0]])
-            self._check_params()
-            rows = self._attribute_rows(attributes)
-            values, basis = scipy.linalg.eigh(rows.T @ rows)
-            targets = feature_basis.T @ self._label_products(statistics.sums, rows) @ basis
-            for index in indices:
-                self.set_params(**settings[index])
-                self._check_params()
-                scales = np.outer(
-                    np.maximum(feature_values, 0.0) + self.feature_ridge,
-                    np.maximum(values, 0.0) + self.attribute_ridge,
-                )
-                self.weights_ = feature_basis @ (targets / scales) @ basis.T
-                yield index, self._embed_classes(attributes)
+    def _gather(self, seen: Seen) -> Any:
+        statistics = ClassStatistics(len(seen.attributes), seen.X.shape[1])
+        statistics.update(seen.X, seen.codes)
+        return seen.attributes, statistics.sums, _eigen(statistics.second_moment)
+
+    def _train(self, gathered: Any) -> Any:
+        attributes, sums, (feature_values, feature_basis) = gathered
+        rows = self._attribute_rows(attributes)
+        values, basis = _eigen(rows.T @ rows)
+        targets = feature_basis.T @ self._label_products(sums, rows) @ basis
+        return attributes, targets, (feature_values, values), (feature_basis, basis)
+
+    def _finish(self, trained: Any) -> ClassTable:
+        attributes, targets, (feature_values, values), (feature_basis, basis) = trained
+        scales = np.outer(feature_values + self.feature_ridge, values + self.attribute_ridge)
+        self.weights_ = feature_basis @ (targets / scales) @ basis.T
+        return self._embed_classes(attributes)
 
     def _label_products(
         self, sums: NDArray[np.float64], rows: NDArray[np.float64]
@@ -138,3 +127,9 @@ class ESZSLClassifier(SharedFitClassifier):
 
     def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
         return X @ table["embedding"].T
+
+
+def _eigen(matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return eigenvalues, none negative by rounding, and eigenvectors of a Gram matrix."""
+    values, basis = scipy.linalg.eigh(matrix)
+    return np.maximum(values, 0.0), basis

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from hgkt._geometry import unit_rows
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared.shared_fit import Setting, SharedFitClassifier, group_settings
+from hgkt.baselines._shared.grids import Seen, StagedClassifier
 from hgkt.estimators.base import ClassTable
 from hgkt.statistics import class_sums
 
@@ -19,7 +18,7 @@ SEEN_PARAMETERS = ("regressed", "empirical")
 _CHUNK_ROWS = 4096
 
 
-class GFZSLClassifier(SharedFitClassifier):
+class GFZSLClassifier(StagedClassifier):
     """Generative framework for zero-shot learning with Gaussian classes.
 
     A class is N(μ_c, diag σ_c²). Both parameters are kernel ridge regressions on attributes with
@@ -74,7 +73,8 @@ class GFZSLClassifier(SharedFitClassifier):
     ['zebra', 'horse']
     """
 
-    _learned: ClassVar[tuple[str, ...]] = ("mean_weights_", "variance_weights_", "references_")
+    _learned = ("mean_weights_", "variance_weights_", "references_")
+    _late = ("mean_ridge", "variance_ridge", "seen_parameters")
 
     def __init__(
         self,
@@ -96,44 +96,32 @@ class GFZSLClassifier(SharedFitClassifier):
 
     def default_stages(self) -> list[dict[str, list[Any]]]:
         """Return both ridges; the second from a real regression to the authors' constant."""
-        return [
-            {
-                "mean_ridge": [0.01, 0.1, 1.0, 10.0],
-                "variance_ridge": [0.1, 10.0, 1e3, 1e8],
-            }
-        ]
+        return [{"mean_ridge": [0.01, 0.1, 1.0, 10.0], "variance_ridge": [0.1, 10.0, 1e3, 1e8]}]
 
     def _check_params(self) -> None:
         for name in ("mean_ridge", "variance_ridge", "variance_offset", "variance_floor"):
             check_number(name, getattr(self, name), low=0.0, open_low=True)
         check_choice("seen_parameters", self.seen_parameters, SEEN_PARAMETERS)
 
-    def _fit_settings(
-        self,
-        X: NDArray[Any],
-        codes: NDArray[np.intp],
-        attributes: NDArray[np.float64],
-        settings: Sequence[Setting],
-    ) -> Iterator[tuple[int, ClassTable]]:
-        means, variances = class_means_and_variances(X, codes, len(attributes))
-        ridges = ("mean_ridge", "variance_ridge", "seen_parameters")
-        for indices in group_settings(settings, ridges):
-            self.set_params(**settings[indices[0]])
-            self._check_params()
-            self.references_ = self._attribute_rows(attributes)
-            values, basis = scipy.linalg.eigh(_quadratic(self.references_, self.references_))
-            values = np.maximum(values, 0.0)[:, None]
-            mean_targets = basis.T @ means
-            variance_targets = basis.T @ np.log(variances + self.variance_offset)
-            for index in indices:
-                self.set_params(**settings[index])
-                self._check_params()
-                self.mean_weights_ = basis @ (mean_targets / (values + self.mean_ridge))
-                self.variance_weights_ = basis @ (variance_targets / (values + self.variance_ridge))
-                if self.seen_parameters == "empirical":
-                    yield index, {"embedding": means, "variance": variances}
-                else:
-                    yield index, self._embed_classes(attributes)
+    def _gather(self, seen: Seen) -> Any:
+        X, codes, attributes = seen
+        return attributes, *class_means_and_variances(X, codes, len(attributes))
+
+    def _train(self, gathered: Any) -> Any:
+        attributes, means, variances = gathered
+        self.references_ = self._attribute_rows(attributes)
+        values, basis = scipy.linalg.eigh(_quadratic(self.references_, self.references_))
+        logarithms = np.log(variances + self.variance_offset)
+        targets = basis.T @ means, basis.T @ logarithms
+        return gathered, np.maximum(values, 0.0)[:, None], basis, targets
+
+    def _finish(self, trained: Any) -> ClassTable:
+        (attributes, means, variances), values, basis, (mean_targets, variance_targets) = trained
+        self.mean_weights_ = basis @ (mean_targets / (values + self.mean_ridge))
+        self.variance_weights_ = basis @ (variance_targets / (values + self.variance_ridge))
+        if self.seen_parameters == "empirical":
+            return {"embedding": means, "variance": variances}
+        return self._embed_classes(attributes)
 
     def _attribute_rows(self, attributes: NDArray[np.float64]) -> NDArray[np.float64]:
         return unit_rows(attributes) if self.normalize_attributes else attributes

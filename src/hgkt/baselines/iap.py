@@ -7,22 +7,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._validation import check_choice, check_number
 from hgkt.baselines._shared.attribute_probability import (
-    BINARIZATIONS,
-    PRIORS,
+    AttributeProbabilityClassifier,
     attribute_priors,
-    attribute_scores,
     binarization_threshold,
-    binarize,
     varying,
 )
-from hgkt.baselines._shared.logistic import fit_softmax, predict_softmax
-from hgkt.baselines._shared.shared_training import SharedTrainingClassifier
+from hgkt.baselines._shared.grids import Seen
+from hgkt.baselines._shared.lbfgs import fit_softmax, predict_softmax
 from hgkt.estimators.base import ClassTable
 
 
-class IAPClassifier(SharedTrainingClassifier):
+class IAPClassifier(AttributeProbabilityClassifier):
     """Predict the seen class, from it the attributes, and from these the class.
 
     With q(x) the probabilities of the L seen classes under multinomial logistic regression and
@@ -81,52 +77,21 @@ class IAPClassifier(SharedTrainingClassifier):
 
     _learned = ("weights_", "bias_", "seen_binary_", "threshold_", "priors_")
     _late = ("binarization", "prior")
+    _grid = (0.1, 1.0, 10.0, 100.0)
 
-    def __init__(
-        self,
-        C: float = 10.0,
-        binarization: str = "global",
-        prior: str = "class_mean",
-        calibration: float = 0.0,
-    ) -> None:
-        self.C = C
-        self.binarization = binarization
-        self.prior = prior
-        self.calibration = calibration
-
-    def default_stages(self) -> list[dict[str, list[Any]]]:
-        """Return the grid; each softmax regression serves all binarisations and priors."""
-        return [
-            {
-                "C": [0.1, 1.0, 10.0, 100.0],
-                "binarization": list(BINARIZATIONS),
-                "prior": list(PRIORS),
-            }
-        ]
-
-    def _check_params(self) -> None:
-        check_number("C", self.C, low=0.0, open_low=True)
-        check_choice("binarization", self.binarization, BINARIZATIONS)
-        check_choice("prior", self.prior, PRIORS)
-
-    def _train(
-        self, X: NDArray[Any], codes: NDArray[np.intp], attributes: NDArray[np.float64]
-    ) -> None:
+    def _train(self, gathered: Seen) -> NDArray[np.float64]:
+        X, codes, attributes = gathered
         self.weights_, self.bias_ = fit_softmax(X, codes, len(attributes), self.C, self._progress)
+        return attributes
 
-    def _prepare(
-        self, X: NDArray[Any], codes: NDArray[np.intp], attributes: NDArray[np.float64]
-    ) -> ClassTable:
-        self.threshold_ = binarization_threshold(attributes, self.binarization)
-        table = self._embed_classes(attributes)
+    def _finish(self, trained: NDArray[np.float64]) -> ClassTable:
+        self.threshold_ = binarization_threshold(trained, self.binarization)
+        table = self._embed_classes(trained)
         binary = table["embedding"]
         self.priors_ = attribute_priors(binary, self.prior)
         self.seen_binary_ = np.where(varying(binary), binary, 0.5)
         return table
 
-    def _embed_classes(self, attributes: NDArray[np.float64]) -> ClassTable:
-        return {"embedding": binarize(attributes, self.threshold_)}
-
-    def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
-        probabilities = predict_softmax(X, self.weights_, self.bias_) @ self.seen_binary_
-        return attribute_scores(probabilities, table["embedding"], self.priors_)
+    def _probabilities(self, X: NDArray[Any]) -> NDArray[Any]:
+        probabilities: NDArray[Any] = predict_softmax(X, self.weights_, self.bias_)
+        return probabilities @ self.seen_binary_

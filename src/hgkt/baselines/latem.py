@@ -83,18 +83,10 @@ class LatEmClassifier(CompatibilityClassifier):
         calibration: float = 0.0,
         random_state: Any = None,
     ) -> None:
-        self.learning_rate = learning_rate
-        self.n_epochs = n_epochs
+        super().__init__(
+            learning_rate, n_epochs, batch_size, margin, scaling, calibration, random_state
+        )
         self.n_matrices = n_matrices
-        self.batch_size = batch_size
-        self.margin = margin
-        self.scaling = scaling
-        self.calibration = calibration
-        self.random_state = random_state
-
-    @property
-    def _n_pieces(self) -> int:
-        return self.n_matrices
 
     def default_stages(self) -> list[dict[str, list[Any]]]:
         """Return the learning rate with the number of epochs, then the number of matrices."""

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._geometry import unit_rows
-from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared.shared_fit import PathClassifier
-from hgkt.baselines._shared.similarity import scaled_rows, similarity_scores
+from hgkt._validation import check_number
+from hgkt.baselines._shared.grids import Seen
+from hgkt.baselines._shared.networks import (
+    AttributeNetworkClassifier,
+    attribute_rows,
+    centred_layers,
+    class_mean_loss,
+    trainable,
+    two_layers,
+)
+from hgkt.baselines._shared.rows import similarity_scores
 from hgkt.estimators.base import ClassTable
 from hgkt.statistics import class_counts_and_means
 
 if TYPE_CHECKING:
     import torch
 
-DEVICES = ("auto", "cpu", "cuda")
 
-
-class PSRZSLClassifier(PathClassifier):
+class PSRZSLClassifier(AttributeNetworkClassifier):
     """Preserving semantic relations.
 
     An encoder f₁ takes attributes to visual features and a decoder f₂ takes them back, both with
@@ -93,7 +98,7 @@ class PSRZSLClassifier(PathClassifier):
     ['zebra', 'horse']
     """
 
-    _learned: ClassVar[tuple[str, ...]] = ("w1_", "b1_", "w2_", "b2_")
+    _learned = ("w1_", "b1_", "w2_", "b2_")
 
     def __init__(
         self,
@@ -128,44 +133,26 @@ class PSRZSLClassifier(PathClassifier):
         return [{"n_steps": [50, 100, 200, 400], "dissimilar_weight": [0.01, 0.1, 1.0]}]
 
     def _check_params(self) -> None:
-        for name in ("n_steps", "n_hidden", "batch_size"):
-            check_number(name, getattr(self, name), low=1, integer=True)
-        for name in ("similar_weight", "dissimilar_weight", "decoder_weight", "weight_decay"):
+        super()._check_params()
+        check_number("batch_size", self.batch_size, low=1, integer=True)
+        for name in ("similar_weight", "dissimilar_weight", "decoder_weight"):
             check_number(name, getattr(self, name), low=0.0)
         check_number("similar_share", self.similar_share, low=0.0, high=1.0)
-        check_number("learning_rate", self.learning_rate, low=0.0, open_low=True)
-        check_choice("device", self.device, DEVICES)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        # Embeddings are non-negative, as features of a CNN are: centred data is out of reach.
-        tags.classifier_tags.poor_score = True
-        return tags
-
-    def _train(
-        self,
-        X: NDArray[Any],
-        codes: NDArray[np.intp],
-        attributes: NDArray[np.float64],
-        stops: Sequence[int],
-    ) -> Iterator[int]:
+    def _train(self, seen: Seen, stops: Sequence[int]) -> Iterator[int]:
         import torch
 
-        from hgkt.baselines._shared import networks as networks
-
-        device = networks.pick_device(self.device)
-        seed = networks.draw_seed(self.random_state)
+        X, codes, attributes = seen
+        seed, device = self._start()
 
         def tensor(array: NDArray[Any]) -> torch.Tensor:
             return torch.tensor(array, dtype=torch.float32, device=device)
 
         counts, means = class_counts_and_means(X, codes, len(attributes))
-        weights = networks.trainable(
-            self._initial(means, _attribute_rows(attributes), seed), device
-        )
+        weights = trainable(self._initial(means, attribute_rows(attributes), seed), device)
         cosines = unit_rows(attributes) @ unit_rows(attributes).T
         similar = torch.tensor(similar_classes(cosines, self.similar_share), device=device)
-        rows, targets, margins = map(tensor, (_attribute_rows(attributes), means, cosines))
+        rows, targets, margins = map(tensor, (attribute_rows(attributes), means, cosines))
         shares, rng = tensor(counts / counts.sum()), np.random.default_rng(seed)
         n_batch = min(self.batch_size, len(X))
         factors = (self.similar_weight, self.dissimilar_weight, self.decoder_weight)
@@ -174,17 +161,14 @@ class PSRZSLClassifier(PathClassifier):
             batch = np.sort(rng.choice(len(X), n_batch, replace=False))
             features = tensor(unit_rows(np.asarray(X[batch], dtype=np.float64)))
             own = torch.from_numpy(codes[batch]).to(device)
-            embeddings = _two_layers(rows, weights[:4])
-            decoded = _two_layers(embeddings, weights[4:], last_relu=False)
+            embeddings = two_layers(rows, weights[:4])
+            decoded = two_layers(embeddings, weights[4:], outer="linear")
             kept, parted = relation_losses(features, own, embeddings, margins, similar)
-            identical = _weighted_mean(embeddings - targets, shares)
-            rebuilt = _weighted_mean(decoded - rows, shares)
+            identical = class_mean_loss(embeddings, targets, shares)
+            rebuilt = class_mean_loss(decoded, rows, shares)
             return identical + factors[0] * kept + factors[1] * parted + factors[2] * rebuilt
 
-        rate, decay = self.learning_rate, self.weight_decay
-        for stop in networks.minimise(weights, loss, stops, rate, decay, self._progress):
-            self.w1_, self.b1_, self.w2_, self.b2_ = map(networks.to_numpy, weights[:4])
-            yield stop
+        yield from self._minimise(weights, loss, stops)
 
     def _initial(
         self, means: NDArray[np.float64], rows: NDArray[np.float64], seed: int
@@ -192,17 +176,12 @@ class PSRZSLClassifier(PathClassifier):
         """Draw the weights of the encoder, then of the decoder, for class means and attributes."""
         import torch
 
-        from hgkt.baselines._shared.networks import centred_layers
-
-        generator = torch.Generator().manual_seed(seed)
-        tensors = []
-        for inputs, outputs in ((rows, means), (means, rows)):
-            center = torch.tensor(outputs.mean(axis=0), dtype=torch.float32)
-            tensors += centred_layers(inputs.shape[1], self.n_hidden, center, generator)
-        return tensors
+        generator, n_hidden = torch.Generator().manual_seed(seed), self.n_hidden
+        encoder = centred_layers(rows.shape[1], n_hidden, means, generator)
+        return encoder + centred_layers(means.shape[1], n_hidden, rows, generator)
 
     def _embed_classes(self, attributes: NDArray[np.float64]) -> ClassTable:
-        hidden = np.maximum(_attribute_rows(attributes) @ self.w1_.T + self.b1_, 0.0)
+        hidden = np.maximum(attribute_rows(attributes) @ self.w1_.T + self.b1_, 0.0)
         return {"embedding": np.maximum(hidden @ self.w2_.T + self.b2_, 0.0)}
 
     def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
@@ -248,23 +227,3 @@ def relation_losses(
     kept = (gaps.clamp(min=0.0) * near).sum() / near.sum().clamp(min=1)
     parted = ((-gaps).clamp(min=0.0) * far).sum() / far.sum().clamp(min=1)
     return kept, parted
-
-
-def _two_layers(
-    rows: torch.Tensor, weights: Sequence[torch.Tensor], last_relu: bool = True
-) -> torch.Tensor:
-    import torch
-
-    w1, b1, w2, b2 = weights
-    hidden = torch.relu(torch.nn.functional.linear(rows, w1, b1))
-    output = torch.nn.functional.linear(hidden, w2, b2)
-    return torch.relu(output) if last_relu else output
-
-
-def _weighted_mean(residuals: torch.Tensor, shares: torch.Tensor) -> torch.Tensor:
-    """Return Σ_c share_c · mean of squares of row c."""
-    return (residuals.square().mean(dim=1) * shares).sum()
-
-
-def _attribute_rows(attributes: NDArray[np.float64]) -> NDArray[np.float64]:
-    return scaled_rows(attributes, math.sqrt(attributes.shape[1]))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -11,13 +10,13 @@ from numpy.typing import NDArray
 
 from hgkt._geometry import unit_rows
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared.shared_fit import Setting, SharedFitClassifier, group_settings
-from hgkt.baselines._shared.similarity import METRICS, similarity_scores
+from hgkt.baselines._shared.grids import Seen, StagedClassifier
+from hgkt.baselines._shared.rows import METRICS, similarity_scores
 from hgkt.estimators.base import ClassTable
 from hgkt.statistics import class_counts_and_means
 
 
-class RidgeClassMeanClassifier(SharedFitClassifier):
+class RidgeClassMeanClassifier(StagedClassifier):
     """Nearest class mean; the least that a method has to beat.
 
     A seen class is the mean x̄_c of its features. The mean of any other class is a linear
@@ -56,7 +55,8 @@ class RidgeClassMeanClassifier(SharedFitClassifier):
     ['zebra', 'horse']
     """
 
-    _learned: ClassVar[tuple[str, ...]] = ("weights_", "intercept_")
+    _learned = ("weights_", "intercept_")
+    _late = ("ridge", "metric")
 
     def __init__(
         self,
@@ -78,29 +78,23 @@ class RidgeClassMeanClassifier(SharedFitClassifier):
         check_number("ridge", self.ridge, low=0.0, open_low=True)
         check_choice("metric", self.metric, METRICS)
 
-    def _fit_settings(
-        self,
-        X: NDArray[Any],
-        codes: NDArray[np.intp],
-        attributes: NDArray[np.float64],
-        settings: Sequence[Setting],
-    ) -> Iterator[tuple[int, ClassTable]]:
-        _, means = class_counts_and_means(X, codes, len(attributes))
-        center = means.mean(axis=0)
-        for indices in group_settings(settings, ("ridge", "metric")):
-            self.set_params(**settings[indices[0]])
-            self._check_params()
-            rows = self._attribute_rows(attributes)
-            origin = rows.mean(axis=0)
-            values, basis = scipy.linalg.eigh((rows - origin) @ (rows - origin).T)
-            targets = basis.T @ (means - center)
-            for index in indices:
-                self.set_params(**settings[index])
-                self._check_params()
-                dual = basis @ (targets / (np.maximum(values, 0.0) + self.ridge)[:, None])
-                self.weights_ = (rows - origin).T @ dual
-                self.intercept_ = center - origin @ self.weights_
-                yield index, {"embedding": means}
+    def _gather(self, seen: Seen) -> Any:
+        _, means = class_counts_and_means(seen.X, seen.codes, len(seen.attributes))
+        return seen.attributes, means
+
+    def _train(self, gathered: Any) -> Any:
+        attributes, means = gathered
+        rows = self._attribute_rows(attributes)
+        origin, center = rows.mean(axis=0), means.mean(axis=0)
+        values, basis = scipy.linalg.eigh((rows - origin) @ (rows - origin).T)
+        targets = basis.T @ (means - center)
+        return means, (rows - origin, origin, center), (np.maximum(values, 0.0), basis, targets)
+
+    def _finish(self, trained: Any) -> ClassTable:
+        means, (centred, origin, center), (values, basis, targets) = trained
+        self.weights_ = centred.T @ (basis @ (targets / (values + self.ridge)[:, None]))
+        self.intercept_ = center - origin @ self.weights_
+        return {"embedding": means}
 
     def _attribute_rows(self, attributes: NDArray[np.float64]) -> NDArray[np.float64]:
         return unit_rows(attributes) if self.normalize_attributes else attributes

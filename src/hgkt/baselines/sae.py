@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -11,20 +10,17 @@ from numpy.typing import NDArray
 
 from hgkt._geometry import unit_rows
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared.shared_fit import (
-    Setting,
-    SharedFitClassifier,
-    collect_statistics,
-    group_settings,
-)
-from hgkt.baselines._shared.similarity import similarity_scores
+from hgkt.baselines._shared.grids import Seen, StagedClassifier
+from hgkt.baselines._shared.rows import similarity_scores
 from hgkt.estimators.base import ClassTable
+from hgkt.statistics import ClassStatistics
 
 DIRECTIONS = ("to-features", "to-attributes")
+_CHUNK_ROWS = 4096
 _RELATIVE_RANK = 1e-12  # eigenvalues below this share of the largest are rounding
 
 
-class SAEClassifier(SharedFitClassifier):
+class SAEClassifier(StagedClassifier):
     """Semantic autoencoder.
 
     Encoder W (d, D) and decoder Wᵀ are tied. With unit-length features X (N, D) and the
@@ -71,7 +67,8 @@ class SAEClassifier(SharedFitClassifier):
     ['zebra', 'horse']
     """
 
-    _learned: ClassVar[tuple[str, ...]] = ("weights_",)
+    _learned = ("weights_",)
+    _late = ("encoder_weight", "direction")
 
     def __init__(
         self,
@@ -93,28 +90,26 @@ class SAEClassifier(SharedFitClassifier):
         check_choice("direction", self.direction, DIRECTIONS)
         check_number("encoder_weight", self.encoder_weight, low=0.0, open_low=True)
 
-    def _fit_settings(
-        self,
-        X: NDArray[Any],
-        codes: NDArray[np.intp],
-        attributes: NDArray[np.float64],
-        settings: Sequence[Setting],
-    ) -> Iterator[tuple[int, ClassTable]]:
-        statistics = collect_statistics(X, codes, len(attributes), unit_rows)
-        feature_values, feature_basis = _positive_part(statistics.second_moment)
-        for indices in group_settings(settings, ("encoder_weight", "direction")):
-            self.set_params(**settings[indices[0]])
-            self._check_params()
-            rows = self._attribute_rows(attributes)
-            values, basis = _positive_part((rows * statistics.counts[:, None]).T @ rows)
-            targets = basis.T @ (rows.T @ statistics.sums) @ feature_basis
-            for index in indices:
-                self.set_params(**settings[index])
-                self._check_params()
-                weight = self.encoder_weight
-                solved = (1.0 + weight) * targets / (values[:, None] + weight * feature_values)
-                self.weights_ = basis @ solved @ feature_basis.T
-                yield index, self._embed_classes(attributes)
+    def _gather(self, seen: Seen) -> Any:
+        statistics = ClassStatistics(len(seen.attributes), seen.X.shape[1])
+        for start in range(0, len(seen.X), _CHUNK_ROWS):
+            part = slice(start, start + _CHUNK_ROWS)
+            statistics.update(unit_rows(seen.X[part].astype(np.float64)), seen.codes[part])
+        return seen.attributes, statistics, _positive_part(statistics.second_moment)
+
+    def _train(self, gathered: Any) -> Any:
+        attributes, statistics, (feature_values, feature_basis) = gathered
+        rows = self._attribute_rows(attributes)
+        values, basis = _positive_part((rows * statistics.counts[:, None]).T @ rows)
+        targets = basis.T @ (rows.T @ statistics.sums) @ feature_basis
+        return attributes, targets, (values[:, None], feature_values), (basis, feature_basis)
+
+    def _finish(self, trained: Any) -> ClassTable:
+        attributes, targets, (values, feature_values), (basis, feature_basis) = trained
+        weight = self.encoder_weight
+        solved = (1.0 + weight) * targets / (values + weight * feature_values)
+        self.weights_ = basis @ solved @ feature_basis.T
+        return self._embed_classes(attributes)
 
     def _attribute_rows(self, attributes: NDArray[np.float64]) -> NDArray[np.float64]:
         return unit_rows(attributes) if self.normalize_attributes else attributes

@@ -68,24 +68,6 @@ class SJEClassifier(CompatibilityClassifier):
 
     _loss = "hinge_max"
 
-    def __init__(
-        self,
-        learning_rate: float = 0.1,
-        n_epochs: int = 100,
-        batch_size: int = 64,
-        margin: float = 1.0,
-        scaling: str = "zscore",
-        calibration: float = 0.0,
-        random_state: Any = None,
-    ) -> None:
-        self.learning_rate = learning_rate
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.margin = margin
-        self.scaling = scaling
-        self.calibration = calibration
-        self.random_state = random_state
-
     def default_stages(self) -> list[dict[str, list[Any]]]:
         """Return the learning rate with the number of epochs."""
         return [{"learning_rate": [0.01, 0.1, 1.0], "n_epochs": [5, 10, 20, 50, 100, 200]}]

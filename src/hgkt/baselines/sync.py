@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 from scipy.spatial.distance import cdist, pdist
 from scipy.special import softmax
 
 from hgkt._geometry import unit_rows
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared.shared_fit import Setting, SharedFitClassifier, group_settings
+from hgkt.baselines._shared.grids import Seen, StagedClassifier
+from hgkt.baselines._shared.lbfgs import minimise_lbfgs
 from hgkt.estimators.base import ClassTable
 
 LOSSES = ("ovo", "cs", "struct")
@@ -22,7 +22,7 @@ _CHUNK_ROWS = 4096
 _SMOOTHING = (1.0, 0.1, 0.01, 0.001)
 
 
-class SynCClassifier(SharedFitClassifier):
+class SynCClassifier(StagedClassifier):
     """Synthesised classifiers.
 
     Linear classifiers w_c of the seen classes minimise, on features of unit length,
@@ -84,6 +84,7 @@ class SynCClassifier(SharedFitClassifier):
     """
 
     _learned = ("phantoms_", "positions_", "attribute_unit_")
+    _late = ("similarity_scale",)
 
     def __init__(
         self,
@@ -117,29 +118,15 @@ class SynCClassifier(SharedFitClassifier):
             }
         ]
 
-    # ------------------------------------------------------------------ the hooks
-    def _fit_settings(
-        self,
-        X: NDArray[Any],
-        codes: NDArray[np.intp],
-        attributes: NDArray[np.float64],
-        settings: Sequence[Setting],
-    ) -> Iterator[tuple[int, ClassTable]]:
-        unit = unit_rows(attributes)
+    def _gather(self, seen: Seen) -> Seen:
+        unit = unit_rows(seen.attributes)
         median = float(np.median(pdist(unit)))
         self.attribute_unit_ = median if median > 0 else 1.0
         self.positions_ = unit / self.attribute_unit_
-        # Training reads no δ: settings that differ in it alone share their classifiers.
-        for indices in group_settings(settings, ("similarity_scale",)):
-            classifiers = None
-            for index in indices:
-                self.set_params(**settings[index])
-                self._check_params()
-                classifiers = self._train(X, codes) if classifiers is None else classifiers
-                yield index, self._place_phantoms(classifiers)
+        return seen
 
-    def _place_phantoms(self, classifiers: NDArray[np.float64]) -> ClassTable:
-        """Solve W = SV for the phantoms; return the table of the seen classes."""
+    def _finish(self, classifiers: NDArray[np.float64]) -> ClassTable:
+        # W = SV, solved for the phantoms.
         similarities = self._similarities(self.positions_)
         # The similarities of a small δ are nearly equal: pinv cuts what rounding leaves of rank.
         self.phantoms_ = np.linalg.pinv(similarities) @ classifiers
@@ -156,42 +143,26 @@ class SynCClassifier(SharedFitClassifier):
         squared = cdist(positions, self.positions_, "sqeuclidean")
         return softmax(-self.similarity_scale * squared, axis=1)
 
-    # ------------------------------------------------------------------ training
-    def _train(self, X: NDArray[Any], codes: NDArray[np.intp]) -> NDArray[np.float64]:
-        n_classes = len(self.positions_)
+    def _train(self, gathered: Seen) -> NDArray[np.float64]:
+        X, codes, attributes = gathered
+        n_classes = len(attributes)
         margins = 1.0 - np.eye(n_classes)
         if self.loss == "struct":
             margins = cdist(self.positions_, self.positions_)
         objective = SeenObjective(X, codes, margins, self.regularization, self.loss == "ovo")
         weights = np.zeros(n_classes * X.shape[1])
         temperatures = (0.0,) if self.loss == "ovo" else _SMOOTHING
+        n_steps, total = self.n_iterations, self.n_iterations * len(temperatures)
+        options = {"maxfun": 2 * n_steps, "ftol": self.tol, "gtol": 0.0}
         for stage, temperature in enumerate(temperatures):
-            weights = minimize(
-                objective,
-                weights,
-                args=(temperature,),
-                jac=True,
-                method="L-BFGS-B",
-                callback=self._reporter(stage * self.n_iterations, len(temperatures)),
-                options={
-                    "maxiter": self.n_iterations,
-                    "maxfun": 2 * self.n_iterations,
-                    "ftol": self.tol,
-                    "gtol": 0.0,
-                },
-            ).x
+
+            def report(done: int, _: NDArray[np.float64], value: float, stage: int = stage) -> None:
+                if self._progress is not None:
+                    self._progress("train", stage * n_steps + done, total, {"loss": value})
+
+            smoothed = partial(objective, temperature=temperature)
+            weights = minimise_lbfgs(smoothed, weights, n_steps, report, **options)
         return weights.reshape(n_classes, X.shape[1])
-
-    def _reporter(self, done: int, n_stages: int) -> Any:
-        report, steps = self._progress, iter(range(done + 1, done + self.n_iterations + 1))
-        if report is None:
-            return None
-
-        def callback(intermediate_result: Any) -> None:
-            loss = {"loss": float(intermediate_result.fun)}
-            report("train", next(steps), n_stages * self.n_iterations, loss)
-
-        return callback
 
 
 @dataclass

@@ -2,14 +2,61 @@
 
 from __future__ import annotations
 
-from typing import Any
+from abc import abstractmethod
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hgkt._validation import check_choice, check_number
+from hgkt.baselines._shared.grids import StagedClassifier
+from hgkt.estimators.base import ClassTable
+
 BINARIZATIONS = ("global", "attribute")
 PRIORS = ("class_mean", "uniform")
 _CLIP = 1e-6
+
+
+class AttributeProbabilityClassifier(StagedClassifier):
+    """Base of the methods that score a class by how probable its binary attributes are."""
+
+    _grid: ClassVar[tuple[float, ...]]
+    """The values of C that selection tries."""
+
+    threshold_: NDArray[np.float64]
+    priors_: NDArray[np.float64]
+
+    def __init__(
+        self,
+        C: float = 10.0,
+        binarization: str = "global",
+        prior: str = "class_mean",
+        calibration: float = 0.0,
+    ) -> None:
+        self.C = C
+        self.binarization = binarization
+        self.prior = prior
+        self.calibration = calibration
+
+    def default_stages(self) -> list[dict[str, list[Any]]]:
+        """Return the grid; settings that differ in `prior` alone share one training."""
+        choices = {"binarization": list(BINARIZATIONS), "prior": list(PRIORS)}
+        return [{"C": list(self._grid), **choices}]
+
+    def _check_params(self) -> None:
+        check_number("C", self.C, low=0.0, open_low=True)
+        check_choice("binarization", self.binarization, BINARIZATIONS)
+        check_choice("prior", self.prior, PRIORS)
+
+    @abstractmethod
+    def _probabilities(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Return how probable each attribute is for each image, (n, d)."""
+
+    def _embed_classes(self, attributes: NDArray[np.float64]) -> ClassTable:
+        return {"embedding": (attributes > self.threshold_).astype(np.float64)}
+
+    def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
+        return attribute_scores(self._probabilities(X), table["embedding"], self.priors_)
 
 
 def binarization_threshold(attributes: NDArray[np.float64], kind: str) -> NDArray[np.float64]:
@@ -26,13 +73,6 @@ def binarization_threshold(attributes: NDArray[np.float64], kind: str) -> NDArra
     if kind == "global":
         return np.full(attributes.shape[1], attributes.mean())
     return attributes.mean(axis=0)
-
-
-def binarize(
-    attributes: NDArray[np.float64], threshold: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return 1.0 where an attribute (C, d) exceeds its threshold (d,), else 0.0."""
-    return (attributes > threshold).astype(np.float64)
 
 
 def attribute_priors(binary: NDArray[np.float64], kind: str) -> NDArray[np.float64]:

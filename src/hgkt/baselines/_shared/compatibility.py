@@ -1,8 +1,9 @@
-"""What ALE, DeViSE, SJE and LatEm share as estimators: scaling, training path, scoring."""
+"""Methods that rank classes by a bilinear compatibility: ALE, DeViSE, SJE and LatEm."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,74 +12,62 @@ from sklearn.utils import check_random_state
 
 from hgkt._geometry import unit_rows
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared.bilinear import BilinearTrainer
-from hgkt.baselines._shared.shared_fit import PathClassifier
-from hgkt.baselines._shared.zscore import ZScore
+from hgkt.baselines._shared.grids import PathClassifier, Seen
+from hgkt.baselines._shared.ranking import ValueAndSlope, hinge_max, hinge_sum, latent, warp
+from hgkt.baselines._shared.rows import ZScore
 from hgkt.estimators.base import ClassTable
 
 SCALINGS = ("zscore", "l2", "none")
-_CHUNK_ROWS = 4096
-
-
-def zscore_below_one(X: NDArray[Any]) -> ZScore:
-    """Return the z-score of features (N, D) divided by the largest z-score of any of them.
-
-    Examples
-    --------
-    >>> X = np.array([[0.0, 5.0], [2.0, 5.0], [4.0, 5.0]])
-    >>> zscore_below_one(X).apply(X)
-    array([[-1.,  0.],
-           [ 0.,  0.],
-           [ 1.,  0.]])
-    """
-    zscore = ZScore.of(X)
-    # The largest z-score of a feature is that of its largest value.
-    tops = [X[start : start + _CHUNK_ROWS].max(axis=0) for start in range(0, len(X), _CHUNK_ROWS)]
-    largest = float(zscore.apply(np.max(tops, axis=0, keepdims=True).astype(np.float64)).max())
-    return zscore.divided_by(largest) if largest > 0 else zscore
+_SCORE_LOSSES: dict[str, Callable[[NDArray[Any], NDArray[np.intp], float], ValueAndSlope]] = {
+    "warp": warp,
+    "hinge_sum": hinge_sum,
+    "hinge_max": hinge_max,
+}
 
 
 class CompatibilityClassifier(PathClassifier):
     """Base of the methods that rank classes by F(x, c) = max_k xᵀW_k a_c.
 
-    Subclasses name their loss in `_loss` and take the parameters declared here; `_n_pieces` is
-    the number K of matrices. Features are scaled as `scaling` says, with statistics of the
-    training rows, attribute vectors to unit length.
+    Subclasses name their loss in `_loss`, write their own constructor where a default differs, and
+    may make the number K of matrices, `n_matrices`, a parameter. Features are scaled as `scaling`
+    says, with statistics of the training rows, attribute vectors to unit length.
     """
 
     _learned = ("weights_", "mean_", "divisor_", "loss_")
     _path = "n_epochs"
     _loss: ClassVar[str]
+    n_matrices: int = 1
 
-    learning_rate: float
-    n_epochs: int
-    batch_size: int
-    margin: float
-    scaling: str
-    random_state: Any
-
-    @property
-    def _n_pieces(self) -> int:
-        return 1
+    def __init__(
+        self,
+        learning_rate: float = 0.1,
+        n_epochs: int = 100,
+        batch_size: int = 64,
+        margin: float = 1.0,
+        scaling: str = "zscore",
+        calibration: float = 0.0,
+        random_state: Any = None,
+    ) -> None:
+        self.learning_rate = learning_rate
+        self.n_epochs = n_epochs
+        self.batch_size = batch_size
+        self.margin = margin
+        self.scaling = scaling
+        self.calibration = calibration
+        self.random_state = random_state
 
     def _check_params(self) -> None:
-        check_number("learning_rate", self.learning_rate, low=0.0, open_low=True)
-        check_number("n_epochs", self.n_epochs, low=1, integer=True)
-        check_number("batch_size", self.batch_size, low=1, integer=True)
-        check_number("margin", self.margin, low=0.0, open_low=True)
+        for name in ("n_epochs", "batch_size", "n_matrices"):
+            check_number(name, getattr(self, name), low=1, integer=True)
+        for name in ("learning_rate", "margin"):
+            check_number(name, getattr(self, name), low=0.0, open_low=True)
         check_choice("scaling", self.scaling, SCALINGS)
-        check_number("n_matrices", self._n_pieces, low=1, integer=True)
 
-    def _train(
-        self,
-        X: NDArray[Any],
-        codes: NDArray[np.intp],
-        attributes: NDArray[np.float64],
-        stops: Sequence[int],
-    ) -> Iterator[int]:
+    def _train(self, seen: Seen, stops: Sequence[int]) -> Iterator[int]:
+        X, codes, attributes = seen
         self.mean_, self.divisor_ = np.zeros(X.shape[1]), np.ones(X.shape[1])
         if self.scaling == "zscore":
-            zscore = zscore_below_one(X)
+            zscore = ZScore.below_one(X)
             self.mean_, self.divisor_ = zscore.mean, zscore.scale
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         trainer = BilinearTrainer(
@@ -91,7 +80,7 @@ class CompatibilityClassifier(PathClassifier):
             margin=self.margin,
             learning_rate=self.learning_rate,
             batch_size=self.batch_size,
-            n_matrices=self._n_pieces,
+            n_matrices=self.n_matrices,
         )
         for epoch in range(1, stops[-1] + 1):
             loss = trainer.run_epoch()
@@ -103,16 +92,16 @@ class CompatibilityClassifier(PathClassifier):
 
     def _embed_classes(self, attributes: NDArray[np.float64]) -> ClassTable:
         vectors = unit_rows(attributes)
-        if self._n_pieces == 1:
+        if self.n_matrices == 1:
             return {"embedding": vectors @ self.weights_[0].T}
         return {"embeddings": np.stack([vectors @ w.T for w in self.weights_], axis=1)}
 
     def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
         X = self._scale(X.astype(np.float64))
-        if self._n_pieces == 1:
+        if self.n_matrices == 1:
             return X @ table["embedding"].T
         best = X @ table["embeddings"][:, 0].T
-        for k in range(1, self._n_pieces):
+        for k in range(1, self.n_matrices):
             np.maximum(best, X @ table["embeddings"][:, k].T, out=best)
         return best
 
@@ -120,3 +109,96 @@ class CompatibilityClassifier(PathClassifier):
         if self.scaling == "zscore":
             return ZScore(self.mean_, self.divisor_).apply(X)
         return unit_rows(X) if self.scaling == "l2" else X
+
+
+@dataclass
+class BilinearTrainer:
+    """Mini-batch stochastic subgradient descent on a ranking loss, one epoch at a time.
+
+    A step takes ``learning_rate`` times the *sum* of the batch's subgradients, so the learning
+    rate is the one of a single instance, as published, and ``batch_size=1`` is the published
+    algorithm. There is no schedule: the state after e epochs does not depend on how many follow.
+
+    Subgradients lie in the span of the seen attributes, so the matrices are kept in a basis of
+    that span; with more attributes than classes this is smaller, and exactly the same descent.
+
+    Parameters
+    ----------
+    X : ndarray of shape (N, D)
+        Features; rows are read batch by batch and passed through `scale`.
+    codes : ndarray of shape (N,)
+        Class codes.
+    attributes : ndarray of shape (L, d)
+        Attributes of the seen classes.
+    scale : callable
+        Maps raw rows to what the method sees.
+    rng : numpy Generator
+        Source of the order of rows, the sampled rivals and the random start (in the same span).
+    loss : {"warp", "hinge_sum", "hinge_max", "latent"}
+        The loss; "latent" starts at N(0, 1)/√D, since equal matrices would stay equal, the
+        others at zero.
+    margin : float
+        The margin.
+    learning_rate : float
+        Step per instance.
+    batch_size : int
+        Rows a step.
+    n_matrices : int
+        K; more than one makes sense for "latent" only.
+    """
+
+    X: NDArray[Any]
+    codes: NDArray[np.intp]
+    attributes: NDArray[np.float64]
+    scale: Callable[[NDArray[Any]], NDArray[Any]]
+    rng: np.random.Generator
+    loss: str = "warp"
+    margin: float = 1.0
+    learning_rate: float = 0.01
+    batch_size: int = 64
+    n_matrices: int = 1
+
+    def __post_init__(self) -> None:
+        n_classes, n_attributes = self.attributes.shape
+        self._basis = np.eye(n_attributes)
+        if n_attributes > n_classes:
+            self._basis = np.linalg.qr(self.attributes.T)[0]
+        dtype = self.X.dtype
+        self._coordinates = (self.attributes @ self._basis).astype(dtype)
+        shape = (self.X.shape[1], self.n_matrices * self._basis.shape[1])
+        # Paper gap: the start of the bilinear methods is not given. Zero adds no random part that
+        # early stopping would leave in W, and makes the margin a mere unit.
+        self._state = np.zeros(shape, dtype=dtype)
+        if self.loss == "latent":
+            self._state += self.rng.standard_normal(shape) / np.sqrt(shape[0])
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """The matrices W_k, of shape (K, D, d)."""
+        blocks = self._state.reshape(len(self._state), self.n_matrices, -1)
+        return blocks.transpose(1, 0, 2).astype(np.float64) @ self._basis.T
+
+    def run_epoch(self) -> float:
+        """Visit every row once in random order; return the mean loss met on the way."""
+        order = self.rng.permutation(len(self.X))
+        total = 0.0
+        for start in range(0, len(order), self.batch_size):
+            rows = order[start : start + self.batch_size]
+            total += self._step(self.scale(self.X[rows]), self.codes[rows])
+        return total / len(order)
+
+    def _step(self, batch: NDArray[Any], codes: NDArray[np.intp]) -> float:
+        projected = batch @ self._state
+        if self.loss == "latent":
+            rivals = self.rng.integers(len(self._coordinates) - 1, size=len(codes))
+            rivals += rivals >= codes
+            pieces = projected.reshape(len(batch), self.n_matrices, -1)
+            value, by_piece = latent(pieces, rivals, codes, self._coordinates, self.margin)
+            slope = by_piece.reshape(projected.shape)
+        else:
+            scores = projected @ self._coordinates.T
+            value, by_score = _SCORE_LOSSES[self.loss](scores, codes, self.margin)
+            slope = by_score @ self._coordinates
+        moved = slope.any(axis=1)  # late in training few rows still violate the margin
+        self._state -= batch[moved].T @ (self.learning_rate * slope[moved])
+        return value

@@ -8,10 +8,10 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from hgkt._typing import Progress
-from hgkt.baselines._shared.zscore import ZScore
+from hgkt.baselines._shared.lbfgs import minimise_lbfgs
+from hgkt.baselines._shared.rows import ZScore
 
 _CHUNK_ROWS = 4096
 
@@ -180,25 +180,16 @@ def fit_network(
         value, gradient = regression_objective(network, features, codes, targets, decay)
         return value, gradient.packed()
 
-    done, reached = 0, {}
+    reached = {}
 
-    def report(intermediate_result: Any) -> None:
-        nonlocal done
-        done += 1
+    def report(done: int, point: NDArray[np.float64], value: float) -> None:
         if done in stops:
-            reached[done] = intermediate_result.x.copy()
+            reached[done] = point.copy()
         if progress is not None:
-            progress("train", done, stops[-1], {"loss": float(intermediate_result.fun)})
+            progress("train", done, stops[-1], {"loss": value})
 
-    result = minimize(
-        objective,
-        start.packed(),
-        jac=True,
-        method="L-BFGS-B",
-        callback=report,
-        options={"maxiter": stops[-1], "ftol": 1e-9, "gtol": 1e-7},
-    )
-    return [_raw(start.unpacked(reached.get(stop, result.x)), zscore) for stop in stops]
+    last = minimise_lbfgs(objective, start.packed(), stops[-1], report, ftol=1e-9, gtol=1e-7)
+    return [_raw(start.unpacked(reached.get(stop, last)), zscore) for stop in stops]
 
 
 def _raw(network: TanhNetwork, zscore: ZScore) -> TanhNetwork:

@@ -1,74 +1,148 @@
-"""What trained networks share: device, initial weights, the loop. It imports torch: import it late.
+"""Networks from attributes to visual features: what DEM, PSRZSL and CN-ZSL share.
 
-Initial weights are drawn on the CPU from a generator of their own, so every device starts from the
-same ones and the global generator is never touched.
+PyTorch is imported where a network is trained: a fitted model embeds and scores without it. Initial
+weights are drawn on the CPU from a generator of their own, so every device starts from the same
+ones and the global generator is never touched.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from hgkt._devices import torch_device
+from hgkt._geometry import unit_rows
 from hgkt._typing import Progress
+from hgkt._validation import check_choice, check_number
+from hgkt.baselines._shared.grids import PathClassifier
 from hgkt.exceptions import DataError
 
+if TYPE_CHECKING:
+    import torch
+
+DEVICES = ("auto", "cpu", "cuda")
 _REPORT_EVERY = 20  # reading a loss off a GPU waits for it
 
 
-def pick_device(name: str) -> torch.device:
-    """Return the device; "auto" is CUDA where there is one."""
-    return torch.device(torch_device(name))
+class AttributeNetworkClassifier(PathClassifier):
+    """Base of the methods that train a network from attributes to visual features."""
+
+    _weights: ClassVar[tuple[str, ...]] = ("w1_", "b1_", "w2_", "b2_")
+    """What the trained tensors are called, in their order."""
+
+    n_hidden: int
+    learning_rate: float
+    weight_decay: float
+    random_state: Any
+    device: str
+    w1_: NDArray[np.float64]
+    b1_: NDArray[np.float64]
+    w2_: NDArray[np.float64]
+    b2_: NDArray[np.float64]
+
+    def _check_params(self) -> None:
+        for name in (self._path, "n_hidden"):
+            check_number(name, getattr(self, name), low=1, integer=True)
+        check_number("learning_rate", self.learning_rate, low=0.0, open_low=True)
+        check_number("weight_decay", self.weight_decay, low=0.0)
+        check_choice("device", self.device, DEVICES)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # Embeddings are non-negative, as features of a CNN are: centred data is out of reach.
+        tags.classifier_tags.poor_score = True
+        return tags
+
+    def _start(self) -> tuple[int, str]:
+        """Draw the seed and pick the device; "auto" is CUDA where there is one."""
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        return int(seed), torch_device(self.device)
+
+    def _minimise(
+        self,
+        weights: Sequence[torch.Tensor],
+        loss_at: Callable[[int], torch.Tensor],
+        stops: Sequence[int],
+        drop_after: int | None = None,
+    ) -> Iterator[int]:
+        """Run `minimise` and keep, at each stop, the weights that have a name."""
+        rates = (self.learning_rate, self.weight_decay)
+        for stop in minimise(weights, loss_at, stops, *rates, drop_after, self._progress):
+            for name, tensor in zip(self._weights, weights, strict=False):
+                setattr(self, name, to_numpy(tensor))
+            yield stop
 
 
-def draw_seed(random_state: Any) -> int:
-    """Draw a seed from a scikit-learn random state."""
-    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+def attribute_rows(attributes: NDArray[np.float64], rms: float = 1.0) -> NDArray[np.float64]:
+    """Scale each attribute vector (L, d) to entries of the given root mean square.
 
-
-def truncated_normal(
-    shape: Sequence[int], deviation: float, generator: torch.Generator
-) -> torch.Tensor:
-    """Draw a normal tensor cut at two standard deviations."""
-    weights = torch.empty(*shape)
-    bound = 2.0 * deviation
-    return torch.nn.init.trunc_normal_(weights, 0.0, deviation, -bound, bound, generator=generator)
+    Examples
+    --------
+    >>> attribute_rows(np.array([[3.0, 4.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]))
+    array([[1.2, 1.6, 0. , 0. ],
+           [0. , 0. , 0. , 0. ]])
+    """
+    return rms * math.sqrt(attributes.shape[1]) * unit_rows(attributes)
 
 
 def uniform(shape: Sequence[int], bound: float, generator: torch.Generator) -> torch.Tensor:
     """Draw a tensor uniform in ±bound."""
+    import torch
+
     return (2.0 * torch.rand(*shape, generator=generator) - 1.0) * bound
 
 
 def centred_layers(
-    n_inputs: int, n_hidden: int, center: torch.Tensor, generator: torch.Generator
+    n_inputs: int, n_hidden: int, outputs: NDArray[np.float64], generator: torch.Generator
 ) -> list[torch.Tensor]:
-    """Draw W₁, b₁, W₂, b₂ of a two-layer network whose outputs all start close to `center`.
+    """Draw W₁, b₁, W₂, b₂ of a two-layer network whose outputs start close to the targets' mean.
 
     Glorot's rule, with a tenth of it in the output layer: a ReLU that is dead for every class
     from the start would stay so, and few classes leave many of them dead.
 
     Examples
     --------
-    >>> center = torch.tensor([1.0, 2.0, 3.0])
-    >>> w1, b1, w2, b2 = centred_layers(4, 50, center, torch.Generator().manual_seed(0))
+    >>> import torch
+    >>> targets = np.array([[0.0, 2.0, 3.0], [2.0, 2.0, 3.0]])
+    >>> w1, b1, w2, b2 = centred_layers(4, 50, targets, torch.Generator().manual_seed(0))
     >>> output = torch.relu(torch.ones(4) @ w1.T + b1) @ w2.T + b2
-    >>> bool((output - center).abs().max() < 0.3)
+    >>> bool((output - torch.tensor([1.0, 2.0, 3.0])).abs().max() < 0.3)
     True
     """
+    import torch
+
+    center = torch.tensor(outputs.mean(axis=0), dtype=torch.float32)
     w1 = uniform((n_hidden, n_inputs), math.sqrt(6.0 / (n_hidden + n_inputs)), generator)
     bound = 0.1 * math.sqrt(6.0 / (n_hidden + len(center)))
     w2 = uniform((len(center), n_hidden), bound, generator)
-    return [w1, torch.zeros(n_hidden), w2, center.clone()]
+    return [w1, torch.zeros(n_hidden), w2, center]
 
 
-def trainable(tensors: Sequence[torch.Tensor], device: torch.device) -> list[torch.Tensor]:
+def two_layers(
+    rows: torch.Tensor, weights: Sequence[torch.Tensor], inner: str = "relu", outer: str = "relu"
+) -> torch.Tensor:
+    """Return δ₂(W₂ δ₁(W₁a + b₁) + b₂) of rows a (n, d) for weights (W₁, b₁, W₂, b₂)."""
+    from torch.nn.functional import linear
+
+    from hgkt.network.sage import activate
+
+    w1, b1, w2, b2 = weights
+    return activate(linear(activate(linear(rows, w1, b1), inner), w2, b2), outer)
+
+
+def class_mean_loss(
+    embeddings: torch.Tensor, targets: torch.Tensor, shares: torch.Tensor
+) -> torch.Tensor:
+    """Return Σ_c (N_c/N)‖g_c − t_c‖²/D of embeddings and targets (L, D) and shares N_c/N (L,)."""
+    return ((embeddings - targets).square().mean(dim=1) * shares).sum()
+
+
+def trainable(tensors: Sequence[torch.Tensor], device: str) -> list[torch.Tensor]:
     """Move initial weights to the device and have their gradients recorded."""
     return [tensor.to(device).requires_grad_() for tensor in tensors]
 
@@ -82,8 +156,9 @@ def minimise(
     parameters: Sequence[torch.Tensor],
     loss_at: Callable[[int], torch.Tensor],
     stops: Sequence[int],
-    learning_rate: float | Callable[[int], float],
+    learning_rate: float,
     weight_decay: float,
+    drop_after: int | None = None,
     progress: Progress | None = None,
 ) -> Iterator[int]:
     """Run Adam to the last of the ascending `stops`, yielding at each.
@@ -98,36 +173,34 @@ def minimise(
         The loss of a step, counted from 0.
     stops : sequence of int
         Numbers of steps.
-    learning_rate : float or callable
-        The rate, or a function of the step.
-    weight_decay : float
-        See above.
+    learning_rate, weight_decay : float
+        Of Adam.
+    drop_after : int, optional
+        Number of steps after which the rate falls to a tenth.
     progress : callable, optional
         Called as ``progress("train", done, total, {"loss": value})`` every few steps.
 
     Examples
     --------
+    >>> import torch
     >>> x = torch.zeros(1, requires_grad=True)
     >>> stops = minimise([x], lambda step: ((x - 1) ** 2).sum(), [1, 300], 0.1, 0.0)
     >>> [round(x.item(), 2) for _ in stops]
     [0.1, 1.0]
     """
-    rate = learning_rate if callable(learning_rate) else None
-    first = rate(0) if rate is not None else learning_rate
-    optimizer = _adam(parameters, first, weight_decay)
-    wanted, total = set(stops), stops[-1]
-    for step in range(total):
-        if rate is not None:
+    optimizer = _adam(parameters, learning_rate, weight_decay)
+    for step in range(stops[-1]):
+        if step == drop_after:
             for group in optimizer.param_groups:
-                group["lr"] = rate(step)
+                group["lr"] = 0.1 * learning_rate
         optimizer.zero_grad(set_to_none=True)
         loss = loss_at(step)
         loss.backward()
         optimizer.step()
         done = step + 1
-        if done % _REPORT_EVERY == 0 or done in wanted:
-            _report(float(loss.detach()), done, total, progress)
-        if done in wanted:
+        if done % _REPORT_EVERY == 0 or done in stops:
+            _report(float(loss.detach()), done, stops[-1], progress)
+        if done in stops:
             yield done
 
 
@@ -141,9 +214,11 @@ def _report(loss: float, done: int, total: int, progress: Progress | None) -> No
         progress("train", done, total, {"loss": loss})
 
 
-def _adam(parameters: Sequence[torch.Tensor], rate: Any, weight_decay: float) -> torch.optim.Adam:
+def _adam(parameters: Sequence[torch.Tensor], rate: float, weight_decay: float) -> torch.optim.Adam:
+    from torch.optim import Adam
+
     try:
         # One pass over weights and moments instead of a dozen: 20 times faster on a CPU.
-        return torch.optim.Adam(parameters, lr=rate, weight_decay=weight_decay, fused=True)
+        return Adam(parameters, lr=rate, weight_decay=weight_decay, fused=True)
     except RuntimeError:  # a device without the fused kernel
-        return torch.optim.Adam(parameters, lr=rate, weight_decay=weight_decay)
+        return Adam(parameters, lr=rate, weight_decay=weight_decay)

@@ -1,10 +1,14 @@
-"""Fits that share work: one pass, one decomposition or one training run for a whole grid."""
+"""Methods that learn a whole grid of settings in one go: one pass, decomposition or training run.
+
+`StagedClassifier` is for methods whose costly part does not read all parameters, `PathClassifier`
+for those trained step by step. A plain fit is a grid of one setting, so both run the same code.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,28 +17,27 @@ from sklearn.base import clone
 from hgkt._typing import Progress
 from hgkt._validation import attribute_matrix, attribute_table
 from hgkt.estimators.base import ClassTable, GZSLClassifier
-from hgkt.statistics import ClassStatistics
 
 Setting = Mapping[str, Any]
+Fitted = Iterator[tuple[int, ClassTable]]
+"""Index of each setting with the table of seen classes under it."""
 
 _CHUNK_ROWS = 4096
 
 
-class SharedFitClassifier(GZSLClassifier):
-    """A method that learns many settings of its parameters in one go.
+class Seen(NamedTuple):
+    """What a method learns from: features (N, D), class codes (N,) and attributes (L, d)."""
 
-    A subclass implements ``_fit_settings`` instead of ``_fit_seen``; a plain fit is the case of
-    one setting, so a grid and separate fits run the same code.
-    """
+    X: NDArray[Any]
+    codes: NDArray[np.intp]
+    attributes: NDArray[np.float64]
+
+
+class GridClassifier(GZSLClassifier):
+    """A method that learns many settings of its parameters in one go."""
 
     @abstractmethod
-    def _fit_settings(
-        self,
-        X: NDArray[Any],
-        codes: NDArray[np.intp],
-        attributes: NDArray[np.float64],
-        settings: Sequence[Setting],
-    ) -> Iterator[tuple[int, ClassTable]]:
+    def _fit_settings(self, seen: Seen, settings: Sequence[Setting]) -> Fitted:
         """Learn every setting; yield its index and the table of seen classes.
 
         Each setting names the same parameters. At a yield the parameters and the learned
@@ -48,12 +51,12 @@ class SharedFitClassifier(GZSLClassifier):
     def _fit_seen(
         self, X: NDArray[Any], codes: NDArray[np.intp], attributes: NDArray[np.float64]
     ) -> ClassTable:
-        ((_, table),) = self._fit_settings(X, codes, attributes, [{}])
+        ((_, table),) = self._fit_settings(Seen(X, codes, attributes), [{}])
         return table
 
     def fit_score_grid(
         self,
-        grid: Sequence[Mapping[str, Any]],
+        grid: Sequence[Setting],
         X: NDArray[Any],
         y: NDArray[Any],
         class_attributes: Mapping[Any, ArrayLike],
@@ -61,22 +64,59 @@ class SharedFitClassifier(GZSLClassifier):
         X_eval: NDArray[Any],
         progress: Progress | None = None,
     ) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Fit every parameter setting in one go, add the new classes and score `X_eval`.
-
-        Parameters and yields are those of `GZSLClassifier.fit_score_grid`.
-        """
+        """Do in one go what `GZSLClassifier.fit_score_grid` does setting by setting."""
         model = clone(self).on_progress(progress)
-        features, codes, _, seen = model._check_training_data(X, y, class_attributes)
+        features, codes, _, attributes = model._check_training_data(X, y, class_attributes)
         table = attribute_table(new_attributes)
-        added = attribute_matrix(table, list(table), seen.shape[1])
-        fits = model._fit_settings(features, codes, seen, _completed(model, grid))
+        added = attribute_matrix(table, list(table), attributes.shape[1])
+        names = {name for setting in grid for name in setting}
+        common = {name: getattr(model, name) for name in names}
+        settings = [{**common, **setting} for setting in grid]
+        fits = model._fit_settings(Seen(features, codes, attributes), settings)
         for done, (index, rows) in enumerate(fits, start=1):
             yield index, _score_both(model, X_eval, rows, model._embed_classes(added))
             if progress is not None:
                 progress("select", done, len(grid), {})
 
+    def _apply(self, setting: Setting) -> None:
+        """Set the parameters of a setting and refuse those outside their range."""
+        self.set_params(**setting)
+        self._check_params()
 
-class PathClassifier(SharedFitClassifier):
+
+class StagedClassifier(GridClassifier):
+    """A method in stages, each run as seldom as its parameters allow.
+
+    `_gather` reads no parameter and runs once for a grid; `_train` reads all but the `_late` ones
+    and runs once for settings that differ in these alone; `_finish` runs for every setting. Each
+    hands its result to the next.
+    """
+
+    _late: ClassVar[tuple[str, ...]] = ()
+
+    def _gather(self, seen: Seen) -> Any:
+        """Return what no parameter changes; by default the data themselves."""
+        return seen
+
+    @abstractmethod
+    def _train(self, gathered: Any) -> Any:
+        """Learn what does not depend on the late parameters."""
+
+    def _finish(self, trained: Any) -> ClassTable:
+        """Set what does depend on them and return the table of seen classes."""
+        return dict(trained)
+
+    def _fit_settings(self, seen: Seen, settings: Sequence[Setting]) -> Fitted:
+        gathered = self._gather(seen)
+        for group in group_settings(settings, self._late):
+            self._apply(settings[group[0]])
+            trained = self._train(gathered)
+            for index in group:
+                self._apply(settings[index])
+                yield index, self._finish(trained)
+
+
+class PathClassifier(GridClassifier):
     """A method trained step by step: the way to the last stop passes all earlier ones."""
 
     _path: ClassVar[str] = "n_steps"
@@ -86,35 +126,22 @@ class PathClassifier(SharedFitClassifier):
     """Parameters that training does not read."""
 
     @abstractmethod
-    def _train(
-        self,
-        X: NDArray[Any],
-        codes: NDArray[np.intp],
-        attributes: NDArray[np.float64],
-        stops: Sequence[int],
-    ) -> Iterator[int]:
+    def _train(self, seen: Seen, stops: Sequence[int]) -> Iterator[int]:
         """Train to the last of the ascending `stops`; at each, set what is learned and yield it.
 
         Parameters other than `_path` are read before the first yield.
         """
 
-    def _fit_settings(
-        self,
-        X: NDArray[Any],
-        codes: NDArray[np.intp],
-        attributes: NDArray[np.float64],
-        settings: Sequence[Setting],
-    ) -> Iterator[tuple[int, ClassTable]]:
+    def _fit_settings(self, seen: Seen, settings: Sequence[Setting]) -> Fitted:
         for indices in group_settings(settings, (self._path, *self._only_scoring)):
             at: dict[int, list[int]] = {}
             for index in indices:
-                self.set_params(**settings[index])
-                self._check_params()
+                self._apply(settings[index])
                 at.setdefault(getattr(self, self._path), []).append(index)
-            for stop in self._train(X, codes, attributes, sorted(at)):
+            for stop in self._train(seen, sorted(at)):
                 for index in at[stop]:
                     self.set_params(**settings[index])
-                    yield index, self._embed_classes(attributes)
+                    yield index, self._embed_classes(seen.attributes)
 
 
 def group_settings(settings: Sequence[Setting], free: Sequence[str]) -> list[list[int]]:
@@ -130,34 +157,6 @@ def group_settings(settings: Sequence[Setting], free: Sequence[str]) -> list[lis
         fixed = sorted((name, repr(value)) for name, value in setting.items() if name not in free)
         groups.setdefault(repr(fixed), []).append(index)
     return list(groups.values())
-
-
-def collect_statistics(
-    X: NDArray[Any],
-    codes: NDArray[np.intp],
-    n_classes: int,
-    row_map: Callable[[NDArray[Any]], NDArray[Any]] | None = None,
-) -> ClassStatistics:
-    """Gather counts, sums and second moment in one pass, of rows mapped by `row_map`.
-
-    Examples
-    --------
-    >>> collect_statistics(np.array([[1.0, 2.0]]), np.array([0]), 1, np.square).sums
-    array([[1., 4.]])
-    """
-    statistics = ClassStatistics(n_classes, X.shape[1])
-    if row_map is None:
-        return statistics.update(X, codes)
-    for start in range(0, len(X), _CHUNK_ROWS):
-        rows = np.asarray(X[start : start + _CHUNK_ROWS], dtype=np.float64)
-        statistics.update(row_map(rows), codes[start : start + _CHUNK_ROWS])
-    return statistics
-
-
-def _completed(model: GZSLClassifier, grid: Sequence[Setting]) -> list[dict[str, Any]]:
-    """Give every setting a value for each parameter that any of them names."""
-    names = {name for setting in grid for name in setting}
-    return [{**{name: getattr(model, name) for name in names}, **setting} for setting in grid]
 
 
 def _score_both(

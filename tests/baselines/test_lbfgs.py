@@ -7,8 +7,8 @@ import pytest
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from hgkt.baselines._shared.logistic import fit_sigmoids, fit_softmax, predict_softmax
-from hgkt.baselines._shared.zscore import ZScore
+from hgkt.baselines._shared.lbfgs import fit_sigmoids, fit_softmax, predict_softmax
+from hgkt.baselines._shared.rows import ZScore
 
 
 @pytest.fixture
