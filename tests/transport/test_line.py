@@ -141,6 +141,38 @@ def test_line_barycenter_ignores_order_and_counts_weights_as_copies(problem, p, 
     np.testing.assert_array_equal(weighted, copies)
 
 
+# Weights whose first rows sum to 1/2 exactly, and in whole units of 2⁻⁵² to one unit more (sixths
+# round up) or less (fourteenths round down).
+SIXTHS, FOURTEENTHS = np.array([1, 1, 1, 3]), np.array([1, 1, 1, 1, 1, 1, 1, 7])
+EXCESS = 2.0**-46  # seen by float64, and beyond what rounding the weights can add up to
+
+
+def two_bins(first):
+    return np.stack([first, 1 - np.asarray(first)], axis=1)
+
+
+def test_line_barycenter_takes_the_lower_bin_where_rounded_weights_miss_a_tie(backend):
+    rows = two_bins([0.2, 0.3, 0.4, 0.9])
+    # The mean quantile is exactly 1/2 for t from 0.4 to 0.9: either bin is as good.
+    found = np.asarray(line_barycenter(backend(rows), SIXTHS, 2))
+    np.testing.assert_allclose(found, [0.9, 0.1])
+    rows = two_bins([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.1])
+    # For t from 0.1 to 0.3 half of the weight lies in either bin.
+    found = np.asarray(line_barycenter(backend(rows), FOURTEENTHS, 1))
+    np.testing.assert_allclose(found, [0.3, 0.7])
+
+
+def test_line_barycenter_takes_the_better_bin_where_it_is_better_by_little(backend):
+    rows = two_bins([0.2, 0.3, 0.4, 0.9])
+    weights = SIXTHS / 6 + EXCESS * np.array([1, 0, 0, -1])
+    found = np.asarray(line_barycenter(backend(rows), weights, 2))
+    np.testing.assert_allclose(found, [0.4, 0.6])
+    rows = two_bins([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.1])
+    weights = FOURTEENTHS / 14 - EXCESS * np.array([1, 0, 0, 0, 0, 0, 0, -1])
+    found = np.asarray(line_barycenter(backend(rows), weights, 1))
+    np.testing.assert_allclose(found, [0.1, 0.9])
+
+
 def test_line_barycenter_leaves_out_rows_of_weight_zero():
     histograms = random_histograms(np.random.default_rng(2), 5, 12)
     for p in (1, 2):

@@ -109,11 +109,42 @@ def test_select_takes_the_lowest_row_of_equals(method):
     assert chosen == twins[0]
 
 
-@pytest.mark.parametrize("method", ["euclidean", "medoid"])
-def test_select_takes_the_first_of_two_despite_rounding(method):
-    pairs = np.random.default_rng(5).random((40, 30)).astype(np.float32)
-    found = select_representatives(pairs, np.repeat(np.arange(20), 2), 20, method)
-    np.testing.assert_array_equal(found.indices, np.arange(0, 40, 2))
+def equals_but_for_rounding(method, rng):
+    """Return instances of one class that are equally near in exact arithmetic."""
+    if method == "wasserstein":  # one histogram, moved as far to the left as to the right
+        shape, rows = rng.random(12), np.zeros((2, 40))
+        left = int(rng.integers(1, 12))
+        rows[0, left : left + 12] = rows[1, left + 14 : left + 26] = shape
+        return rows
+    angles = rng.random() + np.pi / 3 * np.arange(6)  # the corners of a hexagon
+    return 5.0 + np.stack([np.cos(angles), np.sin(angles)], axis=1)
+
+
+def second_nearer(method, gap):
+    """Return instances of one class: row 1 is nearest, by `gap` of the largest distance."""
+    if method == "wasserstein":  # W₂² of 1 and 1 − gap
+        return np.array([[0.0, 0.0, gap, 1.0 - gap], [0.0, 1.0, 0.0, 0.0]])
+    # Row 1 of a rhombus moves inwards: to the mean by half as much more than row 0, and to
+    # the two far corners by 1/√10 each.
+    far = 3.0 if method == "euclidean" else 6.0 + 2.0 * np.sqrt(10.0)
+    step = gap * far / (0.5 if method == "euclidean" else 2.0 / np.sqrt(10.0))
+    return np.array([[-1.0, 0.0], [1.0 - step, 0.0], [0.0, 3.0], [0.0, -3.0]])
+
+
+@pytest.mark.parametrize("method", ["wasserstein", "euclidean", "medoid"])
+def test_select_takes_the_first_of_equals_despite_rounding(method):
+    rng = np.random.default_rng(5)
+    for _ in range(50):
+        rows = equals_but_for_rounding(method, rng)
+        assert select_representatives(rows, np.zeros(len(rows), int), 1, method).indices[0] == 0
+
+
+@pytest.mark.parametrize("method", ["wasserstein", "euclidean", "medoid"])
+@pytest.mark.parametrize(("gap", "chosen"), [(2e-13, 0), (5e-12, 1)])
+def test_select_tells_apart_what_differs_by_more_than_one_part_in_a_trillion(method, gap, chosen):
+    rows = second_nearer(method, gap)
+    found = select_representatives(rows, np.zeros(len(rows), int), 1, method)
+    assert found.indices[0] == chosen
 
 
 def test_select_does_not_depend_on_the_order_of_rows(problem):

@@ -102,8 +102,8 @@ class HeterogeneousGraph:
                 f"instance {instance} does not exist; 0 to {self.n_instances - 1} are expected"
             )
         code = self.codes[instance]
-        members = np.flatnonzero(self.codes == code) if self.intra else np.empty(0, np.intp)
-        members = members[members != instance]
+        members = np.flatnonzero((self.codes == code) & self.intra)
+        members = np.setdiff1d(members, instance, assume_unique=True)
         if instance != self.representatives[code]:
             return members
         return np.concatenate([members, self.representatives[self.neighbors.of(code)]])

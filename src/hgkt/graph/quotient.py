@@ -118,7 +118,7 @@ class Quotient:
         if self.aggregation == "union":
             return n_intra / np.maximum(n_intra + degrees, 1)
         if self.aggregation == "per-type":
-            return (n_intra > 0) / np.maximum((n_intra > 0).astype(int) + (degrees > 0), 1)
+            return (n_intra > 0) / np.maximum((n_intra > 0) + (degrees > 0).astype(np.float64), 1)
         return np.zeros(self.n_classes)
 
     @property

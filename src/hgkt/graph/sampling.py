@@ -40,13 +40,6 @@ class SampledNeighbors:
         sums = np.bincount(cells, self.weights.ravel(), minlength=n_nodes * n_classes)
         return sums.reshape(n_nodes, n_classes).astype(np.float64, copy=False)
 
-    def state_weights(self, n_classes: int) -> NDArray[np.float64]:
-        """Sum the weights by state, (B, 2 n_classes), in the order of `Quotient.mixing`."""
-        states = self.classes + n_classes * self.representative
-        return SampledNeighbors(states, self.representative, self.weights).class_weights(
-            2 * n_classes
-        )
-
 
 def sample_neighbors(
     quotient: Quotient,
@@ -85,8 +78,8 @@ def sample_neighbors(
     >>> from hgkt.graph import ClassNeighbors
     >>> quotient = Quotient([4, 4], ClassNeighbors.from_rows([[1], [0]]))
     >>> draws = sample_neighbors(quotient, [0], [True], 4, np.random.default_rng(0))
-    >>> draws.state_weights(2)  # degree 4: every neighbour exactly once
-    array([[0.75, 0.  , 0.  , 0.25]])
+    >>> draws.class_weights(2)  # degree 4: every neighbour exactly once
+    array([[0.75, 0.25]])
     """
     check_number("n_sampled", n_sampled, low=1, integer=True)
     nodes, roles = np.asarray(classes, dtype=np.intp), np.asarray(representative, dtype=bool)

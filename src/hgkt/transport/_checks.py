@@ -40,7 +40,7 @@ def check_weights(weights: ArrayLike | None, n_rows: int) -> NDArray[np.float64]
         raise DataError(f"weights must have shape ({n_rows},), one a row; got {array.shape}")
     if not np.isfinite(array).all() or (array < 0).any() or array.sum() <= 0:
         raise DataError("weights must be finite, non-negative and not all zero")
-    return array / array.sum()
+    return array / float(array.sum())
 
 
 def class_rows(codes: ArrayLike, n_classes: int, n_rows: int) -> list[NDArray[np.intp]]:

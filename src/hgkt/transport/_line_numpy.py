@@ -105,10 +105,10 @@ def _order_statistics(values: NDArray[np.float64], ranks: NDArray[np.intp]) -> N
     home = np.searchsorted(np.cumsum(counts), ranks, side="right")
     needed = np.zeros(len(counts), dtype=bool)
     needed[home] = True
-    kept = values[needed[bucket]]
-    kept.sort()
+    kept = np.sort(values[needed[bucket]])
     skipped = np.cumsum(np.where(needed, 0, counts))
-    return kept[ranks - skipped[home]]
+    found: NDArray[np.float64] = kept[ranks - skipped[home]]
+    return found
 
 
 def _median_quantile_cdf(
@@ -116,13 +116,13 @@ def _median_quantile_cdf(
 ) -> NDArray[np.float64]:
     """Cumulative function (n−1,) of the lower weighted median of the quantiles."""
     if weights is None:
-        return np.partition(cdf, len(cdf) // 2, axis=0)[len(cdf) // 2]
+        middle: NDArray[np.float64] = np.partition(cdf, len(cdf) // 2, axis=0)[len(cdf) // 2]
+        return middle
     units, half = weight_units(weights, cdf.shape[1])
     rank = np.argsort(cdf, axis=0)[::-1]
     enough = np.cumsum(units[rank], axis=0) >= half - len(cdf)
-    columns = np.arange(cdf.shape[1])
-    chosen = rank[enough.argmax(axis=0), columns]
-    return cdf[chosen, columns]
+    first = np.take_along_axis(rank, enough.argmax(axis=0)[None], axis=0)
+    return np.take_along_axis(cdf, first, axis=0).ravel()
 
 
 def _integral_of_quantile(

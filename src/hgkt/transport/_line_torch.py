@@ -50,7 +50,7 @@ def distances(histograms: torch.Tensor, goal: torch.Tensor, p: int) -> torch.Ten
     heights = _integral_of_quantile(goal)
     slopes = 2.0 * torch.arange(n_inner, device=goal.device) + 1.0
     found = []
-    for part in histograms.split(max(1, _CHUNK_ELEMENTS // (n_inner + 1))):
+    for part in torch.split(histograms, max(1, _CHUNK_ELEMENTS // (n_inner + 1))):
         cdf = cumulative(part)[:, :-1].contiguous()
         if p == 1:
             found.append((cdf - goal).abs().sum(dim=1))

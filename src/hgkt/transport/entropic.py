@@ -132,7 +132,7 @@ def entropic_barycenter(
         log=True,
     )
     _warn_unless_converged("barycenter", log, tol, max_iter)
-    return result / result.sum()
+    return np.asarray(result / result.sum())
 
 
 def entropic_distances(
@@ -240,7 +240,7 @@ def _correlation_cost(n_bins: int, features: ArrayLike | None) -> NDArray[np.flo
     matrix = as_matrix(features, "features")
     if matrix.shape[1] != n_bins:
         raise DataError(f"features have {matrix.shape[1]} columns; {n_bins} bins are expected")
-    columns = matrix - matrix.mean(axis=0, dtype=np.float64)
+    columns: NDArray[np.float64] = matrix - matrix.mean(axis=0, dtype=np.float64)
     lengths = np.linalg.norm(columns, axis=0)
     columns /= np.where(lengths > 0, lengths, 1.0)
     cost = np.clip(1.0 - columns.T @ columns, 0.0, 2.0)

@@ -103,7 +103,7 @@ def simplex_in_place(
         block[zero] = 1.0
         totals[zero] = block.shape[1]
     block /= totals[:, None]
-    return rows[zero]
+    return rows[np.flatnonzero(zero)]
 
 
 def warn_zero_rows(rows: NDArray[np.intp]) -> None:
