@@ -13,8 +13,9 @@ import pytest
 from sklearn.linear_model import Ridge
 from sklearn.utils.estimator_checks import check_estimator
 
+from hgkt import baselines
 from hgkt.data import load_dataset
-from hgkt.estimators import METHODS, load_model, registry
+from hgkt.estimators import METHODS, load_model
 from hgkt.evaluation import evaluate
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "add_a_method.md"
@@ -53,7 +54,7 @@ def fitted(method, digits):
 
 @pytest.fixture
 def registered(blocks, method, monkeypatch):
-    entry = eval(f"{{{blocks[1]}}}", vars(registry))[NAME]  # noqa: S307
+    entry = eval(f"{{{blocks[1]}}}", vars(baselines))[NAME]  # noqa: S307
     assert entry.target == f"hgkt.baselines.{MODULE}:{method.__name__}"
     assert entry.family in {other.family for other in METHODS.values()}
     here = type(entry)(f"{MODULE}:{method.__name__}", entry.summary, entry.reference, entry.family)
