@@ -1,4 +1,4 @@
-"""Files and folders written in one step, locks, digests.
+"""Files and folders written in one step, locks, digests, JSON objects read.
 
 Everything is written beside its place and renamed there: a crash leaves the old or the new, never
 half of either.
@@ -9,26 +9,32 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import hashlib
+import json
 import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from hgkt.exceptions import DataError, HGKTError
 
+Refusal = Callable[[str], HGKTError]
+"""Makes the error to raise of one sentence: a type of HGKTError, or a function."""
+
 
 @contextmanager
-def atomic_file(path: str | Path, error: type[HGKTError] = DataError) -> Iterator[Path]:
+def atomic_file(path: str | Path, error: Refusal = DataError) -> Iterator[Path]:
     """Yield a scratch file that takes the name `path` when the block ends well.
 
     Parameters
     ----------
     path : path
-        The file; its folder is made if it is not there.
-    error : type of HGKTError
-        Raised, with one sentence, where the disk refuses.
+        The file; its folder is made if it is not there. Behind a link, what the link points to is
+        replaced, not the link.
+    error : type of HGKTError, or callable
+        Makes what is raised, of one sentence, where the disk refuses.
 
     Yields
     ------
@@ -43,7 +49,7 @@ def atomic_file(path: str | Path, error: type[HGKTError] = DataError) -> Iterato
     ...     Path(f"{folder}/a.txt").read_text(), len(os.listdir(folder))
     ('whole', 1)
     """
-    path = Path(path)
+    given, path = Path(path), Path(os.path.realpath(path))
     scratch: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -56,14 +62,14 @@ def atomic_file(path: str | Path, error: type[HGKTError] = DataError) -> Iterato
         os.replace(scratch, path)
         _flush(path.parent)
     except OSError as problem:
-        raise error(f"cannot write {path}: {problem.strerror or problem}") from problem
+        raise error(f"cannot write {given}: {problem.strerror or problem}") from problem
     finally:
         if scratch is not None:
             with contextlib.suppress(OSError):
                 scratch.unlink(missing_ok=True)
 
 
-def write_file(path: str | Path, content: bytes | str, error: type[HGKTError] = DataError) -> Path:
+def write_file(path: str | Path, content: bytes | str, error: Refusal = DataError) -> Path:
     """Write a whole file in one step; see `atomic_file`."""
     data = content.encode() if isinstance(content, str) else content
     with atomic_file(path, error) as scratch:
@@ -75,7 +81,7 @@ def write_file(path: str | Path, content: bytes | str, error: type[HGKTError] = 
 def atomic_folder(
     path: str | Path,
     replaces: Callable[[Path], bool] = lambda path: False,
-    error: type[HGKTError] = DataError,
+    error: Refusal = DataError,
     what: str = "empty",
 ) -> Iterator[Path]:
     """Yield a scratch folder that takes the place of `path` when the block ends well.
@@ -87,8 +93,8 @@ def atomic_folder(
         points to is replaced, not the link.
     replaces : callable
         Says of an existing, non-empty folder whether it may be replaced; by default none may.
-    error : type of HGKTError
-        Raised, with one sentence, where the path is taken or the disk refuses.
+    error : type of HGKTError, or callable
+        Makes what is raised, of one sentence, where the path is taken or the disk refuses.
     what : str
         What an existing folder should have been, for that sentence.
 
@@ -121,21 +127,25 @@ def atomic_folder(
 @contextmanager
 def locked(
     path: str | Path,
-    error: type[HGKTError] = DataError,
+    error: Refusal = DataError,
     waiting: Callable[[], object] | None = None,
+    busy: str | None = None,
 ) -> Iterator[None]:
     """Hold a file or folder for a change; others who lock it wait.
 
-    The lock is on a file beside it, since what is replaced as a whole cannot carry a lock.
+    The lock is on a file beside it, since what is replaced as a whole cannot carry a lock; it is
+    gone afterwards.
 
     Parameters
     ----------
     path : path
         What is to be changed.
-    error : type of HGKTError
-        Raised where no lock can be had.
+    error : type of HGKTError, or callable
+        Makes what is raised where no lock can be had.
     waiting : callable, optional
         Called once where another holds it; without it that is an error.
+    busy : str, optional
+        The sentence of that error.
     """
     from filelock import FileLock, Timeout
 
@@ -146,7 +156,7 @@ def locked(
             lock.acquire(blocking=False)
         except Timeout:
             if waiting is None:
-                raise error(f"{path} is being changed by another process") from None
+                raise error(busy or f"{path} is being changed by another process") from None
             waiting()
             lock.acquire()
     except OSError as problem:
@@ -154,6 +164,10 @@ def locked(
     try:
         yield
     finally:
+        # While it is held: filelock sees that the file of a lock it waited for is gone, and waits
+        # for the next one.
+        with contextlib.suppress(OSError):  # Windows removes it on release
+            os.unlink(lock.lock_file)
         lock.release()
 
 
@@ -174,6 +188,31 @@ def files_sha256(paths: Iterable[Path]) -> str:
     return digests[0] if len(digests) == 1 else sha256("".join(digests))
 
 
+def read_json(path: str | Path, error: Refusal = DataError) -> dict[str, Any]:
+    """Return the JSON object that a file holds.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    error : type of HGKTError, or callable
+        Makes what is raised, of one sentence, where it cannot be read or holds something else.
+
+    Returns
+    -------
+    dict
+    """
+    try:
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise error(f"{path} cannot be read: {problem.strerror or problem}") from None
+    except ValueError as problem:
+        raise error(f"{path} is not valid JSON: {problem}") from None
+    if not isinstance(found, dict):
+        raise error(f"{path} must hold one JSON object")
+    return found
+
+
 def _flush(path: Path) -> None:
     """Have the disk keep a file or the names in a folder."""
     with contextlib.suppress(PermissionError, IsADirectoryError):  # folders on Windows
@@ -191,18 +230,26 @@ def _put_in_place(scratch: Path, path: Path) -> None:
         return
     if _exchange(scratch, path):
         return
-    # No atomic exchange on this system: the old folder waits under another name.
+    # No exchange on this system: the old folder waits under another name, and comes back if the
+    # new one cannot take its place.
     previous = path.with_name(f".{path.name}.previous")
+    shutil.rmtree(previous, ignore_errors=True)
     os.rename(path, previous)
-    os.rename(scratch, path)
+    try:
+        os.rename(scratch, path)
+    except BaseException:
+        os.rename(previous, path)
+        raise
     shutil.rmtree(previous, ignore_errors=True)
 
 
 def _exchange(first: Path, second: Path) -> bool:
-    """Exchange two folders with Linux's renameat2; False where there is none."""
-    at_cwd, exchange = -100, 2
-    with contextlib.suppress(OSError, AttributeError):
-        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
-        code = renameat2(at_cwd, os.fsencode(first), at_cwd, os.fsencode(second), exchange)
-        return bool(code == 0)
+    """Exchange two folders in one step, on Linux and macOS; False where that cannot be done."""
+    names, exchange = [os.fsencode(path) for path in (first, second)], 2
+    with contextlib.suppress(OSError, AttributeError, TypeError):
+        library = ctypes.CDLL(None)
+        if hasattr(library, "renamex_np"):
+            return bool(library.renamex_np(*names, exchange) == 0)
+        at_cwd = -100
+        return bool(library.renameat2(at_cwd, names[0], at_cwd, names[1], exchange) == 0)
     return False

@@ -23,3 +23,15 @@ class DownloadError(HGKTError, OSError):
 
 class MissingExtraError(HGKTError, ImportError):
     """An optional dependency that is not installed."""
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of what an error of another library says, or the name of its type.
+
+    Examples
+    --------
+    >>> first_line(ValueError("no such thing\\nsee the manual")), first_line(KeyError())
+    ('no such thing', 'KeyError')
+    """
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
