@@ -166,7 +166,7 @@ def test_write_attribute_file_leaves_the_old_one_when_it_fails(text_file, tmp_pa
     file = AttributeFile(("a",), np.ones((1, 2)), (2,), ("file",))
 
     def fail(table, target):
-        target.write(b"half")
+        Path(target).write_bytes(b"half")
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(parquet, "write_table", fail)

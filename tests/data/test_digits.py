@@ -10,8 +10,8 @@ from sklearn.datasets import load_digits as sklearn_digits
 from sklearn.linear_model import Ridge
 
 from hgkt.data import load_dataset, load_digits
+from hgkt.data.dataset import hold_out
 from hgkt.data.digits import DIGITS
-from hgkt.data.splits import hold_out
 from hgkt.exceptions import DataError
 
 

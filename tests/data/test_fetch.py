@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from hgkt.data import download, download_dataset
-from hgkt.data.archive import extract_folder
+from hgkt.data.catalog import extract_folder
 from hgkt.exceptions import DownloadError, UnknownNameError
 
 CONTENT = bytes(range(256)) * 4096  # 1 MiB

@@ -251,9 +251,12 @@ def test_writers_leave_a_folder_that_is_in_use_alone(tmp_path: Path) -> None:
 def test_writers_leave_nothing_behind_when_they_fail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = replace(load_digits(), about={"not json": object()})
-    with pytest.raises(TypeError):
-        write_tables(data, tmp_path / "t")
+    def fail(*_: object) -> str:
+        raise MemoryError
+
+    monkeypatch.setattr("hgkt.data.own_data.json_text", fail)
+    with pytest.raises(MemoryError):
+        write_tables(load_digits(), tmp_path / "t")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -185,10 +185,6 @@ def _read_mat(path: Path) -> NDArray[Any]:
 
 
 def _read_table(path: Path) -> NDArray[Any]:
-    from hgkt.data.tables import SAMPLE_COLUMNS, numeric_columns, read_frame, stack_vectors
+    from hgkt.data.frames import parse_features, read_frame
 
-    frame = read_frame(path)
-    if "features" in frame:
-        rows = [f"row {row}" for row in range(len(frame))]
-        return stack_vectors(frame["features"], rows, f"features in {path}")
-    return numeric_columns(frame, SAMPLE_COLUMNS, r"f\d+", path, "features")[0]
+    return parse_features(read_frame(path), path)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable
+from functools import partial
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +15,13 @@ from hgkt.data.dataset import ClassFold, GZSLDataset
 from hgkt.exceptions import DataError, UnknownNameError
 
 if TYPE_CHECKING:
-    from hgkt.data.archive import download_dataset
     from hgkt.data.attribute_files import AttributeFile, read_attribute_file, write_attribute_file
+    from hgkt.data.catalog import download_dataset
     from hgkt.data.check import Finding, check_dataset
     from hgkt.data.digits import load_digits
     from hgkt.data.fetch import download
+    from hgkt.data.own_data import read_tables, write_tables
     from hgkt.data.synthetic import make_synthetic
-    from hgkt.data.tables import read_tables
-    from hgkt.data.tables_write import write_tables
     from hgkt.data.xlsa17 import read_xlsa17
     from hgkt.data.xlsa17_write import write_xlsa17
 
@@ -47,14 +48,14 @@ _HOMES = {
     "Finding": "hgkt.data.check",
     "check_dataset": "hgkt.data.check",
     "download": "hgkt.data.fetch",
-    "download_dataset": "hgkt.data.archive",
+    "download_dataset": "hgkt.data.catalog",
     "load_digits": "hgkt.data.digits",
     "make_synthetic": "hgkt.data.synthetic",
     "read_attribute_file": "hgkt.data.attribute_files",
-    "read_tables": "hgkt.data.tables",
+    "read_tables": "hgkt.data.own_data",
     "read_xlsa17": "hgkt.data.xlsa17",
     "write_attribute_file": "hgkt.data.attribute_files",
-    "write_tables": "hgkt.data.tables_write",
+    "write_tables": "hgkt.data.own_data",
     "write_xlsa17": "hgkt.data.xlsa17_write",
 }
 
@@ -128,39 +129,52 @@ def load_dataset(
     2
     """
     kinds, own = _split_kinds(attributes)
+    folder: Path | None = None
+    loader: Callable[..., GZSLDataset]
     # A Path is always a folder, even one that is called "digits".
     if isinstance(name_or_path, str) and name_or_path in DATASETS:
-        data = _call(DATASETS.load(name_or_path), options, name_or_path)
-        data = _join(data, kinds, None) if own != attributes else data
-        return data.validate() if validate else data
-    folder = find_folder(name_or_path, root)
-    if (folder / "att_splits.mat").is_file():
-        reader = import_module("hgkt.data.xlsa17").read_xlsa17
-        settings = {"features": features, "attributes": own, "mmap": mmap, **options}
+        loader = DATASETS.load(name_or_path)
     else:
-        reader = import_module("hgkt.data.tables").read_tables
-        settings = {"mmap": mmap, **options}
-    loaded = _call(lambda **kw: reader(folder, **kw), settings, str(folder), reader)
-    loaded = _join(loaded, kinds, folder) if own != attributes else loaded
-    return loaded.validate() if validate else loaded
+        folder = find_folder(name_or_path, root)
+        options = {"mmap": mmap, **options}
+        if (folder / "att_splits.mat").is_file():
+            from hgkt.data.xlsa17 import read_xlsa17
+
+            loader = partial(read_xlsa17, folder)
+            options = {"features": features, "attributes": own, **options}
+        else:
+            from hgkt.data.own_data import read_tables
+
+            loader = partial(read_tables, folder)
+    _check_options(loader, options, str(folder or name_or_path))
+    data = loader(**options)
+    if own != attributes:
+        from hgkt.data.attribute_files import join_attributes
+
+        data = join_attributes(data, kinds, folder)
+    return data.validate() if validate else data
 
 
 def _split_kinds(attributes: str) -> tuple[list[str], str]:
     """Return all attribute kinds, and those that are no files as the readers take them."""
     if not any(suffix in attributes for suffix in (".parquet", ".csv")):
         return [attributes], attributes
-    files = import_module("hgkt.data.attribute_files")
-    kinds = files.split_kinds(attributes)
-    own = [kind for kind in kinds if not files.is_file(kind)]
+    from hgkt.data.attribute_files import is_file, split_kinds
+
+    kinds = split_kinds(attributes)
+    own = [kind for kind in kinds if not is_file(kind)]
     # A folder's own attributes are read in any case: they say how many classes there are.
     return kinds, "+".join(own) or "att"
 
 
-def _join(dataset: GZSLDataset, kinds: list[str], folder: Path | None) -> GZSLDataset:
-    joined: GZSLDataset = import_module("hgkt.data.attribute_files").join_attributes(
-        dataset, kinds, folder
-    )
-    return joined
+def _check_options(loader: Callable[..., GZSLDataset], options: Iterable[str], name: str) -> None:
+    """Refuse an option that a loader does not have with one sentence, not a traceback."""
+    known = list(signature(loader).parameters)
+    for option in options:
+        if option not in known:
+            raise DataError(
+                f"data set {name!r} has no option {option!r}; it has: {', '.join(known)}"
+            )
 
 
 def data_root(root: str | Path | None = None) -> Path | None:
@@ -196,19 +210,3 @@ def find_folder(name_or_path: str | Path, root: str | Path | None = None) -> Pat
     raise UnknownNameError(
         f"data set {str(name_or_path)!r} is no folder and was not found {where}; there is: {known}"
     )
-
-
-def _call(
-    function: Any, options: Mapping[str, Any], name: str, documented: Any = None
-) -> GZSLDataset:
-    """Call a loader; an option it does not have is one sentence, not a traceback."""
-    from inspect import signature
-
-    known = list(signature(documented or function).parameters)
-    for option in options:
-        if option not in known:
-            raise DataError(
-                f"data set {name!r} has no option {option!r}; it has: {', '.join(known)}"
-            )
-    result: GZSLDataset = function(**options)
-    return result

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hgkt._files import atomic_file
+from hgkt._geometry import unit_rows
 from hgkt.data.dataset import GZSLDataset
-from hgkt.data.tables import METADATA_KEY, parse_classes, read_frame, read_metadata
-from hgkt.data.xlsa17_attributes import unit_rows
+from hgkt.data.frames import SUFFIXES, parse_classes, read_made, write_classes
 from hgkt.exceptions import DataError
 
-SUFFIXES = (".parquet", ".csv")
 TEXT = "text"
 
 
@@ -76,7 +73,7 @@ def read_attribute_file(path: str | Path, columns: Sequence[str] | None = None) 
     path = Path(path)
     if path.suffix not in SUFFIXES:
         raise DataError(f"{path} has the suffix {path.suffix!r}; .csv or .parquet is expected")
-    frame = read_frame(path)
+    frame, made = read_made(path)
     if columns and {"name", *columns} <= set(map(str, frame.columns)):
         frame = frame[["name", *columns]]
     names, attributes, attribute_names = parse_classes(frame, path)
@@ -87,8 +84,7 @@ def read_attribute_file(path: str | Path, columns: Sequence[str] | None = None) 
         raise DataError(f"{path} holds no class")
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"{path} has class {twice!r} twice; one row a class is expected")
-    made = read_metadata(path)
+        raise DataError(f"{path} has class {twice!r} twice; one row per class is expected")
     blocks = tuple(made.get("attribute_blocks", [attributes.shape[1]]))
     kinds = tuple(made.get("attribute_kinds", ["file"]))
     if sum(blocks) != attributes.shape[1] or len(blocks) != len(kinds):
@@ -135,39 +131,21 @@ def write_attribute_file(
     ...     read_attribute_file(write_attribute_file(f"{folder}/a.parquet", file)).names
     ('horse',)
     """
-    import pyarrow as pa
-    from pyarrow import parquet
+    import pandas as pd
 
     path = Path(path)
     if path.suffix != ".parquet":
         raise DataError(f"{path} must end in .parquet: only that format can say who made it")
-    flat = pa.array(np.ascontiguousarray(file.attributes, dtype=np.float32).ravel())
-    columns = {
-        "name": pa.array(file.names),
-        "description": pa.array(descriptions or [""] * len(file.names)),
-        "attributes": pa.FixedSizeListArray.from_arrays(flat, file.attributes.shape[1]),
-    }
+    texts = descriptions or [""] * len(file.names)
     made = {
         "attribute_blocks": list(file.blocks),
         "attribute_kinds": list(file.kinds),
         "attribute_names": None if file.attribute_names is None else list(file.attribute_names),
         "encoder": file.encoder,
     }
-    table = pa.table(columns).replace_schema_metadata({METADATA_KEY: json.dumps(made)})
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, scratch = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as target:
-                parquet.write_table(table, target)
-                target.flush()
-                os.fsync(target.fileno())
-            os.chmod(scratch, 0o644)  # mkstemp makes it private
-            os.replace(scratch, path)
-        finally:
-            Path(scratch).unlink(missing_ok=True)
-    except OSError as error:
-        raise DataError(f"cannot write {path}: {error.strerror or error}") from error
+    with atomic_file(path) as scratch:
+        frame = pd.DataFrame({"name": list(file.names), "description": list(texts)}, dtype=str)
+        write_classes(scratch, frame, file.attributes, made)
     return path
 
 

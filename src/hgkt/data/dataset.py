@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hgkt._validation import check_choice
-from hgkt.data.violations import iter_violations
 from hgkt.exceptions import DataError
 
 SPLITS = ("train", "test_seen", "test_unseen")
@@ -53,9 +52,9 @@ class GZSLDataset:
     labels : array-like of int, shape (n_instances,)
         Code of the class of each row: its position in `class_names`.
     class_names : sequence of str
-        One name a class.
+        One name per class.
     class_attributes : array-like of shape (n_classes, n_attributes)
-        One row a class, float32.
+        One row per class, float32.
     train, test_seen, test_unseen : array-like of int
         Rows of the three parts of the split, counted from 0.
     folds : sequence of ClassFold
@@ -163,6 +162,8 @@ class GZSLDataset:
     # ------------------------------------------------------------------ whole data set
     def validate(self) -> Self:
         """Raise DataError with one sentence for the first violation, or return the data set."""
+        from hgkt.data.check import iter_violations
+
         for sentence in iter_violations(self):
             raise DataError(f"data set {self.name!r}: {sentence}")
         return self
@@ -201,15 +202,66 @@ class GZSLDataset:
             ``content``: features, labels, class names and attributes. Features are read in
             chunks of rows, so that a memory map is never copied whole.
         """
-        split, content = _Digest(), _Digest()
-        split.strings("class_names", self.class_names)
-        for name in SPLITS:
-            split.array(name, np.sort(getattr(self, name)).astype("<i8"))
+        content = _Digest()
         content.strings("class_names", self.class_names)
         content.array("labels", self.labels.astype("<i8"))
         content.array("class_attributes", self.class_attributes.astype("<f4"))
         content.array("features", self.features, "<f4")
-        return {"split": split.hexdigest(), "content": content.hexdigest()}
+        return {"split": split_digest(self), "content": content.hexdigest()}
+
+
+def split_digest(dataset: GZSLDataset) -> str:
+    """Return ``fingerprint()["split"]`` alone, for which no feature is read."""
+    digest = _Digest()
+    digest.strings("class_names", dataset.class_names)
+    for name in SPLITS:
+        digest.array(name, np.sort(getattr(dataset, name)).astype("<i8"))
+    return digest.hexdigest()
+
+
+def hold_out(
+    rows: NDArray[np.intp], labels: NDArray[np.intp], fraction: float, seed: int
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Split `rows` into a part to train on and a part held out, class by class.
+
+    Every class keeps at least one row on both sides.
+
+    Parameters
+    ----------
+    rows : ndarray of int
+        The rows to split.
+    labels : ndarray of int, shape (n_instances,)
+        Class codes of all rows of the data set.
+    fraction : float
+        Share of each class to hold out.
+    seed : int
+        Seed of the choice.
+
+    Returns
+    -------
+    kept, held_out : ndarray of int
+        Both sorted.
+
+    Examples
+    --------
+    >>> kept, held_out = hold_out(np.arange(10), np.repeat([0, 1], 5), 0.2, seed=0)
+    >>> len(kept), len(held_out)
+    (8, 2)
+    """
+    rng = np.random.default_rng(seed)
+    kept, held_out = [], []
+    for code in np.unique(labels[rows]):
+        members = rng.permutation(np.sort(rows[labels[rows] == code]))
+        if len(members) < 2:
+            raise DataError(
+                f"the class with code {code} has one instance only; two are needed to hold one out"
+            )
+        n_out = min(max(1, round(fraction * len(members))), len(members) - 1)
+        held_out.append(members[:n_out])
+        kept.append(members[n_out:])
+    if not kept:
+        raise DataError("there is no instance of a seen class to split")
+    return np.sort(np.concatenate(kept)), np.sort(np.concatenate(held_out))
 
 
 class _Digest:

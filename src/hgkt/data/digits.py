@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._validation import check_number
-from hgkt.data.dataset import GZSLDataset
-from hgkt.data.splits import hold_out
+from hgkt.data.dataset import GZSLDataset, hold_out
 from hgkt.exceptions import DataError
 
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -14,6 +13,7 @@ from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
+from hgkt._files import file_sha256
 from hgkt.exceptions import DownloadError
 
 DownloadProgress = Callable[[int, int | None], None]
@@ -97,12 +97,6 @@ def download(
         f"{target.name} could not be downloaded ({answers}); fetch it by other means and put it "
         f"at {target}, or name another mirror"
     )
-
-
-def file_sha256(path: Path) -> str:
-    """Return the SHA-256 digest of a file, read in pieces."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _fetch(

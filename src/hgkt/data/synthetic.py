@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._validation import check_number
-from hgkt.data.dataset import GZSLDataset
-from hgkt.data.splits import hold_out
+from hgkt.data.dataset import GZSLDataset, hold_out
 
 _HIDDEN = 64
 _CHUNK_ROWS = 4096
@@ -32,7 +31,7 @@ def make_synthetic(
     Parameters
     ----------
     n_instances : int
-        Number of instances, spread evenly over all classes; at least three a class.
+        Number of instances, spread evenly over all classes; at least three per class.
     n_features, n_attributes : int
         Widths.
     n_seen, n_unseen : int

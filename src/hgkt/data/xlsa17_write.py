@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hgkt._files import atomic_folder
 from hgkt._validation import check_choice
 from hgkt.data.dataset import GZSLDataset
-from hgkt.data.scratch import new_folder
 
 _V5_LIMIT = 2**31 - 2**20  # bytes of one variable
 _CHUNK_ROWS = 4096
@@ -56,7 +56,7 @@ def write_xlsa17(
     check_choice("version", version, ("auto", "5", "7.3"))
     if version == "auto":
         version = "5" if dataset.features.size * 4 < _V5_LIMIT else "7.3"
-    with new_folder(path) as folder:
+    with atomic_folder(path) as folder:
         target = folder / f"{features}.mat"
         if version == "5":
             savemat(target, _feature_variables(dataset), do_compression=True)

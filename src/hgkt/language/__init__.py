@@ -6,19 +6,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hgkt.language.class_lists import DescribedClasses, describe_table
     from hgkt.language.describer import ClassDescription, Describer
     from hgkt.language.encoder import Encoder, load_encoder
     from hgkt.language.sentences import DEFAULT_TEMPLATE, class_words, make_sentence
-    from hgkt.language.tables import DescribedClasses, describe_table
 
 _HOMES = {
     "DEFAULT_TEMPLATE": "hgkt.language.sentences",
     "ClassDescription": "hgkt.language.describer",
-    "DescribedClasses": "hgkt.language.tables",
+    "DescribedClasses": "hgkt.language.class_lists",
     "Describer": "hgkt.language.describer",
     "Encoder": "hgkt.language.encoder",
     "class_words": "hgkt.language.sentences",
-    "describe_table": "hgkt.language.tables",
+    "describe_table": "hgkt.language.class_lists",
     "load_encoder": "hgkt.language.encoder",
     "make_sentence": "hgkt.language.sentences",
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._geometry import unit_rows
+from hgkt._typing import Progress
 from hgkt.exceptions import DataError
 from hgkt.language.sentences import (
     DEFAULT_TEMPLATE,
@@ -52,11 +53,7 @@ class Encoder:
         """Length of a vector."""
         return int(self.record["n_dimensions"])
 
-    def encode(
-        self,
-        texts: Sequence[str],
-        progress: Callable[[str, int, int, dict[str, float]], None] | None = None,
-    ) -> NDArray[np.float64]:
+    def encode(self, texts: Sequence[str], progress: Progress | None = None) -> NDArray[np.float64]:
         """Encode texts as they are, without the template.
 
         Parameters
@@ -102,7 +99,7 @@ class Encoder:
     def describe(
         self,
         classes: Sequence[tuple[str, Sequence[str]]],
-        progress: Callable[[str, int, int, dict[str, float]], None] | None = None,
+        progress: Progress | None = None,
     ) -> NDArray[np.float64]:
         """Return a vector for each class: the mean over its sentences, scaled to length one.
 

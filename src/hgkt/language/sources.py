@@ -7,12 +7,12 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from hgkt._hub import hub_folder, quiet_transformers
 from hgkt._validation import import_extra
-from hgkt.exceptions import DataError, UnknownNameError
+from hgkt.exceptions import DataError, MissingExtraError, UnknownNameError, first_line
 
 BUNDLED = "minilm"
 FOLDERS_VARIABLE = "HGKT_ENCODERS"
@@ -55,26 +55,15 @@ def find_encoder(name: str) -> Path:
 
 
 def _from_hub(name: str) -> Path:
-    hub = import_extra("huggingface_hub", "language")
-    patterns = [f"*{suffix}" for suffix in _SUFFIXES]
-    reason: Exception | None = None
-    # The local copy first: an encoder that is there needs no network and does not change unasked.
-    for local in (True, False):
-        try:
-            folder = Path(
-                hub.snapshot_download(name, allow_patterns=patterns, local_files_only=local)
-            )
-        except Exception as error:  # the hub's own errors, and those of three network libraries
-            reason = error
-        else:
-            if not local or (folder / _MODULES).is_file():
-                return folder
-        if hub.constants.HF_HUB_OFFLINE:
-            break
-    raise UnknownNameError(
-        f"encoder {name!r} is no folder, has no local copy and could not be fetched from the hub "
-        f"({type(reason).__name__}); give the folder of a copy, or {BUNDLED!r}"
-    )
+    try:
+        return hub_folder(name, [f"*{suffix}" for suffix in _SUFFIXES], _MODULES, "language")
+    except MissingExtraError:
+        raise
+    except Exception as error:
+        raise UnknownNameError(
+            f"encoder {name!r} is no folder, has no local copy and could not be fetched from the "
+            f"hub ({type(error).__name__}); give the folder of a copy, or {BUNDLED!r}"
+        ) from error
 
 
 def read_modules(folder: Path) -> list[Path]:
@@ -172,7 +161,7 @@ def load_model(folder: Path, device: str) -> Any:
     """
     library = import_extra("sentence_transformers", "language")
     try:
-        with _quiet():
+        with quiet_transformers("language"):
             model = library.SentenceTransformer(
                 str(folder),
                 device=device,
@@ -181,19 +170,6 @@ def load_model(folder: Path, device: str) -> Any:
                 model_kwargs={"use_safetensors": True},
             )
     except Exception as error:  # whatever the libraries raise on a broken folder
-        first_line = (str(error).splitlines() or [type(error).__name__])[0]
-        raise DataError(f"{folder} cannot be loaded as a sentence encoder: {first_line}") from error
+        reason = first_line(error)
+        raise DataError(f"{folder} cannot be loaded as a sentence encoder: {reason}") from error
     return model.eval()
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep the bar that transformers draws while it loads off the terminal."""
-    logging = import_extra("transformers.utils.logging", "language")
-    enabled = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if enabled:
-            logging.enable_progress_bar()

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from hgkt._files import atomic_folder
 from hgkt._validation import check_choice
-from hgkt.data.scratch import new_folder
 from hgkt.exceptions import DataError
 from hgkt.vision.extraction import Extraction
 from hgkt.vision.listing import ImageEntry
@@ -146,7 +146,7 @@ def write_extraction(
     check_choice("format", format, FORMATS)
     out = Path(out)
     name = name or out.resolve().name
-    with new_folder(out) as folder:
+    with atomic_folder(out) as folder:
         if format == "parquet":
             _write_tables(extraction, folder, record, classes, name)
         else:
@@ -208,7 +208,7 @@ def _write_classes(
 def _mark_unseen(path: Path, unseen: Sequence[str]) -> None:
     """Set the column ``seen``; what a Parquet file says about its vectors stays in it."""
     if path.suffix == ".csv":
-        from hgkt.data.tables import read_frame
+        from hgkt.data.frames import read_frame
 
         frame = read_frame(path)
         frame.assign(seen=~frame["name"].isin(unseen)).to_csv(path, index=False)

@@ -1,8 +1,7 @@
-"""From a table of class names and descriptions to a file of class vectors."""
+"""From a list of class names and descriptions to a file of class vectors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._geometry import unit_rows
+from hgkt._typing import Progress
 from hgkt._validation import attribute_matrix
-from hgkt.data.attribute_files import SUFFIXES, TEXT, AttributeFile
-from hgkt.data.tables import parse_classes, read_frame, read_metadata
+from hgkt.data.attribute_files import TEXT, AttributeFile
+from hgkt.data.frames import SUFFIXES, check_named, parse_classes, read_made
 from hgkt.exceptions import DataError
 from hgkt.language.encoder import Encoder
 from hgkt.language.sentences import uses_description
@@ -48,7 +48,7 @@ def describe_table(
     path: str | Path,
     encoder: Encoder,
     with_attributes: str | Path | None = None,
-    progress: Callable[[str, int, int, dict[str, float]], None] | None = None,
+    progress: Progress | None = None,
 ) -> DescribedClasses:
     """Encode the classes of a table with ``name`` and, optionally, ``description``.
 
@@ -99,7 +99,7 @@ def describe_table(
 
 def _read_texts(path: Path) -> dict[str, list[str]]:
     """Return the descriptions of each class, in the order of the table."""
-    frame = _read(path)
+    frame, _ = _read(path)
     texts: dict[str, list[str]] = {}
     descriptions = frame["description"] if "description" in frame else [""] * len(frame)
     for row, (name, text) in enumerate(zip(frame["name"], descriptions, strict=True)):
@@ -111,20 +111,20 @@ def _read_texts(path: Path) -> dict[str, list[str]]:
     return texts
 
 
-def _read(path: Path) -> pd.DataFrame:
+def _read(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
     if path.suffix not in SUFFIXES:
         raise DataError(f"{path} has the suffix {path.suffix!r}; .csv or .parquet is expected")
-    frame = read_frame(path)
-    if "name" not in frame:
-        raise DataError(f"{path} has no column 'name'; one row a class is expected")
-    return frame
+    frame, made = read_made(path)
+    check_named(frame, path)
+    return frame, made
 
 
 def _numbers(path: Path, wanted: list[str]) -> tuple[NDArray[np.float64], tuple[str, ...] | None]:
     """Return the numeric attributes of the wanted classes, and their names where known."""
-    if read_metadata(path).get("encoder"):
+    frame, made = _read(path)
+    if made.get("encoder"):
         raise DataError(f"{path} was made by a sentence encoder; a table of numbers is expected")
-    names, rows, attribute_names = parse_classes(_read(path), path)
+    names, rows, attribute_names = parse_classes(frame, path)
     table: dict[str, Any] = {}
     for name, row in zip(names, rows, strict=True):
         if not np.array_equal(table.setdefault(name, row), row, equal_nan=True):

@@ -1,9 +1,7 @@
-"""Own data in two tables: one row an instance, one row a class."""
+"""Own data as two tables, one row per instance and one row per class: read and written."""
 
 from __future__ import annotations
 
-import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +9,25 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hgkt._validation import check_number
-from hgkt.data.dataset import SPLITS, ClassFold, GZSLDataset
+from hgkt._files import atomic_folder, read_json
+from hgkt._plain import json_text
+from hgkt._validation import check_choice, check_number
+from hgkt.data.dataset import SPLITS, ClassFold, GZSLDataset, hold_out
+from hgkt.data.frames import (
+    SAMPLE_COLUMNS,
+    SUFFIXES,
+    parse_classes,
+    parse_features,
+    read_frame,
+    read_made,
+    write_classes,
+    write_samples,
+)
 from hgkt.data.memmaps import open_npy
-from hgkt.data.splits import hold_out
 from hgkt.exceptions import DataError
 
-_CLASS_COLUMNS = ("name", "seen", "description", "attributes")
-SAMPLE_COLUMNS = ("id", "class", "split", "features")
-METADATA_KEY = b"hgkt"
+FORMATS = ("parquet", "csv", "npz", "npy")
+_CHUNK_ROWS = 4096
 
 
 def read_tables(
@@ -51,13 +59,14 @@ def read_tables(
     """
     folder = Path(folder)
     check_number("test_fraction", test_fraction, low=0.0, high=0.9, open_low=True)
-    classes_path = _table_path(folder, "classes", (".parquet", ".csv"))
-    classes = read_frame(classes_path)
+    classes_path = _table_path(folder, "classes", SUFFIXES)
+    classes, made = read_made(classes_path)
     names, attributes, attribute_names = parse_classes(classes, classes_path)
-    samples_path = _table_path(folder, "samples", (".parquet", ".csv", ".npz"))
+    samples_path = _table_path(folder, "samples", (*SUFFIXES, ".npz"))
     samples, features, feature_file = _read_samples(samples_path, mmap)
     labels = _labels(samples, names, samples_path, classes_path.name)
-    extra = _read_extra(folder)
+    extra_path = folder / "dataset.json"
+    extra = read_json(extra_path) if extra_path.is_file() else {}
     if "split" in samples:
         rows, note = _given_split(samples["split"], samples_path), "given"
     else:
@@ -71,9 +80,7 @@ def read_tables(
             for train, val in extra.get("folds", [])
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise DataError(
-            f"folds in {folder / 'dataset.json'} name no known class: {error}"
-        ) from None
+        raise DataError(f"folds in {extra_path} name no known class: {error}") from None
     about = {"features": feature_file, "attributes": classes_path.name, "split": note}
     return GZSLDataset(
         name=str(extra.get("name", folder.resolve().name)),
@@ -88,7 +95,7 @@ def read_tables(
         about={
             "attribute_blocks": [attributes.shape[1]],
             **about,
-            **read_metadata(classes_path),
+            **made,
             **extra.get("about", {}),
             "layout": "tables",
         },
@@ -106,51 +113,6 @@ def _table_path(folder: Path, stem: str, suffixes: tuple[str, ...]) -> Path:
     )
 
 
-def read_frame(path: Path) -> pd.DataFrame:
-    """Read a Parquet or CSV table."""
-    try:
-        if path.suffix == ".parquet":
-            return pd.read_parquet(path)
-        # Class names such as "nan" or "007" are names, not missing values or numbers.
-        text = dict.fromkeys(("name", "class", "split", "id", "description"), str)
-        numbers = [str(name) for name in pd.read_csv(path, nrows=0) if name not in text]
-        missing = {name: ["", "nan", "NaN", "NA"] for name in numbers}
-        return pd.read_csv(path, dtype=text, keep_default_na=False, na_values=missing)
-    except (OSError, ValueError, UnicodeDecodeError, pd.errors.ParserError) as error:
-        first_line = (str(error).splitlines() or [""])[0]
-        raise DataError(f"{path} cannot be read as a table: {first_line}") from error
-
-
-def read_metadata(path: Path) -> dict[str, Any]:
-    """Return what hgkt wrote about class vectors in a Parquet file; empty where it did not."""
-    if path.suffix != ".parquet":
-        return {}
-    from pyarrow import ArrowException, parquet
-
-    try:
-        made = json.loads((parquet.read_schema(path).metadata or {}).get(METADATA_KEY, b"{}"))
-    except (ArrowException, OSError, ValueError) as error:
-        first_line = (str(error).splitlines() or [""])[0]
-        raise DataError(f"{path} cannot be read as a table: {first_line}") from error
-    if not isinstance(made, dict):
-        raise DataError(f"{path} has metadata of another kind under the key 'hgkt'")
-    return {key: value for key, value in made.items() if value is not None}
-
-
-def parse_classes(
-    frame: pd.DataFrame, path: Path
-) -> tuple[tuple[str, ...], NDArray[np.float32], tuple[str, ...] | None]:
-    """Return names, attributes (C, d) and, where columns have some, attribute names."""
-    if "name" not in frame:
-        raise DataError(f"{path} has no column 'name'; one row a class is expected")
-    names = tuple(frame["name"].astype(str))
-    if "attributes" in frame:
-        return names, stack_vectors(frame["attributes"], names, f"attributes in {path}"), None
-    values, columns = numeric_columns(frame, _CLASS_COLUMNS, r"a\d+", path, "attributes")
-    plain = all(re.fullmatch(r"a\d+", column) for column in columns)
-    return names, values, None if plain else tuple(columns)
-
-
 def _read_samples(path: Path, mmap: bool) -> tuple[pd.DataFrame, Any, str]:
     npy = path.with_name("features.npy")
     if path.suffix == ".npz":
@@ -161,16 +123,12 @@ def _read_samples(path: Path, mmap: bool) -> tuple[pd.DataFrame, Any, str]:
         samples = read_frame(path)
     if "class" not in samples:
         raise DataError(f"{path} has no column 'class'; the class of each row is expected")
-    if "features" in samples:
-        rows = [f"row {row}" for row in range(len(samples))]
-        return samples, stack_vectors(samples["features"], rows, f"features in {path}"), path.name
-    if npy.is_file():
+    if npy.is_file() and "features" not in samples:
         features = open_npy(npy, mmap)
         if len(features) != len(samples):
             raise DataError(f"{npy} has {len(features)} rows; {path} has {len(samples)}")
         return samples, features, npy.name
-    values, _ = numeric_columns(samples, SAMPLE_COLUMNS, r"f\d+", path, "features")
-    return samples, values, path.name
+    return samples, parse_features(samples, path), path.name
 
 
 def _read_npz(path: Path) -> tuple[pd.DataFrame, NDArray[np.float32] | None]:
@@ -186,46 +144,6 @@ def _read_npz(path: Path) -> tuple[pd.DataFrame, NDArray[np.float32] | None]:
         if values is not None and len(values) != len(arrays["class"]):
             raise DataError(f"{name} in {path} has {len(values)} rows; class differs in length")
     return pd.DataFrame({name: values.astype(str) for name, values in arrays.items()}), features
-
-
-def numeric_columns(
-    frame: pd.DataFrame, known: tuple[str, ...], pattern: str, path: Path, what: str
-) -> tuple[NDArray[np.float32], list[str]]:
-    """Return the columns that match `pattern`, else all that are not `known`, and their names."""
-    columns = [str(column) for column in frame if re.fullmatch(pattern, str(column))]
-    if columns:
-        columns.sort(key=lambda column: int(column[1:]))
-    else:
-        rest = frame.drop(columns=[name for name in known if name in frame])
-        columns = [str(column) for column in rest if _is_numeric(rest[column])]
-    if not columns:
-        raise DataError(f"{path} has no {what}: a list column {what!r} or numeric columns expected")
-    for column in columns:
-        if frame[column].dtype.kind not in "fiub":
-            raise DataError(f"column {column!r} of {path} holds something that is not a number")
-    return frame[columns].to_numpy(dtype=np.float32), columns
-
-
-def _is_numeric(column: pd.Series) -> bool:
-    """Tell numbers from text; numbers among which a word strayed count as numbers."""
-    return column.dtype.kind in "fiub" or bool(pd.to_numeric(column, errors="coerce").notna().any())
-
-
-def stack_vectors(column: pd.Series, who: Any, what: str) -> NDArray[np.float32]:
-    """Stack a list column; in CSV a list is written as JSON."""
-    vectors: list[NDArray[np.float32]] = []
-    for owner, value in zip(who, column, strict=True):
-        try:
-            vector = np.asarray(json.loads(value) if isinstance(value, str) else value, np.float32)
-        except (TypeError, ValueError):
-            raise DataError(
-                f"{what}: {owner} holds something that is not a list of numbers"
-            ) from None
-        if vector.ndim != 1 or (vectors and len(vector) != len(vectors[0])):
-            expected = f"{len(vectors[0])} numbers" if vectors else "a list of numbers"
-            raise DataError(f"{what}: {owner} has shape {vector.shape}; {expected} are expected")
-        vectors.append(vector)
-    return np.array(vectors, dtype=np.float32).reshape(len(vectors), -1 if vectors else 0)
 
 
 def _labels(
@@ -275,14 +193,102 @@ def _made_split(
     return {"train": train, "test_seen": test_seen, "test_unseen": np.flatnonzero(~seen[labels])}
 
 
-def _read_extra(folder: Path) -> dict[str, Any]:
-    path = folder / "dataset.json"
-    if not path.is_file():
-        return {}
-    try:
-        extra = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path} is not valid JSON: {error}") from error
-    if not isinstance(extra, dict):
-        raise DataError(f"{path} must hold one JSON object")
-    return extra
+# ---------------------------------------------------------------------- writing
+def write_tables(dataset: GZSLDataset, path: str | Path, format: str = "parquet") -> Path:
+    """Write instances, classes and what else is known to a new folder.
+
+    Parameters
+    ----------
+    dataset : GZSLDataset
+        The data set.
+    path : path
+        A folder that does not exist yet, or is empty.
+    format : {"parquet", "csv", "npz", "npy"}
+        "parquet": both tables, features as one list column; "csv": both tables, one column per
+        number; "npz": compressed arrays; "npy": ``features.npy``, which can be memory-mapped,
+        beside ``samples.csv``.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from hgkt.data import load_digits, read_tables
+    >>> data = load_digits()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     again = read_tables(write_tables(data, f"{folder}/digits"))
+    >>> again.fingerprint() == data.fingerprint()
+    True
+    """
+    check_choice("format", format, FORMATS)
+    with atomic_folder(path) as folder:
+        samples = _samples_frame(dataset)
+        writer = {"parquet": _parquet, "csv": _csv, "npz": _npz, "npy": _npy}[format]
+        writer(dataset, samples, folder)
+        extra = {
+            "name": dataset.name,
+            "folds": dataset.class_folds(),
+            "attribute_names": dataset.attribute_names,
+            "about": dataset.about,
+        }
+        (folder / "dataset.json").write_text(json_text(extra), encoding="utf-8")
+    return Path(path)
+
+
+def _samples_frame(dataset: GZSLDataset) -> pd.DataFrame:
+    split = np.full(len(dataset.labels), "", dtype=object)
+    for name in SPLITS:
+        split[getattr(dataset, name)] = name
+    columns: dict[str, Any] = {} if dataset.image_files is None else {"id": dataset.image_files}
+    columns["class"] = np.array(dataset.class_names, dtype=object)[dataset.labels]
+    return pd.DataFrame({**columns, "split": split})
+
+
+def _classes_frame(dataset: GZSLDataset) -> pd.DataFrame:
+    seen = np.isin(np.arange(len(dataset.class_names)), dataset.seen_classes)
+    return pd.DataFrame({"name": dataset.class_names, "seen": seen})
+
+
+def _parquet(dataset: GZSLDataset, samples: pd.DataFrame, folder: Path) -> None:
+    write_classes(folder / "classes.parquet", _classes_frame(dataset), dataset.class_attributes)
+    width = dataset.features.shape[1]
+    write_samples(folder / "samples.parquet", samples, width, lambda rows: dataset.features[rows])
+
+
+def _csv(dataset: GZSLDataset, samples: pd.DataFrame, folder: Path) -> None:
+    _csv_classes(dataset, folder)
+    columns = [f"f{number}" for number in range(dataset.features.shape[1])]
+    for start in range(0, len(samples), _CHUNK_ROWS):
+        rows = slice(start, start + _CHUNK_ROWS)
+        part = samples.iloc[rows].reset_index(drop=True)
+        values = np.asarray(dataset.features[rows], dtype=np.float32)
+        frame = pd.concat([part, pd.DataFrame(values, columns=columns)], axis=1)
+        frame.to_csv(folder / "samples.csv", mode="a", header=start == 0, index=False)
+
+
+def _csv_classes(dataset: GZSLDataset, folder: Path) -> None:
+    columns = [f"a{number}" for number in range(dataset.class_attributes.shape[1])]
+    values = pd.DataFrame(dataset.class_attributes, columns=columns)
+    pd.concat([_classes_frame(dataset), values], axis=1).to_csv(folder / "classes.csv", index=False)
+
+
+def _npz(dataset: GZSLDataset, samples: pd.DataFrame, folder: Path) -> None:
+    _csv_classes(dataset, folder)
+    arrays = {str(name): samples[name].to_numpy(dtype=str) for name in samples}
+    features = np.asarray(dataset.features, dtype=np.float32)
+    np.savez_compressed(folder / "samples.npz", allow_pickle=False, features=features, **arrays)
+
+
+def _npy(dataset: GZSLDataset, samples: pd.DataFrame, folder: Path) -> None:
+    _csv_classes(dataset, folder)
+    samples.to_csv(folder / "samples.csv", index=False)
+    shape = dataset.features.shape
+    target = np.lib.format.open_memmap(
+        folder / "features.npy", mode="w+", dtype=np.float32, shape=shape
+    )
+    for start in range(0, len(target), _CHUNK_ROWS):
+        target[start : start + _CHUNK_ROWS] = dataset.features[start : start + _CHUNK_ROWS]
+    target.flush()
