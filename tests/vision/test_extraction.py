@@ -21,7 +21,7 @@ from hgkt.vision import (
     open_image,
     read_manifest,
 )
-from hgkt.vision.backbone import Backbone
+from hgkt.vision.backbones import Backbone
 from hgkt.vision.decoding import decode_all
 from hgkt.vision.journal import Journal, file_key
 

@@ -10,7 +10,7 @@ from PIL import Image
 
 from hgkt.exceptions import DataError
 from hgkt.vision import Preprocessing, open_image, preprocess
-from hgkt.vision.processor_config import read_preprocessing
+from hgkt.vision.huggingface import read_preprocessing
 
 transformers = pytest.importorskip("transformers")
 
@@ -69,12 +69,26 @@ def test_read_preprocessing_knows_the_short_files_of_old_models(tmp_path):
     assert (clip.shortest_edge, clip.crop, clip.interpolation) == (224, (224, 224), "bicubic")
     vit = read(feature_extractor_type="ViTFeatureExtractor", size=224, **common)
     assert (vit.height, vit.width, vit.crop, vit.interpolation) == (224, 224, None, "bilinear")
-    resnet = read(feature_extractor_type="ConvNextFeatureExtractor", size=224, **common)
-    assert (resnet.shortest_edge, resnet.crop) == (256, (224, 224))
+    for empty in ({}, {"crop_pct": None}):
+        resnet = read(
+            feature_extractor_type="ConvNextFeatureExtractor", size=224, **common, **empty
+        )
+        assert (resnet.shortest_edge, resnet.crop) == (256, (224, 224))
     with pytest.raises(DataError, match="image processor 'OwlImageProcessor'; known are"):
         read(image_processor_type="OwlImageProcessor", **common)
-    with pytest.raises(DataError, match="lacks or garbles a setting: KeyError"):
-        read(image_processor_type="ViTImageProcessor", size=224)
+    silent = read(image_processor_type="ViTImageProcessorFast")  # what transformers takes then
+    assert (silent.height, silent.width, silent.mean) == (224, 224, (0.5, 0.5, 0.5))
+    for garbled in (
+        {"size": "large"},
+        {"size": {"longest_edge": 100}},
+        {"size": 224, "resample": 99},
+        {"size": 224, "image_mean": [0.5, 0.5]},
+    ):
+        with pytest.raises(DataError, match="lacks or garbles a setting: ") as error:
+            read(image_processor_type="ViTImageProcessor", **common | garbled)
+        assert "\n" not in str(error.value)
+    with pytest.raises(DataError, match="asks for padding"):
+        read(image_processor_type="ViTImageProcessor", size=224, do_pad=True, **common)
     (tmp_path / "preprocessor_config.json").unlink()
     with pytest.raises(DataError, match=r"has no preprocessor_config\.json"):
         read_preprocessing(tmp_path)

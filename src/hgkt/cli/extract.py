@@ -66,7 +66,7 @@ def extract_command(
     Example: hgkt extract photos --classes classes.csv --out photos-lite0
     """
     from hgkt.vision import load_backbone
-    from hgkt.vision.backbone import identity
+    from hgkt.vision.backbones import identity
     from hgkt.vision.extraction import extract_features
     from hgkt.vision.journal import Journal
     from hgkt.vision.output import check_plan, read_classes, write_extraction

@@ -5,10 +5,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from hgkt.vision.registry import BACKBONES, load_backbone
+from hgkt.vision.backbones import BACKBONES, load_backbone
 
 if TYPE_CHECKING:
-    from hgkt.vision.backbone import Backbone
+    from hgkt.vision.backbones import Backbone
     from hgkt.vision.extraction import Extraction, extract_features
     from hgkt.vision.images import open_image
     from hgkt.vision.listing import ImageEntry, find_images, list_images, read_manifest
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # Imported on first use: listing the backbones needs neither Pillow nor torch.
 _HOMES = {
-    "Backbone": "hgkt.vision.backbone",
+    "Backbone": "hgkt.vision.backbones",
     "Extraction": "hgkt.vision.extraction",
     "ImageEntry": "hgkt.vision.listing",
     "Preprocessing": "hgkt.vision.preprocessing",

@@ -21,7 +21,7 @@ from hgkt.exceptions import DataError
 from hgkt.vision.images import MAX_PIXELS, open_image
 from hgkt.vision.preprocessing import Preprocessing, to_pixels
 
-# Images a task: few enough that workers end together, enough that messages cost nothing.
+# Images per task: few enough that workers end together, enough that messages cost nothing.
 _CHUNK = 4
 
 Decoded = NDArray[np.uint8] | str

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from hgkt._files import file_sha256
 from hgkt._validation import import_extra
 from hgkt.exceptions import DataError, MissingExtraError
-from hgkt.vision.backbone import Backbone, package_versions
-from hgkt.vision.folding import fold_batch_norms
+from hgkt.vision.backbones import Backbone, BackboneRequest, package_versions
 from hgkt.vision.preprocessing import Preprocessing
-from hgkt.vision.weights import file_sha256, find_source, read_state_dict
-
-if TYPE_CHECKING:
-    from hgkt.vision.registry import BackboneRequest
+from hgkt.vision.weights import find_source, fold_batch_norms, read_state_dict
 
 _N_FEATURES = 1280
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hgkt._typing import Progress
 from hgkt._validation import check_number
 from hgkt.exceptions import DataError
-from hgkt.vision.backbone import Backbone
+from hgkt.vision.backbones import Backbone
 from hgkt.vision.decoding import decode_all
 from hgkt.vision.images import MAX_PIXELS
 from hgkt.vision.journal import Journal, Key, file_key
@@ -74,7 +74,7 @@ def extract_features(
     journal : Journal, optional
         Open journal: rows it has are not extracted again, and new ones are added.
     batch_size : int
-        Images a forward pass.
+        Images per forward pass.
     workers : int
         Processes that decode and resize; 0 does it in this one.
     max_pixels : int

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from hgkt._validation import import_extra
-from hgkt.exceptions import DataError
+from hgkt.exceptions import DataError, first_line
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -87,8 +87,7 @@ def open_image(
     except Exception as error:  # decoders meet damaged bytes with errors of every kind
         if "truncated" in str(error).lower():
             raise DataError(f"{name} is truncated; its end is missing") from None
-        reason = (str(error).splitlines() or [""])[0] or type(error).__name__
-        raise DataError(f"{name} is damaged: {reason}") from None
+        raise DataError(f"{name} is damaged: {first_line(error)}") from None
     finally:
         if isinstance(source, str | os.PathLike):
             stream.close()

@@ -6,13 +6,14 @@ import json
 import os
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hgkt._files import locked
 from hgkt.exceptions import DataError
 
 _VERSION = 1
@@ -31,7 +32,7 @@ def file_key(path: Path) -> Key | None:
 
 
 class Journal:
-    """Features on disk, one row an image, each written before the line that names it.
+    """Features on disk, one row per image, each written before the line that names it.
 
     A line without its features, or a half-written line, can only be at the end and is cut off
     when the journal is opened again.
@@ -65,27 +66,21 @@ class Journal:
         self._header = {"version": _VERSION, "n_features": n_features, "backbone": dict(identity)}
 
     def __enter__(self) -> Self:
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._index = open(self.folder / _INDEX, "a+b")
-            self._features = open(self.folder / _FEATURES, "a+b")
-        except OSError as error:
-            raise DataError(f"cannot write {self.folder}: {error.strerror}") from None
-        try:
-            self._lock()
+        with ExitStack() as stack:
+            try:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                busy = f"another extraction is writing {self.folder}; wait for it"
+                stack.enter_context(locked(self.folder / _INDEX, busy=busy))
+                self._index = stack.enter_context(open(self.folder / _INDEX, "a+b"))
+                self._features = stack.enter_context(open(self.folder / _FEATURES, "a+b"))
+            except OSError as error:
+                raise DataError(f"cannot write {self.folder}: {error.strerror}") from None
             self._recover()
-        except BaseException:
-            self._close()
-            raise
+            self._opened = stack.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._close()
+    def __exit__(self, *problem: object) -> None:
+        self._opened.close()
 
     def __contains__(self, key: object) -> bool:
         return key in self._rows
@@ -111,18 +106,8 @@ class Journal:
 
     def remove(self) -> None:
         """Delete the journal."""
-        self._close()
+        self._opened.close()
         shutil.rmtree(self.folder, ignore_errors=True)
-
-    def _lock(self) -> None:
-        try:
-            import fcntl
-        except ImportError:  # not on this system
-            return
-        try:
-            fcntl.flock(self._index, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise DataError(f"another extraction is writing {self.folder}; wait for it") from None
 
     def _recover(self) -> None:
         """Read the index, and cut both files back to the rows that are whole."""
@@ -171,7 +156,3 @@ class Journal:
             os.fsync(file.fileno())
         except OSError as error:
             raise DataError(f"cannot write {self.folder}: {error.strerror}") from None
-
-    def _close(self) -> None:
-        for file in (self._index, self._features):
-            file.close()

@@ -10,8 +10,6 @@ from pathlib import Path
 from hgkt.exceptions import DataError
 from hgkt.vision.images import IMAGE_SUFFIXES
 
-_MANIFEST_SUFFIXES = (".csv", ".parquet")
-
 
 @dataclass(frozen=True)
 class ImageEntry:
@@ -51,7 +49,7 @@ def find_images(folder: Path) -> list[Path]:
 
 
 def list_images(folder: str | Path) -> list[ImageEntry]:
-    """Return the images of a folder that has one sub-folder a class.
+    """Return the images of a folder that has one sub-folder per class.
 
     Parameters
     ----------
@@ -71,12 +69,12 @@ def list_images(folder: str | Path) -> list[ImageEntry]:
         inside = path.relative_to(folder)
         if len(inside.parts) == 1:
             raise DataError(
-                f"{path} lies outside any class folder; one sub-folder a class is expected, or a "
+                f"{path} lies outside any class folder; one sub-folder per class is expected, or a "
                 "manifest with columns file and class"
             )
         entries.append(ImageEntry(inside.as_posix(), path, inside.parts[0]))
     if not entries:
-        raise DataError(f"{folder} has no images; one sub-folder a class with images is expected")
+        raise DataError(f"{folder} has no images; one sub-folder per class with images is expected")
     return entries
 
 
@@ -95,21 +93,13 @@ def read_manifest(path: str | Path, root: str | Path | None = None) -> list[Imag
     list of ImageEntry
         In the order of the table.
     """
-    import pandas as pd
-
     from hgkt.data.dataset import SPLITS
+    from hgkt.data.frames import SUFFIXES, read_frame
 
     path = Path(path)
-    if path.suffix.lower() not in _MANIFEST_SUFFIXES or not path.is_file():
+    if path.suffix.lower() not in SUFFIXES or not path.is_file():
         raise DataError(f"{path} is no manifest; a .csv or .parquet file is expected")
-    try:
-        if path.suffix.lower() == ".parquet":
-            frame = pd.read_parquet(path)
-        else:
-            frame = pd.read_csv(path, dtype=str, keep_default_na=False)
-    except (OSError, ValueError, pd.errors.ParserError) as error:
-        reason = (str(error).splitlines() or [""])[0]
-        raise DataError(f"{path} cannot be read as a table: {reason}") from None
+    frame = read_frame(path)
     for column in ("file", "class"):
         if column not in frame:
             raise DataError(f"{path} has no column {column!r}; file and class are expected")
@@ -130,7 +120,7 @@ def read_manifest(path: str | Path, root: str | Path | None = None) -> list[Imag
         met.add(file)
         entries.append(ImageEntry(file, base / file, label, split.strip()))
     if not entries:
-        raise DataError(f"{path} has no rows; one row an image is expected")
+        raise DataError(f"{path} has no rows; one row per image is expected")
     return entries
 
 

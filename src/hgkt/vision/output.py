@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hgkt._files import atomic_folder
+from hgkt._plain import json_text
 from hgkt._validation import check_choice
 from hgkt.exceptions import DataError
 from hgkt.vision.extraction import Extraction
 from hgkt.vision.listing import ImageEntry
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 FORMATS = ("parquet", "xlsa17")
-_CHUNK_ROWS = 4096
 # What a feature file of the benchmark cannot say itself; in a JSON file of its name beside it.
 _ABOUT_KEYS = ("backbone", "encoder", "attribute_blocks", "attribute_kinds", "attribute_names")
 
@@ -104,8 +106,8 @@ def check_plan(
     for entry in entries:
         if entry.label not in known:
             raise DataError(
-                f"{entry.id} has class {entry.label!r}, which is not in {classes.path}; one row a "
-                "class is expected there"
+                f"{entry.id} has class {entry.label!r}, which is not in {classes.path}; one row "
+                "per class is expected there"
             )
     problem = _dry_run(entries, classes, name)
     if problem and format == "xlsa17":
@@ -172,25 +174,23 @@ def _write_tables(
     classes: ClassTable | None,
     name: str,
 ) -> None:
-    import pyarrow as pa
-    from pyarrow import parquet
+    from hgkt.data.frames import write_samples
 
-    width = extraction.n_features
-    fields = [pa.field("id", pa.string()), pa.field("class", pa.string())]
-    with_split = any(entry.split for entry in extraction.entries)
-    fields += [pa.field("split", pa.string())] if with_split else []
-    schema = pa.schema([*fields, pa.field("features", pa.list_(pa.float32(), width))])
-    with parquet.ParquetWriter(folder / "samples.parquet", schema) as file:
-        for start in range(0, len(extraction.entries), _CHUNK_ROWS):
-            rows = slice(start, start + _CHUNK_ROWS)
-            part = extraction.entries[rows]
-            columns: dict[str, Any] = {"id": [e.id for e in part], "class": [e.label for e in part]}
-            if with_split:
-                columns["split"] = [e.split for e in part]
-            flat = pa.array(extraction.rows(rows).ravel(), pa.float32())
-            columns["features"] = pa.FixedSizeListArray.from_arrays(flat, width)
-            file.write_table(pa.table(columns, schema=schema))
+    samples = _samples_frame(extraction.entries)
+    samples.insert(0, "id", [entry.id for entry in extraction.entries])
+    path = folder / "samples.parquet"
+    write_samples(path, samples, extraction.n_features, extraction.rows)
     _write_classes(folder, classes, name, {"backbone": dict(record)})
+
+
+def _samples_frame(entries: Sequence[ImageEntry]) -> pd.DataFrame:
+    """Return the class of each image and, where one has it, the part of the split."""
+    import pandas as pd
+
+    columns = {"class": [entry.label for entry in entries]}
+    if any(entry.split for entry in entries):
+        columns["split"] = [entry.split for entry in entries]
+    return pd.DataFrame(columns, dtype=str)
 
 
 def _write_classes(
@@ -201,8 +201,8 @@ def _write_classes(
         shutil.copyfile(classes.path, target)
         if classes.unseen:
             _mark_unseen(target, classes.unseen)
-    text = json.dumps({"name": name, "about": about}, indent=2)
-    (folder / "dataset.json").write_text(text + "\n", encoding="utf-8")
+    text = json_text({"name": name, "about": about})
+    (folder / "dataset.json").write_text(text, encoding="utf-8")
 
 
 def _mark_unseen(path: Path, unseen: Sequence[str]) -> None:
@@ -241,21 +241,16 @@ def _write_benchmark(
         dataset = load_dataset(Path(scratch))
         write_xlsa17(dataset, folder, features=stem)
     about = {key: dataset.about[key] for key in _ABOUT_KEYS if key in dataset.about}
-    (folder / f"{stem}.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+    (folder / f"{stem}.json").write_text(json_text(about), encoding="utf-8")
 
 
 def _dry_run(entries: Sequence[ImageEntry], classes: ClassTable, name: str) -> str | None:
     """Load the folder as it will be, with a single zero for features."""
-    import pandas as pd
-
     from hgkt.data import load_dataset
 
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        columns = {"class": [entry.label for entry in entries]}
-        if any(entry.split for entry in entries):
-            columns["split"] = [entry.split for entry in entries]
-        pd.DataFrame(columns).to_csv(folder / "samples.csv", index=False)
+        _samples_frame(entries).to_csv(folder / "samples.csv", index=False)
         np.save(folder / "features.npy", np.zeros((len(entries), 1), dtype=np.float32))
         _write_classes(folder, classes, name, {})
         try:

@@ -43,7 +43,7 @@ class Preprocessing:
     scale : float
         Factor of the 8-bit values.
     mean, std : (float, float, float)
-        Subtracted and divided by, a channel, after scaling.
+        Subtracted and divided by, per channel, after scaling.
 
     Examples
     --------
@@ -75,7 +75,8 @@ class Preprocessing:
         if self.crop is not None:
             object.__setattr__(self, "crop", tuple(self.crop))
         for name in ("mean", "std"):
-            object.__setattr__(self, name, tuple(float(value) for value in getattr(self, name)))
+            first, second, third = getattr(self, name)
+            object.__setattr__(self, name, (float(first), float(second), float(third)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON can say."""

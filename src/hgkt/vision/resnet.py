@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from hgkt._files import file_sha256
 from hgkt.exceptions import DataError
-from hgkt.vision.backbone import Backbone, package_versions
-from hgkt.vision.folding import fold_batch_norms
+from hgkt.vision.backbones import Backbone, BackboneRequest, package_versions
 from hgkt.vision.preprocessing import Preprocessing
-from hgkt.vision.weights import file_sha256, find_source, read_state_dict
-
-if TYPE_CHECKING:
-    from hgkt.vision.registry import BackboneRequest
+from hgkt.vision.weights import find_source, fold_batch_norms, read_state_dict
 
 # Blocks a stage, and whether a block has three convolutions (1×1, 3×3, 1×1) or two.
 LAYOUTS = {
