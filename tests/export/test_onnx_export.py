@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
-from hgkt import CalibratedStacking, HGKTClassifier, load_dataset
+from hgkt import HGKTClassifier, HGKTNetworkClassifier, _files, load_dataset
 from hgkt.estimators import METHODS
 from hgkt.exceptions import DataError, ModelFolderError
 from hgkt.export import export_onnx, load_onnx
@@ -23,14 +27,14 @@ MODELS = {
     "knn": HGKTClassifier(kernel="knn", n_neighbors=3),
     "blocks": HGKTClassifier(attribute_blocks=[14, 6], block_weights=[0.7, 0.3]),
     "one block alone": HGKTClassifier(attribute_blocks=[14, 6], block_weights=[1.0, 0.0]),
-    "network": HGKTClassifier.from_preset("paper", **NETWORK),
-    "network, float64, cosine": HGKTClassifier.from_preset(
-        "paper", **NETWORK, dtype="float64", metric="cosine", output_activation="relu"
+    "network": HGKTNetworkClassifier(**NETWORK),
+    "network, cosine": HGKTNetworkClassifier(
+        **NETWORK, metric="cosine", output_activation="relu", feature_map="sqrt+l2"
     ),
-    "network, visual space": HGKTClassifier.from_preset(
-        "paper", **NETWORK, unseen_space="visual", activation="linear"
+    "network, visual space": HGKTNetworkClassifier(
+        **NETWORK, unseen_space="visual", attribute_map="l2", calibration=0.5
     ),
-    "network, no inter": HGKTClassifier.from_preset("paper", **NETWORK, inter=False, mu=0.1),
+    "network, no neighbours": HGKTNetworkClassifier(**NETWORK, n_neighbors=0, mu=0.1),
 }
 
 
@@ -53,13 +57,13 @@ def test_export_onnx_scores_agree_before_and_after_adding(name, tmp_path):
 
 
 def test_export_onnx_keeps_added_and_calibrated_classes(tmp_path):
-    inner = HGKTClassifier().fit(X, Y, class_attributes=SEEN).add_classes(UNSEEN)
-    model = CalibratedStacking.from_fitted(inner, 0.2)
+    model = HGKTClassifier().fit(X, Y, class_attributes=SEEN).add_classes(UNSEEN)
+    plain = model.score_classes(ROWS)
+    model.set_params(calibration=0.2)
     exported = load_onnx(export_onnx(model, tmp_path / "onnx"))
     np.testing.assert_allclose(exported.score_classes(ROWS), model.score_classes(ROWS), atol=1e-5)
-    plain = inner.score_classes(ROWS)
-    n_seen = len(model.seen_classes_)
     shift = plain - exported.score_classes(ROWS)
+    n_seen = len(model.seen_classes_)
     np.testing.assert_allclose(shift[:, :n_seen], 0.2, atol=1e-5)
     np.testing.assert_allclose(shift[:, n_seen:], 0.0, atol=1e-5)
 
@@ -84,6 +88,32 @@ def test_export_onnx_replaces_an_export_and_nothing_else(tmp_path):
         export_onnx(model, tmp_path / "mine")
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "years of work"
     assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize("exchanges", [True, False])
+def test_export_onnx_crash_at_the_swap_leaves_the_old_export(tmp_path, monkeypatch, exchanges):
+    model = HGKTClassifier().fit(X, Y, class_attributes=SEEN)
+    folder = export_onnx(model, tmp_path / "onnx")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    rename = os.rename
+
+    def crash(first, second):
+        """Die where the new folder would take its place; the old one may be moved."""
+        if exchanges or (os.fspath(second) == os.fspath(folder) and "previous" not in str(first)):
+            raise KeyboardInterrupt
+        rename(first, second)
+
+    with monkeypatch.context() as patch:
+        if exchanges:
+            patch.setattr(_files, "_exchange", crash)
+        else:
+            patch.setattr(_files, "_exchange", lambda first, second: False)
+            patch.setattr(os, "rename", crash)
+        with pytest.raises(KeyboardInterrupt):
+            export_onnx(model.add_classes(UNSEEN), folder)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert os.listdir(tmp_path) == ["onnx"]
+    assert len(load_onnx(folder).classes) == 8
 
 
 def test_export_onnx_refuses_other_methods_and_unfitted_models(tmp_path):
@@ -112,3 +142,21 @@ def test_onnx_classifier_refuses_bad_input_and_keeps_its_classes(tmp_path):
         load_onnx(tmp_path / "onnx")
     with pytest.raises(ModelFolderError, match="not a complete"):
         load_onnx(tmp_path / "nowhere")
+
+
+def test_onnx_classifier_needs_neither_estimators_nor_torch(tmp_path):
+    model = HGKTClassifier().fit(X, Y, class_attributes=SEEN)
+    folder = export_onnx(model, tmp_path / "onnx")
+    np.save(tmp_path / "rows.npy", ROWS)
+    code = (
+        "import sys, numpy as np; from hgkt.export import load_onnx\n"
+        "print(*load_onnx(sys.argv[1]).predict(np.load(sys.argv[2])))\n"
+        "assert not {'torch', 'sklearn', 'onnx', 'hgkt.estimators'} & set(sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, folder, tmp_path / "rows.npy"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == model.predict(ROWS).tolist()

@@ -11,9 +11,8 @@ from hgkt._files import atomic_folder
 from hgkt._plain import json_text
 from hgkt.estimators import GZSLClassifier, HGKTClassifier, HGKTNetworkClassifier
 from hgkt.exceptions import DataError, ModelFolderError
+from hgkt.export.runtime import CLASSES, EMBEDDER, FORMAT, SCORER, TABLE
 
-EMBEDDER, SCORER, TABLE, CLASSES = "embedder.onnx", "scorer.onnx", "embeddings.npy", "classes.json"
-FORMAT = "hgkt-onnx-1"
 _FILES = {EMBEDDER, SCORER, TABLE, CLASSES}
 
 
@@ -62,7 +61,7 @@ def _is_export(path: Path) -> bool:
 
 def _description(model: HGKTClassifier | HGKTNetworkClassifier) -> dict[str, Any]:
     n_seen = len(model.seen_classes_)
-    penalised = [*~model._grown, *[False] * len(model.unseen_classes_)]
+    penalised = model.penalties_ != 0.0
     return {
         "format": FORMAT,
         "n_features": int(model.n_features_in_),

@@ -13,7 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from hgkt._validation import attribute_matrix, attribute_table, check_finite, import_extra
 from hgkt._validation import label_text as text
 from hgkt.exceptions import DataError, ModelFolderError
-from hgkt.export.onnx_files import CLASSES, EMBEDDER, FORMAT, SCORER, TABLE
+
+EMBEDDER, SCORER, TABLE, CLASSES = "embedder.onnx", "scorer.onnx", "embeddings.npy", "classes.json"
+FORMAT = "hgkt-onnx-1"
 
 
 class OnnxClassifier:
@@ -81,7 +83,7 @@ class OnnxClassifier:
         features = np.asarray(X, dtype=self._table.dtype)
         if features.ndim != 2 or features.shape[1] != self._n_features:
             raise DataError(
-                f"features must have {self._n_features} columns, one row an instance; "
+                f"features must have {self._n_features} columns, one row per instance; "
                 f"got shape {features.shape}"
             )
         check_finite(features, "features")
