@@ -180,6 +180,33 @@ def test_xlsa17_mmap_streams_a_large_hdf5_in_pieces(
         assert np.array_equal(read_xlsa17(folder, mmap=True).features, FEATURES.T)
 
 
+def test_xlsa17_mmap_says_where_the_copy_should_have_gone(
+    standard: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("HGKT_CACHE", str(tmp_path / "file"))
+    sentence = r"cannot write .*res101-\w+\.npy: .* features of .*res101.mat\); .* HGKT_CACHE$"
+    with pytest.raises(DataError, match=sentence):
+        read_xlsa17(standard, mmap=True)
+
+
+def test_xlsa17_mmap_leaves_no_copy_of_a_broken_file(standard: Path, cache: Path) -> None:
+    write(standard, {**feature_vars(), "features": cell(("a",) * N).T}, split_vars())
+    with pytest.raises(DataError, match=r"features of .*res101.mat are not numbers"):
+        read_xlsa17(standard, mmap=True)
+    path = standard / "res101.mat"
+    wide = RNG.random((2000, N))
+    with h5py.File(path, "w", userblock_size=512) as file:
+        file.create_dataset("labels", data=LABELS[None])
+        file.create_dataset("features", data=wide.T, chunks=(1, len(wide)), compression="gzip")
+    whole = path.read_bytes()
+    half = len(whole) // 2
+    path.write_bytes(whole[:half] + bytes(5000) + whole[half + 5000 :])
+    with pytest.raises(DataError, match=r"res101.mat cannot be read as a MATLAB file"):
+        read_xlsa17(standard, mmap=True)
+    assert list(cache.iterdir()) == []
+
+
 @pytest.mark.parametrize("mmap", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8])
 def test_xlsa17_takes_npy_features(standard: Path, mmap: bool, dtype: type) -> None:

@@ -143,7 +143,7 @@ def test_check_made_with_refuses_mixing(encoder, text_about, mixed_about):
         (text, (None, [384], ["file"]), "in f were made without a sentence encoder"),
         (text, ({**record, "identity": "0"}, [384], ["text"]), "made by another encoder"),
         (text, ({**record, "template": "{name}"}, [384], ["text"]), "with the template"),
-        (text, (record, [3, 384], ["att", "text"]), "f has 387 attributes a class"),
+        (text, (record, [3, 384], ["att", "text"]), "f has 387 attributes per class"),
         (mixed, (record, [384, 3], ["text", "att"]), r"the model expects \[3, 384\]"),
         (Describer({}, 384), (record, [384], ["text"]), "trained on other attributes"),
     ]:

@@ -14,13 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from hgkt._geometry import unit_rows
 from hgkt._validation import attribute_matrix
 from hgkt.exceptions import DataError
-from hgkt.language.encoder import (
-    Encoder,
-    check_record,
-    encoder_difference,
-    load_encoder,
-    takes_description,
-)
+from hgkt.language.encoder import Encoder, check_record, encoder_difference, load_encoder
+from hgkt.language.sentences import uses_description
 
 _LISTED = 30
 
@@ -172,7 +167,7 @@ class Describer:
         """
         if sum(blocks) != self.n_attributes:
             raise DataError(
-                f"{where} has {sum(blocks)} attributes a class; the model expects "
+                f"{where} has {sum(blocks)} attributes per class; the model expects "
                 f"{self.n_attributes}"
             )
         if not any(self._is_text) or self._record is None:
@@ -257,7 +252,7 @@ class Describer:
         if row is not None and len(row) == self.n_attributes:
             raise DataError(f"{who} has a full vector and a text; give one of them")
         record = check_record(self._record or {})
-        if takes_description(record):
+        if uses_description(str(record["template"])):
             if texts is None:
                 also = "also " if row is not None else ""
                 raise DataError(f"{who} {also}needs a text: this model was trained on sentences")
@@ -277,7 +272,7 @@ class Describer:
         width = self._blocks[self._is_text.index(True)]
         if encoder.n_dimensions != width:
             raise DataError(
-                f"the encoder gives {encoder.n_dimensions} numbers a text; the model expects "
+                f"the encoder gives {encoder.n_dimensions} numbers per text; the model expects "
                 f"{width}"
             )
         return encoder.describe(texts)

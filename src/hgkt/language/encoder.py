@@ -15,12 +15,7 @@ from numpy.typing import NDArray
 from hgkt._geometry import unit_rows
 from hgkt._typing import Progress
 from hgkt.exceptions import DataError
-from hgkt.language.sentences import (
-    DEFAULT_TEMPLATE,
-    check_template,
-    make_sentence,
-    uses_description,
-)
+from hgkt.language.sentences import DEFAULT_TEMPLATE, check_template, make_sentence
 from hgkt.language.sources import BUNDLED, find_encoder, identity, load_model
 
 _BATCH = 32
@@ -226,8 +221,3 @@ def encoder_difference(wanted: Mapping[str, Any], given: Mapping[str, Any] | Non
     if given.get("words") != wanted["words"]:
         return f"were made with names {'as words' if given.get('words') else 'left as they are'}"
     return None
-
-
-def takes_description(record: Mapping[str, Any]) -> bool:
-    """Say whether the sentences of an encoder record have a place for a description."""
-    return uses_description(str(record["template"]))

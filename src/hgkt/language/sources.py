@@ -21,7 +21,6 @@ _SUFFIXES = (".safetensors", ".json", ".txt", ".model")
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _NOT_READ = ("data_config.json",)  # lists what the encoder was trained on
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
-_CHUNK_BYTES = 2**20
 
 
 def find_encoder(name: str) -> Path:
@@ -133,8 +132,7 @@ def identity(folder: Path) -> str:
     for path in sorted(set(_files(folder))):
         digest.update(f"{path.relative_to(folder).as_posix()}:{path.stat().st_size};".encode())
         with path.open("rb") as file:
-            while chunk := file.read(_CHUNK_BYTES):
-                digest.update(chunk)
+            hashlib.file_digest(file, lambda: digest)
     return digest.hexdigest()
 
 
