@@ -11,7 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from hgkt.data import load_dataset
-from hgkt.estimators import CalibratedStacking, HGKTClassifier, load_model
+from hgkt.estimators import HGKTClassifier, load_model
 from hgkt.estimators.evidence import attribute_evidence, seen_pulls
 from hgkt.serving import ServiceSettings, create_app
 from hgkt.serving.ranking import best_columns
@@ -294,10 +294,10 @@ def test_predict_serves_a_calibrated_model_with_numbers_as_labels(digits, tmp_pa
     X, y = digits.rows("train")
     numbers = {name: number for number, name in enumerate(digits.class_names)}
     seen = digits.attributes_of(digits.seen_classes)
-    inner = HGKTClassifier(device="cpu").fit(
+    model = HGKTClassifier(device="cpu").fit(
         X, [numbers[name] for name in y], {numbers[name]: row for name, row in seen.items()}
     )
-    model = CalibratedStacking.from_fitted(inner, 0.2)
+    model.set_params(calibration=0.2)
     app = create_app(ServiceSettings(model.save(tmp_path / "numbers")))
     with TestClient(app) as client:
         asked = {"features": X[:9].tolist(), "top_k": 2, "explain": True, "among": ["3", "1", "8"]}

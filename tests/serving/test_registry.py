@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from hgkt.estimators import CalibratedStacking, HGKTClassifier, load_model
+from hgkt.estimators import HGKTClassifier, load_model
 from hgkt.exceptions import DataError
 from hgkt.serving import _tables
 from hgkt.serving.registry import (
@@ -280,7 +280,7 @@ def test_model_identity_is_that_of_what_was_learned(digits, digits_model, digits
     digits_model.add_classes(digits.attributes_of(digits.unseen_classes))
     assert model_identity(digits_model) == own
     assert model_identity(load_model(digits_model.save(tmp_path / "more"))) == own
-    assert model_identity(CalibratedStacking.from_fitted(digits_model, 0.7)) == own
+    assert model_identity(digits_model.set_params(calibration=0.7)) == own
 
     X, y = digits.rows("train")
     table = digits.attributes_of(digits.seen_classes)

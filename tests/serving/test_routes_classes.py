@@ -10,7 +10,6 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from hgkt.baselines.eszsl import ESZSLClassifier
-from hgkt.estimators import CalibratedStacking
 from hgkt.serving.problems import MEDIA_TYPE, install_problems
 from hgkt.serving.routes_classes import build_router, named_attributes
 from hgkt.serving.security import BodyLimit
@@ -121,7 +120,7 @@ def test_detail_shows_attributes_sources_and_relatives(client, digits, digits_mo
 def test_detail_of_a_method_that_cannot_explain(make_client, digits):
     X, y = digits.rows("train")
     model = ESZSLClassifier().fit(X, y, digits.attributes_of(digits.seen_classes))
-    detail = make_client(CalibratedStacking.from_fitted(model, 0.1)).get("/v1/classes/one").json()
+    detail = make_client(model.set_params(calibration=0.1)).get("/v1/classes/one").json()
     assert detail["sources"] == []
     assert detail["attributes"] is None
     assert len(detail["relatives"]) == 5
