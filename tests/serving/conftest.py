@@ -14,9 +14,9 @@ import pytest
 
 from hgkt.data import load_dataset
 from hgkt.estimators import HGKTClassifier, load_model
-from hgkt.serving.entries import ClassEntry
+from hgkt.serving.editions import ClassEntry
 from hgkt.serving.registry import ClassRegistry, model_identity
-from hgkt.serving.snapshots import SnapshotStore
+from hgkt.serving.served_model import ServedModel
 
 _NUMBERS = itertools.count()
 
@@ -94,17 +94,17 @@ def open_registry(database: str) -> Iterator[Callable[..., ClassRegistry]]:
 
 
 @pytest.fixture
-def make_store(
+def make_served(
     open_registry: Callable[..., ClassRegistry], digits_model: Any
-) -> Iterator[Callable[..., SnapshotStore]]:
+) -> Iterator[Callable[..., ServedModel]]:
     """Make stores of the digits model, or of another, that are closed when the test is over."""
     with contextlib.ExitStack() as stack:
 
-        def call(model: Any = None, start: bool = False, **options: Any) -> SnapshotStore:
+        def call(model: Any = None, start: bool = False, **options: Any) -> ServedModel:
             chosen = digits_model if model is None else model
-            store = SnapshotStore(chosen, open_registry(model_identity(chosen)), **options)
-            stack.callback(store.close)
-            return store.start() if start else store
+            served = ServedModel(chosen, open_registry(model_identity(chosen)), **options)
+            stack.callback(served.close)
+            return served.start() if start else served
 
         yield call
 

@@ -17,10 +17,9 @@ from hgkt.data import load_dataset
 from hgkt.estimators import METHODS, HGKTClassifier
 from hgkt.exceptions import DataError, HGKTError, ModelFolderError
 from hgkt.serving import ServiceSettings, create_app, create_app_from_environment
-from hgkt.serving.images import ImageReader
+from hgkt.serving.images import ImageReader, NoImagesError
 from hgkt.serving.metrics import Metrics, family, forget_dead_workers
-from hgkt.serving.problems import Problem
-from hgkt.serving.routes_page import docs_page
+from hgkt.serving.routes.page import docs_page
 from hgkt.vision import load_backbone
 
 KEY = "a key of some length"
@@ -58,7 +57,7 @@ def test_ready_says_whether_the_service_can_answer(folder, monkeypatch):
     with TestClient(app) as client:
         assert client.get("/health").json() == {"status": "ok"}
         assert client.get("/ready").json() == {"status": "ready", "revision": 0}
-        monkeypatch.setattr(app.state.store, "_trouble", "the registry is gone")
+        monkeypatch.setattr(app.state.served, "_trouble", "the registry is gone")
         late = client.get("/ready")
         assert (late.status_code, late.json()["detail"]) == (503, "the registry is gone")
         assert client.get("/health").status_code == 200
@@ -210,7 +209,7 @@ def test_docs_escape_what_the_document_says():
 def test_unexpected_errors_tell_nothing(folder, monkeypatch):
     app = create_app(ServiceSettings(folder))
     with TestClient(app, raise_server_exceptions=False) as client:
-        monkeypatch.setattr(app.state.store, "current", lambda: 1 / 0)
+        monkeypatch.setattr(app.state.served, "current", lambda: 1 / 0)
         response = client.get("/v1/map")
     assert response.status_code == 500
     assert "division" not in response.text
@@ -326,7 +325,7 @@ def test_image_reader_says_why_it_cannot(monkeypatch):
         "images cannot be read here: the weights are not found"
     )
     narrow = reader(load_backbone=lambda record, device: SimpleNamespace(n_features=5))
-    with pytest.raises(Problem, match="makes 5 features"):
+    with pytest.raises(NoImagesError, match="makes 5 features"):
         narrow.features([("a", b"")])
     assert reader().obstacle().startswith("images cannot be read here: ")
 

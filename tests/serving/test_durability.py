@@ -20,14 +20,16 @@ import pytest
 import sqlalchemy as sa
 
 from hgkt.language import ClassDescription
-from hgkt.serving.registry import ClassRegistry, RegistryError, model_identity
-from hgkt.serving.snapshots import SnapshotStore
+from hgkt.serving.database import RegistryError
+from hgkt.serving.registry import ClassRegistry, model_identity
+from hgkt.serving.served_model import ServedModel
 
 # What a worker process does: add classes, and say of each call how it ended.
 WORKER = """
 import json, sys
 import numpy as np
-from hgkt.serving.registry import ClassEntry, ClassExistsError, ClassRegistry
+from hgkt.serving.editions import ClassEntry, ClassExistsError
+from hgkt.serving.registry import ClassRegistry
 
 url, model_id, calls = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 width = int(sys.argv[4])
@@ -86,8 +88,8 @@ def test_of_concurrent_adds_of_one_name_exactly_one_wins(open_registry, database
     assert [event.revision for event in registry.events_after(0)] == list(range(1, 31))
 
 
-def test_a_class_of_another_process_appears_in_a_running_store(make_store, database, digits_model):
-    reader = make_store(start=True)
+def test_a_class_of_another_process_appears_in_a_running_store(make_served, database, digits_model):
+    reader = make_served(start=True)
     width = digits_model.class_attributes_.shape[1]
     worker = start(database, [["zebra"]], model_identity(digits_model), width)
     go(worker)
@@ -147,14 +149,14 @@ def small_disk(size):
         folder.rmdir()
 
 
-def fill(store, vector):
+def fill(served, vector):
     """Add classes until there is no room; return how many there was room for."""
     done = 0
 
     def more():
         nonlocal done
         while done < 3000:
-            store.add([ClassDescription(f"class {done}", vector=vector)])
+            served.add([ClassDescription(f"class {done}", vector=vector)])
             done += 1
 
     with pytest.raises(RegistryError, match="has no room left on its disk") as caught:
@@ -163,19 +165,19 @@ def fill(store, vector):
     return done
 
 
-def check_full(store, model, digits, free):
+def check_full(served, model, digits, free):
     """Fill the disk; everything but writing goes on; with room again, so does writing."""
     vector = model.class_attributes_[0]
-    count = fill(store, vector)
-    kept = store.current().model.classes_.tolist()
+    count = fill(served, vector)
+    kept = served.current().model.classes_.tolist()
     X = digits.rows("test_seen")[0][:5]
-    assert store.refresh().model.classes_.tolist() == kept
-    assert np.isfinite(store.current().model.score_classes(X)).all()
-    assert store.registry.revision() == store.current().revision == count
+    assert served.refresh().model.classes_.tolist() == kept
+    assert np.isfinite(served.current().model.score_classes(X)).all()
+    assert served.registry.revision() == served.current().revision == count
     free()
-    store.add([ClassDescription("zebra", vector=vector)])
-    assert store.current().model.classes_.tolist() == [*kept, "zebra"]
-    assert "zebra" in names(store.registry)
+    served.add([ClassDescription("zebra", vector=vector)])
+    assert served.current().model.classes_.tolist() == [*kept, "zebra"]
+    assert "zebra" in names(served.registry)
 
 
 def test_full_disk_of_sqlite_is_told_and_survived(digits_model, digits):
@@ -183,12 +185,12 @@ def test_full_disk_of_sqlite_is_told_and_survived(digits_model, digits):
         ballast = folder / "ballast"
         ballast.write_bytes(bytes(128 * 1024))
         registry = ClassRegistry(f"sqlite:///{folder}/c.sqlite", model_identity(digits_model))
-        store = SnapshotStore(digits_model, registry)
-        check_full(store, digits_model, digits, ballast.unlink)
-        store.close()
+        served = ServedModel(digits_model, registry)
+        check_full(served, digits_model, digits, ballast.unlink)
+        served.close()
         # After a restart everything acknowledged is there.
         again = ClassRegistry(f"sqlite:///{folder}/c.sqlite", model_identity(digits_model))
-        assert names(again) == store.current().model.classes_.tolist()[9:]
+        assert names(again) == served.current().model.classes_.tolist()[9:]
         again.close()
 
 
@@ -205,9 +207,9 @@ def test_full_sqlite_file_is_told_and_survived(tmp_path, digits_model, digits):
         registry._engine.dispose()
 
     registry._engine.dispose()
-    store = SnapshotStore(digits_model, registry)
-    check_full(store, digits_model, digits, free)
-    store.close()
+    served = ServedModel(digits_model, registry)
+    check_full(served, digits_model, digits, free)
+    served.close()
 
 
 def test_full_disk_of_postgresql_is_told_and_survived(postgresql, digits_model, digits):
@@ -224,10 +226,10 @@ def test_full_disk_of_postgresql_is_told_and_survived(postgresql, digits_model, 
         registry = ClassRegistry(postgresql.get_uri("full_disk"), model_identity(digits_model))
         ballast = folder / "ballast"
         ballast.write_bytes(bytes(max(0, shutil.disk_usage(folder).free - 96 * 1024)))
-        store = SnapshotStore(digits_model, registry)
+        served = ServedModel(digits_model, registry)
         try:
-            check_full(store, digits_model, digits, ballast.unlink)
+            check_full(served, digits_model, digits, ballast.unlink)
         finally:
-            store.close()
+            served.close()
             operator.execute("DROP DATABASE full_disk WITH (FORCE)")
             operator.execute("DROP TABLESPACE small")

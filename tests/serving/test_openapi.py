@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from fastapi.testclient import TestClient
 from hgkt.estimators import HGKTClassifier
 from hgkt.serving import ServiceSettings, create_app
 
-SNAPSHOT = Path(__file__).with_name("openapi.json")
+AGREED = Path(__file__).with_name("openapi.json")
 COMMAND = "HGKT_WRITE_OPENAPI=1 python -m pytest tests/serving/test_openapi.py"
 
 
@@ -31,8 +32,8 @@ def test_openapi_document_is_the_agreed_one(document):
     document["info"]["version"] = "any"
     text = json.dumps(document, indent=1, sort_keys=True) + "\n"
     if os.environ.get("HGKT_WRITE_OPENAPI"):
-        SNAPSHOT.write_text(text)
-    assert text == SNAPSHOT.read_text(), (
+        AGREED.write_text(text)
+    assert text == AGREED.read_text(), (
         f"the API has changed; where that is meant, write the document anew with: {COMMAND}"
     )
 
@@ -62,6 +63,12 @@ def test_openapi_errors_are_problems(document):
             for status, answer in operation["responses"].items():
                 if int(status) >= 400:
                     assert list(answer["content"]) == ["application/problem+json"]
+
+
+def test_openapi_refers_to_nothing_that_it_lacks(document):
+    references = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(document)))
+    assert "ProblemModel" in references
+    assert references <= document["components"]["schemas"].keys()
 
 
 def test_openapi_predict_takes_three_kinds_of_bodies(document):

@@ -12,9 +12,9 @@ from fastapi.testclient import TestClient
 from pydantic import BaseModel
 
 from hgkt.exceptions import DataError, DownloadError
-from hgkt.serving.entries import ClassExistsError, ClassLearnedError, UnknownClassError
+from hgkt.serving.database import RegistryError
+from hgkt.serving.editions import ClassExistsError, ClassLearnedError, UnknownClassError
 from hgkt.serving.problems import MEDIA_TYPE, Problem, install_problems
-from hgkt.serving.registry import RegistryError
 from hgkt.serving.security import BodyLimit, require_key
 from hgkt.serving.settings import ServiceSettings, read_api_keys
 
@@ -240,7 +240,7 @@ ERRORS = {
     "locked": (RegistryError("locked", "db"), 503),
     "unreachable": (RegistryError("unreachable", "db"), 503),
     "other": (DownloadError("the sentence"), 500),
-    "own": (Problem(418, "the sentence", "A title", {"X-Own": "yes"}), 418),
+    "own": (Problem(418, "the sentence", {"X-Own": "yes"}), 418),
     "surprise": (KeyError("secret detail"), 500),
     "surrogate": (DataError("half \ud800"), 422),
 }
@@ -270,7 +270,7 @@ def test_every_error_is_a_problem(failing, kind):
     assert "Traceback" not in answer.text
     assert "secret" not in answer.text
     if kind == "own":
-        assert (document["title"], answer.headers["X-Own"]) == ("A title", "yes")
+        assert (document["title"], answer.headers["X-Own"]) == ("I'm a Teapot", "yes")
     if answer.status_code == 503:
         assert answer.headers["Retry-After"] == "1"
 

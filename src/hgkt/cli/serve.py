@@ -55,7 +55,7 @@ def serve_command(
     ] = 1,
     api_key_file: Annotated[
         Path | None,
-        typer.Option("--api-key-file", help="File of keys, one a line, that may change classes."),
+        typer.Option("--api-key-file", help="File of keys, one per line, that may change classes."),
     ] = None,
     allow_open: Annotated[
         bool,
@@ -70,7 +70,7 @@ def serve_command(
         Path | None, typer.Option("--image-root", help="Folder of the images of --data.")
     ] = None,
     device: DeviceOption = Device.cpu,
-    max_rows: Annotated[int, typer.Option("--max-rows", min=1, help="Most rows a request.")] = 4096,
+    max_rows: Annotated[int, typer.Option("--max-rows", min=1, help="Most rows per request.")] = 4096,
     max_body_mib: Annotated[
         int, typer.Option("--max-body-mib", min=1, help="Largest body of a request, in MiB.")
     ] = 64,
@@ -159,11 +159,11 @@ def _run(settings: ServiceSettings, access_log: bool) -> None:
     # What is wrong with the model or the registry shows here, in one sentence, and not in a
     # worker that dies again and again.
     app = create_app(settings)
-    _announce(settings, app.state.store.current().model)
+    _announce(settings, app.state.served.current().model)
     if settings.workers == 1:
         uvicorn.run(app, **options)
         return
-    app.state.store.close()
+    app.state.served.close()
     del app  # workers load their own; this process only watches them
     os.environ.update(settings.to_environment())
     if "timeout_worker_healthcheck" in signature(uvicorn.Config).parameters:

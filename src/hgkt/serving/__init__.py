@@ -7,30 +7,29 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hgkt.serving.app import create_app, create_app_from_environment
+    from hgkt.serving.editions import Edition
     from hgkt.serving.registry import ClassRegistry
+    from hgkt.serving.served_model import ServedModel
     from hgkt.serving.settings import ServiceSettings, read_api_keys
-    from hgkt.serving.snapshots import Snapshot, SnapshotStore, open_store
 
 # Imported on first use: they need FastAPI and SQLAlchemy, which an installation may lack.
 _HOMES = {
     "ClassRegistry": "hgkt.serving.registry",
+    "Edition": "hgkt.serving.editions",
+    "ServedModel": "hgkt.serving.served_model",
     "ServiceSettings": "hgkt.serving.settings",
-    "Snapshot": "hgkt.serving.snapshots",
-    "SnapshotStore": "hgkt.serving.snapshots",
     "create_app": "hgkt.serving.app",
     "create_app_from_environment": "hgkt.serving.app",
-    "open_store": "hgkt.serving.snapshots",
     "read_api_keys": "hgkt.serving.settings",
 }
 
 __all__ = [
     "ClassRegistry",
+    "Edition",
+    "ServedModel",
     "ServiceSettings",
-    "Snapshot",
-    "SnapshotStore",
     "create_app",
     "create_app_from_environment",
-    "open_store",
     "read_api_keys",
 ]
 

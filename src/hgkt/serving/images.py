@@ -10,9 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt.exceptions import DataError, HGKTError
-from hgkt.serving.problems import Problem
 
 NO_BACKBONE = "this model reads feature vectors, not images"
+
+
+class NoImagesError(HGKTError):
+    """Images were sent to a model that cannot read them."""
 
 
 class ImageReader:
@@ -65,22 +68,16 @@ class ImageReader:
         self._backbone = backbone
 
     def features(self, images: Sequence[tuple[str, bytes]]) -> NDArray[np.float32]:
-        """Return the features (n, n_features) of encoded images.
-
-        Parameters
-        ----------
-        images : sequence of (name, bytes)
-            Files; the name is for messages only.
-        """
+        """Return the features (n, n_features) of files, each a name for messages and its bytes."""
         obstacle = self.obstacle()
         if obstacle:
-            raise Problem(409, obstacle)
+            raise NoImagesError(obstacle)
         opened = []
         for number, (name, data) in enumerate(images, start=1):
             try:
                 opened.append(self._backbone.open(data, self._max_pixels))
             except DataError as error:
                 title = f"image {number}" + (f" ({name[:80]!r})" if name else "")
-                raise Problem(422, f"{title}: {error}") from None
+                raise DataError(f"{title}: {error}") from None
         features: NDArray[np.float32] = self._backbone.extract(opened)
         return features

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from hgkt.exceptions import DataError, HGKTError
-from hgkt.serving.registry import (
-    ClassExistsError,
-    ClassLearnedError,
-    RegistryError,
-    UnknownClassError,
-)
+from hgkt.serving.database import RegistryError
+from hgkt.serving.editions import ClassExistsError, ClassLearnedError, UnknownClassError
+from hgkt.serving.images import NoImagesError
 
 MEDIA_TYPE = "application/problem+json"
 _MAX_DETAIL = 600
@@ -28,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class ProblemModel(BaseModel):
-    """What an error looks like, for the API's description."""
+    """What every error looks like."""
 
     type: str = Field(default="about:blank", description="Kind of problem; none is named here.")
     title: str = Field(description="What the status means.", examples=["Not Found"])
@@ -37,106 +35,75 @@ class ProblemModel(BaseModel):
 
 
 class Problem(HTTPException):
-    """An error to be told to the client.
-
-    Parameters
-    ----------
-    status : int
-        HTTP status.
-    detail : str
-        One sentence.
-    title : str, optional
-        By default what the status means.
-    headers : mapping, optional
-        Further response headers.
+    """An error to be told to the client: an HTTP status, one sentence, further headers.
 
     Examples
     --------
-    >>> Problem(413, "the body is too large").title
-    'Request Entity Too Large'
+    >>> print(Problem(404, "there is no class 'a'").response().body.decode())
+    {"type": "about:blank", "title": "Not Found", "status": 404, "detail": "there is no class 'a'"}
     """
 
-    def __init__(
-        self,
-        status: int,
-        detail: str,
-        title: str | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> None:
-        super().__init__(status, detail, dict(headers) if headers else None)
-        self.title = title or _title(status)
-
-
-def problem_response(
-    status: int, detail: str, title: str | None = None, headers: Mapping[str, str] | None = None
-) -> Response:
-    """Return a problem as a response.
-
-    Parameters
-    ----------
-    status : int
-        HTTP status.
-    detail : str
-        One sentence.
-    title : str, optional
-        By default what the status means.
-    headers : mapping, optional
-        Further response headers.
-    """
-    if len(detail) > _MAX_DETAIL:
-        detail = detail[: _MAX_DETAIL - 1] + "…"
-    document = {
-        "type": "about:blank",
-        "title": title or _title(status),
-        "status": status,
-        "detail": detail,
-    }
-    # ASCII with escapes: what a client sent, and is told again, need not be valid Unicode.
-    content = json.dumps(document, ensure_ascii=True).encode("ascii")
-    return Response(content, status, dict(headers or {}), MEDIA_TYPE)
+    def response(self) -> Response:
+        """Return the problem as a response."""
+        detail = self.detail
+        if len(detail) > _MAX_DETAIL:
+            detail = detail[: _MAX_DETAIL - 1] + "…"
+        document = {
+            "type": "about:blank",
+            "title": _title(self.status_code),
+            "status": self.status_code,
+            "detail": detail,
+        }
+        # ASCII with escapes: what a client sent, and is told again, need not be valid Unicode.
+        content = json.dumps(document, ensure_ascii=True).encode("ascii")
+        return Response(content, self.status_code, self.headers, MEDIA_TYPE)
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return the `responses` of a route that may answer with problems of these statuses.
 
-    Parameters
-    ----------
-    *statuses : int
-        HTTP statuses.
-
     Examples
     --------
-    >>> sorted(documented(404, 409))
-    [404, 409]
+    >>> documented(404)
+    {404: {'description': 'Not Found'}}
     """
-    # Given whole, not by "model": with that FastAPI would promise application/json besides.
-    schema = ProblemModel.model_json_schema()
-    return {
-        status: {"description": _title(status), "content": {MEDIA_TYPE: {"schema": schema}}}
-        for status in statuses
-    }
+    return {status: {"description": _title(status)} for status in statuses}
+
+
+def describe_api(app: FastAPI) -> dict[str, Any]:
+    """Return the OpenAPI document, in which every error is a problem and nothing else."""
+    if app.openapi_schema is None:
+        document = get_openapi(
+            title=app.title, version=app.version, description=app.description, routes=app.routes
+        )
+        problem = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemModel"}}}
+        for operations in document["paths"].values():
+            for operation in operations.values():
+                for status, answer in operation["responses"].items():
+                    if int(status) >= 400:
+                        answer |= {"content": problem, "description": _title(int(status))}
+        schemas = document.setdefault("components", {}).setdefault("schemas", {})
+        for name in ("HTTPValidationError", "ValidationError"):
+            schemas.pop(name, None)
+        schemas["ProblemModel"] = ProblemModel.model_json_schema()
+        app.openapi_schema = document
+    return app.openapi_schema
 
 
 def install_problems(app: FastAPI) -> None:
-    """Have every error of `app` answered as a problem.
-
-    Parameters
-    ----------
-    app : FastAPI
-        The application.
-    """
+    """Have every error of `app` answered as a problem, and described as one."""
+    app.openapi = lambda: describe_api(app)  # type: ignore[method-assign]
 
     @app.exception_handler(HTTPException)
     async def _http(request: Request, error: HTTPException) -> Response:
         detail = str(error.detail)
         if detail == _title(error.status_code):
             detail = _sentence(request, error.status_code)
-        title = getattr(error, "title", None)
-        return problem_response(error.status_code, detail, title, error.headers)
+        return Problem(error.status_code, detail, error.headers).response()
 
     @app.exception_handler(RequestValidationError)
     async def _validation(_request: Request, error: RequestValidationError) -> Response:
-        return problem_response(422, _first_error(error))
+        return Problem(422, _first_error(error)).response()
 
     @app.exception_handler(HGKTError)
     async def _own(_request: Request, error: HGKTError) -> Response:
@@ -144,23 +111,17 @@ def install_problems(app: FastAPI) -> None:
         if status >= 500:
             logger.warning("%s", error)
         headers = {"Retry-After": "1"} if status == 503 else None
-        return problem_response(status, str(error), headers=headers)
+        return Problem(status, str(error), headers).response()
 
     @app.exception_handler(Exception)
     async def _unexpected(request: Request, error: Exception) -> Response:
         logger.error("unexpected error at %s %s", request.method, request.url.path, exc_info=error)
-        return problem_response(
-            500, "something went wrong inside the service; its log says what and where"
-        )
+        detail = "something went wrong inside the service; its log says what and where"
+        return Problem(500, detail).response()
 
 
 def status_of(error: HGKTError) -> int:
     """Return the HTTP status that an error of the library is answered with.
-
-    Parameters
-    ----------
-    error : HGKTError
-        The error.
 
     Examples
     --------
@@ -169,11 +130,23 @@ def status_of(error: HGKTError) -> int:
     """
     if isinstance(error, RegistryError):
         return 507 if error.kind == "full" else 503
-    if isinstance(error, ClassExistsError | ClassLearnedError):
+    if isinstance(error, ClassExistsError | ClassLearnedError | NoImagesError):
         return 409
     if isinstance(error, UnknownClassError):
         return 404
     return 422 if isinstance(error, DataError) else 500
+
+
+def place_text(parts: Iterable[int | str]) -> str:
+    """Write where in a document something is.
+
+    Examples
+    --------
+    >>> place_text(["classes", 0, "name"])
+    'classes[0].name'
+    """
+    steps = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
+    return "".join(steps).removeprefix(".")
 
 
 def _title(status: int) -> str:
@@ -198,13 +171,9 @@ def _first_error(error: RequestValidationError) -> str:
     found = error.errors()
     first: Mapping[str, Any] = found[0] if found else {}
     if first.get("type") == "json_invalid":
-        reason = str(first.get("ctx", {}).get("error", "it cannot be read"))
+        reason = first.get("ctx", {}).get("error", "it cannot be read")
         return f"the body is not valid JSON: {reason}"
-    place = ""
-    for part in first.get("loc", ())[1:]:
-        place += f"[{part}]" if isinstance(part, int) else f".{part}" if place else str(part)
-    source = str(first.get("loc", ("request",))[0])
+    source, *parts = first.get("loc") or ("request",)
     message = str(first.get("msg", "it cannot be read")).removeprefix("Value error, ")
     more = f" ({len(found) - 1} more like this)" if len(found) > 1 else ""
-    where = f"{source} {place}" if place else source
-    return f"{where}: {message}{more}"
+    return f"{source} {place_text(parts)}".rstrip() + f": {message}{more}"

@@ -1,17 +1,20 @@
-"""From feature rows to the best classes and the reasons for them, on one snapshot's model."""
+"""From feature rows to the best classes and the reasons for them, on one edition."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hgkt.estimators import GZSLClassifier
 from hgkt.estimators.evidence import AlteredClass, seen_pulls
+from hgkt.estimators.explanation import Contribution
 from hgkt.exceptions import DataError
-from hgkt.serving.bodies import ClassNames, Ranking
-from hgkt.serving.schemas import Evidence, Explanation, Pull
+from hgkt.serving.class_facts import attribute_names, explains
+from hgkt.serving.editions import Edition
 
 GROUPS = ("all", "seen", "unseen")
 N_PULLS = 8
@@ -20,66 +23,67 @@ _CHUNK_SCORES = 2**24  # scores held at once: 128 MiB
 _FEW = 64  # among so few candidates sorting all is the fastest
 
 
-def about_model(model: Any) -> dict[str, Any]:
-    """Return what a loaded model was made with."""
-    about: dict[str, Any] = getattr(model, "about_", {})
-    return about
-
-
-def attribute_titles(model: Any) -> dict[int, str]:
-    """Return what attributes are called, by place; the place itself where they have no name.
-
-    The numbers that a sentence encoder makes of a text mean nothing one by one and are left out.
+@dataclass(frozen=True)
+class Ranking:
+    """The best classes of some rows.
 
     Parameters
     ----------
-    model : GZSLClassifier
-        The model.
+    columns : ndarray of shape (n, k)
+        Columns of ``classes_``, the best first.
+    scores : ndarray of shape (n, k)
+        Their scores.
     """
-    about = about_model(model)
-    n_attributes = int(model.class_attributes_.shape[1])
-    widths = about.get("attribute_blocks") or [n_attributes]
-    kinds = about.get("attribute_kinds") or ["att"] * len(widths)
-    places: list[int] = []
-    start = 0
-    for width, kind in zip(widths, kinds, strict=False):
-        if kind != "text":
-            places += range(start, min(start + width, n_attributes))
-        start += width
-    names = about.get("attribute_names") or []
-    titles = names if len(names) == len(places) else places
-    return {place: str(title) for place, title in zip(places, titles, strict=True)}
+
+    columns: NDArray[np.intp]
+    scores: NDArray[np.float64]
+
+    def first(self, k: int) -> Ranking:
+        """Return the `k` best of each row."""
+        return Ranking(self.columns[:, :k], self.scores[:, :k])
 
 
-def names_of(model: Any) -> ClassNames:
-    """Return the names of a model's classes; labels that are numbers become text."""
-    return ClassNames([str(label) for label in model.classes_.tolist()], len(model.seen_classes_))
+@dataclass(frozen=True)
+class NamedEvidence:
+    """An attribute of a class, and what it does for the class's score."""
+
+    name: str
+    value: float
+    weight: float
 
 
-def candidates(model: Any, names: ClassNames, among: str | Sequence[str]) -> NDArray[np.intp]:
-    """Return the columns that `among` stands for: a group, or class names, each counted once.
+@dataclass(frozen=True)
+class Reason:
+    """Why the first class of a ranking is first.
 
     Parameters
     ----------
-    model : GZSLClassifier
-        The model.
-    names : ClassNames
-        Its names.
-    among : {"all", "seen", "unseen"} or sequence of str
-        The candidates.
+    margin : float or None
+        Score minus that of the next candidate; None where there is none.
+    pulls : list of Contribution
+        Seen classes and what they add to the score.
+    attributes : list of NamedEvidence
+        Attributes of the class and what they add to the score.
     """
+
+    margin: float | None
+    pulls: list[Contribution]
+    attributes: list[NamedEvidence]
+
+
+def candidates(edition: Edition, among: str | Sequence[str]) -> NDArray[np.intp]:
+    """Return the columns that `among` stands for: a group, or class names, each counted once."""
     if isinstance(among, str):
-        if among == "unseen" and names.n_seen == len(names.names):
+        if among == "unseen" and edition.n_seen == len(edition.names):
             raise DataError("among is 'unseen', but no class has been added yet")
-        columns: NDArray[np.intp] = model.candidates(among)
-        return columns
+        return edition.model.candidates(among)
     for name in among:
-        if name not in names.columns:
+        if name not in edition.columns:
             raise DataError(f"among names class {name!r}, which the model has not")
-    return np.array([names.columns[name] for name in dict.fromkeys(among)], dtype=np.intp)
+    return np.array([edition.columns[name] for name in dict.fromkeys(among)], dtype=np.intp)
 
 
-def rank(model: Any, X: NDArray[Any], columns: NDArray[np.intp], k: int) -> Ranking:
+def rank(model: GZSLClassifier, X: NDArray[Any], columns: NDArray[np.intp], k: int) -> Ranking:
     """Return the `k` best of the candidates for each row.
 
     Parameters
@@ -126,7 +130,7 @@ def best_columns(scores: NDArray[Any], k: int) -> NDArray[np.intp]:
     return np.take_along_axis(found, order, axis=1)
 
 
-def explain(model: Any, X: NDArray[Any], ranking: Ranking, n_candidates: int) -> list[Explanation]:
+def explain(model: GZSLClassifier, X: NDArray[Any], ranking: Ranking) -> list[Reason]:
     """Say for each row why the first class of its ranking is first.
 
     Parameters
@@ -137,57 +141,44 @@ def explain(model: Any, X: NDArray[Any], ranking: Ranking, n_candidates: int) ->
         Feature rows.
     ranking : Ranking
         Their best classes: two at least, where there are two candidates.
-    n_candidates : int
-        Among how many classes the ranking was made.
     """
     best = ranking.columns[:, 0]
-    attributes = _attributes(model, X, best)
-    explanations = []
-    labels = model.classes_[best].tolist()
-    for row, label in enumerate(labels):
-        scores = ranking.scores[row]
-        pulls = seen_pulls(model, X[row], label, N_PULLS)
-        explanations.append(
-            Explanation(
-                margin=float(scores[0] - scores[1]) if n_candidates > 1 else None,
-                pulls=[Pull(label=str(pull.label), weight=pull.weight) for pull in pulls],
-                attributes=attributes[row],
-            )
-        )
-    return explanations
+    margins: list[Any] = [None] * len(best)
+    if ranking.scores.shape[1] > 1:
+        margins = (ranking.scores[:, 0] - ranking.scores[:, 1]).tolist()
+    reasons = []
+    for x, label, margin, attributes in zip(
+        X, model.classes_[best].tolist(), margins, _evidence(model, X, best), strict=True
+    ):
+        pulls = seen_pulls(model, x, label, N_PULLS)
+        named = [Contribution(str(pull.label), pull.weight) for pull in pulls]
+        reasons.append(Reason(margin, named, attributes))
+    return reasons
 
 
-def _attributes(model: Any, X: NDArray[Any], best: NDArray[np.intp]) -> list[list[Evidence]]:
-    found: list[list[Evidence]] = [[] for _ in best]
-    if not explains(model):
+def _evidence(
+    model: GZSLClassifier, X: NDArray[Any], best: NDArray[np.intp]
+) -> list[list[NamedEvidence]]:
+    """Return for each row the attributes that weigh most for or against its best class."""
+    found: list[list[NamedEvidence]] = [[] for _ in best]
+    places, names = attribute_names(model)
+    if not explains(model) or not len(places):
         return found
-    titles = attribute_titles(model)
-    if not titles:
-        return found
-    places = np.array(list(titles))
+    titles = dict(zip(places.tolist(), names or map(str, places), strict=True))
     table, labels = model.class_attributes_, model.classes_.tolist()
     for column in np.unique(best).tolist():
         rows = np.flatnonzero(best == column)
-        weights = AlteredClass(model, labels[column]).weights(X[rows])
-        for row, own in zip(rows.tolist(), _finite(weights), strict=True):
+        weights = _finite(AlteredClass(model, labels[column]).weights(X[rows]))
+        for row, own in zip(rows.tolist(), weights, strict=True):
             order = np.argsort(-np.abs(own[places]), kind="stable")[:N_ATTRIBUTES]
             found[row] = [
-                Evidence(
-                    name=titles[place],
-                    value=float(table[column, place]),
-                    weight=float(own[place]),
-                )
+                NamedEvidence(titles[place], float(table[column, place]), float(own[place]))
                 for place in places[order].tolist()
                 if own[place] != 0.0
             ]
     return found
 
 
-def explains(model: Any) -> bool:
-    """Return whether attributes can speak for a class of this model."""
-    return bool(model._has_attributes)
-
-
 def _finite(scores: NDArray[Any]) -> NDArray[Any]:
-    """JSON has no infinity: the logarithm of a probability 0 becomes the lowest number."""
+    """Make every score a number: the logarithm of a probability 0 becomes the lowest one."""
     return scores if np.isfinite(scores).all() else np.nan_to_num(scores, nan=0.0)

@@ -12,33 +12,24 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from hgkt.estimators import GZSLClassifier
+from hgkt.estimators.transfer import TransferClassifier
 from hgkt.exceptions import DataError
-from hgkt.serving import _tables as tables
-from hgkt.serving._tables import RegistryError
-from hgkt.serving.entries import (
+from hgkt.serving import database as db
+from hgkt.serving.database import RegistryError
+from hgkt.serving.editions import (
     ClassEntry,
     ClassEvent,
     ClassExistsError,
-    ClassLearnedError,
     RegistryState,
     UnknownClassError,
     check_entries,
     utc_now,
 )
 
-__all__ = [
-    "ClassEntry",
-    "ClassEvent",
-    "ClassExistsError",
-    "ClassLearnedError",
-    "ClassRegistry",
-    "RegistryError",
-    "RegistryState",
-    "UnknownClassError",
-    "model_identity",
-]
-
 _CHUNK = 500  # names in one query; databases bound the number of parameters
+_TRANSFER = ("center", "counts", "dual", "noise", "projection", "second_moment", "sums")
+_CLOSED_FORM_ARRAYS = {"grown", "seen/embedding", *(f"transfer/{name}" for name in _TRANSFER)}
 
 
 class ClassRegistry:
@@ -64,7 +55,7 @@ class ClassRegistry:
     1
     >>> registry.add([ClassEntry("zebra", np.array([0.5, 1.0]))])
     Traceback (most recent call last):
-    hgkt.serving.entries.ClassExistsError: class 'zebra' is there already
+    hgkt.serving.editions.ClassExistsError: class 'zebra' is there already
     >>> registry.remove(["zebra"]), registry.entries()
     (2, ())
     >>> [(event.revision, event.kind) for event in registry.events_after(0)]
@@ -74,11 +65,11 @@ class ClassRegistry:
 
     def __init__(self, url: str, model_id: str) -> None:
         self.model_id = model_id
-        self._engine = tables.open_engine(url)
-        self.place = tables.place_of(self._engine.url)
+        self._engine = db.open_engine(url)
+        self.place = db.place_of(self._engine.url)
         try:
             with self._writing() as connection:
-                if tables.create_tables(connection) > tables.SCHEMA_VERSION:
+                if db.create_tables(connection) > db.SCHEMA_VERSION:
                     raise RegistryError("newer", self.place)
                 self._revision_for_update(connection)
         except Exception:
@@ -97,22 +88,18 @@ class ClassRegistry:
             Added classes that the model folder itself holds; their names are taken as long as
             they were not removed here.
         """
-        names = [entry.name for entry in entries]
-        if not names:
-            raise DataError("no class was given; at least one is expected")
         check_entries(entries)
+        names = [entry.name for entry in entries]
         now = utc_now()
         entries = [replace(entry, added_at=entry.added_at or now) for entry in entries]
-        with self._writing() as connection:
-            revision = self._revision_for_update(connection) + 1
-            taken = self._present(connection, tables.classes, names)
-            taken |= set(names) & set(saved) - self._present(connection, tables.removed, names)
+        with self._changing("add", entries, now) as (connection, revision):
+            taken = self._present(connection, db.classes, names)
+            taken |= set(names) & set(saved) - self._present(connection, db.removed, names)
             for name in names:
                 if name in taken:
                     raise ClassExistsError(name)
             rows = [_row(entry) | {"model_id": self.model_id} for entry in entries]
-            connection.execute(tables.classes.insert(), rows)
-            self._log(connection, revision, "add", entries, now)
+            connection.execute(db.classes.insert(), rows)
         return revision
 
     def remove(self, names: Sequence[str], saved: Collection[str] = ()) -> int:
@@ -126,48 +113,33 @@ class ClassRegistry:
             Added classes that the model folder itself holds; these are remembered as removed.
         """
         names = list(dict.fromkeys(names))
-        if not names:
-            raise DataError("no class was given; at least one is expected")
-        now = utc_now()
-        with self._writing() as connection:
-            revision = self._revision_for_update(connection) + 1
-            here = self._present(connection, tables.classes, names)
-            gone = self._present(connection, tables.removed, names)
+        entries = [ClassEntry(name) for name in names]
+        with self._changing("remove", entries, utc_now()) as (connection, revision):
+            here = self._present(connection, db.classes, names)
+            gone = self._present(connection, db.removed, names)
             for name in names:
                 if name not in here and (name not in saved or name in gone):
                     raise UnknownClassError(name)
-            table = tables.classes
             for chunk in _chunks([name for name in names if name in here]):
-                connection.execute(table.delete().where(self._named(table, chunk)))
+                connection.execute(db.classes.delete().where(self._named(db.classes, chunk)))
             buried = [name for name in names if name in saved and name not in gone]
             if buried:
                 rows = [{"model_id": self.model_id, "name": name} for name in buried]
-                connection.execute(tables.removed.insert(), rows)
-            nothing = np.empty(0)
-            self._log(
-                connection, revision, "remove", [ClassEntry(name, nothing) for name in names], now
-            )
+                connection.execute(db.removed.insert(), rows)
         return revision
 
     # ------------------------------------------------------------------ reading
     def revision(self) -> int:
         """Return the number of changes so far."""
-        query = sa.select(tables.models.c.revision).where(self._own(tables.models))
         with self._reading() as connection:
-            return connection.execute(query).scalar() or 0
+            return connection.execute(self._select(db.models.c.revision)).scalar() or 0
 
     def events_after(self, revision: int) -> list[ClassEvent]:
-        """Return what happened after `revision`, in order.
-
-        Parameters
-        ----------
-        revision : int
-            The last one known.
-        """
-        log = tables.events
+        """Return what happened after `revision`, the last one known, in order."""
+        log = db.events
         query = (
-            sa.select(log)
-            .where(self._own(log), log.c.revision > revision)
+            self._select(log)
+            .where(log.c.revision > revision)
             .order_by(log.c.revision, log.c.position)
         )
         with self._reading() as connection:
@@ -176,29 +148,16 @@ class ClassRegistry:
 
     def state(self) -> RegistryState:
         """Return revision, classes and removed names as they are at one moment."""
-        table = tables.classes
         with self._reading(consistent=True) as connection:
-            revision = connection.execute(
-                sa.select(tables.models.c.revision).where(self._own(tables.models))
-            ).scalar()
-            rows = connection.execute(
-                sa.select(table).where(self._own(table)).order_by(table.c.id)
-            ).all()
-            gone = connection.execute(
-                sa.select(tables.removed.c.name).where(self._own(tables.removed))
-            ).scalars()
-            return RegistryState(
-                revision or 0, tuple(_entry(row, row.added_at) for row in rows), frozenset(gone)
-            )
+            revision = connection.execute(self._select(db.models.c.revision)).scalar()
+            rows = connection.execute(self._select(db.classes).order_by(db.classes.c.id)).all()
+            gone = connection.execute(self._select(db.removed.c.name)).scalars()
+            entries = tuple(_entry(row, row.added_at) for row in rows)
+            return RegistryState(revision or 0, entries, frozenset(gone))
 
     def entries(self) -> tuple[ClassEntry, ...]:
         """Return the added classes in the order they came."""
         return self.state().entries
-
-    def ping(self) -> None:
-        """Raise `RegistryError` unless the database answers."""
-        with self._reading() as connection:
-            connection.execute(sa.select(1))
 
     def close(self) -> None:
         """Close all connections."""
@@ -216,6 +175,26 @@ class ClassRegistry:
                 yield connection
 
     @contextmanager
+    def _changing(
+        self, kind: str, entries: Sequence[ClassEntry], now: str
+    ) -> Iterator[tuple[Connection, int]]:
+        """One change: yield its connection and revision; it is logged where the block ends well."""
+        if not entries:
+            raise DataError("no class was given; at least one is expected")
+        with self._writing() as connection:
+            revision = self._revision_for_update(connection) + 1
+            yield connection, revision
+            rows = []
+            for position, entry in enumerate(entries):
+                row = _row(entry) | {"attributes": None} if kind == "remove" else _row(entry)
+                del row["added_at"]
+                row |= {"model_id": self.model_id, "revision": revision, "position": position}
+                rows.append(row | {"kind": kind, "created_at": now})
+            connection.execute(db.events.insert(), rows)
+            own = db.models.c.model_id == self.model_id
+            connection.execute(db.models.update().where(own).values(revision=revision))
+
+    @contextmanager
     def _reading(self, consistent: bool = False) -> Iterator[Connection]:
         """One read transaction; `consistent` where several queries must see the same moment."""
         with self._translated(), self._engine.connect() as connection:
@@ -231,45 +210,25 @@ class ClassRegistry:
             yield
         except sa.exc.SQLAlchemyError as error:
             # Not "from error": the driver's words may repeat the address with its password.
-            raise tables.translate(error, self._engine.url) from None
+            raise db.translate(error, self._engine.url) from None
 
     def _revision_for_update(self, connection: Connection) -> int:
         """Lock this model's row, so that changes come one after another; return its revision."""
-        query = sa.select(tables.models.c.revision).where(self._own(tables.models))
-        revision: int | None = connection.execute(query.with_for_update()).scalar()
+        query = self._select(db.models.c.revision).with_for_update()
+        revision: int | None = connection.execute(query).scalar()
         if revision is None:
-            connection.execute(tables.models.insert().values(model_id=self.model_id, revision=0))
+            connection.execute(db.models.insert().values(model_id=self.model_id, revision=0))
             return 0
         return revision
 
-    def _log(
-        self,
-        connection: Connection,
-        revision: int,
-        kind: str,
-        entries: Sequence[ClassEntry],
-        now: str,
-    ) -> None:
-        rows = []
-        for position, entry in enumerate(entries):
-            row = _row(entry)
-            row.pop("added_at")
-            if kind == "remove":
-                row["attributes"] = None
-            row |= {"model_id": self.model_id, "revision": revision, "position": position}
-            rows.append(row | {"kind": kind, "created_at": now})
-        connection.execute(tables.events.insert(), rows)
-        connection.execute(
-            tables.models.update().where(self._own(tables.models)).values(revision=revision)
-        )
-
-    # ------------------------------------------------------------------ conditions
-    def _own(self, table: sa.Table) -> sa.ColumnElement[bool]:
-        condition: sa.ColumnElement[bool] = table.c.model_id == self.model_id
-        return condition
+    # ------------------------------------------------------------------ queries
+    def _select(self, what: sa.Table | sa.Column[Any]) -> sa.Select[Any]:
+        """Select a table or a column of it, of this model alone."""
+        table = what if isinstance(what, sa.Table) else what.table
+        return sa.select(what).where(table.c.model_id == self.model_id)
 
     def _named(self, table: sa.Table, names: Sequence[str]) -> sa.ColumnElement[bool]:
-        return sa.and_(self._own(table), table.c.name.in_(names))
+        return sa.and_(table.c.model_id == self.model_id, table.c.name.in_(names))
 
     def _present(self, connection: Connection, table: sa.Table, names: Sequence[str]) -> set[str]:
         """Return which of `names` a table holds."""
@@ -280,11 +239,14 @@ class ClassRegistry:
         return found
 
 
-def model_identity(model: Any) -> str:
+def model_identity(model: GZSLClassifier) -> str:
     """Return a digest of what a model has learned: its method, seen classes and arrays.
 
     Classes that were added and the calibration do not count: the same model with a class more is
-    the same model. A model fitted again, or on other attributes, is another one.
+    the same model. A model fitted again, or on other attributes, is another one. A model that
+    release 0.1 saved has the identity that it had there, so that its added classes stay its own:
+    the digest has the names and arrays of that release. There closed form and network were one
+    class, and no other method said which of its classes had grown.
 
     Parameters
     ----------
@@ -296,9 +258,15 @@ def model_identity(model: Any) -> str:
     str
         64 hexadecimal digits.
     """
-    digest = hashlib.sha256()
-    digest.update(f"{type(model).__qualname__} {model.seen_classes_.tolist()!r}".encode())
+    name = type(model).__qualname__
     state = {key: rows for key, rows in model._state().items() if not key.startswith("added/")}
+    if isinstance(model, TransferClassifier):
+        name = "HGKTClassifier"
+        if state.keys() >= _CLOSED_FORM_ARRAYS:  # what a later release keeps besides is left out
+            state = {key: state[key] for key in _CLOSED_FORM_ARRAYS}
+    else:
+        state.pop("grown", None)
+    digest = hashlib.sha256(f"{name} {model.seen_classes_.tolist()!r}".encode())
     for key, rows in sorted((state | {"attributes": model._seen_attributes}).items()):
         array = np.ascontiguousarray(rows)
         digest.update(f"\n{key} {array.dtype.str} {array.shape} ".encode())
@@ -327,7 +295,7 @@ def _chunks(names: Sequence[str]) -> Iterator[Sequence[str]]:
 
 def _prepare_postgresql(connection: Connection) -> None:
     """Wait for other writers a while, not for ever; be durable even where the server is not."""
-    settings = {"lock_timeout": f"{int(tables.BUSY_SECONDS * 1000)}ms"}
+    settings = {"lock_timeout": f"{int(db.BUSY_SECONDS * 1000)}ms"}
     if connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "off":
         settings["synchronous_commit"] = "on"
     for name, value in settings.items():

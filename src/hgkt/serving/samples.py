@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hgkt.data import load_dataset
 from hgkt.exceptions import DataError
-from hgkt.serving.ranking import about_model
+from hgkt.serving.editions import made_with
 
 if TYPE_CHECKING:
     from hgkt.data import GZSLDataset
@@ -61,7 +61,7 @@ def load_samples(
     image_root : Path, optional
         Folder that holds the data set's images.
     """
-    about = about_model(model)
+    about = made_with(model)
     options: dict[str, Any] = {}
     if about.get("layout") == "xlsa17":
         made = str(about.get("features", ""))

@@ -1,21 +1,34 @@
-"""Who may write, and how much a request may carry."""
+"""Who may write, how much a request may carry, and what a browser may do with an answer."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import Security
 from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from hgkt.serving.problems import Problem, problem_response
+from hgkt.serving.problems import Problem
 from hgkt.serving.settings import ServiceSettings
 
 _HEADER = APIKeyHeader(name="X-API-Key", scheme_name="API key", auto_error=False)
 _BEARER = HTTPBearer(scheme_name="Bearer", auto_error=False)
+WORKER_HEADER = "X-Worker"
+
+# Plotly writes style rules into the page; its scatter plots need neither eval nor workers.
+_PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; connect-src 'self'; font-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"
+)
+_DOCS_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
+_API_POLICY = "default-src 'none'; frame-ancestors 'none'"
 
 
 def require_key(settings: ServiceSettings) -> Callable[..., None]:
@@ -23,11 +36,6 @@ def require_key(settings: ServiceSettings) -> Callable[..., None]:
 
     The key comes in the header ``X-API-Key`` or as ``Authorization: Bearer KEY``. Without keys in
     the settings everybody passes.
-
-    Parameters
-    ----------
-    settings : ServiceSettings
-        Holds the keys.
     """
     if not settings.api_keys:
         return _pass
@@ -129,4 +137,60 @@ class BodyLimit:
 
     async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
         detail = f"the body is larger than {self.max_bytes:,} bytes, the most this service takes"
-        await problem_response(413, detail)(scope, receive, send)
+        await Problem(413, detail).response()(scope, receive, send)
+
+
+class SafeHeaders:
+    """ASGI middleware: tells browsers what a page may do, and clients which worker answered.
+
+    Parameters
+    ----------
+    app : ASGI application
+        What answers.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+        common = {
+            "X-Content-Type-Options": "nosniff",
+            "Referrer-Policy": "no-referrer",
+            "Cross-Origin-Resource-Policy": "same-origin",
+            WORKER_HEADER: str(os.getpid()),
+        }
+        self._headers = {
+            policy: [
+                (name.lower().encode(), value.encode())
+                for name, value in {**common, "Content-Security-Policy": policy}.items()
+            ]
+            for policy in (_PAGE_POLICY, _DOCS_POLICY, _API_POLICY)
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request with the headers added."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        path = scope["path"]
+        policy = _PAGE_POLICY if path == "/" or path.startswith("/page/") else _API_POLICY
+        headers = self._headers[_DOCS_POLICY if path == "/docs" else policy]
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                own = message["headers"]
+                if message["status"] == HTTPStatus.METHOD_NOT_ALLOWED:
+                    own = [item for item in own if item[0].lower() != b"allow"]
+                    own.append((b"allow", ", ".join(_methods(scope)).encode()))
+                message["headers"] = [*own, *headers]
+            await send(message)
+
+        await self.app(scope, receive, with_headers)
+
+
+def _methods(scope: Scope) -> list[str]:
+    """Return all methods that a path answers to; the router names those of its first route."""
+    found: set[str] = set()
+    for route in scope["app"].routes:
+        match, _ = route.matches({**scope, "path_params": {}})
+        if match is not Match.NONE:
+            found |= getattr(route, "methods", None) or set()
+    return sorted(found)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ipaddress
-import json
 import logging
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
+
+from pydantic import TypeAdapter, ValidationError
 
 from hgkt._validation import check_choice, check_number
 from hgkt.exceptions import DataError
@@ -19,7 +20,6 @@ ENVIRONMENT = "HGKT_SERVICE"
 MIN_KEY_LENGTH = 16
 _MIB = 2**20
 _DEVICES = ("auto", "cpu", "cuda")
-_PATHS = ("model", "root", "image_root")
 
 logger = logging.getLogger(__name__)
 
@@ -91,14 +91,9 @@ class ServiceSettings:
         """Refuse what cannot work or would be unsafe; return self."""
         check_number("port", self.port, low=0, high=65535, integer=True)
         check_number("workers", self.workers, low=1, high=1024, integer=True)
-        for name in (
-            "max_body_bytes",
-            "max_rows",
-            "max_classes",
-            "max_image_bytes",
-            "max_image_pixels",
-        ):
-            check_number(name, getattr(self, name), low=1, integer=True)
+        for name, value in vars(self).items():
+            if name.startswith("max_"):
+                check_number(name, value, low=1, integer=True)
         check_number("poll_seconds", self.poll_seconds, low=0.0, high=60.0, open_low=True)
         check_choice("device", self.device, _DEVICES)
         for key in self.api_keys:
@@ -125,34 +120,24 @@ class ServiceSettings:
             return self.database
         return f"sqlite:///{self.model.with_name(self.model.name + '.registry.sqlite')}"
 
+    # Not pydantic-settings: the command line has the one word on every value, and one variable,
+    # read here alone, hands them all to server processes.
     def to_environment(self) -> dict[str, str]:
         """Return the environment variable that tells server processes these settings.
 
         It holds the keys, as a process and its children may know them.
         """
-        values: dict[str, Any] = {item.name: getattr(self, item.name) for item in fields(self)}
-        for name in _PATHS:
-            values[name] = None if values[name] is None else str(values[name])
-        return {ENVIRONMENT: json.dumps(values)}
+        return {ENVIRONMENT: TypeAdapter(ServiceSettings).dump_json(self).decode()}
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
-        """Read what `to_environment` wrote; by default from this process's environment.
-
-        Parameters
-        ----------
-        environment : mapping, optional
-            Variables by name.
-        """
+        """Read what `to_environment` wrote; by default from this process's environment."""
         text = (os.environ if environment is None else environment).get(ENVIRONMENT)
         if text is None:
             raise DataError(f"the environment variable {ENVIRONMENT} is not set; use `hgkt serve`")
         try:
-            values = json.loads(text)
-            for name in _PATHS:
-                values[name] = None if values.get(name) is None else Path(values[name])
-            return cls(**{**values, "api_keys": tuple(values["api_keys"])})
-        except (ValueError, TypeError, KeyError, AttributeError):
+            return TypeAdapter(cls).validate_json(text)
+        except ValidationError:
             # The text may hold keys, so that neither it nor the cause is shown.
             raise DataError(
                 f"the environment variable {ENVIRONMENT} does not hold the service's settings"
@@ -160,19 +145,10 @@ class ServiceSettings:
 
 
 def read_api_keys(path: str | Path) -> tuple[str, ...]:
-    """Read API keys from a file: one a line; empty lines and lines that begin with # are skipped.
+    """Read API keys from a file: one per line; empty lines and lines that begin with # are skipped.
 
     A file that everybody on the machine may read is used, with a warning: secrets that a container
     platform mounts are often so, and nobody else is in the container.
-
-    Parameters
-    ----------
-    path : path
-        The file.
-
-    Returns
-    -------
-    tuple of str
     """
     path = Path(path)
     try:

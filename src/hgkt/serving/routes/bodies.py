@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from struct import unpack_from
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from hgkt.serving.problems import Problem
-from hgkt.serving.schemas import PredictRequest
+from hgkt._plain import plain
+from hgkt.serving.editions import Edition
+from hgkt.serving.problems import Problem, place_text
+from hgkt.serving.ranking import Ranking, Reason
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,49 +28,23 @@ OCTETS = "application/octet-stream"
 ARROW = "application/vnd.apache.arrow.stream"
 _RECORD_BATCH, _COMPRESSION = 3, 3  # Arrow's Message.fbs: header type, field of RecordBatch
 
-
-class ClassNames:
-    """Names of a model's classes as answers write them; made once for a set of classes.
-
-    Parameters
-    ----------
-    names : list of str
-        Names in the order of ``classes_``.
-    n_seen : int
-        How many of them, at the front, were learned from instances.
-
-    Attributes
-    ----------
-    columns : dict
-        The column of each name.
-    starts : list of str
-        The beginning of each class's entry in a JSON answer.
-    """
-
-    def __init__(self, names: list[str], n_seen: int) -> None:
-        self.names, self.n_seen = names, n_seen
-        self.columns = {name: column for column, name in enumerate(names)}
-        flags = ("true", "false")
-        self.starts = [
-            f'"label":{json.dumps(name)},"seen":{flags[column >= n_seen]},"score":'
-            for column, name in enumerate(names)
-        ]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+_ClassName = Annotated[str, Field(min_length=1)]
+_TopK = Annotated[int, Field(ge=1, le=1000, description="How many classes per row, best first.")]
 
 
-@dataclass(frozen=True)
-class Ranking:
-    """The best classes of some rows.
+class PredictRequest(BaseModel):
+    """Feature vectors to classify."""
 
-    Parameters
-    ----------
-    columns : ndarray of shape (n, k)
-        Columns of ``classes_``, the best first.
-    scores : ndarray of shape (n, k)
-        Their scores.
-    """
-
-    columns: NDArray[np.intp]
-    scores: NDArray[np.float64]
+    model_config = ConfigDict(extra="forbid", strict=True)
+    features: list[list[Finite]] = Field(
+        min_length=1, description="One row per instance, of as many numbers as the model reads."
+    )
+    top_k: _TopK = 1
+    among: Literal["all", "seen", "unseen"] | Annotated[list[_ClassName], Field(min_length=1)] = (
+        Field(default="all", description="The candidates: a group, or a list of class names.")
+    )
+    explain: bool = Field(default=False, description="Whether to say why, for each row.")
 
 
 # ---------------------------------------------------------------------- requests
@@ -78,7 +53,10 @@ def read_json(body: bytes, n_features: int, max_rows: int) -> tuple[NDArray[Any]
     try:
         request = PredictRequest.model_validate_json(body)
     except ValidationError as error:
-        raise Problem(422, _first_mistake(error)) from None
+        # Values are not repeated, they may be anything.
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = place_text(first["loc"]) or "the body"
+        raise Problem(422, f"{place}: {first['msg']}") from None
     rows = request.features
     _check_count(len(rows), max_rows)
     for number, row in enumerate(rows):
@@ -111,7 +89,7 @@ def read_octets(body: bytes, n_features: int, max_rows: int) -> NDArray[np.float
 
 
 def read_arrow(body: bytes, n_features: int, max_rows: int) -> NDArray[Any]:
-    """Return the rows of an Arrow stream: a list column ``features``, or a column a feature."""
+    """Return the rows of an Arrow stream: a list column ``features``, or a column per feature."""
     import pyarrow as pa
 
     try:
@@ -145,16 +123,6 @@ def _float32(rows: NDArray[np.float64]) -> NDArray[np.float32]:
     # What becomes infinite is refused, with its row, where scores are made.
     with np.errstate(over="ignore", invalid="ignore"):
         return rows.astype(np.float32)
-
-
-def _first_mistake(error: ValidationError) -> str:
-    """Say where the first mistake is; values are not repeated, they may be anything."""
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    first = found[0]
-    place = "".join(
-        f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]
-    ).lstrip(".")
-    return f"{place or 'the body'}: {first['msg']}"
 
 
 def _check_schema(schema: pa.Schema, n_features: int) -> None:
@@ -244,40 +212,43 @@ def _field(data: bytes, table: int, number: int) -> int:
 
 
 # ---------------------------------------------------------------------- answers
-def write_json(
-    revision: int, names: ClassNames, ranking: Ranking, explanations: Sequence[Any] | None = None
-) -> bytes:
+def write_json(edition: Edition, ranking: Ranking, reasons: Sequence[Reason] | None) -> bytes:
     """Return the JSON answer; pieces that repeat from row to row are written once."""
-    starts = names.starts
+    starts = {
+        column: f'"label":{json.dumps(edition.names[column])},'
+        f'"seen":{json.dumps(column < edition.n_seen)},"score":'
+        for column in np.unique(ranking.columns).tolist()
+    }
+    whys = ["null"] * len(ranking.columns)
+    if reasons is not None:
+        whys = [json.dumps(plain(reason)) for reason in reasons]
     rows = []
-    reasons = ["null"] * len(ranking.columns) if explanations is None else explanations
-    for columns, scores, reason in zip(
-        ranking.columns.tolist(), ranking.scores.tolist(), reasons, strict=True
+    for columns, scores, why in zip(
+        ranking.columns.tolist(), ranking.scores.tolist(), whys, strict=True
     ):
         entries = [f"{starts[c]}{s!r}" for c, s in zip(columns, scores, strict=True)]
-        text = reason if reason == "null" else reason.model_dump_json()
-        rows.append(f'{{{entries[0]},"top":[{{{"},{".join(entries)}}}],"explanation":{text}}}')
-    return f'{{"revision":{revision},"predictions":[{",".join(rows)}]}}'.encode()
+        rows.append(f'{{{entries[0]},"top":[{{{"},{".join(entries)}}}],"explanation":{why}}}')
+    return f'{{"revision":{edition.revision},"predictions":[{",".join(rows)}]}}'.encode()
 
 
-def write_arrow(revision: int, names: ClassNames, ranking: Ranking) -> bytes:
+def write_arrow(edition: Edition, ranking: Ranking) -> bytes:
     """Return the answer as an Arrow stream: label, seen, score; lists where more are asked for."""
     import pyarrow as pa
 
     n_rows, k = ranking.columns.shape
-    labels = pa.array(names.names, pa.string()).take(pa.array(ranking.columns.ravel()))
+    labels = pa.array(edition.names, pa.string()).take(pa.array(ranking.columns.ravel()))
     scores = pa.array(np.ascontiguousarray(ranking.scores).ravel())
     best = pa.array(np.arange(n_rows) * k)
     columns = {
         "label": labels.take(best),
-        "seen": pa.array(ranking.columns[:, 0] < names.n_seen),
+        "seen": pa.array(ranking.columns[:, 0] < edition.n_seen),
         "score": scores.take(best),
     }
     if k > 1:
         offsets = pa.array(np.arange(n_rows + 1, dtype=np.int32) * k)
         columns["top_labels"] = pa.ListArray.from_arrays(offsets, labels)
         columns["top_scores"] = pa.ListArray.from_arrays(offsets, scores)
-    table = pa.table(columns).replace_schema_metadata({"revision": str(revision)})
+    table = pa.table(columns).replace_schema_metadata({"revision": str(edition.revision)})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)

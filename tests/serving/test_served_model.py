@@ -10,17 +10,11 @@ import pytest
 from hgkt.estimators import HGKTClassifier
 from hgkt.exceptions import DataError
 from hgkt.language import ClassDescription, Describer
-from hgkt.serving.entries import ClassEntry
-from hgkt.serving.registry import (
-    ClassExistsError,
-    ClassLearnedError,
-    ClassRegistry,
-    RegistryError,
-    UnknownClassError,
-    model_identity,
-)
+from hgkt.serving.database import RegistryError
+from hgkt.serving.editions import ClassEntry, ClassExistsError, ClassLearnedError, UnknownClassError
+from hgkt.serving.registry import ClassRegistry, model_identity
+from hgkt.serving.served_model import ServedModel
 from hgkt.serving.settings import ServiceSettings
-from hgkt.serving.snapshots import SnapshotStore, open_store
 
 
 @pytest.fixture
@@ -30,8 +24,8 @@ def unseen(digits):
     return [ClassDescription(name, vector=vector) for name, vector in table.items()]
 
 
-def added(store):
-    return store.current().model.unseen_classes_.tolist()
+def added(served):
+    return served.current().model.unseen_classes_.tolist()
 
 
 def wait_for(condition, seconds=20.0):
@@ -43,33 +37,33 @@ def wait_for(condition, seconds=20.0):
 
 
 # ---------------------------------------------------------------------- adding and removing
-def test_store_shows_its_own_writes_at_once(make_store, digits, unseen, digits_model):
-    store = make_store()
-    before = store.current()
-    assert (before.revision, added(store)) == (0, ["blot"])
-    after = store.add(unseen)
-    assert after is store.current()
+def test_served_model_shows_its_own_writes_at_once(make_served, digits, unseen, digits_model):
+    served = make_served()
+    before = served.current()
+    assert (before.revision, added(served)) == (0, ["blot"])
+    after = served.add(unseen)
+    assert after is served.current()
     assert after.revision == 1
-    assert added(store) == ["blot", "two", "six"]
+    assert added(served) == ["blot", "two", "six"]
     assert set(after.added_at) == {"two", "six"}
-    # Readers of the old snapshot are not disturbed.
+    # Readers of the old edition are not disturbed.
     assert before.model.unseen_classes_.tolist() == ["blot"]
 
     X, _ = digits.rows("test_unseen")
     expected = digits_model.add_classes(digits.attributes_of(digits.unseen_classes))
     assert np.array_equal(after.model.score_classes(X), expected.score_classes(X))
-    last = store.remove(["two"])
-    assert (last.revision, added(store)) == (2, ["blot", "six"])
+    last = served.remove(["two"])
+    assert (last.revision, added(served)) == (2, ["blot", "six"])
     assert set(last.added_at) == {"six"}
 
 
-def test_store_finds_everything_again_after_a_restart(make_store, unseen, digits):
-    first = make_store()
+def test_served_model_finds_everything_again_after_a_restart(make_served, unseen, digits):
+    first = make_served()
     first.add(unseen)
     first.remove(["blot"])
     first.remove(["two"])
     first.add(unseen[:1])
-    second = make_store()
+    second = make_served()
     assert second.current().revision == first.current().revision == 4
     assert added(second) == added(first) == ["six", "two"]
     assert second.current().added_at == first.current().added_at
@@ -79,8 +73,8 @@ def test_store_finds_everything_again_after_a_restart(make_store, unseen, digits
     )
 
 
-def test_store_sees_what_another_one_changes(make_store, unseen):
-    writer, reader = make_store(), make_store(start=True, poll_seconds=0.05)
+def test_served_model_sees_what_another_one_changes(make_served, unseen):
+    writer, reader = make_served(), make_served(start=True, poll_seconds=0.05)
     writer.add(unseen)
     wait_for(lambda: reader.current().revision == 1)
     assert added(reader) == ["blot", "two", "six"]
@@ -90,65 +84,65 @@ def test_store_sees_what_another_one_changes(make_store, unseen):
     assert reader.healthy()
 
 
-def test_store_sees_a_class_of_another_one_within_a_second(make_store, unseen):
-    writer, reader = make_store(), make_store(start=True)
+def test_served_model_sees_a_class_of_another_one_within_a_second(make_served, unseen):
+    writer, reader = make_served(), make_served(start=True)
     assert reader.poll_seconds <= 0.25
     writer.add(unseen)
     wait_for(lambda: "six" in added(reader))
 
 
-def test_store_refuses_names_that_are_taken(make_store, unseen):
-    store, other = make_store(), make_store()
+def test_served_model_refuses_names_that_are_taken(make_served, unseen):
+    served, other = make_served(), make_served()
     other.add(unseen[:1])
     vector = unseen[0].vector
     for name in ("one", "blot", "two"):  # learned, saved in the folder, added elsewhere
         with pytest.raises(ClassExistsError, match=f"class '{name}' is there already"):
-            store.add([unseen[1], ClassDescription(name, vector=vector)])
+            served.add([unseen[1], ClassDescription(name, vector=vector)])
     with pytest.raises(DataError, match="given twice"):
-        store.add([unseen[1], unseen[1]])
-    assert added(store) == ["blot", "two"]
-    assert store.registry.revision() == 1
+        served.add([unseen[1], unseen[1]])
+    assert added(served) == ["blot", "two"]
+    assert served.registry.revision() == 1
 
 
-def test_store_refuses_to_remove_what_it_cannot(make_store):
-    store = make_store()
+def test_served_model_refuses_to_remove_what_it_cannot(make_served):
+    served = make_served()
     with pytest.raises(ClassLearnedError, match="class 'one' was learned from instances"):
-        store.remove(["blot", "one"])
+        served.remove(["blot", "one"])
     with pytest.raises(UnknownClassError, match="there is no class 'zebra'"):
-        store.remove(["blot", "zebra"])
-    assert added(store) == ["blot"]
-    assert store.registry.revision() == 0
+        served.remove(["blot", "zebra"])
+    assert added(served) == ["blot"]
+    assert served.registry.revision() == 0
 
 
-def test_store_removes_a_class_of_the_folder_for_good(make_store):
-    vector = np.full(make_store().describer.n_attributes, 0.25)
-    make_store().remove(["blot"])
-    store = make_store()
-    assert added(store) == []
-    now = store.add([ClassDescription("blot", vector=vector)])
-    place = now.columns()["blot"]
+def test_served_model_removes_a_class_of_the_folder_for_good(make_served):
+    vector = np.full(make_served().describer.n_attributes, 0.25)
+    make_served().remove(["blot"])
+    served = make_served()
+    assert added(served) == []
+    now = served.add([ClassDescription("blot", vector=vector)])
+    place = now.columns["blot"]
     assert now.model.class_attributes_[place].tolist() == vector.tolist()
-    again = make_store()
+    again = make_served()
     assert again.current().model.class_attributes_[place].tolist() == vector.tolist()
     again.remove(["blot"])
-    assert added(make_store()) == []
-    assert store.refresh().revision == 3
-    assert added(store) == []
+    assert added(make_served()) == []
+    assert served.refresh().revision == 3
+    assert added(served) == []
 
 
-def test_store_prefers_the_registry_to_a_folder_that_got_the_class_later(
-    make_store, unseen, digits_model
+def test_served_model_prefers_the_registry_to_a_folder_that_got_the_class_later(
+    make_served, unseen, digits_model
 ):
-    make_store().add(unseen)
+    make_served().add(unseen)
     digits_model.add_classes({"two": np.ones(len(unseen[0].vector))})
-    now = make_store(digits_model).current()
+    now = make_served(digits_model).current()
     assert sorted(now.model.unseen_classes_.tolist()) == ["blot", "six", "two"]
-    row = now.model.class_attributes_[now.columns()["two"]]
+    row = now.model.class_attributes_[now.columns["two"]]
     assert row.tolist() == np.asarray(unseen[0].vector, dtype=np.float64).tolist()
 
 
-def test_store_writes_nothing_that_the_model_cannot_take(make_store, unseen):
-    store = make_store()
+def test_served_model_writes_nothing_that_the_model_cannot_take(make_served, unseen):
+    served = make_served()
     width = len(unseen[0].vector)
     for bad, message in [
         (ClassDescription("bad", vector=np.ones(width - 1)), "are expected"),
@@ -158,16 +152,16 @@ def test_store_writes_nothing_that_the_model_cannot_take(make_store, unseen):
         (ClassDescription("bad", text="some words"), "text"),
     ]:
         with pytest.raises(DataError, match=message):
-            store.add([unseen[0], bad])
-    assert store.registry.revision() == 0
-    assert added(store) == ["blot"]
+            served.add([unseen[0], bad])
+    assert served.registry.revision() == 0
+    assert added(served) == ["blot"]
 
 
-def test_store_refuses_a_class_that_would_win_every_prediction(make_store, small_euclidean):
-    store = make_store(small_euclidean)
+def test_served_model_refuses_a_class_that_would_win_every_prediction(make_served, small_euclidean):
+    served = make_served(small_euclidean)
     with pytest.raises(DataError, match="too large for this model"):
-        store.add([ClassDescription("huge", vector=[1.7e308, 1.7e308])])
-    assert store.registry.revision() == 0
+        served.add([ClassDescription("huge", vector=[1.7e308, 1.7e308])])
+    assert served.registry.revision() == 0
 
 
 @pytest.fixture
@@ -178,45 +172,46 @@ def small_euclidean():
 
 
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)
-def test_store_turns_names_into_numbers_where_labels_are_numbers(make_store):
+def test_served_model_turns_names_into_numbers_where_labels_are_numbers(make_served):
     X = np.array([[3.0, 1.0], [3.0, 1.2], [1.0, 3.0], [1.1, 3.0]])
     model = HGKTClassifier().fit(X, [10, 10, 20, 20], {10: [1.0, 0.0], 20: [0.0, 1.0]})
-    store = make_store(model)
-    now = store.add([ClassDescription("007", vector=[1.0, 1.0])])
+    served = make_served(model)
+    now = served.add([ClassDescription("007", vector=[1.0, 1.0])])
     assert now.model.classes_.tolist() == [10, 20, 7]
     assert now.model.classes_.dtype.kind == "i"
-    assert now.find("7") == 7
+    assert now.names[now.find("7")] == "7"
     for name in ("7", " 10 "):
         with pytest.raises(ClassExistsError):
-            store.add([ClassDescription(name, vector=[1.0, 1.0])])
+            served.add([ClassDescription(name, vector=[1.0, 1.0])])
     for name in ("seven", "1.5", "9" * 30, "nan"):
         with pytest.raises(DataError, match="are numbers"):
-            store.add([ClassDescription(name, vector=[1.0, 1.0])])
+            served.add([ClassDescription(name, vector=[1.0, 1.0])])
         with pytest.raises(UnknownClassError):
-            store.remove([name])
-    assert make_store(model).current().model.classes_.tolist() == [10, 20, 7]
-    assert store.remove(["7"]).model.classes_.tolist() == [10, 20]
+            served.remove([name])
+    assert make_served(model).current().model.classes_.tolist() == [10, 20, 7]
+    assert served.remove(["7"]).model.classes_.tolist() == [10, 20]
 
 
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)
-def test_store_keeps_texts(make_store, unseen):
+def test_served_model_keeps_texts(make_served, unseen):
     class WordLengths(Describer):
         def vectors(self, descriptions):
             row = np.linspace(0, 1, self.n_attributes)
             return np.array([row * len(item.text) for item in descriptions])
 
     describer = WordLengths({}, len(unseen[0].vector))
-    store = make_store(describer=describer)
-    store.add([ClassDescription("zebra", text="striped"), ClassDescription("horse", text="plain")])
-    assert dict(store.current().texts) == {"zebra": "striped", "horse": "plain"}
-    store.remove(["horse"])
-    store.add([ClassDescription("horse", text="brown")])
-    assert dict(make_store().current().texts) == {"zebra": "striped", "horse": "brown"}
+    served = make_served()
+    served.describer = describer
+    served.add([ClassDescription("zebra", text="striped"), ClassDescription("horse", text="plain")])
+    assert dict(served.current().texts) == {"zebra": "striped", "horse": "plain"}
+    served.remove(["horse"])
+    served.add([ClassDescription("horse", text="brown")])
+    assert dict(make_served().current().texts) == {"zebra": "striped", "horse": "brown"}
 
 
 # ---------------------------------------------------------------------- following the registry
-def test_store_reloads_after_a_pruned_log_and_a_restored_database(make_store, unseen):
-    writer, reader = make_store(), make_store()
+def test_served_model_reloads_after_a_pruned_log_and_a_restored_database(make_served, unseen):
+    writer, reader = make_served(), make_served()
     writer.add(unseen[:1])
     writer.add(unseen[1:])
     with writer.registry._writing() as connection:  # an operator shortens the log
@@ -231,55 +226,55 @@ def test_store_reloads_after_a_pruned_log_and_a_restored_database(make_store, un
     assert added(reader) == ["blot", "two"]
 
 
-def test_store_goes_on_answering_while_the_database_is_away(postgresql_url, digits_model, unseen):
+def test_served_model_answers_while_the_database_is_away(postgresql_url, digits_model, unseen):
     name = psycopg.conninfo.conninfo_to_dict(postgresql_url)["dbname"]
     elsewhere = postgresql_url.replace(f"/{name}", "/postgres")
     registry = ClassRegistry(postgresql_url, model_identity(digits_model))
     with (
-        SnapshotStore(digits_model, registry, poll_seconds=0.05) as store,
+        ServedModel(digits_model, registry, poll_seconds=0.05) as served,
         psycopg.connect(elsewhere, autocommit=True) as operator,
     ):
-        store.add(unseen[:1])
+        served.add(unseen[:1])
         operator.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
         operator.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name]
         )
-        wait_for(lambda: not store.healthy())
-        assert "cannot be reached" in store.trouble
+        wait_for(lambda: not served.healthy())
+        assert "cannot be reached" in served.trouble
         with pytest.raises(RegistryError) as caught:
-            store.add(unseen[1:])
+            served.add(unseen[1:])
         assert caught.value.kind == "unreachable"
-        assert added(store) == ["blot", "two"]
+        assert added(served) == ["blot", "two"]
         operator.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
-        wait_for(store.healthy)
-        store.add(unseen[1:])
-        assert added(store) == ["blot", "two", "six"]
+        wait_for(served.healthy)
+        served.add(unseen[1:])
+        assert added(served) == ["blot", "two", "six"]
 
 
-def test_store_names_a_registry_whose_classes_do_not_fit(make_store, digits_model):
-    store = make_store()
-    store.registry.add([ClassEntry("short", np.ones(2))])
+def test_served_model_names_a_registry_whose_classes_do_not_fit(make_served, digits_model):
+    served = make_served()
+    served.registry.add([ClassEntry("short", np.ones(2))])
     with pytest.raises(RegistryError, match="is damaged") as caught:
-        store.refresh()
+        served.refresh()
     assert caught.value.kind == "corrupt"
-    assert not store.healthy()
-    assert added(store) == ["blot"]
+    assert not served.healthy()
+    assert added(served) == ["blot"]
     with pytest.raises(RegistryError, match="is damaged"):
-        make_store()
+        make_served()
 
 
-def test_store_serves_readers_while_classes_come_and_go(make_store, digits, unseen):
-    store = make_store(start=True, poll_seconds=0.01)
+def test_served_model_serves_readers_while_classes_come_and_go(make_served, digits, unseen):
+    served = make_served(start=True, poll_seconds=0.01)
     X = digits.rows("test_seen")[0][:16]
-    expected = store.current().model.score_classes(X)[:, :8]
+    expected = served.current().model.score_classes(X)[:, :8]
     stop, wrong = threading.Event(), []
 
     def read():
         while not stop.is_set():
-            model = store.current().model
+            model = served.current().model
             scores = model.score_classes(X)
             if scores.shape[1] != len(model.classes_) or not np.isfinite(scores).all():
-                wrong.append("the shape of a snapshot changed under a reader")
+                wrong.append("the shape of an edition changed under a reader")
             if not np.array_equal(scores[:, :8], expected):
                 wrong.append("scores of seen classes moved")
 
@@ -290,9 +285,9 @@ def test_store_serves_readers_while_classes_come_and_go(make_store, digits, unse
     def write(number):
         for i in range(8):
             name = f"class {number}.{i}"
-            store.add([ClassDescription(name, vector=unseen[0].vector)])
+            served.add([ClassDescription(name, vector=unseen[0].vector)])
             if i % 2:
-                store.remove([name])
+                served.remove([name])
 
     writers = [threading.Thread(target=write, args=(number,)) for number in range(3)]
     for thread in writers:
@@ -304,32 +299,13 @@ def test_store_serves_readers_while_classes_come_and_go(make_store, digits, unse
         thread.join()
     assert not wrong
     kept = {f"class {n}.{i}" for n in range(3) for i in range(0, 8, 2)}
-    assert set(added(store)) == kept | {"blot"}
-    assert store.current().revision == 3 * 12
+    assert set(added(served)) == kept | {"blot"}
+    assert served.current().revision == 3 * 12
 
 
-# ---------------------------------------------------------------------- what a snapshot carries
-@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
-def test_snapshot_makes_cached_things_once(make_store, unseen):
-    store, made = make_store(), []
-
-    def make(what):
-        made.append(what)
-        return what
-
-    for _ in range(2):
-        assert store.current().cached("own", lambda: make("own")) == "own"
-        assert store.current().cached("model", lambda: make("model"), per_model=True) == "model"
-    assert made == ["own", "model"]
-    store.add(unseen)
-    store.current().cached("own", lambda: make("own"))
-    store.current().cached("model", lambda: make("model"), per_model=True)
-    assert made == ["own", "model", "own"]
-
-
-def test_open_store_keeps_the_registry_beside_the_model(tmp_path, digits_folder, digits_model):
+def test_open_keeps_the_registry_beside_the_model(tmp_path, digits_folder, digits_model):
     folder = tmp_path / "served"
     folder.symlink_to(digits_folder)
-    store = open_store(ServiceSettings(folder), digits_model)
+    served = ServedModel.open(digits_model, ServiceSettings(folder))
     assert (tmp_path / "served.registry.sqlite").is_file()
-    store.close()
+    served.close()

@@ -10,8 +10,10 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from hgkt.baselines.eszsl import ESZSLClassifier
+from hgkt.serving.class_facts import named_attributes
+from hgkt.serving.metrics import Metrics
 from hgkt.serving.problems import MEDIA_TYPE, install_problems
-from hgkt.serving.routes_classes import build_router, named_attributes
+from hgkt.serving.routes.classes import build_router
 from hgkt.serving.security import BodyLimit
 from hgkt.serving.settings import ServiceSettings
 
@@ -26,12 +28,12 @@ def database(tmp_path):
 
 
 @pytest.fixture
-def make_client(make_store):
+def make_client(make_served):
     def call(model=None, **changes):
         settings = ServiceSettings(Path("model"), api_keys=(KEY,), max_classes=3, **changes)
         app = FastAPI()
         install_problems(app)
-        app.include_router(build_router(make_store(model), settings))
+        app.include_router(build_router(make_served(model), settings, Metrics()))
         app.add_middleware(BodyLimit, max_bytes=100_000)
         return TestClient(app, headers=HEADERS, raise_server_exceptions=False)
 
@@ -127,15 +129,17 @@ def test_detail_of_a_method_that_cannot_explain(make_client, digits):
 
 
 def test_named_attributes_leave_text_out(digits_model):
+    row = np.arange(20.0)
     digits_model.about_ = {
         "attribute_names": ["a", "b"],
-        "attribute_blocks": [3, 2],
+        "attribute_blocks": [18, 2],
         "attribute_kinds": ["text", "att"],
     }
-    assert named_attributes(digits_model, np.arange(5.0)) == {"a": 3.0, "b": 4.0}
-    assert named_attributes(digits_model, np.arange(4.0)) is None
+    assert named_attributes(digits_model, row) == {"a": 18.0, "b": 19.0}
     digits_model.about_["attribute_names"] = ["a"]
-    assert named_attributes(digits_model, np.arange(5.0)) is None
+    assert named_attributes(digits_model, row) is None
+    digits_model.about_ |= {"attribute_names": ["a", "b"], "attribute_blocks": [3, 2]}
+    assert named_attributes(digits_model, row) is None
 
 
 def test_unknown_class_is_404(client):

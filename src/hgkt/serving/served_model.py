@@ -1,4 +1,4 @@
-"""What the service answers from: immutable snapshots of the model, kept level with the registry."""
+"""The served model: the current edition for readers, kept level with the class registry."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
@@ -14,31 +15,32 @@ from hgkt._validation import attribute_matrix
 from hgkt.estimators import GZSLClassifier
 from hgkt.estimators.views import view_of
 from hgkt.exceptions import DataError
-from hgkt.serving._snapshot import Cache, Snapshot, follow_events, label_of, load_snapshot
-from hgkt.serving.entries import (
+from hgkt.serving.database import RegistryError
+from hgkt.serving.editions import (
     ClassEntry,
     ClassEvent,
     ClassExistsError,
     ClassLearnedError,
+    Edition,
     check_name,
+    label_of,
+    made_with,
     utc_now,
 )
-from hgkt.serving.registry import ClassRegistry, RegistryError, model_identity
+from hgkt.serving.registry import ClassRegistry, model_identity
 from hgkt.serving.settings import ServiceSettings
 
 if TYPE_CHECKING:
     from hgkt.language import ClassDescription, Describer
 
-__all__ = ["Snapshot", "SnapshotStore", "label_of", "open_store"]
-
 logger = logging.getLogger(__name__)
 
 
-class SnapshotStore:
-    """The current snapshot of a served model; writes go through the registry.
+class ServedModel:
+    """A model whose classes come and go while it is read.
 
     A thread looks every `poll_seconds` for what other processes have changed and puts a new
-    snapshot in the place of the old one. Readers take `current()` once and work with that.
+    edition in the place of the old one. Readers take `current()` once and work with that.
 
     Parameters
     ----------
@@ -48,38 +50,40 @@ class SnapshotStore:
         Where added classes are kept.
     poll_seconds : float
         How often to look.
-    describer : Describer, optional
-        Turns descriptions into attribute vectors; by default that of the model.
     """
 
     def __init__(
-        self,
-        model: GZSLClassifier,
-        registry: ClassRegistry,
-        poll_seconds: float = 0.25,
-        describer: Describer | None = None,
+        self, model: GZSLClassifier, registry: ClassRegistry, poll_seconds: float = 0.25
     ) -> None:
         self.registry = registry
         self.poll_seconds = poll_seconds
         self._base = view_of(model)
         self._saved = frozenset(map(str, model.unseen_classes_.tolist()))
-        self._seen = frozenset(model.seen_classes_.tolist())
         self._n_attributes = model.class_attributes_.shape[1]
-        self._describer = describer
         self._describing = threading.Lock()
         self._changing = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._trouble: str | None = None
-        self._current = self._reload(Cache())
+        self._current = self._load()
+
+    @classmethod
+    def open(cls, model: GZSLClassifier, settings: ServiceSettings) -> Self:
+        """Open the registry that the settings name for a model; the caller starts and closes."""
+        registry = ClassRegistry(settings.database_url(), model_identity(model))
+        try:
+            return cls(model, registry, settings.poll_seconds)
+        except Exception:
+            registry.close()
+            raise
 
     # ------------------------------------------------------------------ reading
-    def current(self) -> Snapshot:
-        """Return the newest snapshot of this process; costs nothing."""
+    def current(self) -> Edition:
+        """Return the newest edition of this process; costs nothing."""
         return self._current
 
-    def refresh(self) -> Snapshot:
-        """Look for changes now and return the newest snapshot."""
+    def refresh(self) -> Edition:
+        """Look for changes now and return the newest edition."""
         try:
             if self.registry.revision() != self._current.revision:
                 with self._changing:
@@ -100,66 +104,51 @@ class SnapshotStore:
         """What was wrong at the last look, in a sentence."""
         return self._trouble
 
-    @property
+    @cached_property
     def describer(self) -> Describer:
         """What turns descriptions into attribute vectors."""
-        if self._describer is None:
-            from hgkt.language import Describer
+        from hgkt.language import Describer
 
-            self._describer = Describer(getattr(self._base, "about_", {}), self._n_attributes)
-        return self._describer
+        return Describer(made_with(self._base), self._n_attributes)
 
     # ------------------------------------------------------------------ changing
-    def add(self, descriptions: Sequence[ClassDescription]) -> Snapshot:
-        """Add described classes, all or nothing; return a snapshot that has them.
-
-        Parameters
-        ----------
-        descriptions : sequence of ClassDescription
-            Names and what is known of them.
-        """
-        now = self.refresh()
-        labels: dict[Any, ClassDescription] = {}
+    def add(self, descriptions: Sequence[ClassDescription]) -> Edition:
+        """Add described classes, all or nothing; return an edition that has them."""
+        edition = self.refresh()
+        given: dict[str, ClassDescription] = {}
         for description in descriptions:
             check_name(description.name)
-            label = now.label(description.name)
-            if label in labels:
+            name = edition.canonical(description.name)
+            if name in given:
                 raise DataError(f"class {description.name!r} was given twice")
-            if label in now.columns():
+            if name in edition.columns:
                 raise ClassExistsError(description.name)
-            labels[label] = description
+            given[name] = description
         describer = self.describer
         with self._describing:  # one sentence encoder, one thread at a time
-            vectors = describer.vectors(descriptions)
-        table = dict(zip(labels, vectors, strict=True))
-        self._try(table)
-        time = utc_now()
+            vectors = dict(zip(given, describer.vectors(descriptions), strict=True))
+        self._try(vectors)
+        now = utc_now()
         entries = [
-            ClassEntry(str(label), table[label], "\n".join(given.texts or []) or None, time)
-            for label, given in labels.items()
+            ClassEntry(name, vectors[name], "\n".join(described.texts or []) or None, now)
+            for name, described in given.items()
         ]
-        revision = self.registry.add(entries, self._saved)
-        return self._reach(revision, "add", entries)
+        return self._reach(self.registry.add(entries, self._saved), "add", entries)
 
-    def remove(self, names: Sequence[str]) -> Snapshot:
-        """Remove added classes, all or nothing; return a snapshot without them.
+    def remove(self, names: Sequence[str]) -> Edition:
+        """Remove added classes, all or nothing; return an edition without them."""
+        edition = self.refresh()
+        columns = dict.fromkeys(edition.find(name) for name in names)
+        for column in columns:
+            if column < edition.n_seen:
+                raise ClassLearnedError(edition.names[column])
+        leaving = [edition.names[column] for column in columns]
+        revision = self.registry.remove(leaving, self._saved)
+        return self._reach(revision, "remove", [ClassEntry(name) for name in leaving])
 
-        Parameters
-        ----------
-        names : sequence of str
-            The classes.
-        """
-        now = self.refresh()
-        labels = dict.fromkeys(now.find(name) for name in names)
-        for label in labels:
-            if label in self._seen:
-                raise ClassLearnedError(str(label))
-        entries = [ClassEntry(str(label), np.empty(0)) for label in labels]
-        revision = self.registry.remove([entry.name for entry in entries], self._saved)
-        return self._reach(revision, "remove", entries)
-
-    def _try(self, table: Mapping[Any, Any]) -> None:
+    def _try(self, vectors: Mapping[str, Any]) -> None:
         """Refuse classes that the model cannot take, before they are written."""
+        table = {label_of(self._base, name): vector for name, vector in vectors.items()}
         rows = attribute_matrix(table, list(table), self._n_attributes)
         with np.errstate(all="ignore"):
             trial = view_of(self._base)
@@ -167,42 +156,44 @@ class SnapshotStore:
             trial.add_classes(dict(zip(table, rows, strict=True)))
             scores = trial.score_classes(np.ones((1, trial.n_features_in_)))[0]
         embedded = [grown.array for grown in trial._added_table.values()]
-        for row, label in enumerate(table):
+        for row, name in enumerate(vectors):
             # A score that is infinite or no number would win every prediction.
             good = all(np.isfinite(array[row]).all() for array in embedded)
-            if not good or not scores[len(self._seen) + row] < np.inf:
+            if not good or not scores[len(trial.seen_classes_) + row] < np.inf:
                 raise DataError(
-                    f"the attributes of class {str(label)!r} are too large for this model; its "
+                    f"the attributes of class {name!r} are too large for this model; its "
                     "scores would not be finite numbers"
                 )
 
-    def _reach(self, revision: int, kind: str, entries: Sequence[ClassEntry]) -> Snapshot:
-        """Return a snapshot at `revision`, the change that was just written, or later."""
+    def _reach(
+        self, revision: int, kind: Literal["add", "remove"], entries: Sequence[ClassEntry]
+    ) -> Edition:
+        """Return an edition at `revision`, the change that was just written, or later."""
         with self._changing:
             if self._current.revision == revision - 1:
                 # Nobody came between, so what is written is known without asking again.
                 log = [ClassEvent(revision, kind, entry) for entry in entries]
-                self._current = follow_events(self._current, log)
+                self._current = self._current.follow(log)
             elif self._current.revision < revision:
                 self._catch_up()
         return self._current
 
     # ------------------------------------------------------------------ following the registry
     def _catch_up(self) -> None:
-        """Put the newest snapshot in place; the lock for changes is held."""
+        """Put the newest edition in place; the lock for changes is held."""
         known = self._current
         log = self.registry.events_after(known.revision)
         if log and log[0].revision == known.revision + 1:
             with self._readable():
-                self._current = follow_events(known, log)
+                self._current = known.follow(log)
         elif log or self.registry.revision() != known.revision:
             # The log has a gap or goes back: it was pruned, or the database was restored.
-            self._current = self._reload(known._shared)
+            self._current = self._load()
 
-    def _reload(self, shared: Cache) -> Snapshot:
+    def _load(self) -> Edition:
         state = self.registry.state()
         with self._readable():
-            return load_snapshot(self._base, state, shared)
+            return Edition.load(self._base, state)
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
@@ -241,25 +232,7 @@ class SnapshotStore:
             try:
                 self.refresh()
             except RegistryError:
-                pass  # told in the log where it happened; the old snapshot goes on answering
+                pass  # told in the log where it happened; the old edition goes on answering
             except Exception:
                 self._trouble = "the class registry could not be followed; the log says why"
                 logger.exception("following the class registry failed")
-
-
-def open_store(settings: ServiceSettings, model: GZSLClassifier) -> SnapshotStore:
-    """Open the registry that the settings name for a loaded model; the caller starts and closes.
-
-    Parameters
-    ----------
-    settings : ServiceSettings
-        The service's settings.
-    model : GZSLClassifier
-        The model, as loaded from its folder.
-    """
-    registry = ClassRegistry(settings.database_url(), model_identity(model))
-    try:
-        return SnapshotStore(model, registry, settings.poll_seconds)
-    except Exception:
-        registry.close()
-        raise

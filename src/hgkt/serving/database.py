@@ -1,4 +1,4 @@
-"""The registry's tables, its connections to SQLite and PostgreSQL, and what their errors mean."""
+"""The registry's database: schema, connections to SQLite and PostgreSQL, what errors mean."""
 
 from __future__ import annotations
 

@@ -1,0 +1,129 @@
+"""What can be told of classes: attributes by name, sources, relatives, places on a map."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgkt._geometry import unit_rows
+from hgkt.estimators import GZSLClassifier
+from hgkt.estimators.explanation import Contribution
+from hgkt.estimators.transfer import TransferClassifier
+from hgkt.serving.editions import Edition, made_with
+
+N_SOURCES = 8
+N_RELATIVES = 5
+
+
+def explains(model: GZSLClassifier) -> bool:
+    """Return whether attributes can speak for a class of this model."""
+    return bool(model._has_attributes)
+
+
+def attribute_names(
+    model: GZSLClassifier,
+) -> tuple[NDArray[np.intp], list[str] | None]:
+    """Return the places of attributes that mean something one by one, and their names.
+
+    The numbers that a sentence encoder makes of a text mean nothing one by one and are left out.
+    The names are None where the model has none for these places.
+    """
+    about, n_attributes = made_with(model), model.class_attributes_.shape[1]
+    widths = about.get("attribute_blocks") or [n_attributes]
+    kinds = about.get("attribute_kinds") or ["att"] * len(widths)
+    if len(kinds) != len(widths) or sum(widths) != n_attributes:
+        widths, kinds = [n_attributes], ["att"]
+    places = np.flatnonzero(np.repeat([kind != "text" for kind in kinds], widths))
+    names = [str(name) for name in about.get("attribute_names") or ()]
+    return places, names if names and len(names) == len(places) else None
+
+
+def named_attributes(model: GZSLClassifier, row: NDArray[np.float64]) -> dict[str, float] | None:
+    """Return attributes (n_attributes,) by name; None where the model has no names for them."""
+    places, names = attribute_names(model)
+    return None if names is None else dict(zip(names, row[places].tolist(), strict=True))
+
+
+def class_sources(edition: Edition, column: int) -> list[Contribution]:
+    """Return the seen classes that a class is made of, the strongest first.
+
+    None for a model that cannot tell.
+    """
+    model = edition.model
+    if not isinstance(model, TransferClassifier):
+        return []
+    sources = model.explain_class(model.classes_.tolist()[column]).sources[:N_SOURCES]
+    return [Contribution(str(source.label), source.weight) for source in sources]
+
+
+def class_relatives(edition: Edition, column: int) -> list[tuple[str, float]]:
+    """Return the classes of the most similar attributes, with the cosine, the nearest first."""
+    similarities = edition.unit_attributes @ edition.unit_attributes[column]
+    similarities[column] = -np.inf
+    count = min(N_RELATIVES, len(similarities) - 1)
+    order = np.argsort(-similarities, kind="stable")[:count].tolist()
+    return [(edition.names[c], float(similarities[c])) for c in order]
+
+
+@dataclass(frozen=True)
+class ClassMap:
+    """A plane into which classes are projected; nothing on it moves when a class is added.
+
+    Parameters
+    ----------
+    method : str
+        What the plane is, in words.
+    center : ndarray of shape (D,)
+        Mean of the seen classes.
+    axes : ndarray of shape (D, 2)
+        The two directions.
+    explained : ndarray of shape (2,)
+        Share of the seen classes' variance along each.
+    """
+
+    method: str
+    center: NDArray[np.float64]
+    axes: NDArray[np.float64]
+    explained: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, model: GZSLClassifier) -> Self:
+        """Fit two principal components on the seen classes of a model."""
+        rows, what = _class_rows(model)
+        seen = rows[: len(model.seen_classes_)]
+        center = seen.mean(axis=0)
+        _, lengths, directions = np.linalg.svd(seen - center, full_matrices=False)
+        axes = np.zeros((seen.shape[1], 2))
+        explained = np.zeros(2)
+        n_axes = min(2, len(lengths))
+        total = float((lengths**2).sum())
+        if total > 0:
+            axes[:, :n_axes] = directions[:n_axes].T
+            explained[:n_axes] = lengths[:n_axes] ** 2 / total
+        # The sign of a direction is arbitrary; fixed, every worker draws the same map.
+        largest = np.abs(axes).argmax(axis=0)
+        axes *= np.where(axes[largest, [0, 1]] < 0, -1.0, 1.0)
+        return cls(f"principal components of {what} of seen classes", center, axes, explained)
+
+    def places(self, model: GZSLClassifier) -> NDArray[np.float64]:
+        """Return the places (n_classes, 2) of a model's classes, ordered as ``classes_``."""
+        places: NDArray[np.float64] = np.nan_to_num(
+            (_class_rows(model)[0] - self.center) @ self.axes
+        )
+        return places
+
+
+def _class_rows(model: Any) -> tuple[NDArray[np.float64], str]:
+    """Return a row per class and what the rows are; without embeddings the attributes."""
+    try:
+        rows, what = model.class_embeddings_, "the embeddings"
+    except AttributeError:
+        rows, what = model.class_attributes_, "the attributes"
+    rows = np.asarray(rows, dtype=np.float64).reshape(len(model.classes_), -1)
+    # Where the cosine decides, lengths mean nothing.
+    if getattr(model, "metric", None) == "cosine":
+        rows = unit_rows(rows)
+    return rows, what

@@ -1,0 +1,251 @@
+"""Classes: list, show, add and remove."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, Self
+
+from fastapi import APIRouter, Depends, Query
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from hgkt.language import ClassDescription
+from hgkt.serving.class_facts import class_relatives, class_sources, named_attributes
+from hgkt.serving.database import RegistryError
+from hgkt.serving.editions import MAX_NAME, Edition, UnknownClassError
+from hgkt.serving.metrics import Metrics
+from hgkt.serving.problems import Problem, documented
+from hgkt.serving.routes.bodies import Finite
+from hgkt.serving.security import require_key
+from hgkt.serving.served_model import ServedModel
+from hgkt.serving.settings import ServiceSettings
+
+MAX_TEXT = 20_000
+MAX_ATTRIBUTES = 100_000
+_STORAGE = (503, 507)
+
+
+# ---------------------------------------------------------------------- what is sent
+def _bounded(value: Any) -> Any:
+    """Refuse an endless mapping before each of its values is looked at."""
+    if isinstance(value, dict) and len(value) > MAX_ATTRIBUTES:
+        raise ValueError(f"at most {MAX_ATTRIBUTES:,} attributes are expected")
+    return value
+
+
+Kind = Literal["all", "seen", "added"]
+Name = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=MAX_NAME,
+        # No control characters; what is not valid Unicode is refused as text.
+        pattern=r"^[^\x00-\x1f\x7f-\x9f]*$",
+        description="Name of the class; a label that is a number is written as text.",
+        examples=["zebra"],
+    ),
+]
+Text = Annotated[str, Field(max_length=MAX_TEXT, pattern=r"^[^\x00]*$")]
+# Fail fast: the first wrong number is told, not each of a million.
+Vector = Annotated[list[Finite], Field(min_length=1, max_length=MAX_ATTRIBUTES, fail_fast=True)]
+Named = Annotated[dict[str, Finite], BeforeValidator(_bounded)]
+
+
+class NewClass(BaseModel):
+    """A class to add, described by numbers, by named attributes, by text, or by several."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    name: Name
+    vector: Vector | None = Field(
+        default=None, description="All attributes, or all that are not made of text."
+    )
+    attributes: Named | None = Field(
+        default=None, description="Attributes by name; others are 0.", examples=[{"stripes": 1.0}]
+    )
+    text: Text | None = Field(default=None, description="What the class looks like, in a sentence.")
+
+    @model_validator(mode="after")
+    def _described(self) -> Self:
+        if self.vector is None and self.attributes is None and self.text is None:
+            raise ValueError("a class needs one of vector, attributes and text")
+        return self
+
+
+class NewClasses(BaseModel):
+    """Classes to add: all of them are added, or none."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    classes: list[NewClass] = Field(min_length=1, fail_fast=True)
+
+
+# ---------------------------------------------------------------------- what answers look like
+class ClassSummary(BaseModel):
+    """One class in a list."""
+
+    name: str
+    seen: bool = Field(description="Whether the class was learned from instances.")
+    text: str | None = Field(description="The text that it was described by.")
+    added_at: str | None = Field(description="When it was added, ISO 8601 in UTC.")
+
+
+class ClassList(BaseModel):
+    """Classes, in the model's order."""
+
+    revision: int = Field(description="Number of changes to the classes so far.")
+    n_classes: int
+    n_matching: int = Field(description="How many fit query and kind, on all pages together.")
+    classes: list[ClassSummary]
+
+
+class Source(BaseModel):
+    """A seen class from which a class is made."""
+
+    label: str
+    weight: float
+
+
+class Relative(BaseModel):
+    """A class of like attributes."""
+
+    label: str
+    similarity: float = Field(description="Cosine of the two attribute vectors.")
+
+
+class ClassDetail(ClassSummary):
+    """Everything that is known about a class."""
+
+    vector: list[float]
+    attributes: dict[str, float] | None = Field(
+        description="Attributes by name; null where the model has no names."
+    )
+    sources: list[Source] = Field(description="The strongest first; empty without explanations.")
+    relatives: list[Relative] = Field(description="The nearest first.")
+
+
+class ClassesAdded(BaseModel):
+    """Classes were added and are on disk."""
+
+    revision: int
+    added: list[str]
+    n_classes: int
+
+
+class ClassesRemoved(BaseModel):
+    """A class was removed."""
+
+    revision: int
+    removed: list[str]
+    n_classes: int
+
+
+# ---------------------------------------------------------------------- routes
+def build_router(served: ServedModel, settings: ServiceSettings, metrics: Metrics) -> APIRouter:
+    """Return the routes under ``/v1/classes``."""
+    router = APIRouter(prefix="/v1/classes", tags=["classes"])
+    guarded = [Depends(require_key(settings))]
+    key = (401,) if settings.api_keys else ()
+
+    @router.get("", summary="List classes", responses=documented(422))
+    def list_classes(
+        query: Annotated[
+            str, Query(max_length=200, description="Part of the name, in any case.")
+        ] = "",
+        kind: Annotated[Kind, Query(description="Which classes.")] = "all",
+        offset: Annotated[int, Query(ge=0, le=2**31)] = 0,
+        limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    ) -> ClassList:
+        edition = served.current()
+        found = find_columns(edition, query, kind)
+        return ClassList(
+            revision=edition.revision,
+            n_classes=len(edition.names),
+            n_matching=len(found),
+            classes=[summarise(edition, column) for column in found[offset : offset + limit]],
+        )
+
+    @router.post(
+        "",
+        status_code=201,
+        summary="Add classes, all or none",
+        dependencies=guarded,
+        responses=documented(400, *key, 409, 413, 422, *_STORAGE),
+    )
+    def add_classes(body: NewClasses) -> ClassesAdded:
+        if len(body.classes) > settings.max_classes:
+            raise Problem(
+                413,
+                f"{len(body.classes)} classes were sent; at most {settings.max_classes} are taken "
+                "in one request",
+            )
+        given = [
+            ClassDescription(item.name, item.vector, item.attributes, item.text)
+            for item in body.classes
+        ]
+        edition = served.add(given)
+        metrics.added.inc(len(given))
+        names = [edition.canonical(item.name) for item in given]
+        return ClassesAdded(revision=edition.revision, added=names, n_classes=len(edition.names))
+
+    @router.get("/{name:path}", summary="Show one class", responses=documented(404, 422))
+    def show_class(name: str) -> ClassDetail:
+        try:
+            return describe(served.current(), name)
+        except UnknownClassError:
+            # Another worker may have added it just now.
+            with contextlib.suppress(RegistryError):
+                return describe(served.refresh(), name)
+            raise
+
+    @router.delete(
+        "/{name:path}",
+        summary="Remove a class that was added",
+        dependencies=guarded,
+        responses=documented(*key, 404, 409, 422, *_STORAGE),
+    )
+    def remove_class(name: str) -> ClassesRemoved:
+        edition = served.remove([name])
+        metrics.removed.inc()
+        return ClassesRemoved(
+            revision=edition.revision,
+            removed=[edition.canonical(name)],
+            n_classes=len(edition.names),
+        )
+
+    return router
+
+
+def find_columns(edition: Edition, query: str, kind: Kind) -> Sequence[int]:
+    """Return the columns of the classes of one kind whose name holds `query`, in any case."""
+    first = edition.n_seen if kind == "added" else 0
+    last = edition.n_seen if kind == "seen" else len(edition.names)
+    wanted = query.casefold()
+    if not wanted:
+        return range(first, last)
+    return [column for column in range(first, last) if wanted in edition.folded_names[column]]
+
+
+def summarise(edition: Edition, column: int) -> ClassSummary:
+    """Return one line of a list."""
+    name = edition.names[column]
+    return ClassSummary(
+        name=name,
+        seen=column < edition.n_seen,
+        text=edition.texts.get(name),
+        added_at=edition.added_at.get(name),
+    )
+
+
+def describe(edition: Edition, name: str) -> ClassDetail:
+    """Return everything about a class."""
+    column = edition.find(name)
+    row = edition.model.class_attributes_[column]
+    return ClassDetail(
+        **summarise(edition, column).model_dump(),
+        vector=row.tolist(),
+        attributes=named_attributes(edition.model, row),
+        sources=[Source(**vars(source)) for source in class_sources(edition, column)],
+        relatives=[
+            Relative(label=label, similarity=similarity)
+            for label, similarity in class_relatives(edition, column)
+        ],
+    )

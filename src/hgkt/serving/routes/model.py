@@ -1,0 +1,265 @@
+"""What is served: the model's card, the map of its classes, and instances to try."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
+from importlib.metadata import version
+from pathlib import PurePath
+from typing import Any
+
+from fastapi import APIRouter, Response
+from pydantic import BaseModel, Field
+
+from hgkt._plain import plain
+from hgkt.estimators import METHODS, GZSLClassifier
+from hgkt.serving.class_facts import ClassMap, explains
+from hgkt.serving.editions import Edition, made_with
+from hgkt.serving.images import ImageReader
+from hgkt.serving.problems import Problem, documented
+from hgkt.serving.routes.predict import MAX_EXPLAINED, MAX_IMAGES
+from hgkt.serving.samples import SampleInstance
+from hgkt.serving.served_model import ServedModel
+from hgkt.serving.settings import ServiceSettings
+
+# Where on the machine something lay is nobody's business.
+_PRIVATE = ("path", "folder", "root", "file")
+
+
+# ---------------------------------------------------------------------- what answers look like
+class Pixels(BaseModel):
+    """How a feature vector is an image."""
+
+    height: int
+    width: int
+    maximum: float
+
+
+class Accepts(BaseModel):
+    """What the model reads: descriptions of classes, and instances."""
+
+    vector: bool
+    attributes: bool
+    text: bool
+    images: bool
+    pixels: Pixels | None
+
+
+class Limits(BaseModel):
+    """The most that one request may carry."""
+
+    rows: int
+    explained_rows: int
+    classes: int
+    body_bytes: int
+    images: int
+    image_bytes: int
+    image_pixels: int
+
+
+class ModelCard(BaseModel):
+    """What is served."""
+
+    name: str
+    method: str
+    hgkt_version: str
+    n_features: int
+    n_attributes: int
+    n_classes: int
+    n_seen_classes: int
+    n_added_classes: int
+    revision: int
+    attribute_names: list[str] | None
+    attribute_blocks: list[int] | None
+    attribute_ranges: list[tuple[float, float]] | None = Field(
+        description="Lowest and highest value of each attribute over the seen classes."
+    )
+    accepts: Accepts
+    explains: bool
+    needs_key: bool
+    n_samples: int
+    limits: Limits
+    about: dict[str, Any]
+    parameters: dict[str, Any]
+
+
+class Point(BaseModel):
+    """A class on the map."""
+
+    name: str
+    seen: bool
+    x: float
+    y: float
+
+
+class MapResponse(BaseModel):
+    """Classes on two principal components of the seen classes."""
+
+    revision: int
+    method: str
+    explained: tuple[float, float] = Field(
+        description="Share of the seen classes' variance along each axis."
+    )
+    points: list[Point]
+
+
+class Sample(BaseModel):
+    """An instance to try."""
+
+    id: str
+    label: str
+    seen: bool
+    thumbnail: str | None = Field(description="A data URI, or null.")
+
+
+class SamplesResponse(BaseModel):
+    """Instances to try."""
+
+    samples: list[Sample]
+
+
+class SampleFeatures(BaseModel):
+    """One instance with its feature vector."""
+
+    id: str
+    label: str
+    features: list[float]
+
+
+# ---------------------------------------------------------------------- routes
+def build_router(
+    served: ServedModel,
+    settings: ServiceSettings,
+    reader: ImageReader,
+    samples: Sequence[SampleInstance],
+) -> APIRouter:
+    """Return the routes that say what is served."""
+    router = APIRouter(tags=["model"])
+    known = {sample.id: sample for sample in samples}
+    first = served.current()
+    seen = set(first.names[: first.n_seen])
+
+    # Seen classes never change, nor do their ranges and the plane of the map.
+    ranges = cache(lambda: attribute_ranges(first.model))
+    plane = cache(lambda: ClassMap.of(first.model))
+
+    @lru_cache(maxsize=1)
+    def map_of(edition: Edition) -> bytes:
+        return map_document(plane(), edition)
+
+    @router.get("/v1/model")
+    def model_card() -> ModelCard:
+        """Say what model is served, what it reads and what a request may carry."""
+        edition = served.current()
+        model, about = edition.model, made_with(edition.model)
+        describer, takes_classes = served.describer, explains(model)
+        return ModelCard(
+            name=settings.model.resolve().name,
+            method=METHODS.name_of(type(model)) or type(model).__name__,
+            hgkt_version=version("hgkt"),
+            n_features=model.n_features_in_,
+            n_attributes=model.class_attributes_.shape[1],
+            n_classes=len(edition.names),
+            n_seen_classes=edition.n_seen,
+            n_added_classes=len(edition.names) - edition.n_seen,
+            revision=edition.revision,
+            attribute_names=[str(name) for name in about.get("attribute_names") or ()] or None,
+            attribute_blocks=about.get("attribute_blocks"),
+            attribute_ranges=ranges(),
+            accepts=Accepts(
+                vector=takes_classes,
+                attributes=takes_classes and describer.accepts_attributes,
+                text=takes_classes and describer.accepts_text,
+                images=not reader.obstacle(),
+                pixels=about.get("pixels"),
+            ),
+            explains=takes_classes,
+            needs_key=bool(settings.api_keys),
+            n_samples=len(samples),
+            limits=Limits(
+                rows=settings.max_rows,
+                explained_rows=MAX_EXPLAINED,
+                classes=settings.max_classes,
+                body_bytes=settings.max_body_bytes,
+                images=min(MAX_IMAGES, settings.max_rows),
+                image_bytes=settings.max_image_bytes,
+                image_pixels=settings.max_image_pixels,
+            ),
+            about=public(about),
+            parameters=public(model.get_params(deep=False)),
+        )
+
+    @router.get("/v1/map", response_class=Response, responses={200: {"model": MapResponse}})
+    def class_map() -> Response:
+        """Place the classes on a plane; nothing on it moves when a class is added."""
+        return Response(map_of(served.current()), media_type="application/json")
+
+    @router.get("/v1/samples")
+    def list_samples() -> SamplesResponse:
+        """List instances to try; empty where the service was started without a data set."""
+        return SamplesResponse(
+            samples=[
+                Sample(id=s.id, label=s.label, seen=s.label in seen, thumbnail=s.thumbnail)
+                for s in samples
+            ]
+        )
+
+    @router.get("/v1/samples/{sample_id}", responses=documented(404))
+    def one_sample(sample_id: str) -> SampleFeatures:
+        """Return the feature vector of an instance."""
+        if sample_id not in known:
+            raise Problem(404, f"there is no sample {sample_id[:80]!r}")
+        sample = known[sample_id]
+        return SampleFeatures(id=sample.id, label=sample.label, features=sample.features.tolist())
+
+    return router
+
+
+def map_document(plane: ClassMap, edition: Edition) -> bytes:
+    """Return the answer of ``/v1/map`` as JSON."""
+    points = [
+        {"name": name, "seen": column < edition.n_seen, "x": x, "y": y}
+        for column, (name, (x, y)) in enumerate(
+            zip(edition.names, plane.places(edition.model).tolist(), strict=True)
+        )
+    ]
+    document = {
+        "revision": edition.revision,
+        "method": plane.method,
+        "explained": plane.explained.tolist(),
+        "points": points,
+    }
+    return json.dumps(document).encode()
+
+
+def public(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what JSON can say of a record, without paths of the machine.
+
+    Examples
+    --------
+    >>> public({"data": "digits", "root": "/home/me", "gamma": float("nan")})
+    {'data': 'digits', 'gamma': None}
+    """
+    shown: dict[str, Any] = _without_paths(plain(dict(record)))
+    return shown
+
+
+def _without_paths(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            key: _without_paths(item)
+            for key, item in value.items()
+            if not any(word in key.lower() for word in _PRIVATE)
+        }
+    if isinstance(value, list):
+        return [_without_paths(item) for item in value]
+    if isinstance(value, str) and PurePath(value).is_absolute():
+        return PurePath(value).name
+    return value
+
+
+def attribute_ranges(model: GZSLClassifier) -> list[tuple[float, float]]:
+    """Return the lowest and highest value of each attribute over the seen classes."""
+    rows = model.class_attributes_[: len(model.seen_classes_)]
+    return list(zip(rows.min(axis=0).tolist(), rows.max(axis=0).tolist(), strict=True))

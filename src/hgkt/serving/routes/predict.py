@@ -1,0 +1,230 @@
+"""Predictions: feature rows as JSON, octets or Arrow, and images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import anyio.to_thread
+from anyio import CapacityLimiter
+from fastapi import APIRouter, Depends, File, Query, Request, Response, UploadFile
+from numpy.typing import NDArray
+from pydantic import BaseModel, Field
+
+from hgkt.serving.editions import Edition
+from hgkt.serving.images import ImageReader
+from hgkt.serving.metrics import Metrics
+from hgkt.serving.problems import Problem, documented
+from hgkt.serving.ranking import GROUPS, candidates, explain, rank
+from hgkt.serving.routes import bodies
+from hgkt.serving.routes.bodies import ARROW, JSON, OCTETS
+from hgkt.serving.served_model import ServedModel
+from hgkt.serving.settings import ServiceSettings
+
+MAX_EXPLAINED = 64  # each explanation scores the class once more for every attribute
+MAX_IMAGES = 64
+
+
+# ---------------------------------------------------------------------- what answers look like
+class Ranked(BaseModel):
+    """A class and its score."""
+
+    label: str
+    seen: bool = Field(description="Whether the class was learned from instances.")
+    score: float = Field(description="Higher is better.")
+
+
+class Pull(BaseModel):
+    """A seen class and what it adds to the score."""
+
+    label: str
+    weight: float
+
+
+class Evidence(BaseModel):
+    """An attribute of the predicted class and what it adds to the score."""
+
+    name: str = Field(description="Its name; its position where the model has no names.")
+    value: float
+    weight: float = Field(
+        description="Score minus the score were this attribute at the mean of the seen classes."
+    )
+
+
+class Explanation(BaseModel):
+    """Why an instance was given its class."""
+
+    margin: float | None = Field(
+        description="Score minus that of the next candidate; null where there is none."
+    )
+    pulls: list[Pull]
+    attributes: list[Evidence]
+
+
+class Prediction(Ranked):
+    """The best class of one row."""
+
+    top: list[Ranked] = Field(description="The best classes, the predicted one first.")
+    explanation: Explanation | None = None
+
+
+class PredictResponse(BaseModel):
+    """Predictions, one per row, all made with the classes of one revision."""
+
+    revision: int
+    predictions: list[Prediction]
+
+
+_BINARY = {"schema": {"type": "string", "format": "binary"}}
+_REQUEST_BODY = {
+    "required": True,
+    "content": {
+        JSON: {"schema": bodies.PredictRequest.model_json_schema()},
+        OCTETS: _BINARY | {"description": "Rows of little-endian float32 numbers."},
+        ARROW: _BINARY,
+    },
+}
+_ANSWER: dict[int | str, dict[str, Any]] = {
+    200: {
+        "model": PredictResponse,
+        "description": "Predictions, one per row.",
+        "content": {ARROW: _BINARY},
+    }
+}
+
+
+# ---------------------------------------------------------------------- questions
+@dataclass(frozen=True)
+class Question:
+    """What is asked of some rows."""
+
+    top_k: int
+    among: str | list[str]
+    explain: bool
+    as_arrow: bool
+
+    def check(self, n_rows: int) -> None:
+        """Refuse explanations where there can be none."""
+        if self.explain and self.as_arrow:
+            raise Problem(422, "explanations come as JSON only; leave out explain or the Accept")
+        if self.explain and n_rows > MAX_EXPLAINED:
+            raise Problem(
+                413, f"{n_rows} rows are to be explained; at most {MAX_EXPLAINED} are at once"
+            )
+
+
+async def _asked(
+    request: Request,
+    top_k: Annotated[
+        int, Query(ge=1, le=1000, description="How many classes per row, best first.")
+    ] = 1,
+    among: Annotated[
+        list[str] | None,
+        Query(description="The candidates: all, seen or unseen, or class names, one each."),
+    ] = None,
+    explain: Annotated[bool, Query(description="Whether to say why, for each row.")] = False,
+) -> Question:
+    names: str | list[str] = among or "all"
+    if len(names) == 1 and names[0] in GROUPS:  # one word that names a group is the group
+        names = names[0]
+    return Question(top_k, names, explain, ARROW in request.headers.get("accept", ""))
+
+
+Asked = Annotated[Question, Depends(_asked)]
+
+
+def build_router(
+    served: ServedModel,
+    settings: ServiceSettings,
+    reader: ImageReader,
+    metrics: Metrics,
+    limiter: CapacityLimiter,
+) -> APIRouter:
+    """Return the routes that predict; `limiter` bounds how many are computed at the same time."""
+    router = APIRouter(tags=["predict"])
+
+    async def compute(work: Callable[..., Response], *arguments: Any) -> Response:
+        return await anyio.to_thread.run_sync(work, *arguments, limiter=limiter)
+
+    def classify_body(kind: str, body: bytes, question: Question) -> Response:
+        edition = served.current()
+        n_features = edition.model.n_features_in_
+        if kind == JSON:
+            X, said = bodies.read_json(body, n_features, settings.max_rows)
+            question = replace(question, top_k=said.top_k, among=said.among, explain=said.explain)
+        else:
+            read = bodies.read_octets if kind == OCTETS else bodies.read_arrow
+            X = read(body, n_features, settings.max_rows)
+        return classify(edition, X, question)
+
+    def classify_images(files: list[tuple[str, bytes]], question: Question) -> Response:
+        return classify(served.current(), reader.features(files), question)
+
+    def classify(edition: Edition, X: NDArray[Any], question: Question) -> Response:
+        question.check(len(X))
+        columns = candidates(edition, question.among)
+        found = rank(edition.model, X, columns, max(question.top_k, 2 if question.explain else 1))
+        reasons = explain(edition.model, X, found) if question.explain else None
+        found = found.first(question.top_k)
+        metrics.predictions.inc(len(X))
+        if question.as_arrow:
+            return Response(bodies.write_arrow(edition, found), media_type=ARROW)
+        return Response(bodies.write_json(edition, found, reasons), media_type=JSON)
+
+    @router.post(
+        "/v1/predict",
+        response_class=Response,
+        responses=_ANSWER | documented(400, 413, 415, 422),
+        openapi_extra={"requestBody": _REQUEST_BODY},
+    )
+    async def predict(request: Request, question: Asked) -> Response:
+        """Classify feature rows.
+
+        A JSON body says itself how many classes are wanted and among which; with octets or
+        Arrow the query parameters do.
+        """
+        kind = _media_type(request)
+        body = await request.body()
+        if not body:
+            raise Problem(422, "the body is empty; feature rows are expected")
+        return await compute(classify_body, kind, body, question)
+
+    @router.post(
+        "/v1/predict/image",
+        response_class=Response,
+        responses=_ANSWER | documented(400, 409, 413, 422),
+    )
+    async def predict_image(
+        images: Annotated[list[UploadFile], File(description="JPEG, PNG or the like.")],
+        question: Asked,
+    ) -> Response:
+        """Classify images with the backbone that the model was trained on."""
+        n_most = min(MAX_IMAGES, settings.max_rows)
+        if len(images) > n_most:
+            raise Problem(
+                413, f"the request has {len(images)} images; at most {n_most} are at once"
+            )
+        files = []
+        for number, image in enumerate(images, start=1):
+            if (image.size or 0) > settings.max_image_bytes:
+                raise Problem(
+                    413,
+                    f"image {number} has {image.size} bytes; at most {settings.max_image_bytes} "
+                    "are accepted",
+                )
+            files.append((image.filename or "", await image.read()))
+        return await compute(classify_images, files, question)
+
+    return router
+
+
+def _media_type(request: Request) -> str:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in (JSON, OCTETS, ARROW):
+        raise Problem(
+            415, f"the content type must be {JSON}, {OCTETS} or {ARROW}; got {kind[:80]!r}"
+        )
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise Problem(415, "compressed bodies are not accepted; send it without Content-Encoding")
+    return kind
