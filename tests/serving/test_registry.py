@@ -4,9 +4,11 @@ import sqlite3
 import threading
 import traceback
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 
 from hgkt.estimators import HGKTClassifier, load_model
 from hgkt.exceptions import DataError
@@ -146,6 +148,104 @@ def test_registry_lets_one_of_many_threads_win(open_registry, entry):
     assert names(registry) == ["zebra"]
 
 
+# ---------------------------------------------------------------------- several at once
+def after_reading(registry, table, act):
+    """Have `act` called once, right after `registry` has read a table."""
+    waiting = [act]
+
+    @sa.event.listens_for(registry._engine, "after_cursor_execute")
+    def _read(_connection, _cursor, statement, *_):
+        if statement.startswith("SELECT") and f"FROM {table} " in " ".join(statement.split()):
+            while waiting:
+                waiting.pop()()
+
+
+def test_state_is_that_of_one_moment_whatever_is_written_meanwhile(open_registry, entry):
+    reader, writer = open_registry(), open_registry()
+    writer.add([entry("one")])
+    after_reading(reader, "hgkt_models", lambda: writer.add([entry("two")]))
+    after_reading(reader, "hgkt_classes", lambda: writer.remove(["blot"], {"blot"}))
+    state = reader.state()
+    assert (state.revision, [e.name for e in state.entries], state.removed) == (1, ["one"], set())
+    state = reader.state()
+    assert (state.revision, [e.name for e in state.entries]) == (3, ["one", "two"])
+    assert state.removed == {"blot"}
+
+
+def test_a_change_waits_for_the_one_before_it(open_registry, entry):
+    first, second = open_registry(), open_registry()
+    first.add([entry("old")])
+    later = []
+
+    def follow():
+        later.append(pool.submit(second.remove, ["old"]))
+        with pytest.raises(TimeoutError):
+            later[0].result(timeout=0.3)
+
+    with ThreadPoolExecutor(1) as pool:
+        after_reading(first, "hgkt_removed", follow)  # the last look before it writes
+        assert first.add([entry("new")]) == 2
+        assert later[0].result() == 3
+    assert [(e.revision, e.kind, e.entry.name) for e in second.events_after(1)] == [
+        (2, "add", "new"),
+        (3, "remove", "old"),
+    ]
+    assert names(first) == ["new"]
+
+
+def test_many_writers_leave_no_gap_between_revisions(open_registry, entry):
+    registries = [open_registry() for _ in range(4)]
+
+    def write(number):
+        return [registries[number].add([entry(f"{number}.{i}")]) for i in range(6)]
+
+    with ThreadPoolExecutor(4) as pool:
+        revisions = [revision for found in pool.map(write, range(4)) for revision in found]
+    assert sorted(revisions) == list(range(1, 25))
+    log = registries[0].events_after(0)
+    assert [event.revision for event in log] == list(range(1, 25))
+    assert [event.entry.name for event in log] == names(registries[0])
+
+
+def test_many_may_open_an_empty_database_at_once(database, entry):
+    barrier = threading.Barrier(6)
+
+    def attempt(_):
+        barrier.wait()
+        return ClassRegistry(database, "model")
+
+    with ThreadPoolExecutor(6) as pool:
+        registries = list(pool.map(attempt, range(6)))
+    assert [registry.add([entry(str(i))]) for i, registry in enumerate(registries)] == [
+        *range(1, 7)
+    ]
+    for registry in registries:
+        registry.close()
+
+
+@pytest.mark.parametrize("statement", ["INSERT INTO hgkt_events", "UPDATE hgkt_models"])
+def test_a_change_that_fails_at_its_end_leaves_nothing(open_registry, entry, statement):
+    registry, saved = open_registry(), {"blot"}
+    registry.add([entry("one")])
+    before = registry.state()
+
+    def fail(_connection, _cursor, text, *_):
+        if text.startswith(statement):
+            raise RuntimeError("the power went")
+
+    sa.event.listen(registry._engine, "before_cursor_execute", fail)
+    with pytest.raises(RuntimeError):
+        registry.add([entry("two")])
+    with pytest.raises(RuntimeError):
+        registry.remove(["one", "blot"], saved)
+    sa.event.remove(registry._engine, "before_cursor_execute", fail)
+    for other in (registry, open_registry()):
+        assert names(other) == ["one"]
+        assert (other.state().revision, other.state().removed) == (1, before.removed)
+        assert len(other.events_after(0)) == 1
+    assert registry.add([entry("two")]) == 2
+
+
 # ---------------------------------------------------------------------- what can go wrong
 def test_registry_refuses_a_newer_schema(open_registry, database):
     registry = open_registry()
@@ -269,6 +369,35 @@ def test_registry_is_durable_where_the_postgresql_server_is_not(postgresql_url):
 
 
 # ---------------------------------------------------------------------- which model
+SAVED = Path(__file__).parents[1] / "estimators" / "saved"
+# As release 0.1 computed them.
+IDENTITIES = {
+    "closed-form": "8f84b8d9bdad48efec45b060df2cd4fad8931e04a77718c0929fee3ddb029c38",
+    "closed-form-blocks": "e0d08ea9fa3620f816b18e680fc5788bee40c6672caaab6da02fa2a6da64aaa8",
+    "closed-form-grown": "f461f3d202313be012236d190d8d3c7f431e00cf9d254049a0e8f53ae71afa30",
+    "closed-form-integers": "fdf798774247557dbf5855cb246db507e46c20debc65fa8d8018ac716ded7ffb",
+    "network": "35829cf80ac95ca6f68da217731064844221b446702b349be86060bdd00264fb",
+    "network-calibrated": "35829cf80ac95ca6f68da217731064844221b446702b349be86060bdd00264fb",
+    "plain": "09201c0ca61559049b00da7270fb0a16f5c0b64b3f119cd9787a41f7b3cdd2a2",
+    "stacked": "1cead2fac50140f36e9d999e622ad8bad3e07f41b5f419dd1c154e04bcdf585b",
+}
+
+
+@pytest.mark.parametrize("name", IDENTITIES)
+def test_model_identity_is_that_of_the_release_that_saved_it(name, tmp_path):
+    model = load_model(SAVED / name)
+    assert model_identity(model) == IDENTITIES[name]
+    # Written anew, as `hgkt classes add` does, it stays the same model.
+    assert model_identity(load_model(model.save(tmp_path / "again"))) == IDENTITIES[name]
+
+
+def test_model_identity_ignores_what_a_later_release_keeps_besides(monkeypatch):
+    model = load_model(SAVED / "closed-form")
+    state = {**model._state(), "transfer/weights": np.ones(3)}
+    monkeypatch.setattr(model, "_state", lambda: state)
+    assert model_identity(model) == IDENTITIES["closed-form"]
+
+
 def test_model_identity_is_that_of_what_was_learned(digits, digits_model, digits_folder, tmp_path):
     own = model_identity(digits_model)
     assert own == model_identity(load_model(digits_folder))
