@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hgkt._lazy import attach
 
 if TYPE_CHECKING:
     from hgkt.data import GZSLDataset, load_dataset
@@ -42,13 +43,4 @@ __all__ = [
     "load_model",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    reason = f": {_GONE[name]}" if name in _GONE else ""
-    raise AttributeError(f"module 'hgkt' has no attribute {name!r}{reason}")
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = attach(__name__, _HOMES, _GONE)

@@ -10,6 +10,7 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hgkt._lazy import attach
 from hgkt._registry import Entry, Registry
 from hgkt.data.dataset import ClassFold, GZSLDataset
 from hgkt.exceptions import DataError, UnknownNameError
@@ -81,11 +82,7 @@ __all__ = [
     "write_xlsa17",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'hgkt.data' has no attribute {name!r}")
+__getattr__, __dir__ = attach(__name__, _HOMES)
 
 
 def load_dataset(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hgkt._lazy import attach
 
 if TYPE_CHECKING:
     from hgkt.export.onnx_files import export_onnx
@@ -17,8 +18,4 @@ _HOMES = {
 
 __all__ = ["OnnxClassifier", "export_onnx", "load_onnx"]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'hgkt.export' has no attribute {name!r}")
+__getattr__, __dir__ = attach(__name__, _HOMES)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hgkt._lazy import attach
 
 if TYPE_CHECKING:
     from hgkt.serving.app import create_app, create_app_from_environment
@@ -22,6 +23,11 @@ _HOMES = {
     "create_app_from_environment": "hgkt.serving.app",
     "read_api_keys": "hgkt.serving.settings",
 }
+_GONE = {
+    "Snapshot": "it is Edition",
+    "SnapshotStore": "it is ServedModel",
+    "open_store": "it is ServedModel.open",
+}
 
 __all__ = [
     "ClassRegistry",
@@ -33,8 +39,4 @@ __all__ = [
     "read_api_keys",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'hgkt.serving' has no attribute {name!r}")
+__getattr__, __dir__ = attach(__name__, _HOMES, _GONE)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from hgkt._lazy import attach
 from hgkt.vision.backbones import BACKBONES, load_backbone
 
 if TYPE_CHECKING:
@@ -46,8 +46,4 @@ __all__ = [
     "write_extraction",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'hgkt.vision' has no attribute {name!r}")
+__getattr__, __dir__ = attach(__name__, _HOMES)

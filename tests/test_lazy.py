@@ -1,0 +1,35 @@
+"""Packages whose names are imported on first use."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+PACKAGES = ["hgkt", "hgkt.data", "hgkt.export", "hgkt.language", "hgkt.serving", "hgkt.vision"]
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_every_public_name_is_found_and_listed(name):
+    package = import_module(name)
+    assert dir(package) == sorted(package.__all__)
+    for public in package.__all__:
+        assert getattr(package, public) is not None
+    assert set(package._HOMES) <= set(package.__all__)
+    with pytest.raises(AttributeError, match=f"module '{name}' has no attribute 'nothing'$"):
+        package.nothing  # noqa: B018
+
+
+def test_a_name_that_went_says_what_to_use_instead():
+    with pytest.raises(AttributeError, match="'CalibratedStacking': every method has"):
+        import_module("hgkt").CalibratedStacking  # noqa: B018
+    with pytest.raises(AttributeError, match="'SnapshotStore': it is ServedModel"):
+        import_module("hgkt.serving").SnapshotStore  # noqa: B018
+
+
+def test_import_of_the_package_loads_nothing_heavy():
+    heavy = {"numpy", "pandas", "sklearn", "torch", "fastapi", "sqlalchemy"}
+    code = f"import sys, hgkt, hgkt.serving; sys.exit(bool({heavy!r} & sys.modules.keys()))"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
