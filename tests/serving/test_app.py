@@ -57,7 +57,7 @@ def test_ready_says_whether_the_service_can_answer(folder, monkeypatch):
     with TestClient(app) as client:
         assert client.get("/health").json() == {"status": "ok"}
         assert client.get("/ready").json() == {"status": "ready", "revision": 0}
-        monkeypatch.setattr(app.state.served, "_trouble", "the registry is gone")
+        monkeypatch.setattr(app.state.served, "trouble", "the registry is gone")
         late = client.get("/ready")
         assert (late.status_code, late.json()["detail"]) == (503, "the registry is gone")
         assert client.get("/health").status_code == 200

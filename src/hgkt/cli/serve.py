@@ -70,7 +70,9 @@ def serve_command(
         Path | None, typer.Option("--image-root", help="Folder of the images of --data.")
     ] = None,
     device: DeviceOption = Device.cpu,
-    max_rows: Annotated[int, typer.Option("--max-rows", min=1, help="Most rows per request.")] = 4096,
+    max_rows: Annotated[
+        int, typer.Option("--max-rows", min=1, help="Most rows per request.")
+    ] = 4096,
     max_body_mib: Annotated[
         int, typer.Option("--max-body-mib", min=1, help="Largest body of a request, in MiB.")
     ] = 64,

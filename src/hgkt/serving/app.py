@@ -11,12 +11,13 @@ from typing import Any, Literal
 
 from anyio import CapacityLimiter
 from fastapi import APIRouter, FastAPI, Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
 
 from hgkt.estimators import load_model
 from hgkt.serving.editions import made_with
 from hgkt.serving.images import ImageReader
-from hgkt.serving.metrics import CONTENT_TYPE, Metrics, Observed
+from hgkt.serving.metrics import Metrics, Observed
 from hgkt.serving.problems import Problem, documented, install_problems
 from hgkt.serving.routes import classes, model, page, predict
 from hgkt.serving.samples import load_samples
@@ -143,6 +144,6 @@ def _service_routes(served: ServedModel, metrics: Metrics) -> APIRouter:
         """Counts and times, as Prometheus reads them."""
         edition = served.current()
         text = metrics.exposition(len(edition.names), edition.revision)
-        return Response(text, headers={"Content-Type": CONTENT_TYPE})
+        return Response(text, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     return router

@@ -23,9 +23,7 @@ def explains(model: GZSLClassifier) -> bool:
     return bool(model._has_attributes)
 
 
-def attribute_names(
-    model: GZSLClassifier,
-) -> tuple[NDArray[np.intp], list[str] | None]:
+def attribute_names(model: GZSLClassifier) -> tuple[NDArray[np.intp], list[str] | None]:
     """Return the places of attributes that mean something one by one, and their names.
 
     The numbers that a sentence encoder makes of a text mean nothing one by one and are left out.
@@ -110,10 +108,8 @@ class ClassMap:
 
     def places(self, model: GZSLClassifier) -> NDArray[np.float64]:
         """Return the places (n_classes, 2) of a model's classes, ordered as ``classes_``."""
-        places: NDArray[np.float64] = np.nan_to_num(
-            (_class_rows(model)[0] - self.center) @ self.axes
-        )
-        return places
+        rows, _ = _class_rows(model)
+        return np.nan_to_num((rows - self.center) @ self.axes)
 
 
 def _class_rows(model: Any) -> tuple[NDArray[np.float64], str]:

@@ -207,8 +207,7 @@ class Edition:
 
 def made_with(model: GZSLClassifier) -> dict[str, Any]:
     """Return what a loaded model was made with; nothing is known of one that was just fitted."""
-    about: dict[str, Any] = getattr(model, "about_", {})
-    return about
+    return dict(getattr(model, "about_", {}))
 
 
 def label_of(model: GZSLClassifier, name: str) -> str | int | float:

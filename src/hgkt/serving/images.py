@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from hgkt.exceptions import DataError, HGKTError
 
-NO_BACKBONE = "this model reads feature vectors, not images"
-
 
 class NoImagesError(HGKTError):
     """Images were sent to a model that cannot read them."""
@@ -42,7 +40,7 @@ class ImageReader:
         self._device, self._max_pixels = device, max_pixels
         self._lock = threading.Lock()
         self._backbone: Any = None
-        self._reason = NO_BACKBONE if record is None else ""
+        self._reason = "" if record else "this model reads feature vectors, not images"
 
     def obstacle(self) -> str:
         """Return in one sentence why images cannot be read here; empty where they can."""

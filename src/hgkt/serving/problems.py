@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Mapping
-from http import HTTPStatus
+from http.client import responses
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -150,10 +150,7 @@ def place_text(parts: Iterable[int | str]) -> str:
 
 
 def _title(status: int) -> str:
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return "Error"
+    return responses.get(status, "Error")
 
 
 def _sentence(request: Request, status: int) -> str:

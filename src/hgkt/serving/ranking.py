@@ -107,8 +107,6 @@ def rank(model: GZSLClassifier, X: NDArray[Any], columns: NDArray[np.intp], k: i
         order = best_columns(part, k)
         places.append(order if every else columns[order])
         values.append(np.take_along_axis(part, order, axis=1))
-    if len(places) == 1:
-        return Ranking(places[0], _finite(values[0]))
     return Ranking(np.concatenate(places), _finite(np.concatenate(values)))
 
 

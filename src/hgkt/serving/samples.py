@@ -162,25 +162,15 @@ def find_image(image_root: Path, name: str) -> Path | None:
 
 
 def image_thumbnail(path: Path) -> str | None:
-    """Make a small JPEG of an image; None where it cannot be read.
-
-    Parameters
-    ----------
-    path : Path
-        The image.
-    """
-    from PIL import Image, ImageOps
+    """Make a small JPEG of an image; None where it cannot be read."""
+    from hgkt.vision import open_image
 
     try:
-        with Image.open(path) as image:
-            if image.width * image.height > _MAX_PIXELS:
-                return None
-            image.draft("RGB", (2 * _THUMBNAIL, 2 * _THUMBNAIL))
-            small = ImageOps.exif_transpose(image).convert("RGB")
-            small.thumbnail((_THUMBNAIL, _THUMBNAIL))
-            return _data_uri(small, "JPEG")
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        small = open_image(path, _MAX_PIXELS, at_least=(_THUMBNAIL, _THUMBNAIL))
+    except DataError:
         return None
+    small.thumbnail((_THUMBNAIL, _THUMBNAIL))
+    return _data_uri(small, "JPEG")
 
 
 def _data_uri(image: Any, kind: str) -> str:

@@ -50,6 +50,11 @@ class ServedModel:
         Where added classes are kept.
     poll_seconds : float
         How often to look.
+
+    Attributes
+    ----------
+    trouble : str or None
+        What was wrong at the last look, in a sentence.
     """
 
     def __init__(
@@ -64,7 +69,7 @@ class ServedModel:
         self._changing = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._trouble: str | None = None
+        self.trouble: str | None = None
         self._current = self._load()
 
     @classmethod
@@ -89,20 +94,15 @@ class ServedModel:
                 with self._changing:
                     self._catch_up()
         except RegistryError as error:
-            self._trouble = str(error)
+            self.trouble = str(error)
             raise
-        self._trouble = None
+        self.trouble = None
         return self._current
 
     def healthy(self) -> bool:
         """Return whether the last look at the registry went well and the thread still looks."""
         alive = self._thread is None or self._thread.is_alive()
-        return alive and self._trouble is None
-
-    @property
-    def trouble(self) -> str | None:
-        """What was wrong at the last look, in a sentence."""
-        return self._trouble
+        return alive and self.trouble is None
 
     @cached_property
     def describer(self) -> Describer:
@@ -234,5 +234,5 @@ class ServedModel:
             except RegistryError:
                 pass  # told in the log where it happened; the old edition goes on answering
             except Exception:
-                self._trouble = "the class registry could not be followed; the log says why"
+                self.trouble = "the class registry could not be followed; the log says why"
                 logger.exception("following the class registry failed")

@@ -241,8 +241,7 @@ def public(record: Mapping[str, Any]) -> dict[str, Any]:
     >>> public({"data": "digits", "root": "/home/me", "gamma": float("nan")})
     {'data': 'digits', 'gamma': None}
     """
-    shown: dict[str, Any] = _without_paths(plain(dict(record)))
-    return shown
+    return dict(_without_paths(plain(dict(record))))
 
 
 def _without_paths(value: Any) -> Any:
