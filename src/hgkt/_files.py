@@ -103,10 +103,8 @@ def atomic_folder(
     Path
         Where to write.
     """
+    check_place(path, replaces, error, what)
     given, path = Path(path), Path(os.path.realpath(path))
-    taken = path.exists() and (not path.is_dir() or any(path.iterdir()))
-    if taken and not (path.is_dir() and replaces(path)):
-        raise error(f"{given} exists and is not {what}; it is left alone, choose another path")
     scratch: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -122,6 +120,23 @@ def atomic_folder(
     finally:
         if scratch is not None:
             shutil.rmtree(scratch, ignore_errors=True)
+
+
+def check_place(
+    path: str | Path,
+    replaces: Callable[[Path], bool] = lambda path: False,
+    error: type[HGKTError] = DataError,
+    what: str = "empty",
+) -> None:
+    """Refuse what `atomic_folder` would refuse, before hours are spent on what it shall hold."""
+    place = Path(os.path.realpath(path))
+    taken = place.exists() and (not place.is_dir() or any(place.iterdir()))
+    if taken and not (place.is_dir() and replaces(place)):
+        raise error(f"{path} exists and is not {what}; it is left alone, choose another path")
+    parent = next(folder for folder in place.parents if folder.exists())
+    if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
+        reason = "may not be written" if parent.is_dir() else "is no folder"
+        raise error(f"cannot write {path}: {parent} {reason}")
 
 
 @contextmanager

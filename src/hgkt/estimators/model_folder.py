@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._files import atomic_folder, sha256
+from hgkt._files import atomic_folder, check_place, sha256
 from hgkt._plain import json_text, plain
 from hgkt.estimators._old_folders import upgrade
 from hgkt.estimators._rows import GrowingRows
@@ -110,6 +110,11 @@ def load_model(path: str | Path) -> Any:
     except (KeyError, TypeError, IndexError) as error:
         raise ModelFolderError(f"{path} does not hold a complete model: {error}") from error
     return model
+
+
+def check_model_place(path: str | Path) -> None:
+    """Refuse a path where no model could be saved, before one is trained."""
+    check_place(path, _is_model, ModelFolderError, "a model folder")
 
 
 def write_model_folder(path: str | Path, model: ModelFolder) -> Path:
