@@ -63,7 +63,8 @@ def build_method(
     Traceback (most recent call last):
     hgkt.exceptions.DataError: method 'hgkt' has no parameter 'mu': it is a parameter of ...
     """
-    kind = METHODS.load(_of_preset(method, preset) if preset else method)
+    method = _of_preset(method, preset) if preset else method
+    kind = METHODS.load(method)
     known = kind._get_param_names()
     for name in parameters or {}:
         if name not in known:

@@ -351,6 +351,8 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
 
     def _best_model(self) -> GZSLClassifier:
         model: GZSLClassifier = clone(self.estimator).set_params(**self.best_params_)
+        if hasattr(model, "write_to"):  # clones write nothing, so that only the final fit does
+            model.write_to(self.estimator._checkpoint, self.estimator._tensorboard)
         return model.set_params(calibration=self.calibration_) if self.calibrated_ else model
 
     def _check_names(self, grids: list[list[dict[str, Any]]]) -> None:
