@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hgkt.cli._model import locked
+from hgkt._files import locked
 from hgkt.data import load_dataset, read_attribute_file, write_attribute_file
 from hgkt.estimators import HGKTClassifier, load_model
 from hgkt.exceptions import DataError, ModelFolderError
@@ -271,39 +271,84 @@ def test_classes_add_with_attributes_and_text(hgkt, words_file, tmp_path):
         hgkt("classes", "add", "--model", folder, "--name", "two", "--text", WORDS["two"])
 
 
+HALVES = ",".join(["0.5"] * 20)
+RUN = "from hgkt.cli.main import run; run()"
+# Adds a class per line of stdin, so that several processes can begin at the same moment.
+ADD_PER_LINE = """
+import sys
+from hgkt.cli.main import app
+folder, values = sys.argv[1:]
+for name in map(str.strip, sys.stdin):
+    app(
+        ["classes", "add", "--model", folder, "--name", name, "--attributes", values, "--json"],
+        standalone_mode=False,
+    )
+    print("done", flush=True)
+"""
+# Holds the folder for ever: it never comes to save.
+HOLD = """
+import time
+from hgkt.cli.main import run
+from hgkt.estimators.base import GZSLClassifier
+GZSLClassifier.save = lambda *arguments, **about: (print("held", flush=True), time.sleep(600))
+run()
+"""
+
+
+def add_arguments(folder, name):
+    return ["classes", "add", "--model", str(folder), "--name", name, "--attributes", HALVES]
+
+
+def start(code, *arguments):
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([sys.executable, "-c", code, *arguments], **pipes, text=True)
+
+
 def test_classes_add_of_two_processes_at_once_loses_none(model_folder):
-    run = "from hgkt.cli.main import run; run()"
-    command = [sys.executable, "-c", run, "classes", "add", "--model", str(model_folder)]
-    processes = [
-        subprocess.Popen(
-            [*command, "--name", name, "--attributes", ",".join(["0.5"] * 20)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for name in ("first", "second")
-    ]
+    processes = [start(ADD_PER_LINE, str(model_folder), HALVES) for _ in range(2)]
+    expected = set()
+    for attempt in range(6):
+        names = [f"{attempt}-{number}" for number in range(2)]
+        for process, name in zip(processes, names, strict=True):
+            process.stdin.write(f"{name}\n")
+            process.stdin.flush()
+        for process in processes:
+            while (line := process.stdout.readline()) != "done\n":
+                assert line, process.stderr.read()
+        expected |= set(names)
+        assert set(added(model_folder)) == expected
     for process in processes:
-        _, errors = process.communicate(timeout=120)
-        assert process.returncode == 0, errors
-    assert sorted(added(model_folder)) == ["first", "second"]
-    assert [path.name for path in model_folder.parent.iterdir()] == [model_folder.name]
+        process.communicate(timeout=60)
+        assert process.returncode == 0
+    left = {path.name for path in model_folder.parent.iterdir()}
+    assert left == {model_folder.name, f".{model_folder.name}.lock"}
+
+
+def test_classes_add_goes_on_where_another_was_killed_with_the_lock(model_folder):
+    holder = start(HOLD, *add_arguments(model_folder, "lost"))
+    assert holder.stdout.readline() == "held\n"
+    waiting = start(RUN, *add_arguments(model_folder, "kept"))
+    assert "waiting: another command is changing" in waiting.stderr.readline()
+    holder.kill()
+    _, errors = waiting.communicate(timeout=120)
+    holder.communicate(timeout=60)
+    assert waiting.returncode == 0, errors
+    assert added(model_folder) == ["kept"]
 
 
 def test_classes_add_waits_for_whoever_holds_the_folder(model_folder):
-    run = "from hgkt.cli.main import run; run()"
-    command = [sys.executable, "-c", run, "classes", "add", "--model", str(model_folder)]
     with locked(model_folder):
-        process = subprocess.Popen(
-            [*command, "--name", "late", "--attributes", ",".join(["0.5"] * 20)],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        process = start(RUN, *add_arguments(model_folder, "late"))
         assert "waiting: another command is changing" in process.stderr.readline()
         # What is added while it waits must survive: it may not have loaded the model before.
         load_model(model_folder).add_classes({"early": np.full(20, 0.25)}).save(model_folder)
         assert process.poll() is None
-    assert process.wait(timeout=120) == 0
-    process.stderr.close()
+    process.communicate(timeout=120)
+    assert process.returncode == 0
     assert added(model_folder) == ["early", "late"]
+
+
+def test_classes_of_no_folder_leave_no_lock(hgkt, tmp_path):
+    with pytest.raises(ModelFolderError, match="is not a folder"):
+        hgkt("classes", "remove", "six", "--model", tmp_path / "none" / "model")
+    assert list(tmp_path.iterdir()) == []

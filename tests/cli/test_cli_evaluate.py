@@ -24,9 +24,16 @@ app.command("evaluate")(evaluate_command)
 class NoisyRidge(GZSLClassifier):
     """Ridge from attributes to class means, with noise that a seed decides."""
 
-    def __init__(self, alpha: float = 1.0, noise: float = 0.0, random_state: int = 0) -> None:
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        noise: float = 0.0,
+        calibration: float = 0.0,
+        random_state: int = 0,
+    ) -> None:
         self.alpha = alpha
         self.noise = noise
+        self.calibration = calibration
         self.random_state = random_state
 
     def _fit_seen(self, X, codes, attributes):
@@ -89,7 +96,7 @@ def test_evaluate_command_selects_calibrates_and_writes_a_record(tmp_path):
     record = RunRecord.load(document["record"])
     assert document["H"] == record.metrics.H
     assert record.seed == 3
-    assert record.parameters["estimator__random_state"] == 3
+    assert record.parameters["random_state"] == 3
 
 
 def test_evaluate_command_repeats_over_seeds(tmp_path):
@@ -124,16 +131,50 @@ def test_evaluate_command_runs_hgkt_by_default_and_its_presets():
     few = ["--param", "n_steps=2", "--param", "n_hidden=8", "--device", "cpu", "--seed", "4"]
     paper = json.loads(CliRunner().invoke(app, ["--preset", "paper", "--json", *few]).stdout)
     assert paper["preset"] == "paper"
-    assert paper["parameters"]["transfer"] == "network"
+    assert paper["method"] == "hgkt-network"
+    assert paper["parameters"]["n_steps"] == 2
     assert paper["parameters"]["device"] == "cpu"
     assert paper["parameters"]["random_state"] == 4
     assert paper["selected"] == {}  # the paper knows no calibration
+    named = CliRunner().invoke(app, ["--method", "hgkt-network", "--json", *few])
+    network = json.loads(named.stdout)
+    assert network["preset"] is None
+    assert [network[key] for key in ("method", "parameters", "H")] == [
+        paper[key] for key in ("method", "parameters", "H")
+    ]
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--param", "beta=1"], "no parameter 'beta'; choose from: alpha, noise, random_state"),
+        (
+            ["--method", "hgkt", "-p", "mu=0.9"],
+            "method 'hgkt' has no parameter 'mu': it is a parameter of HGKTNetworkClassifier "
+            "(method hgkt-network)",
+        ),
+        (
+            ["--preset", "paper", "-p", "ridge=1"],
+            "method 'hgkt-network' has no parameter 'ridge': it is a parameter of HGKTClassifier "
+            "(method hgkt)",
+        ),
+        (["--method", "hgkt-network", "-p", "inter=false"], "n_neighbors=0 leaves out the edges"),
+        (["--method", "hgkt-network", "--preset", "default"], "is one of method 'hgkt'"),
+    ],
+)
+def test_evaluate_command_says_which_hgkt_has_a_parameter(arguments, sentence):
+    error = CliRunner().invoke(app, arguments).exception
+    assert isinstance(error, HGKTError)
+    assert sentence in str(error)
+    assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (
+            ["--param", "beta=1"],
+            "no parameter 'beta'; choose from: alpha, calibration, noise, random_state",
+        ),
         (["--preset", "paper"], "method 'ridge' has no presets"),
         (["--method", "magic"], "unknown method 'magic'; choose from"),
         (["--param", "alpha"], "expects NAME=VALUE"),

@@ -91,7 +91,7 @@ def test_json_stands_alone_on_stdout_and_logs_on_stderr(model_folder):
 def test_errors_are_one_sentence_and_exit_code_one(tmp_path, model_folder):
     (tmp_path / "file").write_text("")
     config = model_folder / "config.json"
-    config.write_text(config.read_text().replace('"format_version": 1', '"format_version": 9'))
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"format_version": 9}))
     cases = [
         (["train", "--out", tmp_path / "file" / "m"], "is no folder"),
         (["predict", "--model", model_folder, "--data", "digits"], "format version 9"),

@@ -6,10 +6,12 @@ import json
 
 import numpy as np
 import pytest
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
 from scipy.io import savemat
 
 from hgkt.data import load_dataset, load_digits, write_xlsa17
-from hgkt.estimators import HGKTClassifier, load_model
+from hgkt.estimators import HGKTClassifier, HGKTNetworkClassifier, load_model
 from hgkt.evaluation import ClassFoldSearch
 from hgkt.exceptions import DataError, ModelFolderError
 
@@ -60,7 +62,7 @@ def test_train_calibrates_and_selects_as_class_fold_search_does(hgkt, tmp_path):
     assert about["validation"]["folds"] == "random"
 
 
-def test_train_wraps_other_methods_to_calibrate_them(hgkt, tmp_path):
+def test_train_calibrates_other_methods_when_asked(hgkt, tmp_path):
     out = tmp_path / "model"
     arguments = ["--method", "ridge", "--calibrate", "--json"]
     document = json.loads(hgkt("train", "--out", out, *arguments).stdout)
@@ -94,10 +96,8 @@ def test_train_network_leaves_no_checkpoint_unless_asked(hgkt, tmp_path):
     kept = tmp_path / "kept"
     hgkt("train", "--out", tmp_path / "b", "--checkpoint", kept, *NETWORK, *steps)
     assert kept.is_file()
-    for name in ("a", "b"):
-        parameters = read_config(tmp_path / name)["parameters"]
-        assert parameters["checkpoint"] is None
-        assert parameters["n_steps"] == 3
+    assert read_config(tmp_path / "b")["parameters"]["n_steps"] == 3
+    assert str(kept) not in (tmp_path / "b" / "config.json").read_text()
     # Kept at step 3, it is where a longer run starts.
     more = ["--checkpoint", kept, "-p", "n_steps=5", "--json"]
     longer = hgkt("train", "--out", tmp_path / "c", *NETWORK, *more)
@@ -110,7 +110,35 @@ def test_train_writes_tensorboard_curves(hgkt, tmp_path):
     board = tmp_path / "board"
     hgkt("train", "--out", tmp_path / "m", "--tensorboard", board, *NETWORK, "-p", "n_steps=3")
     assert any(board.glob("events.out.tfevents.*"))
-    assert read_config(tmp_path / "m")["parameters"]["tensorboard"] is None
+    assert str(board) not in (tmp_path / "m" / "config.json").read_text()
+
+
+def test_train_writes_the_checkpoint_of_the_final_fit_only(hgkt, tmp_path, monkeypatch):
+    kept = tmp_path / "kept"
+    score_grid = HGKTNetworkClassifier.fit_score_grid
+
+    def watched(*arguments, **options):
+        for scored in score_grid(*arguments, **options):
+            assert not kept.exists()
+            yield scored
+
+    monkeypatch.setattr(HGKTNetworkClassifier, "default_stages", lambda self: [{"mu": [0.1, 1.0]}])
+    monkeypatch.setattr(HGKTNetworkClassifier, "fit_score_grid", watched)
+    arguments = ["--select", "--calibrate", "--checkpoint", kept, *NETWORK, "--json"]
+    first = hgkt("train", "--out", tmp_path / "a", *arguments, "-p", "n_steps=3")
+    assert "mu" in json.loads(first.stdout)["chosen"]
+    # What the file holds is where a longer run starts: its losses are those of the file.
+    arrays = load_file(kept)
+    with safe_open(kept, framework="numpy") as file:
+        metadata = file.metadata()
+    np.testing.assert_array_equal(arrays["losses"], load_model(tmp_path / "a").loss_curve_)
+    save_file(arrays | {"losses": arrays["losses"] + 7.0}, kept, metadata)
+    monkeypatch.setattr(HGKTNetworkClassifier, "fit_score_grid", score_grid)
+    longer = hgkt("train", "--out", tmp_path / "b", *arguments, "-p", "n_steps=5")
+    assert json.loads(longer.stdout)["resumed"] is True
+    curve = load_model(tmp_path / "b").loss_curve_
+    assert len(curve) == 5
+    np.testing.assert_array_equal(curve[:3], arrays["losses"] + 7.0)
 
 
 @pytest.mark.parametrize(
@@ -137,6 +165,8 @@ def test_train_refuses_a_place_it_cannot_write_before_it_trains(hgkt, tmp_path, 
         hgkt("train", "--out", tmp_path / "file" / "model")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").write_text("dear")
-    with pytest.raises(ModelFolderError, match="is no model folder; it is left alone"):
+    with pytest.raises(ModelFolderError, match="is not a model folder; it is left alone"):
         hgkt("train", "--out", tmp_path / "full")
+    with pytest.raises(ModelFolderError, match="is not a model folder; it is left alone"):
+        hgkt("train", "--out", tmp_path / "file")
     assert (tmp_path / "full" / "letter.txt").read_text() == "dear"

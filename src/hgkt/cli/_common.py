@@ -1,21 +1,23 @@
-"""What every command shares: options, one JSON document on stdout, one sentence on errors."""
+"""What every command shares: options, results on stdout, notes and progress on stderr."""
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.markup import escape
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
+from rich.table import Table
 
-from hgkt.exceptions import DataError
+from hgkt._plain import json_text
+from hgkt._typing import Progress
 
 out = Console(highlight=False)
 log = Console(stderr=True, highlight=False)
@@ -36,12 +38,6 @@ RootOption = Annotated[
     Path | None,
     typer.Option("--root", help="Folder that holds the benchmark's data-set folders."),
 ]
-DataOption = Annotated[
-    str, typer.Option("--data", help="Data set: a name of `hgkt datasets list`, or a path.")
-]
-FeaturesOption = Annotated[
-    str, typer.Option("--features", help="Feature file of an xlsa17 folder, without .mat.")
-]
 AttributesOption = Annotated[
     str,
     typer.Option(
@@ -49,49 +45,42 @@ AttributesOption = Annotated[
         help="Class attributes: att, original_att, sent, a file (.parquet, .csv), or a+b.",
     ),
 ]
-ParamOption = Annotated[
-    list[str] | None,
-    typer.Option("--param", "-p", metavar="NAME=VALUE", help="Set a parameter; repeatable."),
-]
 
 
 def emit(document: Any, as_json: bool, render: Callable[[], object]) -> None:
     """Print `document` as JSON on stdout, or call `render`, which shows it to a person."""
     if as_json:
-        sys.stdout.write(json.dumps(plain(document), indent=2) + "\n")
+        sys.stdout.write(json_text(document))
     else:
         render()
 
 
-def plain(value: Any) -> Any:
-    """Turn NumPy values into what JSON can say; NaN becomes null."""
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, np.ndarray | np.generic):
-        return plain(value.tolist())
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return str(value) if isinstance(value, Path) else value
+def say(*lines: object) -> None:
+    """Print lines on stdout as they are: a terminal wraps them, nothing in them is markup."""
+    for line in lines:
+        out.print(str(line), soft_wrap=True, markup=False)
 
 
-def parse_params(params: list[str] | None) -> dict[str, Any]:
-    """Read ``NAME=VALUE`` pairs; a value is JSON where it can be, else text."""
-    parsed = {}
-    for text in params or []:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise DataError(f"--param expects NAME=VALUE; got {text!r}")
-        try:
-            parsed[name.strip()] = json.loads(value)
-        except ValueError:
-            parsed[name.strip()] = value
-    return parsed
+def note(line: str) -> None:
+    """Print a line on stderr, beside the result."""
+    log.print(line, soft_wrap=True, markup=False)
+
+
+def show_table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
+    """Print a plain table on stdout."""
+    table = Table(*columns, box=None)
+    for row in rows:
+        table.add_row(*(escape(str(cell)) for cell in row))
+    out.print(table)
+
+
+def short(value: Any) -> str:
+    """Return a value as a person reads it: floats with four digits."""
+    return f"{value:.4g}" if isinstance(value, float) else repr(value)
 
 
 @contextmanager
-def progress_bar() -> Iterator[Callable[[str, int, int, dict[str, float]], None]]:
+def progress_bar() -> Iterator[Progress]:
     """Yield a callback ``(stage, done, total, values)`` that draws a bar on a terminal only."""
     columns = (
         TextColumn("{task.description}"),
@@ -101,7 +90,7 @@ def progress_bar() -> Iterator[Callable[[str, int, int, dict[str, float]], None]
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=log, transient=True, disable=not log.is_terminal) as bars:
+    with Bars(*columns, console=log, transient=True, disable=not log.is_terminal) as bars:
         tasks: dict[str, Any] = {}
 
         def update(stage: str, done: int, total: int, values: dict[str, float]) -> None:

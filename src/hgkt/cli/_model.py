@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hgkt.cli._common import log
+from hgkt._files import locked
+from hgkt.cli._common import note
 from hgkt.exceptions import DataError, ModelFolderError
 
 if TYPE_CHECKING:
@@ -20,7 +20,21 @@ if TYPE_CHECKING:
 ModelOption = Annotated[
     Path, typer.Option("--model", help="Model folder, as `hgkt train` writes it.")
 ]
-TopOption = Annotated[int, typer.Option("--top", min=1, help="How many classes to show.")]
+
+# What features and attributes were made with: needed wherever new ones are made for the model.
+_MADE_WITH = ("backbone", "encoder", "attribute_blocks", "attribute_kinds", "pixels")
+
+
+def made_with(dataset: GZSLDataset) -> dict[str, Any]:
+    """Say which data a model was made with; it goes to the config of its folder."""
+    about = dataset.about
+    return {
+        "data": dataset.name,
+        "fingerprint": dataset.fingerprint(),
+        **{key: about.get(key) for key in ("features", "attributes", "layout")},
+        "attribute_names": about.get("attribute_names", dataset.attribute_names),
+        **{key: about[key] for key in _MADE_WITH if key in about},
+    }
 
 
 def about_model(model: Any) -> dict[str, Any]:
@@ -67,26 +81,25 @@ def load_matching(
     from hgkt.data.attribute_files import is_file, split_kinds
 
     about = about_model(model)
-    made = str(about.get("features", ""))
     kinds = split_kinds(str(about.get("attributes") or "att"))
-    from_files = [kind for kind in kinds if is_file(kind)]
-    own = [kind for kind in kinds if not is_file(kind)]
+    wanted = [kind for kind in kinds if with_attributes or not is_file(kind)]
+    from_files = [kind for kind in wanted if is_file(kind)]
     options: dict[str, Any] = {}
     if about.get("layout") == "xlsa17":
-        stem = Path(made).stem
+        stem = Path(str(about.get("features", ""))).stem
         if features is not None and features != stem:
             raise DataError(
                 f"the model was trained on the features {stem!r}; {features!r} cannot be mixed in"
             )
-        options = {"features": stem, "attributes": "+".join(own) or "att"}
+        options = {"features": stem, "attributes": "+".join(wanted) or "att"}
     elif features is not None:
         options = {"features": features}
-    if from_files and with_attributes:
-        options["attributes"] = "+".join(kinds)
+    if from_files:
+        options["attributes"] = "+".join(wanted)
     try:
         data = load_dataset(name, root=root, **options)
     except DataError as error:
-        if not (from_files and with_attributes):
+        if not from_files:
             raise
         raise DataError(
             f"{error}; the class vectors of this model came from {', '.join(from_files)}: put the "
@@ -101,51 +114,24 @@ def load_matching(
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold a model folder for a change, so that two commands at once lose none of theirs.
-
-    The lock is on a file beside the folder, which is exchanged as a whole; it is gone afterwards.
+def held(folder: Path) -> Iterator[Any]:
+    """Load a model to change it; other commands that would change its folder wait.
 
     Parameters
     ----------
     folder : Path
         The model folder.
+
+    Yields
+    ------
+    GZSLClassifier
+        The model as it is once nobody else changes it.
     """
-    if not folder.is_dir():  # reading it says so better
-        yield
-        return
-    place = folder.resolve()
-    path = place.with_name(f".{place.name}.lock")
-    handle = _acquire(path, folder)
-    try:
-        yield
-    finally:
-        path.unlink(missing_ok=True)
-        os.close(handle)
+    from hgkt.estimators import load_model
 
+    def waiting() -> None:
+        note(f"waiting: another command is changing {folder}")
 
-def _acquire(path: Path, folder: Path) -> int:
-    """Open and lock `path`, waiting for whoever holds it."""
-    try:
-        import fcntl
-    except ImportError:  # no such locks on Windows: there one command at a time
-        return os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-
-    while True:
-        try:
-            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        except OSError as error:
-            raise ModelFolderError(f"{folder} cannot be changed: {error.strerror}") from error
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            sentence = f"waiting: another command is changing {folder}"
-            log.print(sentence, soft_wrap=True, markup=False)
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        # Whoever held it before has removed the file: a lock on that one keeps nobody out.
-        try:
-            if os.fstat(handle).st_ino == path.stat().st_ino:
-                return handle
-        except FileNotFoundError:
-            pass
-        os.close(handle)
+    # Of a folder that is not there, reading it says so better than locking it.
+    with locked(folder, ModelFolderError, waiting) if folder.is_dir() else nullcontext():
+        yield load_model(folder)

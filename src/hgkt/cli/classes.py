@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from rich.markup import escape
 
-from hgkt.cli._class_attributes import from_file, from_pairs, from_text
-from hgkt.cli._common import JsonOption, RootOption, emit, out
-from hgkt.cli._model import ModelOption, about_model, label_of, load_matching, locked
+from hgkt._geometry import unit_rows
+from hgkt.cli._common import JsonOption, RootOption, emit, say, show_table
+from hgkt.cli._inputs import read_pairs, read_vector
+from hgkt.cli._model import ModelOption, about_model, held, label_of, load_matching
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -46,17 +46,11 @@ def list_(
             entry["relatives"] = near
 
     def render() -> None:
-        from rich.table import Table
-
-        table = Table("name", "kind", *(["relatives"] if relatives else []), box=None)
-        for entry in entries:
-            cells = [str(entry["name"]), "seen" if entry["seen"] else "added"]
-            if relatives:
-                cells.append(
-                    ", ".join(f"{r['name']} {r['similarity']:.2f}" for r in entry["relatives"])
-                )
-            table.add_row(*(escape(cell) for cell in cells))
-        out.print(table)
+        rows = [[entry["name"], "seen" if entry["seen"] else "added"] for entry in entries]
+        for row, entry in zip(rows, entries, strict=True) if relatives else ():
+            near = entry["relatives"]
+            row.append(", ".join(f"{other['name']} {other['similarity']:.2f}" for other in near))
+        show_table(["name", "kind", *(["relatives"] if relatives else [])], rows)
 
     document = {
         "model": model,
@@ -108,18 +102,15 @@ def add(
 
     Example: hgkt classes add --model birds --name tanager --text "a red bird with black wings"
     """
-    from hgkt.estimators import load_model
     from hgkt.language import ClassDescription
 
-    sources = [value for value in (name, file, from_data) if value is not None]
-    if len(sources) != 1:
+    if sum(value is not None for value in (name, file, from_data)) != 1:
         raise DataError("say what to add: one of --name, --file or --from-data")
     if name is None and (attributes is not None or attribute or text):
         raise DataError("--attributes, --attribute and --text describe one class; give its --name")
-    vector = None if attributes is None else from_text(attributes)
-    named = from_pairs(attribute) if attribute else None
-    with locked(model):
-        loaded = load_model(model)
+    vector = None if attributes is None else read_vector(attributes)
+    named = read_pairs(attribute) if attribute else None
+    with held(model) as loaded:
         describer = _describer(loaded)
         if name is not None:
             if vector is named is None and not text and not describer.accepts_text:
@@ -129,7 +120,7 @@ def add(
             description = ClassDescription(name, vector, named, text or None)
             table = {name: describer.vectors([description])[0]}
         elif file is not None:
-            table = from_file(file, describer)
+            table = _from_file(file, describer)
         else:
             table = _from_data(loaded, describer, str(from_data), root)
         new = {label_of(loaded, key): row for key, row in table.items()}
@@ -147,10 +138,7 @@ def remove(
 
     Example: hgkt classes remove six --model digits-model
     """
-    from hgkt.estimators import load_model
-
-    with locked(model):
-        loaded = load_model(model)
+    with held(model) as loaded:
         labels = [label_of(loaded, name) for name in names]
         loaded.remove_classes(labels).save(model)
     _report("removed", labels, loaded, model, as_json)
@@ -160,6 +148,19 @@ def _describer(model: Any) -> Describer:
     from hgkt.language import Describer
 
     return Describer(about_model(model), model.class_attributes_.shape[1])
+
+
+def _from_file(path: Path, describer: Describer) -> dict[str, NDArray[np.float64]]:
+    """Read classes from a table: ``name`` and attribute columns, or a list column ``attributes``.
+
+    Columns named as the model's attributes may come in any order; other columns are left out.
+    Vectors that were made in another way than the model's are refused.
+    """
+    from hgkt.data import read_attribute_file
+
+    file = read_attribute_file(path, describer.attribute_names)
+    describer.check_made_with(str(path), file.encoder, file.blocks, file.kinds)
+    return dict(zip(file.names, file.attributes.astype(np.float64), strict=True))
 
 
 def _from_data(
@@ -178,18 +179,15 @@ def _from_data(
 
 def _report(verb: str, names: list[Any], model: Any, path: Path, as_json: bool) -> None:
     count = len(model.classes_)
-    document = {verb: names, "n_classes": count, "model": path}
     shown = ", ".join(map(str, names[:5])) + ("…" if len(names) > 5 else "")
     noun = "class" if len(names) == 1 else "classes"
     sentence = f"{verb} {len(names)} {noun} ({shown}); {path} has {count} classes now"
-    emit(document, as_json, lambda: out.print(sentence, soft_wrap=True, markup=False))
+    emit({verb: names, "n_classes": count, "model": path}, as_json, lambda: say(sentence))
 
 
 def _relatives(model: Any, k: int) -> list[list[dict[str, Any]]]:
     """For each class the others with the highest cosine of attribute vectors."""
-    rows = model.class_attributes_
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    unit = rows / np.where(lengths > 0, lengths, 1.0)
+    unit = unit_rows(model.class_attributes_)
     labels = model.classes_.tolist()
     found = []
     for own, row in enumerate(unit):

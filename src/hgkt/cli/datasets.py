@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
-from hgkt.cli._common import AttributesOption, JsonOption, RootOption, emit, log, out, progress_bar
+from hgkt.cli._common import (
+    AttributesOption,
+    JsonOption,
+    RootOption,
+    emit,
+    note,
+    out,
+    progress_bar,
+    say,
+    show_table,
+)
 from hgkt.data import DATASETS, GZSLDataset, data_root, find_folder, load_dataset
 from hgkt.data.catalog import CATALOG, find_facts
 from hgkt.exceptions import DataError, HGKTError
 
 app = typer.Typer(help="List, check, convert and download data sets.", no_args_is_help=True)
 
+Layout = Literal["parquet", "csv", "npz", "npy", "xlsa17"]
 _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 
 FeatureFileOption = Annotated[
@@ -26,16 +35,6 @@ FeatureFileOption = Annotated[
 MmapOption = Annotated[
     bool, typer.Option("--mmap", help="Leave features on disk: for matrices beyond memory.")
 ]
-
-
-class Layout(StrEnum):
-    """What a data set can be written as."""
-
-    parquet = "parquet"
-    csv = "csv"
-    npz = "npz"
-    npy = "npy"
-    xlsa17 = "xlsa17"
 
 
 @app.command("list")
@@ -64,14 +63,8 @@ def list_(root: RootOption = None, as_json: JsonOption = False) -> None:
         for facts in CATALOG.values()
         if facts.name not in here
     ]
-
-    def render() -> None:
-        table = Table("name", "where", "what", box=None)
-        for entry in entries:
-            table.add_row(*(escape(entry[key]) for key in ("name", "where", "summary")))
-        out.print(table)
-
-    emit({"datasets": entries}, as_json, render)
+    columns = ("name", "where", "what")
+    emit({"datasets": entries}, as_json, lambda: show_table(columns, map(dict.values, entries)))
 
 
 @app.command()
@@ -96,16 +89,15 @@ def check(
         for source in _sources(name, root)
         for file in _feature_files(source, features)
     ]
-    failed = any(finding["level"] == "error" for r in reports for finding in r["findings"])
+    failed = any(finding.level == "error" for r in reports for finding in r["findings"])
 
     def render() -> None:
         for report in reports:
             title = " ".join(str(report[key]) for key in ("name", "features") if report[key])
             out.print(f"[bold]{escape(title)}[/bold]")
             for finding in report["findings"]:
-                level = finding["level"]
-                mark = f"[{_STYLES[level]}]{level:>8}[/{_STYLES[level]}]"
-                out.print(f"{mark}  {escape(finding['sentence'])}", soft_wrap=True)
+                mark = f"[{_STYLES[finding.level]}]{finding.level:>8}[/]"
+                out.print(f"{mark}  {escape(finding.sentence)}", soft_wrap=True)
 
     emit({"ok": not failed, "datasets": reports}, as_json, render)
     if failed:
@@ -116,7 +108,7 @@ def check(
 def convert(
     source: Annotated[str, typer.Argument(help="Name or path of the data set to read.")],
     target: Annotated[Path, typer.Argument(help="Folder to write; must not exist, or be empty.")],
-    to: Annotated[Layout, typer.Option("--to", help="What to write.")] = Layout.parquet,
+    to: Annotated[Layout, typer.Option("--to", help="What to write.")] = "parquet",
     root: RootOption = None,
     features: FeatureFileOption = None,
     attributes: AttributesOption = "att",
@@ -129,17 +121,22 @@ def convert(
     """
     from hgkt.data import write_tables, write_xlsa17
 
-    data = _load(source, root, _one_feature_file(source, root, features), attributes, mmap)
-    if to is Layout.xlsa17:
+    (place,) = _sources(source, root)
+    files = _feature_files(place, features)
+    if len(files) > 1:
+        listed = ", ".join(map(str, files))
+        raise DataError(f"{source} has several feature files ({listed}); choose with --features")
+    data = _load(place, root, files[0], attributes, mmap)
+    if to == "xlsa17":
         write_xlsa17(data, target)
     else:
-        write_tables(data, target, format=to.value)
-    document = {"path": target, "layout": to.value, **data.summary(), **data.fingerprint()}
+        write_tables(data, target, format=to)
+    document = {"path": target, "layout": to, **data.summary(), **data.fingerprint()}
     sentence = (
         f"wrote {len(data.features)} rows and {len(data.class_names)} classes of {data.name} "
-        f"to {target} ({to.value})"
+        f"to {target} ({to})"
     )
-    emit(document, as_json, lambda: out.print(escape(sentence), soft_wrap=True))
+    emit(document, as_json, lambda: say(sentence))
 
 
 @app.command()
@@ -165,7 +162,7 @@ def download(
         raise DataError("say where to put the data set: give --root or set HGKT_DATA")
     facts = find_facts(name)
     if facts is not None:
-        log.print(f"{escape(facts.citation)}; {facts.terms}: {facts.homepage}", soft_wrap=True)
+        note(f"{facts.citation}; {facts.terms}: {facts.homepage}")
     with progress_bar() as bar:
         path = download_dataset(
             name,
@@ -174,28 +171,29 @@ def download(
             sha256=sha256,
             progress=lambda done, total: bar("download", done, total or done, {}),
         )
-    emit({"name": path.name, "path": path}, as_json, lambda: out.print(escape(str(path))))
+    emit({"name": path.name, "path": path}, as_json, lambda: say(path))
 
 
 # ---------------------------------------------------------------------- folders and files
 def _dataset_folders(base: Path | None) -> list[Path]:
     if base is None or not base.is_dir():
         return []
-    return [path for path in sorted(base.iterdir()) if path.is_dir() and _is_dataset(path)]
+    return [path for path in sorted(base.iterdir()) if _is_benchmark(path) or _is_tables(path)]
 
 
-def _is_dataset(folder: Path) -> bool:
-    return (folder / "att_splits.mat").is_file() or (
-        any(folder.glob("classes.*")) and any(folder.glob("samples.*"))
-    )
+def _is_benchmark(folder: Path) -> bool:
+    return (folder / "att_splits.mat").is_file()
+
+
+def _is_tables(folder: Path) -> bool:
+    return any(folder.glob("classes.*")) and any(folder.glob("samples.*"))
 
 
 def _folder_summary(folder: Path) -> str:
-    if not (folder / "att_splits.mat").is_file():
+    if not _is_benchmark(folder):
         return "tables"
-    from hgkt.data.xlsa17 import feature_files
-
-    return "features: " + (", ".join(feature_files(folder)) or "none")
+    files = [file for file in _feature_files(folder, None) if file is not None]
+    return "features: " + (", ".join(files) or "none")
 
 
 def _sources(name: str | None, root: Path | None) -> list[str | Path]:
@@ -215,19 +213,11 @@ def _feature_files(source: str | Path, features: str | None) -> list[str | None]
     """Return the feature files of a folder in the benchmark's layout; None stands for "none"."""
     if features is not None:
         return [features]
-    if isinstance(source, str) or not (source / "att_splits.mat").is_file():
+    if isinstance(source, str) or not _is_benchmark(source):
         return [None]
     from hgkt.data.xlsa17 import feature_files
 
     return [*feature_files(source)] or [None]
-
-
-def _one_feature_file(source: str, root: Path | None, features: str | None) -> str | None:
-    found = _feature_files(source if source in DATASETS else find_folder(source, root), features)
-    if len(found) > 1:
-        listed = ", ".join(str(file) for file in found)
-        raise DataError(f"{source} has several feature files ({listed}); choose with --features")
-    return found[0]
 
 
 def _load(
@@ -242,10 +232,7 @@ def _report(
 ) -> dict[str, Any]:
     from hgkt.data import Finding, check_dataset
 
-    report: dict[str, Any] = {
-        "name": source.name if isinstance(source, Path) else source,
-        "features": features,
-    }
+    report: dict[str, Any] = {"name": Path(source).name, "features": features}
     try:
         data = _load(source, root, features, attributes, mmap)
     except HGKTError as error:
@@ -255,5 +242,4 @@ def _report(
         report["attributes"] = data.about.get("attributes")
         if not any(finding.level == "error" for finding in findings):
             report |= {"summary": data.summary(), "fingerprint": data.fingerprint()}
-    rows = [{"level": finding.level, "sentence": finding.sentence} for finding in findings]
-    return {**report, "findings": rows}
+    return report | {"findings": findings}

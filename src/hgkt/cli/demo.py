@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 from numpy.typing import NDArray
+from rich.box import SIMPLE
 from rich.markup import escape
+from rich.table import Table
 
-from hgkt.cli._common import JsonOption, SeedOption, emit, log, out, progress_bar
+from hgkt._typing import Progress
+from hgkt.cli._common import JsonOption, SeedOption, emit, note, out, progress_bar, say
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -72,31 +75,29 @@ def demo_command(
 
     Example: hgkt demo --out hgkt-demo.png
     """
+    from hgkt.cli._demo_show import check_page, draw_figure, serve_page
     from hgkt.data import load_dataset
 
     start = time.perf_counter()
     if page:
-        _page(port, browser, seed, as_json)
-        return
-    _check_figure(out_file)
+        check_page()
+    else:
+        _check_figure(out_file)
     dataset = load_dataset("digits")
     with progress_bar() as progress:
         model, default = _default_run(dataset, seed, progress)
-        paper = _paper_run(dataset, seed, progress)
+        paper = None if page else _paper_run(dataset, seed, progress)
+    if paper is None:
+        serve_page(dataset, model, port, browser, as_json)
+        return
     hidden = _hidden_digit(model, dataset, seed)
-    log.print("drawing the figure", soft_wrap=True)
-    from hgkt.cli._demo_figure import draw_demo
-
-    draw_demo([default, paper], hidden, out_file)
+    note("drawing the figure")
+    draw_figure([default, paper], hidden, out_file)
     document = {
         "data": dataset.summary(),
         "results": [
-            {
-                "model": run.title,
-                **run.metrics.to_dict(),
-                "calibration": run.calibration,
-                "seconds": run.seconds,
-            }
+            {"model": run.title, **run.metrics.to_dict()}
+            | {"calibration": run.calibration, "seconds": run.seconds}
             for run in (default, paper)
         ],
         "hidden": {
@@ -115,45 +116,26 @@ def demo_command(
     emit(document, as_json, lambda: _render(dataset, [default, paper], hidden, document))
 
 
-def _page(port: int, browser: bool, seed: int, as_json: bool) -> None:
-    """Train the same model as the demo does, and serve it."""
-    from hgkt.cli._demo_page import check_extra, run_page
-    from hgkt.data import load_dataset
-
-    check_extra()
-    dataset = load_dataset("digits")
-    with progress_bar() as progress:
-        model, _ = _default_run(dataset, seed, progress)
-    run_page(dataset, model, port, browser, as_json)
-
-
 def _check_figure(path: Path) -> None:
     """Refuse what could not be written before anything is computed."""
     if path.suffix.lower() not in _FIGURE_SUFFIXES:
         raise DataError(f"--out must end in {', '.join(_FIGURE_SUFFIXES)}; got {str(path)!r}")
+    if path.is_dir():
+        raise DataError(f"cannot write {path}: it is a folder")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataError(f"cannot write {path}: {error.strerror}") from error
-    if path.is_dir():
-        raise DataError(f"cannot write {path}: it is a folder")
 
 
-def _default_run(dataset: GZSLDataset, seed: int, progress: Any) -> tuple[Any, DemoRun]:
+def _default_run(dataset: GZSLDataset, seed: int, progress: Progress) -> tuple[Any, DemoRun]:
     """Choose on class folds of the eight seen digits, fit, and test."""
     from hgkt.estimators import HGKTClassifier
-    from hgkt.evaluation import ClassFoldSearch
 
-    start = time.perf_counter()
-    X, y = dataset.rows("train")
-    search = ClassFoldSearch(
-        HGKTClassifier(device="cpu"), random_state=seed, progress=progress
-    ).fit(X, y, dataset.attributes_of(dataset.seen_classes))
-    seconds = time.perf_counter() - start
-    return search.best_estimator_, _test("closed form", search.best_estimator_, dataset, seconds)
+    return _run("closed form", HGKTClassifier(device="cpu"), dataset, True, seed, progress)
 
 
-def _paper_run(dataset: GZSLDataset, seed: int, progress: Any) -> DemoRun:
+def _paper_run(dataset: GZSLDataset, seed: int, progress: Progress) -> DemoRun:
     import torch
 
     from hgkt.estimators import HGKTNetworkClassifier
@@ -161,35 +143,35 @@ def _paper_run(dataset: GZSLDataset, seed: int, progress: Any) -> DemoRun:
     model = HGKTNetworkClassifier.from_preset(
         "paper", n_steps=_PAPER_STEPS, random_state=seed, device="cpu"
     )
-    start = time.perf_counter()
-    X, y = dataset.rows("train")
-    # Sixteen rows a step: waiting for a second thread costs more than it brings.
+    # Sixteen rows per step: waiting for a second thread costs more than it brings.
     n_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        model.on_progress(progress).fit(X, y, dataset.attributes_of(dataset.seen_classes))
+        title = f"paper preset, {_PAPER_STEPS} steps"
+        return _run(title, model, dataset, False, seed, progress)[1]
     finally:
         torch.set_num_threads(n_threads)
-    seconds = time.perf_counter() - start
-    return _test(f"paper preset, {_PAPER_STEPS} steps", model, dataset, seconds)
 
 
-def _test(title: str, model: Any, dataset: GZSLDataset, seconds: float) -> DemoRun:
-    """Add the unseen digits, score the test images, and take the digits out again."""
-    from hgkt.evaluation import gzsl_metrics, seen_unseen_curve
+def _run(
+    title: str, estimator: Any, dataset: GZSLDataset, select: bool, seed: int, progress: Progress
+) -> tuple[Any, DemoRun]:
+    """Evaluate a model, and take the unseen digits, which the test needs, out of it again."""
+    from hgkt.evaluation import evaluate
 
-    unseen = dataset.attributes_of(dataset.unseen_classes)
-    model.add_classes(unseen)
-    parts: list[Any] = []
-    for split in ("test_seen", "test_unseen"):
-        X, y = dataset.rows(split)
-        parts += [model.score_classes(X, penalty=False), y]
-    classes, n_seen = model.classes_, len(model.seen_classes_)
-    data = (parts[0], parts[1], parts[2], parts[3], classes, n_seen)
-    model.remove_classes(list(unseen))
-    gamma = float(model.calibration)
-    metrics = gzsl_metrics(*data, calibration=gamma)
-    return DemoRun(title, metrics, seen_unseen_curve(*data), gamma, seconds)
+    tested: list[Any] = []
+    record = evaluate(
+        estimator,
+        dataset,
+        select=select,
+        random_state=seed,
+        progress=progress,
+        on_test=lambda *found: tested.extend(found),
+    )
+    model, curve = tested
+    model.remove_classes(dataset.names(dataset.unseen_classes))
+    seconds = record.timings["select"] + record.timings["fit"]
+    return model, DemoRun(title, record.metrics, curve, record.calibration, seconds)
 
 
 def _hidden_digit(model: Any, dataset: GZSLDataset, seed: int) -> HiddenDigit:
@@ -218,14 +200,10 @@ def _hidden_digit(model: Any, dataset: GZSLDataset, seed: int) -> HiddenDigit:
 def _render(
     dataset: GZSLDataset, runs: list[DemoRun], hidden: HiddenDigit, document: dict[str, Any]
 ) -> None:
-    from rich.box import SIMPLE
-    from rich.table import Table
-
     unseen = ", ".join(dataset.names(dataset.unseen_classes))
-    out.print(
+    say(
         f"{len(dataset.train)} images of {len(dataset.seen_classes)} digits to learn from; "
-        f"never shown: {unseen}",
-        soft_wrap=True,
+        f"never shown: {unseen}"
     )
     table = Table(box=SIMPLE, pad_edge=False, caption="%, mean over classes")
     table.add_column("")
@@ -233,21 +211,20 @@ def _render(
         table.add_column(name, justify="right")
     for run in runs:
         m = run.metrics
-        values = [f"{value:.1f}" for value in (m.zsl, m.ts, m.tr, m.H, m.ausuc, run.seconds)]
-        table.add_row(run.title, *values)
+        values = (m.zsl, m.ts, m.tr, m.H, m.ausuc, run.seconds)
+        table.add_row(run.title, *(f"{value:.1f}" for value in values))
     out.print(table)
-    answers = Table(box=SIMPLE, pad_edge=False, title=f"ten images of a {hidden.name}")
-    for column in ("image", "before", f"after adding {hidden.name!r}"):
-        answers.add_column(column)
+    title = f"ten images of a {hidden.name}"
+    columns = ("image", "before", f"after adding {hidden.name!r}")
+    answers = Table(*columns, box=SIMPLE, pad_edge=False, title=title)
     for number, (old, new) in enumerate(zip(hidden.before, hidden.after, strict=True), start=1):
         style = "green" if new == hidden.name else "red"
         answers.add_row(str(number), f"[red]{escape(old)}[/red]", f"[{style}]{escape(new)}[/]")
     out.print(answers)
     made = ", ".join(f"{s.label} {s.weight:+.2f}" for s in hidden.explanation.sources[:5])
-    for line in (
+    say(
         f"{hidden.name} was added by its attributes in {hidden.add_milliseconds:.1f} ms; of all "
         f"{hidden.n_images} images of it {hidden.accuracy:.0f} % are right now",
         f"it was made from {made}",
         f"{document['figure']} written; {document['seconds']:.1f} s in all",
-    ):
-        out.print(line, soft_wrap=True, markup=False)
+    )

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hgkt.cli._common import Device, DeviceOption, JsonOption, emit, log, out, progress_bar
+from hgkt.cli._common import Device, DeviceOption, JsonOption, emit, note, progress_bar, say
 from hgkt.exceptions import DataError
 from hgkt.language.sentences import DEFAULT_TEMPLATE
 
@@ -59,11 +59,9 @@ def describe_command(
         described = describe_table(classes, loaded, with_attributes, bar)
     write_attribute_file(out_file, described.file, described.descriptions)
     if described.n_cut:
-        log.print(
+        note(
             f"{described.n_cut} of {len(described.sentences)} sentences are longer than the "
-            "encoder reads; what goes beyond was left out",
-            soft_wrap=True,
-            markup=False,
+            "encoder reads; what goes beyond was left out"
         )
     document: dict[str, Any] = {
         "out": out_file,
@@ -75,15 +73,9 @@ def describe_command(
         "first_sentence": described.sentences[0],
         "encoder": described.file.encoder,
     }
-    emit(document, as_json, lambda: _render(document))
-
-
-def _render(document: dict[str, Any]) -> None:
-    lines = [
+    lines = (
         f"{document['n_classes']} classes, {document['n_sentences']} sentences such as "
         f"“{document['first_sentence']}”",
-        f"wrote {' + '.join(map(str, document['attribute_blocks']))} numbers a class to "
-        f"{document['out']}",
-    ]
-    for line in lines:
-        out.print(line, soft_wrap=True, markup=False)
+        f"wrote {' + '.join(map(str, described.file.blocks))} numbers a class to {out_file}",
+    )
+    emit(document, as_json, lambda: say(*lines))

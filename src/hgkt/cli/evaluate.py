@@ -8,51 +8,23 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from rich.box import SIMPLE
+from rich.table import Table
 
-from hgkt.cli._common import (
-    AttributesOption,
-    DataOption,
-    Device,
-    DeviceOption,
-    FeaturesOption,
-    JsonOption,
-    ParamOption,
-    RootOption,
-    SeedOption,
-    emit,
-    out,
-    parse_params,
-    progress_bar,
-)
-from hgkt.cli._estimator import (
-    CalibrateOption,
-    FoldsOption,
-    MethodOption,
-    PresetOption,
-    SelectOption,
-    estimator_builder,
-)
+from hgkt.cli._common import JsonOption, emit, out, progress_bar, say, short
+from hgkt.cli.methods import FitOptions, with_fit_options
 
-_FIGURES = ("ts", "tr", "H", "zsl", "ausuc", "H_star")
+_HEAD = ("ts", "tr", "H", "zsl", "ausuc")
+_FIGURES = (*_HEAD, "H_star")
 _BLOCKS = ("uncalibrated", "calibrated")
 
 
+@with_fit_options
 def evaluate_command(
-    data: DataOption = "digits",
-    root: RootOption = None,
-    features: FeaturesOption = "res101",
-    attributes: AttributesOption = "att",
-    method: MethodOption = "hgkt",
-    preset: PresetOption = None,
-    param: ParamOption = None,
-    select: SelectOption = False,
-    folds: FoldsOption = None,
-    calibrate: CalibrateOption = None,
+    options: FitOptions,
     seeds: Annotated[
         int, typer.Option("--seeds", min=1, help="Repeat with this many seeds from --seed on.")
     ] = 1,
-    seed: SeedOption = 0,
-    device: DeviceOption = Device.auto,
     out_folder: Annotated[
         Path | None,
         typer.Option("--out", metavar="FOLDER", help="Write a run record for every seed."),
@@ -63,88 +35,74 @@ def evaluate_command(
 
     Example: hgkt evaluate --data CUB --root data --features efflite2 --select
     """
-    from hgkt.data import load_dataset
     from hgkt.evaluation import evaluate
 
     start = time.perf_counter()
-    params = parse_params(param)
-    build = estimator_builder(method, preset, params, str(device))
-    build(seed)  # a wrong parameter is told before the data is read
-    dataset = load_dataset(data, root=root, features=features, attributes=attributes)
+    options.estimator()  # a wrong parameter is told before the data is read
+    dataset = options.load()
     runs = []
-    for number in range(seed, seed + seeds):
+    for seed in range(options.seed, options.seed + seeds):
         began = time.perf_counter()
         with progress_bar() as progress:
             record = evaluate(
-                build(number, dataset),
+                options.estimator(dataset, seed),
                 dataset,
-                select=select,
-                calibrate="auto" if calibrate is None else calibrate,
-                n_folds=folds,
-                random_state=number,
+                select=options.select,
+                calibrate=options.calibration,
+                n_folds=options.folds,
+                random_state=seed,
                 progress=progress,
             )
         path = None if out_folder is None else record.save(out_folder)
         seconds = time.perf_counter() - began
-        runs.append(_document(record, seconds) | {"preset": preset, "record": path})
-    total = time.perf_counter() - start
-    document = _summary(runs, total)
+        runs.append(_document(record, seconds) | {"preset": options.preset, "record": path})
+    document = _summary(runs, time.perf_counter() - start)
     emit(document, as_json, lambda: _render(document))
 
 
 def _document(record: Any, seconds: float) -> dict[str, Any]:
     metrics = record.metrics.to_dict()
     return {
-        **{name: metrics[name] for name in ("ts", "tr", "H", "zsl", "ausuc")},
+        **{name: metrics.pop(name) for name in _HEAD},
         "seconds": seconds,
         "selected": record.selected,
-        **{name: value for name, value in metrics.items() if name not in _FIGURES[:5]},
+        **metrics,
         "calibration": record.calibration,
         "uncalibrated": record.uncalibrated.to_dict(),
         "calibrated": None if record.calibrated is None else record.calibrated.to_dict(),
-        "validation": record.validation,
-        "timings": record.timings,
-        "method": record.method,
-        "parameters": record.parameters,
-        "data": record.data,
-        "seed": record.seed,
+        **{
+            name: getattr(record, name)
+            for name in ("validation", "timings", "method", "parameters", "data", "seed")
+        },
     }
 
 
 def _summary(runs: list[dict[str, Any]], seconds: float) -> dict[str, Any]:
     """One run as it is; of several the means, standard deviations and the runs themselves."""
+    first = runs[0]
     if len(runs) == 1:
-        return runs[0] | {"seconds": seconds}
-    names = [name for name, value in runs[0]["uncalibrated"].items() if isinstance(value, float)]
-    mean, std = _mean_std(runs, names)
-    head: dict[str, Any] = {name: mean[name] for name in ("ts", "tr", "H", "zsl", "ausuc")}
-    head |= {"seconds": seconds, "selected": [run["selected"] for run in runs]}
-    head |= {name: value for name, value in mean.items() if name not in head}
-    head |= {"calibration": [run["calibration"] for run in runs], "std": std}
+        return first | {"seconds": seconds}
+    names = [name for name, value in first["uncalibrated"].items() if isinstance(value, float)]
+    mean = _over(runs, names, np.mean)
+    head: dict[str, Any] = {name: mean.pop(name) for name in _HEAD}
+    head |= {"seconds": seconds, "selected": [run["selected"] for run in runs], **mean}
+    head["calibration"] = [run["calibration"] for run in runs]
+    # Sample standard deviation: the seeds stand for all the seeds one could have taken.
+    head["std"] = _over(runs, names, lambda column: np.std(column, ddof=1))
     for block in _BLOCKS:
         parts = [run[block] for run in runs]
-        head[block] = None if None in parts else _mean_std(parts, names)[0]
-    head |= {name: runs[0][name] for name in ("method", "preset", "data")}
-    return head | {
-        "seed": [run["seed"] for run in runs],
-        "record": [run["record"] for run in runs],
-        "runs": runs,
-    }
+        head[block] = None if None in parts else _over(parts, names, np.mean)
+    head |= {name: first[name] for name in ("method", "preset", "data")}
+    return (
+        head | {name: [run[name] for run in runs] for name in ("seed", "record")} | {"runs": runs}
+    )
 
 
-def _mean_std(
-    runs: list[dict[str, Any]], names: list[str]
-) -> tuple[dict[str, float], dict[str, float]]:
-    table = np.array([[run[name] for name in names] for run in runs])
-    # Sample standard deviation: the seeds stand for all the seeds one could have taken.
-    means, stds = table.mean(axis=0).tolist(), table.std(axis=0, ddof=1).tolist()
-    return dict(zip(names, means, strict=True)), dict(zip(names, stds, strict=True))
+def _over(runs: list[dict[str, Any]], names: list[str], reduce: Any) -> dict[str, float]:
+    return {name: float(reduce([run[name] for run in runs])) for name in names}
 
 
 def _render(document: dict[str, Any]) -> None:
-    from rich.box import SIMPLE
-    from rich.table import Table
-
     table = Table(
         title=f"{document['method']} on {document['data']['name']} (%, mean over classes)",
         caption="H*: the best H over all calibrations, an oracle",
@@ -154,23 +112,17 @@ def _render(document: dict[str, Any]) -> None:
     table.add_column("")
     for name in ("ts", "tr", "H", "ZSL", "AUSUC", "H*"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_row("result", *(_cell(document, name, document.get("std")) for name in _FIGURES))
+    std = document.get("std")
+    spread = [f"±{std[name]:.1f}" if std else "" for name in _FIGURES]
+    cells = zip(_FIGURES, spread, strict=True)
+    table.add_row("result", *(f"{document[name]:.1f}{more}" for name, more in cells))
     for block in _BLOCKS:
         values = document[block]
         if values is not None and any(values[name] != document[name] for name in _FIGURES):
-            table.add_row(block, *(_cell(values, name) for name in _FIGURES))
+            table.add_row(block, *(f"{values[name]:.1f}" for name in _FIGURES))
     out.print(table)
     for run in document.get("runs", [document]):
-        chosen = ", ".join(f"{name}={_short(value)}" for name, value in run["selected"].items())
+        chosen = ", ".join(f"{name}={short(value)}" for name, value in run["selected"].items())
         where = "" if run["record"] is None else f"; record {run['record']}"
         picked = f"; chosen on validation classes: {chosen}" if chosen else ""
-        line = f"seed {run['seed']}: {run['seconds']:.1f} s{picked}{where}"
-        out.print(line, soft_wrap=True, markup=False)
-
-
-def _cell(values: dict[str, Any], name: str, std: dict[str, float] | None = None) -> str:
-    return f"{values[name]:.1f}" + ("" if std is None else f"±{std[name]:.1f}")
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else repr(value)
+        say(f"seed {run['seed']}: {run['seconds']:.1f} s{picked}{where}")

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
-from hgkt.cli._common import JsonOption, emit, out
-from hgkt.cli._features import InputOption, read_input
-from hgkt.cli._model import ModelOption, TopOption, label_of
+from hgkt.cli._common import JsonOption, emit, say, show_table
+from hgkt.cli._inputs import InputOption, read_input
+from hgkt.cli._model import ModelOption, label_of
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ def explain_command(
     row: Annotated[
         int, typer.Option("--row", min=0, help="Row of --input to explain, counted from 0.")
     ] = 0,
-    top: TopOption = 5,
+    top: Annotated[int, typer.Option("--top", min=1, help="How many classes to show.")] = 5,
     as_json: JsonOption = False,
 ) -> None:
     """Show which seen classes a class was made from, or what pulled a prediction.
@@ -59,7 +58,7 @@ def _explain_class(model: Any, label: Any, top: int, as_json: bool) -> None:
     kind = "seen" if explanation.seen else "added by its attributes"
 
     def render() -> None:
-        out.print(escape(f"{label} ({kind}) was made from"))
+        say(f"{label} ({kind}) was made from")
         _print_bars(explanation.sources[:top], "weight")
 
     emit(document, as_json, render)
@@ -74,26 +73,20 @@ def _explain_row(model: Any, path: Path, row: int, top: int, as_json: bool) -> N
     document["pulls"] = document["pulls"][:top]
 
     def render() -> None:
-        line = (
+        say(
             f"row {row} is {explanation.label}: score {explanation.score:.4g}, "
-            f"{explanation.margin:.4g} ahead of the next"
+            f"{explanation.margin:.4g} ahead of the next",
+            "runner-ups",
         )
-        out.print(escape(line))
-        out.print("runner-ups")
         _print_bars(explanation.runner_ups, "score")
-        out.print(escape(f"seen classes behind {explanation.label}"))
+        say(f"seen classes behind {explanation.label}")
         _print_bars(explanation.pulls[:top], "pull")
 
     emit(document, as_json, render)
 
 
 def _print_bars(parts: tuple[Contribution, ...], name: str) -> None:
-    from rich.table import Table
-
-    table = Table("class", name, "", box=None)
-    largest = max((abs(part.weight) for part in parts), default=0.0) or 1.0
-    for part in parts:
-        length = round(_BAR_WIDTH * abs(part.weight) / largest)
-        bar = ("█" if part.weight >= 0 else "░") * length
-        table.add_row(escape(str(part.label)), f"{part.weight:+.4f}", bar)
-    out.print(table)
+    unit = _BAR_WIDTH / (max((abs(part.weight) for part in parts), default=0.0) or 1.0)
+    bars = [("█" if p.weight >= 0 else "░") * round(unit * abs(p.weight)) for p in parts]
+    rows = [(p.label, f"{p.weight:+.4f}", bar) for p, bar in zip(parts, bars, strict=True)]
+    show_table(("class", name, ""), rows)

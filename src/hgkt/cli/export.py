@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hgkt.cli._common import JsonOption, emit, out
+from hgkt.cli._common import JsonOption, emit, say
 from hgkt.cli._model import ModelOption
 from hgkt.exceptions import DataError
 
@@ -35,12 +35,6 @@ def export_command(
     files = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
     document = {"model": model, "out": folder, "n_classes": len(loaded.classes_), "files": files}
 
-    def render() -> None:
-        listing = ", ".join(f"{name} ({size / 1e6:.1f} MB)" for name, size in files.items())
-        out.print(
-            f"wrote {folder} with {len(loaded.classes_)} classes: {listing}",
-            soft_wrap=True,
-            markup=False,
-        )
-
-    emit(document, as_json, render)
+    listing = ", ".join(f"{name} ({size / 1e6:.1f} MB)" for name, size in files.items())
+    sentence = f"wrote {folder} with {len(loaded.classes_)} classes: {listing}"
+    emit(document, as_json, lambda: say(sentence))

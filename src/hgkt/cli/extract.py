@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from hgkt.cli._common import Device, DeviceOption, JsonOption, emit, log, out, progress_bar
+from hgkt._files import check_place
+from hgkt.cli._common import Device, DeviceOption, JsonOption, emit, note, progress_bar, say
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -16,13 +16,6 @@ if TYPE_CHECKING:
 
 _SHOWN_UNREADABLE = 5
 _MANIFEST_SUFFIXES = (".csv", ".parquet")
-
-
-class Format(StrEnum):
-    """Layout of the folder written."""
-
-    parquet = "parquet"
-    xlsa17 = "xlsa17"
 
 
 def extract_command(
@@ -57,8 +50,9 @@ def extract_command(
     ] = 0,
     device: DeviceOption = Device.auto,
     layout: Annotated[
-        Format, typer.Option("--format", help="Tables, or the benchmark's layout.")
-    ] = Format.parquet,
+        Literal["parquet", "xlsa17"],
+        typer.Option("--format", help="Tables, or the benchmark's layout."),
+    ] = "parquet",
     as_json: JsonOption = False,
 ) -> None:
     """Extract the features of images; interrupted, the same command goes on where it was.
@@ -71,37 +65,33 @@ def extract_command(
     from hgkt.vision.journal import Journal
     from hgkt.vision.output import check_plan, read_classes, write_extraction
 
-    _check_out(out_path)
+    check_place(out_path)
     if unseen and classes is None:
         raise DataError("--unseen needs the table of classes; give it with --classes FILE")
     entries = _entries(images, manifest)
     table = None if classes is None else read_classes(classes, unseen or ())
     name = out_path.resolve().name
-    needed = check_plan(entries, table, name, str(layout))
+    needed = check_plan(entries, table, name, layout)
     network = load_backbone(backbone, str(device))
     partial = out_path.absolute().with_name(f"{name}.partial")
     with Journal(partial, identity(network.record), network.n_features) as journal:
         if len(journal):
-            log.print(f"resuming: {partial} has {len(journal)} rows", soft_wrap=True, markup=False)
+            note(f"resuming: {partial} has {len(journal)} rows")
         try:
             with progress_bar() as bar:
                 found = extract_features(
                     entries, network, journal, batch_size, workers, progress=bar
                 )
         except KeyboardInterrupt:
-            sentence = f"interrupted; {partial} holds {len(journal)} of {len(entries)} rows: run "
-            log.print(sentence + "the same command again to resume", soft_wrap=True, markup=False)
+            note(
+                f"interrupted; {partial} holds {len(journal)} of {len(entries)} rows: run the same "
+                "command again to resume"
+            )
             raise typer.Exit(130) from None
-        write_extraction(found, out_path, network.record, table, name, str(layout))
+        write_extraction(found, out_path, network.record, table, name, layout)
         journal.remove()
-    document = _document(found, out_path, str(layout), network.record, needed)
+    document = _document(found, out_path, layout, network.record, needed)
     emit(document, as_json, lambda: _render(document))
-
-
-def _check_out(path: Path) -> None:
-    """Refuse a place that is taken before hours are spent."""
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise DataError(f"{path} exists and is not empty; it is left alone, choose another --out")
 
 
 def _entries(images: Path, manifest: Path | None) -> list[ImageEntry]:
@@ -156,5 +146,4 @@ def _render(document: dict[str, Any]) -> None:
     lines.append(f"wrote {document['out']}")
     if document["needed"]:
         lines.append(f"still needed: {document['needed']}")
-    for line in lines:
-        out.print(line, soft_wrap=True, markup=False)
+    say(*lines)

@@ -1,10 +1,31 @@
-"""`hgkt methods`: what can be trained."""
+"""`hgkt methods`, and the options by which `hgkt train` and `hgkt evaluate` choose one."""
 
 from __future__ import annotations
 
-from rich.markup import escape
+import inspect
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any
 
-from hgkt.cli._common import JsonOption, emit, out
+import typer
+
+from hgkt.cli._common import (
+    AttributesOption,
+    Device,
+    DeviceOption,
+    JsonOption,
+    RootOption,
+    SeedOption,
+    emit,
+    show_table,
+)
+from hgkt.exceptions import DataError
+
+if TYPE_CHECKING:
+    from hgkt.data import GZSLDataset
+    from hgkt.estimators import GZSLClassifier
 
 
 def methods_command(as_json: JsonOption = False) -> None:
@@ -12,24 +33,133 @@ def methods_command(as_json: JsonOption = False) -> None:
 
     Example: hgkt methods
     """
-    from rich.table import Table
-
     from hgkt.estimators.methods import METHODS
 
+    keys = ("summary", "family", "reference")
     entries = [
-        {
-            "name": name,
-            "summary": entry.summary,
-            "family": entry.family,
-            "reference": entry.reference,
-        }
+        {"name": name} | {key: getattr(entry, key) for key in keys}
         for name, entry in METHODS.items()
     ]
+    columns = ("name", "what", "family", "reference")
+    emit({"methods": entries}, as_json, lambda: show_table(columns, map(dict.values, entries)))
 
-    def render() -> None:
-        table = Table("name", "what", "family", "reference", box=None)
-        for entry in entries:
-            table.add_row(*(escape(value) for value in entry.values()))
-        out.print(table)
 
-    emit({"methods": entries}, as_json, render)
+@dataclass(frozen=True)
+class FitOptions:
+    """A data set, a method, and what is chosen on validation classes; one field per option."""
+
+    data: Annotated[
+        str, typer.Option("--data", help="Data set: a name of `hgkt datasets list`, or a path.")
+    ] = "digits"
+    root: RootOption = None
+    features: Annotated[
+        str, typer.Option("--features", help="Feature file of an xlsa17 folder, without .mat.")
+    ] = "res101"
+    attributes: AttributesOption = "att"
+    method: Annotated[
+        str, typer.Option("--method", "-m", help="Method: a name of `hgkt methods`.")
+    ] = "hgkt"
+    preset: Annotated[
+        str | None,
+        typer.Option("--preset", help="Preset of parameters: default or paper (hgkt only)."),
+    ] = None
+    param: Annotated[
+        list[str] | None,
+        typer.Option("--param", "-p", metavar="NAME=VALUE", help="Set a parameter; repeatable."),
+    ] = None
+    select: Annotated[
+        bool, typer.Option("--select", help="Choose parameters on validation classes.")
+    ] = False
+    folds: Annotated[
+        int | None,
+        typer.Option(
+            "--folds", min=1, help="Class folds of --select.", show_default="3; 1 for the network"
+        ),
+    ] = None
+    calibrate: Annotated[
+        bool | None,
+        typer.Option(
+            "--calibrate/--no-calibrate",
+            help="Choose a calibration on validation classes.",
+            show_default="as the method wants",
+        ),
+    ] = None
+    seed: SeedOption = 0
+    device: DeviceOption = Device.auto
+
+    @property
+    def calibration(self) -> bool | str:
+        """Whether γ is chosen: True, False or "auto"."""
+        return "auto" if self.calibrate is None else self.calibrate
+
+    def load(self) -> GZSLDataset:
+        """Load the data set."""
+        from hgkt.data import load_dataset
+
+        return load_dataset(
+            self.data, root=self.root, features=self.features, attributes=self.attributes
+        )
+
+    def estimator(
+        self, dataset: GZSLDataset | None = None, seed: int | None = None
+    ) -> GZSLClassifier:
+        """Return the method, unfitted; what is wrong with its parameters is said here.
+
+        Parameters
+        ----------
+        dataset : GZSLDataset, optional
+            The data it is for, which knows the blocks of the attribute vectors.
+        seed : int, optional
+            Another seed than that of the options.
+        """
+        from hgkt.estimators.methods import build_method
+
+        blocks = [] if dataset is None else list(dataset.about.get("attribute_blocks") or [])
+        model: GZSLClassifier = build_method(
+            self.method,
+            self.preset,
+            parse_params(self.param),
+            device=str(self.device),
+            random_state=self.seed if seed is None else seed,
+            attribute_blocks=blocks if len(blocks) > 1 else None,
+        )
+        return model
+
+
+def with_fit_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Spread the parameter ``options`` of a command into the fields of `FitOptions` for Typer."""
+    shared = inspect.signature(FitOptions, eval_str=True).parameters
+    parameters = [
+        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for name, own in inspect.signature(command, eval_str=True).parameters.items()
+        for parameter in (shared.values() if name == "options" else (own,))
+    ]
+
+    @wraps(command)
+    def call(**values: Any) -> None:
+        options = FitOptions(**{name: values.pop(name) for name in shared})
+        command(options=options, **values)
+
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    vars(call)["__signature__"] = inspect.Signature(parameters)
+    return call
+
+
+def parse_params(params: list[str] | None) -> dict[str, Any]:
+    """Read ``NAME=VALUE`` pairs; a value is JSON where it can be, else text.
+
+    Examples
+    --------
+    >>> parse_params(["ridge=0.1", "kernel=rbf"])
+    {'ridge': 0.1, 'kernel': 'rbf'}
+    """
+    parsed = {}
+    for text in params or []:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise DataError(f"--param expects NAME=VALUE; got {text!r}")
+        try:
+            parsed[name.strip()] = json.loads(value)
+        except ValueError:
+            parsed[name.strip()] = value
+    return parsed

@@ -8,16 +8,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from rich.markup import escape
 
-from hgkt.cli._common import Device, DeviceOption, JsonOption, RootOption, emit, log, out
-from hgkt.cli._features import Input, InputOption, read_input
+from hgkt._files import atomic_file
+from hgkt.cli._common import (
+    Device,
+    DeviceOption,
+    JsonOption,
+    RootOption,
+    emit,
+    note,
+    say,
+    show_table,
+)
+from hgkt.cli._inputs import Input, InputOption, read_input
 from hgkt.cli._model import ModelOption, about_model, label_of, load_matching
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from hgkt.data import GZSLDataset
     from hgkt.estimators import GZSLClassifier
 
@@ -25,7 +32,6 @@ _CHUNK_ROWS = 8192  # so that the scores of all classes are never held for all r
 _SHOWN_ROWS = 20
 _SHOWN_CLASSES = 12
 _SHOWN_UNREADABLE = 5
-_WRITERS = {".csv": "to_csv", ".parquet": "to_parquet"}
 
 
 def predict_command(
@@ -40,7 +46,7 @@ def predict_command(
     root: RootOption = None,
     features: Annotated[
         str | None,
-        typer.Option("--features", help="Of --data: feature file. [default: the model's]"),
+        typer.Option("--features", help="Of --data: feature file.", show_default="the model's"),
     ] = None,
     among: Annotated[
         str, typer.Option("--among", help="Candidates: all, seen, unseen, or classes a,b,c.")
@@ -65,7 +71,7 @@ def predict_command(
 
     if (input_file is None) == (data is None):
         raise DataError("say what to predict: either --input FILE or --data NAME")
-    if out_file is not None and out_file.suffix not in _WRITERS:
+    if out_file is not None and out_file.suffix not in (".csv", ".parquet"):
         raise DataError(f"--out must end in .csv or .parquet; got {str(out_file)!r}")
     loaded = load_model(model)
     truth = None
@@ -81,6 +87,7 @@ def predict_command(
     best, scores = _rank(loaded, given.features, columns, min(top_k, len(columns)))
     labels = loaded.classes_[best]
     extra = {"file": given.files, "truth": truth}
+    extra = {name: column for name, column in extra.items() if column is not None}
     result: dict[str, Any] = {"model": model, "among": among, "n_rows": len(labels)}
     if truth is not None:
         result |= {"data": data, "split": split, **_accuracy(loaded, truth, labels[:, 0])}
@@ -96,10 +103,10 @@ def predict_command(
 
 def _warn(given: Input) -> None:
     for _, reason in given.unreadable[:_SHOWN_UNREADABLE]:
-        log.print(f"left out: {reason}", soft_wrap=True, markup=False)
+        note(f"left out: {reason}")
     if len(given.unreadable) > _SHOWN_UNREADABLE:
         more = len(given.unreadable) - _SHOWN_UNREADABLE
-        log.print(f"… {more} more were left out; --json has them all", soft_wrap=True)
+        note(f"… {more} more were left out; --json has them all")
 
 
 def _check_backbone(model: GZSLClassifier, dataset: GZSLDataset) -> None:
@@ -142,11 +149,9 @@ def _accuracy(
     unknown = [name for name in np.unique(truth).tolist() if name not in known]
     if unknown:
         shown = ", ".join(unknown[:3]) + ("…" if len(unknown) > 3 else "")
-        log.print(
+        note(
             f"the model lacks {len(unknown)} of these classes ({shown}); their "
-            "rows count as wrong: add them with `hgkt classes add`",
-            soft_wrap=True,
-            markup=False,
+            "rows count as wrong: add them with `hgkt classes add`"
         )
     right = truth == predicted
     per_class = {str(name): 100 * float(right[truth == name].mean()) for name in np.unique(truth)}
@@ -159,9 +164,7 @@ def _records(
     records: list[dict[str, Any]] = []
     for row, (names, values) in enumerate(zip(labels.tolist(), scores.tolist(), strict=True)):
         record: dict[str, Any] = {"row": row, "label": names[0], "score": values[0]}
-        for name, column in extra.items():
-            if column is not None:
-                record[name] = str(column[row])
+        record |= {name: str(column[row]) for name, column in extra.items()}
         if len(names) > 1:
             pairs = zip(names, values, strict=True)
             record["top"] = [{"label": name, "score": value} for name, value in pairs]
@@ -172,50 +175,34 @@ def _records(
 def _write(
     path: Path, labels: NDArray[Any], scores: NDArray[np.float64], extra: dict[str, Any]
 ) -> None:
-    """Write one row a prediction: label, score, then label_2, score_2, …, file or truth."""
-    frame = _frame(labels, scores, extra)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        getattr(frame, _WRITERS[path.suffix])(path, index=False)
-    except OSError as error:
-        raise DataError(f"cannot write {path}: {error.strerror or error}") from error
-
-
-def _frame(
-    labels: NDArray[Any], scores: NDArray[np.float64], extra: dict[str, Any]
-) -> pd.DataFrame:
+    """Write one row per prediction: label, score, then label_2, score_2, …, file or truth."""
     import pandas as pd
 
     columns: dict[str, Any] = {"row": np.arange(len(labels))}
     for rank in range(labels.shape[1]):
         suffix = f"_{rank + 1}" if rank else ""
-        columns[f"label{suffix}"] = labels[:, rank]
-        columns[f"score{suffix}"] = scores[:, rank]
-    columns |= {name: column for name, column in extra.items() if column is not None}
-    return pd.DataFrame(columns)
+        columns |= {f"label{suffix}": labels[:, rank], f"score{suffix}": scores[:, rank]}
+    frame = pd.DataFrame(columns | extra)
+    with atomic_file(path) as scratch:
+        if path.suffix == ".csv":
+            frame.to_csv(scratch, index=False)
+        else:
+            frame.to_parquet(scratch, index=False)
 
 
 def _render(document: dict[str, Any]) -> None:
-    from rich.table import Table
-
     rows = document["predictions"]
     if "out" in document:
-        out.print(f"wrote {len(rows)} predictions to {document['out']}", markup=False)
+        say(f"wrote {len(rows)} predictions to {document['out']}")
     else:
-        table = Table("row", "label", "score", box=None)
-        extra = [name for name in ("file", "truth", "top") if name in rows[0]]
-        for name in extra:
-            table.add_column("next" if name == "top" else name)
-        for record in rows[:_SHOWN_ROWS]:
-            cells = [str(record["row"]), str(record["label"]), f"{record['score']:.4f}"]
-            cells += [_cell(record[name]) for name in extra]
-            table.add_row(*(escape(cell) for cell in cells))
-        out.print(table)
+        names = {key: "next" if key == "top" else key for key in rows[0]}
+        shown = rows[:_SHOWN_ROWS]
+        show_table([*names.values()], ([_cell(row[key]) for key in names] for row in shown))
         if len(rows) > _SHOWN_ROWS:
-            out.print(f"… {len(rows) - _SHOWN_ROWS} more rows; --out or --json has them all")
+            say(f"… {len(rows) - _SHOWN_ROWS} more rows; --out or --json has them all")
     if "accuracy" in document:
-        line = f"accuracy {document['accuracy']:.1f} % (mean over classes): "
-        out.print(line + _per_class(document["per_class"]), soft_wrap=True, markup=False)
+        accuracies = _per_class(document["per_class"])
+        say(f"accuracy {document['accuracy']:.1f} % (mean over classes): {accuracies}")
 
 
 def _per_class(accuracies: dict[str, float]) -> str:
@@ -228,6 +215,7 @@ def _per_class(accuracies: dict[str, float]) -> str:
 
 
 def _cell(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return ", ".join(f"{item['label']} {item['score']:.4f}" for item in value[1:])
+    """A score with four digits, of the best classes those after the first, text as it is."""
+    if isinstance(value, list):
+        return ", ".join(f"{item['label']} {item['score']:.4f}" for item in value[1:])
+    return f"{value:.4f}" if isinstance(value, float) else str(value)

@@ -1,7 +1,8 @@
-"""What a user hands in: feature matrices (.npy, .npz, .csv, .parquet, .mat), or images."""
+"""What a user hands in: rows of features, images, attribute vectors."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -38,7 +39,7 @@ class Input:
     Parameters
     ----------
     features : ndarray of shape (n, n_features)
-        One row an instance.
+        One row per instance.
     files : tuple of str or None
         The image of each row; None where the features came from a file of features.
     unreadable : tuple of (str, str)
@@ -50,6 +51,7 @@ class Input:
     unreadable: tuple[tuple[str, str], ...] = ()
 
 
+# ---------------------------------------------------------------------- features and images
 def read_input(
     path: Path, model: GZSLClassifier, weights: Path | None = None, device: str = "auto"
 ) -> Input:
@@ -70,7 +72,9 @@ def read_input(
     -------
     Input
     """
-    if not path.is_dir() and path.suffix.lower() not in _image_suffixes():
+    from hgkt.vision.images import IMAGE_SUFFIXES
+
+    if not path.is_dir() and path.suffix.lower() not in IMAGE_SUFFIXES:
         return Input(read_features(path, model.n_features_in_))
     from hgkt.vision import load_backbone
 
@@ -82,12 +86,6 @@ def read_input(
         )
     source = None if weights is None else str(weights)
     return _extract(path, load_backbone(record, device, source), model.n_features_in_)
-
-
-def _image_suffixes() -> frozenset[str]:
-    from hgkt.vision.images import IMAGE_SUFFIXES
-
-    return IMAGE_SUFFIXES
 
 
 def _extract(path: Path, backbone: Backbone, n_features: int) -> Input:
@@ -113,11 +111,11 @@ def _extract(path: Path, backbone: Backbone, n_features: int) -> Input:
 
 
 def read_features(path: Path, n_features: int) -> NDArray[Any]:
-    """Read a matrix with `n_features` columns; one row an instance.
+    """Read a matrix with `n_features` columns; one row per instance.
 
     A table has the features as numeric columns (``f0, f1, …``) or as one list column
     ``features``; an archive has them under ``features`` or holds a single matrix. A MATLAB file
-    may hold them as the benchmark does, one column an instance. One vector counts as one row.
+    may hold them as the benchmark does, one column per instance. One vector counts as one row.
 
     Parameters
     ----------
@@ -166,13 +164,13 @@ def _read_numpy(path: Path) -> NDArray[Any]:
         raise DataError(f"{path} cannot be read as a {path.suffix} file: {error}") from error
     if "features" in matrices:
         return matrices["features"]
-    wide = [name for name, array in matrices.items() if array.ndim == 2]
+    wide = [array for array in matrices.values() if array.ndim == 2]
     if len(wide) != 1:
         raise DataError(
             f"{path} has no array 'features' and not a single matrix; it holds: "
             f"{', '.join(matrices) or 'nothing'}"
         )
-    return matrices[wide[0]]
+    return wide[0]
 
 
 def _read_mat(path: Path) -> NDArray[Any]:
@@ -188,3 +186,58 @@ def _read_table(path: Path) -> NDArray[Any]:
     from hgkt.data.frames import parse_features, read_frame
 
     return parse_features(read_frame(path), path)
+
+
+# ---------------------------------------------------------------------- attribute vectors
+def read_vector(text: str) -> NDArray[np.float64]:
+    """Read ``"0.1, 0.2"``, or ``@FILE`` with the numbers as text, JSON list or .npy.
+
+    Examples
+    --------
+    >>> read_vector("0.5, 1")
+    array([0.5, 1. ])
+    """
+    source, values = "--attributes", None
+    if text.startswith("@"):
+        path = Path(text[1:])
+        source = str(path)
+        try:
+            if path.suffix == ".npy":
+                values = np.load(path, allow_pickle=False)
+            else:
+                text = path.read_text(encoding="utf-8")
+        except (OSError, ValueError, EOFError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise DataError(f"{path} cannot be read as attributes: {reason}") from error
+    if values is None:
+        words = [word for word in re.split(r"[\s,;\[\]]+", text) if word]
+        try:
+            values = np.array([float(word) for word in words])
+        except ValueError as error:
+            sentence = f"{source}: {error}; numbers with commas between are expected"
+            raise DataError(sentence) from None
+    if values.ndim != 1 or values.dtype.kind not in "fiub" or not len(values):
+        raise DataError(f"{source} must hold one vector of numbers; got shape {values.shape}")
+    return values.astype(np.float64)
+
+
+def read_pairs(pairs: list[str]) -> dict[str, float]:
+    """Read ``NAME=VALUE`` pairs; a name may hold an equals sign itself.
+
+    Examples
+    --------
+    >>> read_pairs(["striped=1", "Hooves = 0.5"])
+    {'striped': 1.0, 'Hooves': 0.5}
+    """
+    values = {}
+    for pair in pairs:
+        name, equals, value = pair.rpartition("=")
+        if not equals:
+            raise DataError(f"--attribute expects NAME=VALUE; got {pair!r}")
+        try:
+            values[name.strip()] = float(value)
+        except ValueError:
+            raise DataError(
+                f"attribute {name!r} has the value {value!r}; a number is expected"
+            ) from None
+    return values
