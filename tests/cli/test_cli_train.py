@@ -126,6 +126,7 @@ def test_train_writes_the_checkpoint_of_the_final_fit_only(hgkt, tmp_path, monke
     monkeypatch.setattr(HGKTNetworkClassifier, "fit_score_grid", watched)
     arguments = ["--select", "--calibrate", "--checkpoint", kept, *NETWORK, "--json"]
     first = hgkt("train", "--out", tmp_path / "a", *arguments, "-p", "n_steps=3")
+    assert json.loads(first.stdout)["method"] == "hgkt-network"
     assert "mu" in json.loads(first.stdout)["chosen"]
     # What the file holds is where a longer run starts: its losses are those of the file.
     arrays = load_file(kept)

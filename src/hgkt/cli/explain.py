@@ -43,12 +43,11 @@ def explain_command(
     loaded = load_model(model)
     if not hasattr(loaded, "explain_class"):
         kind = type(loaded).__name__
-        raise DataError(f"{kind} does not explain itself; only the method hgkt does")
-    if class_name is not None:
-        _explain_class(loaded, label_of(loaded, class_name), top, as_json)
-    else:
-        assert input_file is not None
+        raise DataError(f"{kind} does not explain itself; only hgkt and hgkt-network do")
+    if input_file is not None:
         _explain_row(loaded, input_file, row, top, as_json)
+    else:
+        _explain_class(loaded, label_of(loaded, str(class_name)), top, as_json)
 
 
 def _explain_class(model: Any, label: Any, top: int, as_json: bool) -> None:

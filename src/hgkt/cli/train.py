@@ -50,6 +50,7 @@ def train_command(
 
     Example: hgkt train --data digits --select --with-unseen --out digits-model
     """
+    from hgkt.estimators.methods import METHODS
     from hgkt.estimators.model_folder import check_model_place
 
     start = time.perf_counter()
@@ -83,7 +84,7 @@ def train_command(
         "n_added_classes": len(model.unseen_classes_),
         **found,
         "parameters": model.get_params(deep=False),
-        "method": options.method,
+        "method": METHODS.name_of(type(model)) or options.method,
         "preset": options.preset,
         "seed": options.seed,
         "resumed": resumed,
