@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hgkt.benchmarks import fit
+from hgkt.benchmarks import _common, fit
 
 
 def test_fit_compares_with_named_peers_on_the_same_data():
@@ -30,7 +30,7 @@ def test_fit_compares_with_named_peers_on_the_same_data():
 
 
 def test_make_problem_has_the_sizes_asked_for():
-    problem = fit.make_problem(fit.QUICK[0], n_test=30)
+    problem = _common.make_problem(fit.QUICK[0], n_test=30)
     assert problem.X.shape == (300, 16)
     assert len(problem.X_test) == 30
     assert (problem.X >= 0).all()

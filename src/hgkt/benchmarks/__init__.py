@@ -1,1 +1,1 @@
-"""Measurements behind the claims, one module a claim: `run(quick)` returns plain data."""
+"""Measurements behind the claims, one module per claim: `run(quick)` returns plain data."""

@@ -8,9 +8,11 @@ import multiprocessing
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,8 @@ _HEADERS = {
     "octets": {"Content-Type": "application/octet-stream"},
     "arrow": {"Content-Type": _ARROW, "Accept": _ARROW},
 }
+_SPAWN = multiprocessing.get_context("spawn")
+_start: Any = None  # a barrier, in the processes of clients
 
 
 @dataclass(frozen=True)
@@ -55,33 +59,36 @@ class Load:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What clients saw.
+    """What threads saw that called something again and again.
 
     Parameters
     ----------
-    latencies : ndarray
-        Seconds of every answered request.
-    wall : float
-        Seconds from the first request to the last answer.
-    server_cpu : float or None
-        Seconds of processor time that the server took.
-    client_cpu : float
-        Seconds that the clients took.
+    latencies : sequence of float
+        Seconds of every call.
+    start, end : float
+        When the first call began and the last one ended.
+    cpu : float
+        Seconds of processor time of their processes.
     n_failures : int
         Requests that were not answered with 200.
     """
 
-    latencies: NDArray[np.float64]
-    wall: float
-    server_cpu: float | None
-    client_cpu: float
-    n_failures: int
+    latencies: Sequence[float]
+    start: float
+    end: float
+    cpu: float
+    n_failures: int = 0
+
+    @property
+    def rate(self) -> float:
+        """Calls per second."""
+        return len(self.latencies) / (self.end - self.start)
 
 
-def batch(n_rows: int, n_features: int, seed: int) -> NDArray[np.float32]:
+def batches(n_rows: int, n_features: int) -> list[NDArray[np.float32]]:
     """Return feature rows, non-negative as those of a network's last layer."""
-    rng = np.random.default_rng(seed)
-    return np.abs(rng.standard_normal((n_rows, n_features), dtype=np.float32))
+    draws = [np.random.default_rng(seed) for seed in range(N_BODIES)]
+    return [np.abs(rng.standard_normal((n_rows, n_features), dtype=np.float32)) for rng in draws]
 
 
 def encode(rows: NDArray[np.float32], form: str) -> bytes:
@@ -100,7 +107,9 @@ def encode(rows: NDArray[np.float32], form: str) -> bytes:
     return bytes(sink.getvalue())
 
 
-def put_load(load: Load, server: int, meanwhile: AbstractContextManager[Any]) -> Outcome:
+def put_load(
+    load: Load, server: int, meanwhile: AbstractContextManager[Any]
+) -> tuple[Outcome, float | None]:
     """Send requests from two processes, so that no client's interpreter is the limit.
 
     Parameters
@@ -108,127 +117,78 @@ def put_load(load: Load, server: int, meanwhile: AbstractContextManager[Any]) ->
     load : Load
         What to send.
     server : int
-        Number of the server's process, whose processor time is taken.
+        Number of the server's process.
     meanwhile : context manager
         Entered when the clients begin and left when they have ended.
+
+    Returns
+    -------
+    outcome : Outcome
+        What the clients saw.
+    server_cpu : float or None
+        Seconds of processor time that the server took.
     """
     n_processes = min(_N_PROCESSES, load.n_clients)
-    context = multiprocessing.get_context("spawn")
-    barrier = context.Barrier(n_processes + 1)
     shares = [len(range(i, load.n_clients, n_processes)) for i in range(n_processes)]
-    pipes, processes = [], []
-    for share in shares:
-        here, there = context.Pipe(duplex=False)
-        process = context.Process(target=_client_process, args=(load, share, barrier, there))
-        process.start()
-        there.close()
-        pipes.append(here)
-        processes.append(process)
-    barrier.wait()
-    before = cpu_seconds(server)
-    with meanwhile:
-        parts = [pipe.recv() for pipe in pipes]
-        after = cpu_seconds(server)
-    for process in processes:
-        process.join()
-    server_cpu = None if before is None or after is None else after - before
-    latencies = np.concatenate([np.array(part[0]) for part in parts])
-    wall = max(part[2] for part in parts) - min(part[1] for part in parts)
-    client_cpu, n_failures = sum(part[3] for part in parts), sum(part[4] for part in parts)
-    return Outcome(latencies, wall, server_cpu, client_cpu, n_failures)
+    barrier = _SPAWN.Barrier(n_processes + 1)
+    with ProcessPoolExecutor(
+        n_processes, mp_context=_SPAWN, initializer=_set_start, initargs=(barrier,)
+    ) as pool:
+        clients = [pool.submit(_send, load, share) for share in shares]
+        barrier.wait()
+        before = cpu_seconds(server)
+        with meanwhile:
+            parts = [client.result() for client in clients]
+            after = cpu_seconds(server)
+    whole = Outcome(
+        [seconds for part in parts for seconds in part.latencies],
+        min(part.start for part in parts),
+        max(part.end for part in parts),
+        sum(part.cpu for part in parts),
+        sum(part.n_failures for part in parts),
+    )
+    return whole, None if before is None or after is None else after - before
 
 
-def _client_process(load: Load, n_clients: int, barrier: Any, pipe: Any) -> None:
-    bodies = [encode(batch(load.n_rows, load.n_features, i), load.form) for i in range(N_BODIES)]
-    latencies: list[float] = []
-    failures: list[int] = []
-    barrier.wait()
-    cpu, start = time.process_time(), time.monotonic()
-    deadline = start + load.seconds
-    threads = [
-        threading.Thread(target=_client, args=(load, bodies, i, deadline, latencies, failures))
-        for i in range(n_clients)
+def _set_start(barrier: Any) -> None:
+    global _start
+    _start = barrier
+
+
+def _send(load: Load, n_clients: int) -> Outcome:
+    """Work of a client process: one thread and connection per client."""
+    bodies = [encode(rows, load.form) for rows in batches(load.n_rows, load.n_features)]
+    connections = [
+        http.client.HTTPConnection("127.0.0.1", load.port, timeout=120) for _ in range(n_clients)
     ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    end = time.monotonic()
-    pipe.send((latencies, start, end, time.process_time() - cpu, len(failures)))
-    pipe.close()
+    failures: list[int] = []
 
-
-def _client(
-    load: Load,
-    bodies: list[bytes],
-    first: int,
-    deadline: float,
-    latencies: list[float],
-    failures: list[int],
-) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", load.port, timeout=120)
-    turn = first
-    while turn == first or time.monotonic() < deadline:
-        start = time.perf_counter()
-        connection.request("POST", "/v1/predict", bodies[turn % N_BODIES], _HEADERS[load.form])
-        response = connection.getresponse()
+    def request(client: int, turn: int) -> None:
+        body = bodies[(client + turn) % N_BODIES]
+        connections[client].request("POST", "/v1/predict", body, _HEADERS[load.form])
+        response = connections[client].getresponse()
         response.read()
-        latencies.append(time.perf_counter() - start)
         if response.status != 200:
             failures.append(response.status)
-        turn += 1
-    connection.close()
+
+    _start.wait()
+    found = _call_for(request, n_clients, load.seconds)
+    for connection in connections:
+        connection.close()
+    return Outcome(found.latencies, found.start, found.end, found.cpu, len(failures))
 
 
-class DirectCalls:
-    """The estimator in a process of its own, called without a server.
+def _call_for(call: Callable[[int, int], Any], n_threads: int, seconds: float) -> Outcome:
+    """Let threads do `call(thread, turn)` again and again, at least once each."""
+    latencies: list[float] = []
 
-    Parameters
-    ----------
-    folder : Path
-        Model folder.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._pipe, there = context.Pipe()
-        self._process = context.Process(target=_direct_process, args=(folder, there))
-        self._process.start()
-        there.close()
-
-    def measure(self, n_rows: int, n_threads: int, seconds: float) -> tuple[float, float]:
-        """Return rows a second, and processor seconds a row, of `n_threads` callers."""
-        self._pipe.send((n_rows, n_threads, seconds))
-        n_done, wall, cpu = self._pipe.recv()
-        return n_done * n_rows / wall, cpu / (n_done * n_rows)
-
-    def close(self) -> None:
-        """End the process."""
-        self._pipe.send(None)
-        self._process.join()
-        self._pipe.close()
-
-
-def _direct_process(folder: Path, pipe: Any) -> None:
-    from hgkt.estimators import load_model
-
-    model = load_model(folder)
-    while (asked := pipe.recv()) is not None:
-        n_rows, n_threads, seconds = asked
-        batches = [batch(n_rows, model.n_features_in_, seed) for seed in range(N_BODIES)]
-        model.predict(batches[0])
-        pipe.send(_timed_calls(model.predict, batches, n_threads, seconds))
-
-
-def _timed_calls(
-    call: Callable[[Any], Any], batches: list[Any], n_threads: int, seconds: float
-) -> tuple[int, float, float]:
-    counts = [0] * n_threads
-
-    def work(number: int) -> None:
-        while not counts[number] or time.monotonic() < deadline:
-            call(batches[(number + counts[number]) % len(batches)])
-            counts[number] += 1
+    def work(thread: int) -> None:
+        turn = 0
+        while turn == 0 or time.monotonic() < deadline:
+            begun = time.perf_counter()
+            call(thread, turn)
+            latencies.append(time.perf_counter() - begun)
+            turn += 1
 
     cpu, start = time.process_time(), time.monotonic()
     deadline = start + seconds
@@ -237,7 +197,34 @@ def _timed_calls(
         thread.start()
     for thread in threads:
         thread.join()
-    return sum(counts), time.monotonic() - start, time.process_time() - cpu
+    return Outcome(latencies, start, time.monotonic(), time.process_time() - cpu)
+
+
+@contextmanager
+def direct_calls(folder: Path) -> Iterator[Callable[[int, int, float], Outcome]]:
+    """Yield what calls `predict` of a model in a process of its own, without a server.
+
+    Parameters
+    ----------
+    folder : Path
+        Model folder.
+    """
+    with ProcessPoolExecutor(1, mp_context=_SPAWN) as pool:
+        yield lambda *load: pool.submit(_predict, folder, *load).result()
+
+
+def _predict(folder: Path, n_rows: int, n_threads: int, seconds: float) -> Outcome:
+    model = _model(folder)
+    rows = batches(n_rows, model.n_features_in_)
+    model.predict(rows[0])
+    return _call_for(lambda i, turn: model.predict(rows[(i + turn) % N_BODIES]), n_threads, seconds)
+
+
+@cache
+def _model(folder: Path) -> Any:
+    from hgkt.estimators import load_model
+
+    return load_model(folder)
 
 
 def cpu_seconds(process: int) -> float | None:
@@ -253,13 +240,11 @@ def cpu_seconds(process: int) -> float | None:
 def one_thread_each() -> Iterator[None]:
     """Have processes that start now compute each matrix product on one thread."""
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    before = {name: os.environ.get(name) for name in names}
+    before = {name: os.environ[name] for name in names if name in os.environ}
     os.environ.update(dict.fromkeys(names, "1"))
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name)
-            else:
-                os.environ[name] = value
+        for name in names:
+            del os.environ[name]
+        os.environ.update(before)

@@ -6,18 +6,14 @@ instances have no part in it, so the time is flat in their number by constructio
 
 from __future__ import annotations
 
-import os
-import platform
-import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hgkt.data.synthetic import class_means
+from hgkt.benchmarks._common import Size, document, make_problem, timed
 from hgkt.estimators import HGKTClassifier, HGKTNetworkClassifier
-from hgkt.network.weights import SeenEmbeddings
 
 TRANSFERS = ("closed-form", "network")
 Model = HGKTClassifier | HGKTNetworkClassifier
@@ -30,14 +26,18 @@ class Sizes:
     n_features: int
     n_attributes: tuple[int, ...]
     n_classes: tuple[int, ...]
+    n_seen: tuple[int, ...]
     n_instances: tuple[int, ...]
     n_hidden: int
     n_adds: int
 
 
-FULL = Sizes(2048, (85, 312), (50, 1_000, 20_000), (1_000, 5_000, 20_000), 1600, n_adds=200)
-QUICK = Sizes(32, (10,), (30, 60), (100, 400), 16, n_adds=10)
+FULL = Sizes(
+    2048, (85, 312), (50, 1_000, 20_000), (50, 1_000, 3_000), (1_000, 5_000, 20_000), 1600, 200
+)
+QUICK = Sizes(32, (10,), (50, 80), (30, 60), (100, 400), 16, n_adds=10)
 _N_SEEN = 40
+_N_WARM_UP = 2
 
 
 def run(quick: bool = False) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def run(quick: bool = False) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``by_classes``: median and 95th percentile of milliseconds an added class, where of the
+        ``by_classes``: median and 95th percentile of milliseconds per added class, where of the
         existing classes `n_added` were added and `n_seen` are seen; ``by_instances``: the same
         for models fitted on more and more instances; ``worst_median_ms``: the largest median.
     """
@@ -72,33 +72,27 @@ def run(quick: bool = False) -> dict[str, Any]:
         for transfer in TRANSFERS
         for n_instances in sizes.n_instances
     ]
-    return {
-        "name": "add-class",
-        "quick": quick,
-        "sizes": asdict(sizes),
+    results = {
+        "sizes": sizes,
         "by_classes": by_classes,
         "by_instances": by_instances,
         "worst_median_ms": max(record["median_ms"] for record in by_classes + by_instances),
-        "environment": {
-            "machine": f"{platform.system()} {platform.machine()}",
-            "n_cpus": os.cpu_count(),
-            "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-        },
-        "notes": [
-            "Features and attributes are synthetic; what is timed is add_classes with one class, "
-            f"{sizes.n_adds} times in a row, checks and growing of the arrays included.",
-            "Models with many seen classes are not trained: learned arrays of the right shape "
-            "take their place, because the time of an add depends on shapes alone.",
-            "CPU milliseconds count all threads; a busy machine disturbs them least.",
-            "The network is trained for one step; the time of an add does not depend on weights.",
-        ],
     }
+    notes = [
+        "Features and attributes are synthetic; what is timed is add_classes with one class, "
+        f"{sizes.n_adds} times in a row, checks and growing of the arrays included.",
+        "Models with many seen classes are fitted on two instances per class.",
+        "CPU milliseconds count all threads; a busy machine disturbs them least.",
+        "The network is trained for one step; the time of an add does not depend on weights.",
+    ]
+    kinds = [HGKTClassifier, HGKTNetworkClassifier]
+    return document("add-class", quick, results, notes, methods=kinds)
 
 
-def fitted_model(sizes: Sizes, transfer: str, n_attributes: int, n_instances: int) -> Model:
-    """Fit a model on synthetic instances of a few seen classes.
+def fitted_model(
+    sizes: Sizes, transfer: str, n_attributes: int, n_instances: int, n_seen: int = _N_SEEN
+) -> Model:
+    """Fit a model on synthetic instances.
 
     Parameters
     ----------
@@ -108,14 +102,10 @@ def fitted_model(sizes: Sizes, transfer: str, n_attributes: int, n_instances: in
         How knowledge gets to new classes.
     n_attributes, n_instances : int
         Sizes of the data.
+    n_seen : int
+        How many seen classes there are; fewer where there are few instances.
     """
-    rng = np.random.default_rng(0)
-    n_seen = min(_N_SEEN, n_instances // 4)
-    attributes = rng.random((n_seen, n_attributes)).astype(np.float32)
-    means = class_means(attributes, sizes.n_features, seed=0).astype(np.float32)
-    codes = np.arange(n_instances) % n_seen
-    noise = rng.standard_normal((n_instances, sizes.n_features), dtype=np.float32)
-    X = np.maximum(means[codes] + 0.1 * noise, 0.0)
+    size = Size("", n_instances, sizes.n_features, min(n_seen, n_instances // 2), n_attributes)
     model: Model = HGKTClassifier(device="cpu")
     if transfer == "network":
         model = HGKTNetworkClassifier(
@@ -126,85 +116,38 @@ def fitted_model(sizes: Sizes, transfer: str, n_attributes: int, n_instances: in
             device="cpu",
             random_state=0,
         )
-    names = _names("seen", n_seen)
-    table = dict(zip(names, attributes, strict=True))
-    return model.fit(X, np.array(names)[codes], class_attributes=table)
-
-
-def widen_seen(model: Model, n_seen: int) -> Model:
-    """Give a fitted model learned arrays of `n_seen` seen classes, without training on them.
-
-    Parameters
-    ----------
-    model : HGKTClassifier or HGKTNetworkClassifier
-        A fitted model; it is changed.
-    n_seen : int
-        How many seen classes it shall have.
-    """
-    rng = np.random.default_rng(1)
-    attributes = rng.random((n_seen, model.class_attributes_.shape[1]))
-    transfer: Any = model._transfer
-    n_features = int(model.n_features_in_)
-    if isinstance(model, HGKTClassifier):
-        kernel = transfer.kernel
-        unit = attributes / np.linalg.norm(attributes, axis=1, keepdims=True)
-        transfer.kernel = replace(kernel, references=(unit,))
-        transfer.dual = rng.standard_normal((n_seen, n_features))
-    else:
-        transfer.attributes = attributes
-        hidden = rng.standard_normal((n_seen, transfer.seen.hidden.shape[1]), dtype=np.float32)
-        rows = np.zeros((n_seen, n_features), dtype=np.float32)
-        transfer.seen = SeenEmbeddings(hidden, rows)
-    table = {"embedding": rng.standard_normal((n_seen, n_features), dtype=np.float32)}
-    model._seen_table, model._seen_attributes = table, attributes
-    model._grown = np.zeros(n_seen, dtype=bool)
-    model.seen_classes_ = np.array(_names("seen", n_seen))
-    model._set_added(model.seen_classes_[:0], attributes[:0], {"embedding": table["embedding"][:0]})
-    return model
+    fitted: Model = make_problem(size, n_test=0).fit(model)
+    return fitted
 
 
 def _by_classes(sizes: Sizes, transfer: str, n_attributes: int) -> list[dict[str, Any]]:
-    rng = np.random.default_rng(2)
+    """Let the existing classes be added ones first, then seen ones."""
+    about = {"transfer": transfer, "n_attributes": n_attributes}
     model = fitted_model(sizes, transfer, n_attributes, sizes.n_instances[0])
     records = []
     for n_classes in sizes.n_classes:
-        n_more = n_classes - len(model.seen_classes_)
-        rows = rng.random((n_more, n_attributes))
-        model.add_classes(dict(zip(_names("added", n_more), rows, strict=True)))
-        records.append(_record(model, sizes, transfer=transfer, n_attributes=n_attributes))
+        rows = np.random.default_rng(2).random((n_classes - len(model.seen_classes_), n_attributes))
+        model.add_classes({f"added {number:05d}": row for number, row in enumerate(rows)})
+        records.append(_record(model, sizes, **about))
         model.remove_classes(model.unseen_classes_.tolist())
-    for n_classes in sizes.n_classes:
-        model = widen_seen(model, n_classes)
-        records.append(_record(model, sizes, transfer=transfer, n_attributes=n_attributes))
+    for n_seen in sizes.n_seen:
+        model = fitted_model(sizes, transfer, n_attributes, 2 * n_seen, n_seen)
+        records.append(_record(model, sizes, **about))
     return records
 
 
 def _record(model: Model, sizes: Sizes, **about: Any) -> dict[str, Any]:
-    wall, cpu = 1000.0 * _seconds_per_add(model, sizes.n_adds)
+    """Time single adds after two that warm up; the classes are taken out again."""
+    n_adds = sizes.n_adds + _N_WARM_UP
+    rows = np.random.default_rng(3).random((n_adds, model.class_attributes_.shape[1]))
+    new = [{f"new {number:05d}": row} for number, row in enumerate(rows)]
+    took = [timed(partial(model.add_classes, one))[1] for one in new][_N_WARM_UP:]
+    model.remove_classes([name for one in new for name in one])
+    wall = [1000.0 * time.wall for time in took]
     return about | {
         "n_seen": len(model.seen_classes_),
         "n_added": len(model.unseen_classes_),
         "median_ms": float(np.median(wall)),
         "p95_ms": float(np.percentile(wall, 95)),
-        "median_cpu_ms": float(np.median(cpu)),
+        "median_cpu_ms": float(np.median([1000.0 * time.cpu for time in took])),
     }
-
-
-def _seconds_per_add(model: Model, n_adds: int) -> NDArray[np.float64]:
-    """Wall and CPU time (2, n_adds) of single adds after two that warm up.
-
-    The classes are taken out again.
-    """
-    names = _names("new", n_adds + 2)
-    rows = np.random.default_rng(3).random((n_adds + 2, model.class_attributes_.shape[1]))
-    seconds = []
-    for name, row in zip(names, rows, strict=True):
-        wall, cpu = time.perf_counter(), time.process_time()
-        model.add_classes({name: row})
-        seconds.append((time.perf_counter() - wall, time.process_time() - cpu))
-    model.remove_classes(names)
-    return np.array(seconds[2:]).T
-
-
-def _names(stem: str, n: int) -> list[str]:
-    return [f"{stem} {number:05d}" for number in range(n)]

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
 import subprocess
 import sys
-import time
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hgkt.benchmarks._common import document, timed
 from hgkt.transport import line_barycenter, line_distances, select_representatives, to_simplex
 
 _GOAL = 0.01  # a run counts when its objective is within 1 % of the exact one
@@ -39,23 +38,26 @@ QUICK = Sizes(1_000, 64, 5, n_kernel=20, n_log=4, max_iter=200)
 
 
 @dataclass(frozen=True)
-class PotRun:
-    """One way to reach the goal with POT, extrapolated to all instances."""
+class Way:
+    """One way to get a barycenter from POT: its solver, how it stops, on how many instances."""
 
     solver: str
     stop: str
     n_instances: int
-    reached: bool
+    budgets: tuple[int, ...]
+    tol: float = 0.0
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One call of POT: what it was given, how long it took and how good it is."""
+
     reg: float
     iterations: int
     converged: bool
-    cpu_seconds: float
+    seconds: float
     objective: float
-    objective_exact: float
-    excess: float
-    same_representative: bool
-    cpu_seconds_extrapolated: float
-    ratio: float
+    row: int  # the nearest instance, by POT's exact distance on a line
 
 
 def run(quick: bool = False) -> dict[str, Any]:
@@ -70,66 +72,48 @@ def run(quick: bool = False) -> dict[str, Any]:
     -------
     dict
         Plain data: sizes, seconds, ratios, objectives, peak memory and notes.
-
-    Examples
-    --------
-    >>> run(quick=True)["sizes"]["n_classes"]
-    5
     """
     sizes = QUICK if quick else FULL
     ours = _measure_in_fresh_process(sizes)
-    codes = np.arange(sizes.n_instances) % sizes.n_classes
-    profiles = _profiles(sizes)
-    rows = np.flatnonzero(codes == 0)[: sizes.n_kernel]
-    few = to_simplex(_instances(sizes, rows, profiles[codes[rows]]))
-    scale = sizes.n_instances, ours["cpu_seconds"]
-    pot = [
-        _pot_run(few, "sinkhorn", _budgets(1, sizes.max_iter), 0.0, "fewest iterations", scale),
-        _pot_run(few, "sinkhorn", [sizes.max_iter], 1e-4, "POT's own test", scale),
-        _pot_run(
-            few[: sizes.n_log], "sinkhorn_log", _budgets(1, 10), 0.0, "fewest iterations", scale
-        ),
-    ]
-    return {
-        "name": "representatives",
-        "quick": quick,
-        "sizes": asdict(sizes),
+    rows = np.arange(sizes.n_kernel) * sizes.n_classes  # instances of the first class
+    few = to_simplex(_instances(sizes, rows))
+    ways = (
+        Way("sinkhorn", "fewest iterations", sizes.n_kernel, _budgets(sizes.max_iter)),
+        Way("sinkhorn", "POT's own test", sizes.n_kernel, (sizes.max_iter,), tol=1e-4),
+        Way("sinkhorn_log", "fewest iterations", sizes.n_log, _budgets(10)),
+    )
+    pot = [_measure_pot(few[: way.n_instances], way, sizes, ours["cpu_seconds"]) for way in ways]
+    results = {
+        "sizes": sizes,
         "seconds": ours["seconds"],
         "cpu_seconds": ours["cpu_seconds"],
-        "ratio": pot[0].ratio,
-        "ratio_own_test": pot[1].ratio,
-        "ratio_log_domain": pot[2].ratio,
-        "never_above_pot": all(r.objective_exact <= r.objective * (1 + 1e-12) for r in pot),
+        "ratio": pot[0]["ratio"],
+        "ratio_own_test": pot[1]["ratio"],
+        "ratio_log_domain": pot[2]["ratio"],
+        "never_above_pot": all(r["objective_exact"] <= r["objective"] * (1 + 1e-12) for r in pot),
         "input_mb": ours["input_mb"],
         "extra_mb": ours["extra_mb"],
         "peak_over_input": (ours["input_mb"] + ours["extra_mb"]) / ours["input_mb"],
-        "pot": [asdict(r) for r in pot],
-        "environment": _environment(),
-        "notes": _notes(sizes),
+        "pot": pot,
     }
+    return document("representatives", quick, results, _notes(sizes), ["POT"])
 
 
-def resnet_like(sizes: Sizes) -> tuple[NDArray[np.float32], NDArray[np.intp]]:
-    """Return non-negative features (N, D), two fifths of them zero, and class codes (N,)."""
-    profiles = _profiles(sizes)
-    codes = np.arange(sizes.n_instances) % sizes.n_classes
+def resnet_like(sizes: Sizes) -> NDArray[np.float32]:
+    """Return non-negative features (N, D), two fifths of them zero; classes take turns."""
     features = np.empty((sizes.n_instances, sizes.n_bins), dtype=np.float32)
     for start in range(0, sizes.n_instances, _CHUNK_ROWS):
         rows = np.arange(start, min(start + _CHUNK_ROWS, sizes.n_instances))
-        features[rows] = _instances(sizes, rows, profiles[codes[rows]])
-    return features, codes
+        features[rows] = _instances(sizes, rows)
+    return features
 
 
-def _profiles(sizes: Sizes) -> NDArray[np.float64]:
-    return np.random.default_rng(0).normal(0.25, 1.0, size=(sizes.n_classes, sizes.n_bins))
-
-
-def _instances(
-    sizes: Sizes, rows: NDArray[np.intp], profiles: NDArray[np.float64]
-) -> NDArray[np.float32]:
+def _instances(sizes: Sizes, rows: NDArray[np.intp]) -> NDArray[np.float32]:
     """Rectified noise around the class profiles; a row is the same whichever others are made."""
+    profiles = np.random.default_rng(0).normal(0.25, 1.0, size=(sizes.n_classes, sizes.n_bins))
     noise = [np.random.default_rng([1, row]).standard_normal(sizes.n_bins) for row in rows]
-    return np.maximum(profiles + np.array(noise), 0.0).astype(np.float32)
+    own = profiles[rows % sizes.n_classes]
+    return np.maximum(own + np.array(noise), 0.0).astype(np.float32)
 
 
 def _measure_in_fresh_process(sizes: Sizes) -> dict[str, float]:
@@ -140,17 +124,19 @@ def _measure_in_fresh_process(sizes: Sizes) -> dict[str, float]:
     )
     command = [sys.executable, "-c", code, json.dumps(asdict(sizes))]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return json.loads(done.stdout)
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
 
 
 def measure_ours(sizes: Sizes) -> dict[str, float]:
     """Time the selection and the growth of the peak of resident memory, in MB."""
-    features, codes = resnet_like(sizes)
-    before, start, start_cpu = _peak_mb(), time.perf_counter(), time.process_time()
-    select_representatives(features, codes, sizes.n_classes)
+    features = resnet_like(sizes)
+    codes = np.arange(sizes.n_instances) % sizes.n_classes
+    before = _peak_mb()
+    _, took = timed(partial(select_representatives, features, codes, sizes.n_classes))
     return {
-        "seconds": time.perf_counter() - start,
-        "cpu_seconds": time.process_time() - start_cpu,
+        "seconds": took.wall,
+        "cpu_seconds": took.cpu,
         "input_mb": features.nbytes / 1e6,
         "extra_mb": _peak_mb() - before,
     }
@@ -163,69 +149,64 @@ def _peak_mb() -> float:
     return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6
 
 
-def _budgets(first: int, last: int) -> list[int]:
+def _budgets(last: int) -> tuple[int, ...]:
     """1, 2, 5, 10, 20, 50, … iterations up to `last`."""
-    steps = [m * 10**e for e in range(6) for m in (1, 2, 5)]
-    return [step for step in steps if first <= step <= last]
+    return tuple(m * 10**e for e in range(6) for m in (1, 2, 5) if m * 10**e <= last)
 
 
-def _pot_run(
-    histograms: NDArray[np.float64],
-    method: str,
-    budgets: list[int],
-    tol: float,
-    stop: str,
-    scale: tuple[int, float],
-) -> PotRun:
-    """Lower the regularisation, raise the iterations; keep the first that is within the goal.
+def _measure_pot(
+    histograms: NDArray[np.float64], way: Way, sizes: Sizes, seconds_ours: float
+) -> dict[str, Any]:
+    """Let POT reach the goal, or try for a while, and extrapolate to all instances.
 
     The time is that of the successful attempt alone, or of all of them where none succeeded.
     """
-    n_total, seconds_ours = scale
     exact = line_distances(histograms, line_barycenter(histograms))
     best = float(exact.mean())
-    best_row = int(np.argmin(exact))
-    closest: dict[str, Any] = {"excess": np.inf, "objective": np.inf}
-    spent = 0.0
+    closest, spent = _closest_attempt(histograms, way, best)
+    excess = closest.objective / best - 1.0
+    reached = excess <= _GOAL
+    seconds = closest.seconds if reached else spent
+    extrapolated = seconds * sizes.n_instances / way.n_instances
+    return {
+        "solver": way.solver,
+        "stop": way.stop,
+        "n_instances": way.n_instances,
+        "reached": reached,
+        "reg": closest.reg,
+        "iterations": closest.iterations,
+        "converged": closest.converged,
+        "cpu_seconds": seconds,
+        "objective": closest.objective,
+        "objective_exact": best,
+        "excess": excess,
+        "same_representative": closest.row == int(np.argmin(exact)),
+        "cpu_seconds_extrapolated": extrapolated,
+        "ratio": extrapolated / seconds_ours,
+    }
+
+
+def _closest_attempt(
+    histograms: NDArray[np.float64], way: Way, best: float
+) -> tuple[Attempt, float]:
+    """Lower the regularisation, raise the iterations; return the best and the seconds of all."""
+    attempts: list[Attempt] = []
     for reg in _REGS:
         before = np.inf
-        for budget in budgets:
-            attempt = _pot_attempt(histograms, method, reg, budget, tol)
-            spent += attempt["seconds"]
-            attempt["excess"] = attempt["objective"] / best - 1.0
-            if attempt["excess"] < closest["excess"]:
-                closest = attempt
+        for budget in way.budgets:
+            attempts.append(_attempt(histograms, way, reg, budget))
+            excess = attempts[-1].objective / best - 1.0
             # Where iterations no longer help, only a smaller regularisation can.
-            if attempt["excess"] <= _GOAL or attempt["excess"] > 0.9 * before:
+            if excess <= _GOAL or excess > 0.9 * before:
                 break
-            before = attempt["excess"]
-        if closest["excess"] <= _GOAL or spent > _TIME_LIMIT:
+            before = excess
+        spent = sum(attempt.seconds for attempt in attempts)
+        if excess <= _GOAL or spent > _TIME_LIMIT:
             break
-    reached = bool(closest["excess"] <= _GOAL)
-    seconds = closest["seconds"] if reached else spent
-    chosen = closest.get("row", -1)
-    extrapolated = seconds * n_total / len(histograms)
-    return PotRun(
-        solver=method,
-        stop=stop,
-        n_instances=len(histograms),
-        reached=reached,
-        reg=closest.get("reg", np.nan),
-        iterations=closest.get("iterations", 0),
-        converged=closest.get("converged", False),
-        cpu_seconds=seconds,
-        objective=closest["objective"],
-        objective_exact=best,
-        excess=closest["excess"],
-        same_representative=chosen == best_row,
-        cpu_seconds_extrapolated=extrapolated,
-        ratio=extrapolated / seconds_ours,
-    )
+    return min(attempts, key=lambda attempt: attempt.objective), spent
 
 
-def _pot_attempt(
-    histograms: NDArray[np.float64], method: str, reg: float, budget: int, tol: float
-) -> dict[str, Any]:
+def _attempt(histograms: NDArray[np.float64], way: Way, reg: float, budget: int) -> Attempt:
     """Barycenter by POT, then the nearest instance by POT's exact distance on a line."""
     import ot
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
@@ -234,32 +215,29 @@ def _pot_attempt(
     cost = np.subtract.outer(bins, bins) ** 2
     cost /= cost.max()
     columns = np.ascontiguousarray(histograms.T)
-    start = time.process_time()
-    with np.errstate(all="ignore"), threadpool_limits(1):
+
+    def solve() -> tuple[dict[str, Any], NDArray[np.float64]]:
         center, log = ot.bregman.barycenter(
-            columns, cost, reg, method=method, numItermax=budget, stopThr=tol, warn=False, log=True
+            columns,
+            cost,
+            reg,
+            method=way.solver,
+            numItermax=budget,
+            stopThr=way.tol,
+            warn=False,
+            log=True,
         )
-    attempt: dict[str, Any] = {"reg": reg, "iterations": int(log["niter"]) + 1}
-    attempt["converged"] = bool(log["err"]) and bool(log["err"][-1] < tol)
-    total = center.sum()
-    if not np.isfinite(center).all() or total <= 0:
-        return attempt | {"seconds": time.process_time() - start, "objective": np.inf, "row": -1}
-    center = center / total
-    distances = [ot.emd2_1d(bins, bins, row, center) for row in histograms]
-    attempt["seconds"] = time.process_time() - start
-    return attempt | {"objective": float(np.mean(distances)), "row": int(np.argmin(distances))}
+        total = center.sum()
+        if not np.isfinite(center).all() or total <= 0:
+            return log, np.full(len(histograms), np.inf)
+        distances = [ot.emd2_1d(bins, bins, row, center / total) for row in histograms]
+        return log, np.array(distances)
 
-
-def _environment() -> dict[str, Any]:
-    import ot
-
-    return {
-        "machine": f"{platform.system()} {platform.machine()}",
-        "n_cpus": os.cpu_count(),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "POT": ot.__version__,
-    }
+    with np.errstate(all="ignore"), threadpool_limits(1):
+        (log, distances), took = timed(solve)
+    converged = bool(log["err"]) and bool(log["err"][-1] < way.tol)
+    objective, row = float(distances.mean()), int(np.argmin(distances))
+    return Attempt(reg, int(log["niter"]) + 1, converged, took.cpu, objective, row)
 
 
 def _notes(sizes: Sizes) -> list[str]:
@@ -267,7 +245,7 @@ def _notes(sizes: Sizes) -> list[str]:
         "Features are synthetic: rectified Gaussian noise around class profiles, non-negative, "
         "about two fifths zero.",
         f"POT ran on {sizes.n_kernel} instances of one class ({sizes.n_log} in the log domain); "
-        "its seconds are extrapolated linearly in the number of instances, its cost a histogram "
+        "its seconds are extrapolated linearly in the number of instances, its cost per histogram "
         "and iteration being constant.",
         "Ratios compare CPU seconds on one thread each, which a busy machine disturbs least; ours "
         "uses one thread anyway.",
@@ -283,7 +261,3 @@ def _notes(sizes: Sizes) -> list[str]:
         "extra_mb is the growth of ru_maxrss during the selection in a fresh process; "
         "peak_over_input is (input + extra)/input.",
     ]
-
-
-if __name__ == "__main__":
-    json.dump(run(), sys.stdout, indent=2)

@@ -1,0 +1,135 @@
+"""What benchmarks share: the machine they ran on, a stopwatch, synthetic data of any size."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
+
+from hgkt._plain import plain
+from hgkt.data.synthetic import class_means
+from hgkt.estimators import METHODS
+from hgkt.evaluation.records import machine
+
+T = TypeVar("T")
+
+
+def document(
+    name: str,
+    quick: bool,
+    results: dict[str, Any],
+    notes: Sequence[str],
+    packages: Sequence[str] = (),
+    methods: Sequence[type] = (),
+) -> dict[str, Any]:
+    """Return what a benchmark's `run` returns: its results and where they were measured.
+
+    Parameters
+    ----------
+    name : str
+        Of the benchmark.
+    quick : bool
+        Whether the sizes were small, so that the figures mean nothing.
+    results : dict
+        What was measured; dataclasses and arrays become plain data.
+    notes : sequence of str
+        What a reader of the figures has to know.
+    packages : sequence of str
+        Distributions, beside NumPy, whose versions matter.
+    methods : sequence of type
+        Estimators whose cost was measured: tables show a figure only as long as the method
+        computes what it was measured with.
+
+    Examples
+    --------
+    >>> sorted(document("demo", True, {"seconds": 1.0}, ["Nothing was measured."]))
+    ['environment', 'name', 'notes', 'quick', 'seconds']
+    """
+    environment = {
+        "machine": f"{platform.system()} {platform.machine()}",
+        "n_cpus": machine()["n_cpus"],
+        "n_threads": max((pool["num_threads"] for pool in threadpool_info()), default=1),
+        "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+        "python": platform.python_version(),
+        "mathematics": {
+            str(METHODS.name_of(kind)): str(getattr(kind, "mathematics_version", 1))
+            for kind in methods
+        },
+        **{package: version(package) for package in ("numpy", *packages)},
+    }
+    about = {"environment": environment, "notes": list(notes)}
+    found: dict[str, Any] = plain({"name": name, "quick": quick, **results, **about})
+    return found
+
+
+@dataclass(frozen=True)
+class Timed:
+    """How long something took, in seconds: by the clock, and of all threads together."""
+
+    wall: float
+    cpu: float
+
+
+def timed(call: Callable[[], T]) -> tuple[T, Timed]:
+    """Call a function once; return its result and how long it took."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    result = call()
+    return result, Timed(time.perf_counter() - wall, time.process_time() - cpu)
+
+
+@dataclass(frozen=True)
+class Size:
+    """Size of a data set whose classes are all seen."""
+
+    name: str
+    n_instances: int
+    n_features: int
+    n_classes: int
+    n_attributes: int
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Instances to fit, others to test, and class attributes."""
+
+    X: NDArray[np.float32]
+    y: NDArray[np.str_]
+    X_test: NDArray[np.float32]
+    y_test: NDArray[np.str_]
+    class_attributes: dict[str, NDArray[np.float32]]
+
+    def fit(self, model: Any) -> Any:
+        """Fit a method on the instances."""
+        return model.fit(self.X, self.y, class_attributes=self.class_attributes)
+
+
+def make_problem(size: Size, n_test: int = 2000) -> Problem:
+    """Make non-negative instances whose class means are a smooth map of the class attributes.
+
+    Parameters
+    ----------
+    size : Size
+        How many of what.
+    n_test : int
+        How many further instances to test on.
+    """
+    rng = np.random.default_rng(0)
+    attributes = rng.random((size.n_classes, size.n_attributes)).astype(np.float32)
+    means = class_means(attributes, size.n_features, seed=0).astype(np.float32)
+    names = np.array([f"class {code:05d}" for code in range(size.n_classes)])
+    codes = np.arange(size.n_instances + n_test) % size.n_classes
+    X = rng.standard_normal((len(codes), size.n_features), dtype=np.float32)
+    X *= np.float32(0.5)
+    X += means[codes]
+    np.maximum(X, 0.0, out=X)
+    n = size.n_instances
+    table = dict(zip(names.tolist(), attributes, strict=True))
+    return Problem(X[:n], names[codes[:n]], X[n:], names[codes[n:]], table)

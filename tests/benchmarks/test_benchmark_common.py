@@ -1,0 +1,51 @@
+"""What every benchmark says of the run, and the two whose claims other tests do not measure."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from hgkt._plain import plain
+from hgkt.benchmarks import _common, representatives, train
+from hgkt.estimators import HGKTClassifier
+
+
+def test_document_tells_machine_versions_and_mathematics(monkeypatch):
+    monkeypatch.setattr(HGKTClassifier, "mathematics_version", 7, raising=False)
+    size = _common.Size("s", 1, 2, 3, 4)
+    found = _common.document("x", True, {"sizes": size}, ["n"], ["POT"], [HGKTClassifier])
+    assert found == plain(found)  # JSON can say it
+    assert found["sizes"]["n_features"] == 2
+    environment = found["environment"]
+    assert environment["mathematics"] == {"hgkt": "7"}
+    assert environment["n_cpus"] >= 1
+    assert environment["numpy"] == np.__version__
+    assert environment["POT"].startswith("0.")
+
+
+def test_timed_tells_waiting_from_computing():
+    result, took = _common.timed(lambda: time.sleep(0.05) or "done")
+    assert result == "done"
+    assert took.wall >= 0.05
+    assert took.cpu < took.wall
+
+
+def test_representatives_are_exact_and_beat_pot():
+    result = representatives.run(quick=True)
+    assert result["never_above_pot"]
+    assert [run["solver"] for run in result["pot"]] == ["sinkhorn", "sinkhorn", "sinkhorn_log"]
+    for run in result["pot"]:
+        assert run["reached"] == (run["excess"] <= 0.01)
+        assert run["excess"] == pytest.approx(run["objective"] / run["objective_exact"] - 1)
+        factor = result["sizes"]["n_instances"] / run["n_instances"]
+        assert run["cpu_seconds_extrapolated"] == pytest.approx(run["cpu_seconds"] * factor)
+    assert result["ratio"] == result["pot"][0]["ratio"]
+
+
+def test_same_minimum_compares_both_ways_of_training():
+    losses = train.same_minimum(600)
+    assert max(losses["quotient"], losses["sampled"]) < 0.5 * losses["start"]
+    gap = abs(losses["sampled"] - losses["quotient"])
+    assert losses["difference_of_start"] == pytest.approx(gap / losses["start"])
