@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: demo page test slow report lint format clean
+.PHONY: demo page test slow report tables lint format clean
 
 demo: $(VENV)/.demo
 	$(BIN)/hgkt demo
@@ -15,7 +15,11 @@ page: $(VENV)/.page
 report: $(VENV)/.demo
 	$(BIN)/hgkt reproduce --data digits --out hgkt-report
 
-# One thread a worker: the workers share the cores.
+# The tables of README and docs, from the records in docs/results.
+tables: $(VENV)/.demo
+	$(BIN)/python benchmarks/tables.py
+
+# One thread per worker: the workers share the cores.
 test: $(VENV)/.test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 

@@ -1,46 +1,73 @@
-"""Make docs/gallery.md and its images from the folder of a report.
+"""Make docs/gallery.md and its images from the folder of a report of `hgkt reproduce`.
 
-python benchmarks/gallery.py REPORT [--docs docs] [--remark TEXT]
+    python benchmarks/gallery.py REPORT [--docs docs]
+
+The page has the figures and what they say. Tables are on the pages that `make tables` writes.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import shutil
-import textwrap
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 
-_FOLDED = re.compile(r"<details>.*?</details>\n*", re.DOTALL)
-_LINKS = re.compile(r"A number links to [^\n]*\n\n")
-_RECORD = re.compile(r"\[([^\]]*)\]\(records/[^)]*\)")
+from _script import DOCS, GALLERY_RUN
+
+_IMAGE = re.compile(r"^!\[[^\]]*\]\(figures/([\w.-]+\.png)\)$", re.M)
+_FIGURE = re.compile(r"^!\[[^\]]*\]\([^)]*\)\n\n\*\*.*$", re.M)
 _NUMBERS = re.compile(r" ?\(\[numbers\]\([^)]*\)\)")
-_IMAGE = re.compile(r"\]\(figures/([\w.-]+\.png)\)")
 _INTRO = """# Gallery
 
-The report of a real run of `hgkt reproduce`, shortened by `benchmarks/gallery.py`: the HTML report
-leads from each number to the runs behind it, with their chosen parameters.
+The figures of a real run of `hgkt reproduce`, put here by `benchmarks/gallery.py`. The report has
+the tables too, and leads from each number to the runs behind it; results that documentation quotes
+are in [methods.md](methods.md), [closed_form.md](closed_form.md) and [choices.md](choices.md).
 """
 
 
-def shortened(report: str, remark: str = "") -> str:
-    """Return the text of a report.md without folded parts and without links to its files."""
-    body = report.partition("\n")[2]
-    for pattern, replacement in ((_FOLDED, ""), (_LINKS, ""), (_RECORD, r"\1"), (_NUMBERS, "")):
-        body = pattern.sub(replacement, body)
-    said = f"\n{textwrap.fill(remark, 100)}\n" if remark else ""
-    return _INTRO + said + _IMAGE.sub(r"](gallery/\1)", body)
+def page(report: str) -> str:
+    """Return the page: of each section its heading, what it is about, and its figures.
+
+    Parameters
+    ----------
+    report : str
+        The text of a report.md.
+    """
+    head, *sections = re.split(r"^## ", report, flags=re.M)
+    facts = "\n".join(line for line in head.splitlines() if line.startswith("- "))
+    parts = [_INTRO, f"{facts}\n" if facts else ""]
+    for section in sections:
+        title, about = section.split("\n\n")[:2]
+        figures = [_NUMBERS.sub("", figure) for figure in _FIGURE.findall(section)]
+        if figures:
+            parts.append("\n\n".join([f"## {title.strip()}", about.strip(), *figures]) + "\n")
+    return _IMAGE.sub(lambda found: found[0].replace("figures/", "gallery/"), "\n".join(parts))
 
 
-def main() -> None:
-    """Write the page and copy its images; images of an earlier gallery go."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def mathematics_of(cells: Iterable[dict[str, Any]]) -> dict[str, str]:
+    """Return the version of the mathematics of each method that the cells ran; the oldest."""
+    found: dict[str, str] = {}
+    for document in cells:
+        method = document["cell"]["method"]
+        version = str(document["versions"].get("mathematics", 1))
+        if method and not document["error"]:
+            found[method] = min(found.get(method, version), version, key=int)
+    return found
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Write the page and its images; those of an earlier gallery go."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("report", type=Path)
-    parser.add_argument("--docs", type=Path, default=Path("docs"))
-    parser.add_argument("--remark", default="", help="what to say of the run")
-    args = parser.parse_args()
+    parser.add_argument("--docs", type=Path, default=DOCS)
+    args = parser.parse_args(given)
     text = (args.report / "report.md").read_text(encoding="utf-8")
     images = args.docs / "gallery"
     shutil.rmtree(images, ignore_errors=True)
@@ -50,7 +77,10 @@ def main() -> None:
         # Drawings have few colours: a palette makes the files a third as large.
         with Image.open(args.report / "figures" / name) as image:
             image.convert("RGB").quantize(128).save(images / name, optimize=True)
-    (args.docs / "gallery.md").write_text(shortened(text, args.remark), encoding="utf-8")
+    cells = map(json.loads, (path.read_text() for path in (args.report / "cells").glob("*.json")))
+    run = {"mathematics": mathematics_of(cells)}
+    (images / GALLERY_RUN).write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
+    (args.docs / "gallery.md").write_text(page(text), encoding="utf-8")
     print(f"{len(names)} figures in {args.docs / 'gallery.md'}")
 
 

@@ -1,7 +1,6 @@
 """Classes grow up: what a few images of a class do that was added by its attributes.
 
     python benchmarks/growing.py --root DATA [--data CUB,AWA1] [--seeds 5] [--out FILE]
-    python benchmarks/growing.py --render        # rewrite the table of docs/growing.md
 
 The closed form is chosen on validation classes, fitted, given the unseen classes by attributes, and
 then fed n images of each of them with `partial_fit`. Ten images of every unseen class are set aside
@@ -11,47 +10,46 @@ mean in the same metric, which knows the n images but not the attributes.
 
 from __future__ import annotations
 
-import argparse
 import copy
-import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from _script import FEATURES, arguments, one_thread, write_record
 from hgkt._geometry import normalised_scores
-from hgkt._plain import plain
 from hgkt.data import GZSLDataset, load_dataset
 from hgkt.estimators import HGKTClassifier
 from hgkt.evaluation import ClassFoldSearch, gzsl_metrics
 from hgkt.evaluation.curve import SeenUnseenCurve, best_calibration, seen_unseen_curve
 from hgkt.evaluation.folds import split_fold
-from hgkt.evaluation.records import machine, versions
 
-FEATURES = {"CUB": "efflite2", "AWA1": "rgsift"}
 STEPS = (1, 2, 5, 10)
 POSTERIOR, CLASS_MEAN = "attributes and images", "images only"
 CALIBRATIONS = ("none", "kept", "graded", "matched")
 METRICS = ("ts", "tr", "H", "zsl", "ausuc", "H_star")
-N_DRAWS = 2  # draws a validation fold from which the matched calibration is chosen
-DOCS = Path(__file__).resolve().parent.parent / "docs"
-BEGIN, END = "<!-- growing: begin -->", "<!-- growing: end -->"
+N_DRAWS = 2  # draws per validation fold from which the matched calibration is chosen
 
 
 @dataclass(frozen=True)
 class Images:
-    """Test images of old classes and images of new ones, with labels."""
+    """What the model was fitted on, test images of old classes, and images of new ones."""
 
+    X_fit: NDArray[Any]
+    y_fit: NDArray[Any]
     X_old: NDArray[Any]
     y_old: NDArray[Any]
     X_new: NDArray[Any]
     y_new: NDArray[Any]
+
+    def with_more(self, rows: NDArray[np.intp]) -> Images:
+        """Return the same where the model has also seen some rows of the new classes."""
+        X = np.concatenate([self.X_fit, self.X_new[rows]])
+        return replace(self, X_fit=X, y_fit=np.concatenate([self.y_fit, self.y_new[rows]]))
 
 
 @dataclass(frozen=True)
@@ -106,7 +104,8 @@ def grow(model: HGKTClassifier, images: Images, seed: int) -> Iterator[Scores]:
             seconds=seconds, **labels,
         )  # fmt: skip
         if n:
-            scored = [class_mean_scores(model, X, columns) for X in tests]
+            known = images.with_more(drawn[:, :n].ravel())
+            scored = class_mean_scores(model, known, tests, classes)
             yield Scores(
                 CLASS_MEAN, n, scored[0], new=scored[1], classes=classes, n_old=len(old),
                 seconds=0.0, **labels,
@@ -120,12 +119,15 @@ def draw(y: NDArray[Any], n: int, seed: int) -> NDArray[np.intp]:
 
 
 def class_mean_scores(
-    model: HGKTClassifier, X: NDArray[Any], columns: NDArray[np.intp]
-) -> NDArray[Any]:
-    """Cosines in the metric of the model with the mean images of its classes."""
-    transfer: Any = model._transfer
-    means = transfer.source_vectors()[columns]  # ordered as seen_classes_, which all now are
-    return normalised_scores(transfer.features(X), means, 1.0)
+    model: HGKTClassifier,
+    known: Images,
+    tests: tuple[NDArray[Any], ...],
+    classes: NDArray[Any],
+) -> list[NDArray[Any]]:
+    """Cosines, in the metric of the model, of test images with the mean images of the classes."""
+    mapped = model._map_features(known.X_fit)
+    means = np.array([mapped[known.y_fit == name].mean(axis=0) for name in classes])
+    return [normalised_scores(model._map_features(X), means, 1.0) for X in tests]
 
 
 def matched_calibrations(dataset: GZSLDataset, params: dict[str, Any]) -> dict[str, float]:
@@ -138,7 +140,8 @@ def matched_calibrations(dataset: GZSLDataset, params: dict[str, Any]) -> dict[s
         model = HGKTClassifier(**params)
         model.fit(X[rows.fit], y[rows.fit], class_attributes={name: table[name] for name in train})
         model.add_classes({name: table[name] for name in val})
-        images = Images(X[rows.val_seen], y[rows.val_seen], X[rows.val_unseen], y[rows.val_unseen])
+        parts = (rows.fit, rows.val_seen, rows.val_unseen)
+        images = Images(*(array[part] for part in parts for array in (X, y)))
         for seed in range(N_DRAWS):
             for scores in grow(model, images, seed):
                 curves.setdefault(_key(scores), []).append(scores.curve())
@@ -157,7 +160,7 @@ def run(name: str, root: str, n_seeds: int) -> dict[str, Any]:
     gammas = matched_calibrations(dataset, params)
     model.add_classes(dataset.attributes_of(dataset.unseen_classes))
     n_average = len(X) / len(dataset.seen_classes)
-    images = Images(*dataset.rows("test_seen"), *dataset.rows("test_unseen"))
+    images = Images(X, y, *dataset.rows("test_seen"), *dataset.rows("test_unseen"))
     rows = []
     for seed in range(n_seeds):
         for scores in grow(model, images, seed):
@@ -176,7 +179,7 @@ def run(name: str, root: str, n_seeds: int) -> dict[str, Any]:
         "fingerprint": dataset.fingerprint(),
         "n_old_classes": len(dataset.seen_classes),
         "n_new_classes": len(dataset.unseen_classes),
-        "params": plain(search.best_params_),
+        "params": search.best_params_,
         "calibration": model.calibration,
         "matched_calibrations": gammas,
         "seconds": time.perf_counter() - start,
@@ -184,78 +187,15 @@ def run(name: str, root: str, n_seeds: int) -> dict[str, Any]:
     }
 
 
-def table(result: dict[str, Any]) -> str:
-    """Return the Markdown table of one data set: mean ± standard deviation over the draws."""
-    groups: dict[tuple[str, int], dict[str, list[dict[str, Any]]]] = {}
-    for row in result["rows"]:
-        group = groups.setdefault((row["method"], row["n_images"]), {})
-        group.setdefault(row["calibration"], []).append(row)
-    columns = [
-        ("ZSL", "matched", "zsl"), ("AUSUC", "matched", "ausuc"),
-        ("ts", "matched", "ts"), ("tr", "matched", "tr"),
-        *((f"H, {name}", name, "H") for name in reversed(CALIBRATIONS)),
-    ]  # fmt: skip
-    lines = [
-        "| images | classes known by | " + " | ".join(title for title, _, _ in columns) + " |",
-        "|---|---|" + "---|" * len(columns),
-    ]
-    for (method, n), group in sorted(groups.items(), key=lambda item: (item[0][1], item[0][0])):
-        known_by = "attributes" if n == 0 else method
-        # The γ of the closed form, on its scale of scores, says nothing about class means.
-        foreign = ("kept", "graded") if method == CLASS_MEAN else ()
-        cells = [
-            "–" if name in foreign else _spread([row[metric] for row in group[name]])
-            for _, name, metric in columns
-        ]
-        lines.append(f"| {n} | {known_by} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
-def _spread(values: Sequence[float]) -> str:
-    return f"{np.mean(values):.1f} ± {np.std(values, ddof=1):.1f}"
-
-
-def render(results: Sequence[dict[str, Any]], page: Path) -> None:
-    """Rewrite the tables between the two markers of the page."""
-    parts = []
-    for result in results:
-        seeds = len({row["seed"] for row in result["rows"]})
-        chosen = ", ".join(f"{name} {value}" for name, value in result["params"].items())
-        parts.append(
-            f"**{result['data']}** ({result['features']}): {result['n_old_classes']} classes "
-            f"learned from images, {result['n_new_classes']} added by attributes; mean ± standard "
-            f"deviation over {seeds} draws of the images. Chosen on validation classes: {chosen}, "
-            f"γ {result['calibration']:.4f}.\n\n" + table(result)
-        )
-    text = page.read_text()
-    if BEGIN not in text or END not in text:
-        raise SystemExit(f"{page} has no markers {BEGIN} and {END}")
-    head, rest = text.split(BEGIN)
-    tail = rest.split(END)[1]
-    page.write_text(head + BEGIN + "\n" + "\n\n".join(parts) + "\n" + END + tail)
-
-
 def main() -> None:
-    """Run the data sets, or render what was recorded."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--root")
+    """Run the data sets and write the record."""
+    parser = arguments(__doc__, "growing")
     parser.add_argument("--data", default="CUB,AWA1")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=DOCS / "results" / "growing.json")
-    parser.add_argument("--render", action="store_true")
     args = parser.parse_args()
-    if not args.root and not args.render:
-        parser.error("give --root to run, --render to rewrite the page, or both")
-    if args.root:
-        threadpool_limits(1)
-        results = [run(name, args.root, args.seeds) for name in args.data.split(",")]
-        record = {"versions": versions(), "machine": machine(), "results": results}
-        args.out.parent.mkdir(parents=True, exist_ok=True)
-        args.out.write_text(json.dumps(record, indent=1) + "\n")
-        for result in results:
-            print(f"{result['data']}\n\n{table(result)}\n")
-    if args.render:
-        render(json.loads(args.out.read_text())["results"], DOCS / "growing.md")
+    one_thread()
+    results = [run(name, args.root, args.seeds) for name in args.data.split(",")]
+    write_record(args.out, {"results": results})
 
 
 def _key(scores: Scores) -> str:

@@ -10,30 +10,24 @@ images are never read.
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from _script import FEATURES, arguments, one_thread, write_record
 from hgkt._geometry import map_rows, unit_rows
-from hgkt._plain import plain
 from hgkt.data import GZSLDataset, load_dataset
 from hgkt.estimators import HGKTClassifier
 from hgkt.evaluation import ClassFoldSearch
 from hgkt.evaluation.curve import seen_unseen_curve
 from hgkt.evaluation.folds import split_fold
-from hgkt.evaluation.records import machine, versions
 
-FEATURES = {"CUB": "efflite2", "AWA1": "rgsift"}
 N_EPOCHS = {"CUB": 20, "AWA1": 10}  # 300 and 500 steps
 WEIGHTS = (0.25, 0.5, 0.75)
 _EPSILON = 1e-5
@@ -150,13 +144,11 @@ def iter_folds(dataset: GZSLDataset, params: dict[str, Any], seed: int = 0) -> I
         model.fit(X[rows.fit], y[rows.fit], class_attributes={name: table[name] for name in train})
         model.add_classes({name: table[name] for name in val})
         seconds = time.process_time() - start
-        transfer: Any = model._transfer
-        metric = transfer.features
         yield Fold(
             model,
-            unit_rows(metric(X[rows.fit])),
+            unit_rows(model._map_features(X[rows.fit])),
             np.searchsorted(model.seen_classes_, y[rows.fit]),
-            unit_rows(metric(X[np.concatenate([rows.val_seen, rows.val_unseen])])),
+            unit_rows(model._map_features(X[np.concatenate([rows.val_seen, rows.val_unseen])])),
             y[rows.val_seen],
             y[rows.val_unseen],
             seconds,
@@ -195,19 +187,19 @@ def run(name: str, root: str, settings: Settings, n_seeds: int) -> dict[str, Any
     folds = []
     for fold in iter_folds(dataset, search.best_params_):
         folds.append(compare(fold, settings, range(n_seeds)))
-        print(name, json.dumps(folds[-1]), file=sys.stderr)
+        print(name, folds[-1], file=sys.stderr)
     return {
         "data": name,
         "features": FEATURES[name],
         "fingerprint": dataset.fingerprint(),
-        "closed_form_params": plain(search.best_params_),
-        "settings": asdict(settings),
+        "closed_form_params": search.best_params_,
+        "settings": settings,
         "folds": folds,
     }
 
 
 def summary(result: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return AUSUC, gain over the closed form and CPU seconds, a row a variant.
+    """Return AUSUC, gain over the closed form and CPU seconds, a row per variant.
 
     The deviation of a single embedder is over seeds and folds together, that of the rest over
     folds. A gain is taken within its fold.
@@ -243,39 +235,18 @@ def _row(
     }
 
 
-def table(rows: Sequence[dict[str, Any]]) -> str:
-    """Return a Markdown table of the summary."""
-    lines = ["| | AUSUC | gain | better in | CPU s a fit | cost |", "|---|---|---|---|---|---|"]
-    for row in rows:
-        gain = f"{row['gain']:+.2f} ± {row['gain_std']:.2f}"
-        better = f"{row['n_better']} of {row['n']}"
-        if row is rows[0]:
-            gain = better = "–"
-        lines.append(
-            f"| {row['variant']} | {row['ausuc']:.2f} | {gain} | {better} | "
-            f"{row['seconds']:.1f} | {row['cost_ratio']:.0f}× |"
-        )
-    return "\n".join(lines)
-
-
 def main() -> None:
-    """Run the data sets; write the record and print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--root", required=True)
+    """Run the data sets and write the record."""
+    parser = arguments(__doc__, "second_voice")
     parser.add_argument("--data", default="CUB,AWA1")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=Path("docs/results/second_voice.json"))
     args = parser.parse_args()
-    threadpool_limits(1)  # CPU seconds of both voices are then comparable
-    torch.set_num_threads(1)
+    one_thread()
     results = []
     for name in args.data.split(","):
         result = run(name, args.root, Settings(n_epochs=N_EPOCHS[name]), args.seeds)
         results.append({**result, "summary": summary(result)})
-        print(f"{name}\n\n{table(results[-1]['summary'])}\n", flush=True)
-        record = {"versions": versions(), "machine": machine(), "results": results}
-        args.out.parent.mkdir(parents=True, exist_ok=True)
-        args.out.write_text(json.dumps(record, indent=1) + "\n")
+        write_record(args.out, {"results": results})
 
 
 if __name__ == "__main__":

@@ -12,9 +12,6 @@ after their first measurement; a trial with other, shorter ones had been seen be
 
 from __future__ import annotations
 
-import argparse
-import hashlib
-import json
 import re
 import sys
 import tempfile
@@ -25,8 +22,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from _script import FEATURES, arguments, one_thread, write_record
+from hgkt._files import sha256
 from hgkt.data import GZSLDataset, load_dataset, write_attribute_file
 from hgkt.estimators import HGKTClassifier
 from hgkt.evaluation import evaluate
@@ -89,7 +87,7 @@ def describe(
 
 def cub_variants(root: str, folder: Path, names_file: Path | None) -> list[Variant]:
     """Return the rows of CUB."""
-    data = load_dataset("CUB", root=root, features="efflite2", attributes="original_att")
+    data = load_dataset("CUB", root=root, features=FEATURES["CUB"], attributes="original_att")
     names, sentence = describe(folder, "names", dict.fromkeys(data.class_names, ""))
     bare, bare_sentence = describe(
         folder, "bare", dict.fromkeys(data.class_names, ""), "{name}. {description}"
@@ -130,9 +128,7 @@ def digits_variants(folder: Path) -> list[Variant]:
 def run(variant: Variant, dataset: GZSLDataset) -> dict[str, Any]:
     """Choose on validation classes, test once, and return the record with its label."""
     blocks = dataset.about["attribute_blocks"]
-    model = HGKTClassifier(
-        device="cpu", random_state=0, attribute_blocks=blocks if len(blocks) > 1 else None
-    )
+    model = HGKTClassifier(device="cpu", attribute_blocks=blocks if len(blocks) > 1 else None)
     record = evaluate(model, dataset, select=True, random_state=0).to_dict()
     record["data"]["about"]["attributes"] = _without_folders(variant.attributes)
     return {"label": variant.label, "sentence": variant.sentence, **record}
@@ -142,48 +138,31 @@ def _without_folders(attributes: str) -> str:
     return "+".join(Path(kind).name for kind in attributes.split("+"))
 
 
-def table(rows: Sequence[dict[str, Any]]) -> str:
-    """Return a Markdown table; the validation score is what everything was chosen by."""
-    columns = ("zsl", "ts", "tr", "H", "ausuc")
-    lines = [
-        "| | validation | ZSL | ts | tr | H | AUSUC |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for row in rows:
-        cells = [f"{row['metrics'][name]:.1f}" for name in columns]
-        score = f"{row['validation']['score']:.1f}"
-        lines.append(f"| {row['label']} | {score} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
 def main() -> None:
-    """Run the rows that are asked for; write the records and print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--root", required=True)
+    """Run the rows that are asked for and write the record."""
+    parser = arguments(__doc__, "words")
     parser.add_argument("--attribute-names", type=Path)
     parser.add_argument("--data", default="digits,CUB")
-    parser.add_argument("--out", type=Path, default=Path("docs/results/words.json"))
     args = parser.parse_args()
-    threadpool_limits(1)
+    one_thread()
     results: dict[str, Any] = {"encoder": load_encoder("minilm").record, "rows": {}}
     if args.attribute_names is not None:
-        digest = hashlib.sha256("\n".join(attribute_names(args.attribute_names)).encode())
-        results["attribute_names_sha256"] = digest.hexdigest()
+        names = "\n".join(attribute_names(args.attribute_names))
+        results["attribute_names_sha256"] = sha256(names)
     with tempfile.TemporaryDirectory() as scratch:
         for name in args.data.split(","):
-            folder, rows = Path(scratch), []
+            folder = Path(scratch)
             if name == "CUB":
                 variants = cub_variants(args.root, folder, args.attribute_names)
             else:
                 variants = digits_variants(folder)
+            results["rows"][name] = rows = []
             for variant in variants:
-                options = {"features": "efflite2", "attributes": variant.attributes}
-                rows.append(run(variant, load_dataset(name, root=args.root, **options)))
-                print(name, table(rows[-1:]).splitlines()[-1], file=sys.stderr, flush=True)
-            print(f"{name}\n\n{table(rows)}\n", flush=True)
-            results["rows"][name] = rows
-            args.out.parent.mkdir(parents=True, exist_ok=True)
-            args.out.write_text(json.dumps(results, indent=1) + "\n")
+                options = {"features": FEATURES.get(name), "attributes": variant.attributes}
+                given = {key: value for key, value in options.items() if value}
+                rows.append(run(variant, load_dataset(name, root=args.root, **given)))
+                print(f"{name}, {variant.label}: {rows[-1]['metrics']}", file=sys.stderr)
+            write_record(args.out, results)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,71 @@
+"""What the scripts of this folder share: arguments, one thread, and records on disk."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+RESULTS = DOCS / "results"
+GALLERY_RUN = "run.json"
+"""File beside the gallery's figures that says what they were drawn from."""
+
+FEATURES = {"CUB": "efflite2", "AWA1": "rgsift"}
+"""Feature file of each benchmark folder that documentation shows."""
+
+
+def arguments(description: str | None, record: str = "") -> argparse.ArgumentParser:
+    """Return a parser with the data's root and, where a record is written, its file.
+
+    Parameters
+    ----------
+    description : str
+        The script's docstring.
+    record : str
+        Name of its record in docs/results, without suffix.
+    """
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--root", required=True, help="folder that holds the data sets")
+    if record:
+        parser.add_argument("--out", type=Path, default=RESULTS / f"{record}.json")
+    return parser
+
+
+def one_thread() -> None:
+    """Compute on one thread from now on, so that CPU seconds are comparable."""
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    threadpool_limits(1)
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+
+
+def mathematics(method: str) -> str:
+    """Return the version of a method's mathematics, as the installed class says it."""
+    from hgkt.estimators import METHODS
+
+    return str(getattr(METHODS.load(method), "mathematics_version", 1))
+
+
+def write_record(path: Path, content: dict[str, Any], method: str = "hgkt") -> None:
+    """Write what a script measured, with versions and machine, in one step.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    content : dict
+        What was measured; arrays become plain data.
+    method : str
+        Whose mathematics the figures depend on.
+    """
+    from hgkt._files import write_file
+    from hgkt._plain import json_text
+    from hgkt.evaluation.records import machine, versions
+
+    about = {"versions": {**versions(), "mathematics": mathematics(method)}, "machine": machine()}
+    write_file(path, json_text({**about, **content}, indent=1))

@@ -1,0 +1,125 @@
+"""Tables of what things cost: from what `hgkt bench NAME --json` printed, and from cells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from page_tables.markdown import amount, count, measured_on, table
+from page_tables.records import Records, Run
+from page_tables.shown import CLOSED_FORM, NETWORK, main
+
+_EVALUATED = [("CUB", CLOSED_FORM), ("AWA1", CLOSED_FORM), ("CUB", NETWORK)]
+_FORMS = {"json": "JSON", "octets": "octets", "arrow": "Arrow, both ways"}
+
+
+def _below(lines: str, found: dict[str, Any]) -> str:
+    return f"{lines}\n\nMeasured on {measured_on(found['environment'])}."
+
+
+def representatives(records: Records) -> str:
+    """Return the exact selection of representatives beside POT."""
+    found = records.bench("representatives")
+    lines = [["exact", f"**{amount(found['cpu_seconds'])}**", "1", "0"]]
+    for run in found["pot"]:
+        stop = "one iteration" if run["iterations"] == 1 else f"{run['iterations']} iterations"
+        stop += ", until its own test or the limit" if run["stop"] == "POT's own test" else ""
+        lines.append([
+            f"POT `{run['solver']}`, reg {run['reg']:g}, {stop}",
+            amount(run["cpu_seconds_extrapolated"]),
+            amount(run["ratio"]),
+            f"{100 * run['excess']:.2f} %",
+        ])  # fmt: skip
+    header = ["", "CPU seconds", "times ours", "excess over the optimum"]
+    memory = (
+        f"By the clock the exact selection took {amount(found['seconds'])} s. Extra memory: "
+        f"{found['extra_mb']:.0f} MB on top of {found['input_mb']:.0f} MB of input, "
+        f"{found['peak_over_input']:.2f} times the input in all."
+    )
+    return _below(f"{table(header, lines)}\n\n{memory}", found)
+
+
+def train(records: Records) -> str:
+    """Return an epoch on the quotient beside one on drawn neighbours."""
+    found = records.bench("train")
+    line = [f"{amount(found[name])} s" for name in ("epoch_sampled_s", "epoch_quotient_s")]
+    lines = table(["sampled epoch", "quotient epoch", "ratio"], [[*line, amount(found["ratio"])]])
+    end = found["minimum"]
+    same = (
+        f"The sampled epoch is extrapolated from the median of {found['n_steps_timed']} of its "
+        f"{found['steps_per_epoch']} steps. Both ways trained on a small problem end at the same "
+        f"loss over the full graph: from {end['start']:.4f} to {end['quotient']:.5f} on the "
+        f"quotient and to {end['sampled']:.5f} with drawn neighbours, a difference of "
+        f"{100 * end['difference_of_start']:.3f} % of the start."
+    )
+    return _below(f"{lines}\n\n{same}", found)
+
+
+def serve(records: Records) -> str:
+    """Return the service under load beside the estimator itself."""
+    found = records.bench("serve")
+    columns = {
+        "requests/s": "requests_per_s", "p50 ms": "p50_ms", "p99 ms": "p99_ms",
+        "rows/s": "rows_per_s", "direct rows/s": "direct_rows_per_s",
+        "CPU ms": "server_cpu_ms", "direct CPU ms": "direct_cpu_ms",
+    }  # fmt: skip
+    lines = [
+        [_FORMS[load["form"]], str(load["rows"]), str(load["clients"]),
+         *("–" if load[name] is None else amount(load[name]) for name in columns.values()),
+         f"{load['ratio']:.2f}"]
+        for load in found["loads"]
+    ]  # fmt: skip
+    return _below(table(["body", "rows", "clients", *columns, "ratio"], lines), found)
+
+
+def speed(records: Records) -> str:
+    """Return how long evaluations, fits and adds take."""
+    fits, adds = records.bench("fit"), records.bench("add-class")
+    evaluated = [records.runs(main(data, method)) for data, method in _EVALUATED]
+    lines = [_evaluation(runs[0]) for runs in evaluated if runs] + _fits(fits) + _adds(adds)
+    places = [
+        f"`hgkt bench {found['name']}` on {measured_on(found['environment'])}"
+        for found in (fits, adds)
+    ]
+    text = table(["what", "measured"], lines, text=["measured"])
+    return f"{text}\n\nMeasured with {'; '.join(places)}."
+
+
+def _evaluation(run: Run) -> list[str]:
+    how, times = run["validation"], run["timings"]
+    folds = count(how["n_folds"], "fold")
+    searched = f"{how['n_settings']} settings × {folds}, refit and test"
+    said = f"{amount(times['total'])} s, of which the fit {amount(times['fit'])} s"
+    where = f"device {run['parameters']['device']}, {run['machine']['n_cpus']} processors"
+    return [f"`{run['method']}` on {run['data']['name']}: {searched}", f"{said} ({where})"]
+
+
+def _fits(found: dict[str, Any]) -> list[list[str]]:
+    lines = []
+    for size in found["sizes"]:
+        fits = {r["method"]: r["cpu_seconds"] for r in found["fits"] if r["data"] == size["name"]}
+        (_, ours), *others = fits.items()
+        what = f"a fit at {size['name']}'s size, {size['n_instances']:,} × {size['n_features']:,}"
+        rest = ", ".join(f"{amount(seconds)} s ({name})" for name, seconds in others)
+        lines.append([what, f"{amount(ours)} CPU s against {rest}"])
+    return lines
+
+
+def _adds(found: dict[str, Any]) -> list[list[str]]:
+    n_attributes = found["sizes"]["n_attributes"][0]
+    lines = []
+    for transfer in dict.fromkeys(record["transfer"] for record in found["by_classes"]):
+        for kind in ("added", "seen"):
+            rows = [
+                (record[f"n_{kind}"], record["median_cpu_ms"])
+                for record in found["by_classes"]
+                if (record["transfer"], record["n_attributes"]) == (transfer, n_attributes)
+                and (record["n_added"] > 0) == (kind == "added")
+            ]
+            numbers = " / ".join(f"{number:,}" for number, _ in rows)
+            times = " / ".join(amount(milliseconds) for _, milliseconds in rows)
+            what = f"{transfer}: adding a class beside {numbers} {kind}"
+            lines.append([what, f"{times} CPU ms"])
+    return lines
+
+
+TABLES = {"representatives": representatives, "train": train, "serve": serve, "speed": speed}

@@ -1,0 +1,122 @@
+"""The records in docs/results, and whether the installed methods still compute what they show."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from _script import mathematics
+from page_tables.shown import Evaluation
+
+Run = dict[str, Any]
+"""The run record of one seed, as `RunRecord.to_dict` gives it."""
+
+
+class RecordError(Exception):
+    """A record that is missing, in one sentence."""
+
+
+class Records:
+    """Everything that was measured.
+
+    Parameters
+    ----------
+    folder : Path
+        With ``cells``, a store of `hgkt reproduce`; ``bench``, what `hgkt bench NAME --json`
+        printed; and the records of the scripts in ``benchmarks``.
+
+    Attributes
+    ----------
+    stale : set of str
+        Records that were asked for and are of other mathematics than the installed method's, a
+        sentence each.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.stale: set[str] = set()
+
+    def runs(self, asked: Evaluation) -> list[Run]:
+        """Return the run records of an evaluation, one per seed, in the order of seeds.
+
+        Parameters
+        ----------
+        asked : Evaluation
+            What was evaluated.
+        """
+        found = sorted(self._cells.get(_key(asked), []), key=lambda cell: cell["cell"]["seed"])
+        for cell in found:
+            name = f"{asked.method} on {asked.data}, seed {cell['cell']['seed']}"
+            self._check(name, asked.method, cell["versions"])
+        return [cell["values"] for cell in found]
+
+    def script(self, name: str, method: str = "hgkt") -> dict[str, Any]:
+        """Return the record of a script of ``benchmarks``.
+
+        Parameters
+        ----------
+        name : str
+            Its file, without suffix.
+        method : str
+            Whose mathematics it depends on; empty for none.
+        """
+        document = self._read(f"{name}.json")
+        if method:
+            self._check(f"{name}.json", method, document.get("versions", {}))
+        return document
+
+    def bench(self, name: str) -> dict[str, Any]:
+        """Return what ``hgkt bench NAME --json`` printed."""
+        document = self._read(f"bench/{name}.json")
+        self.check_versions(f"bench/{name}.json", document["environment"].get("mathematics", {}))
+        return document
+
+    def _read(self, name: str) -> dict[str, Any]:
+        try:
+            document: dict[str, Any] = json.loads((self.folder / name).read_text("utf-8"))
+        except FileNotFoundError:
+            raise RecordError(f"there is no record {name}; README.md beside it says how") from None
+        return document
+
+    def check_versions(self, name: str, versions: Mapping[str, Any]) -> None:
+        """Note whether several methods, by name, are of the mathematics given."""
+        for method, version in versions.items():
+            self._check(f"{name}, {method}", method, {"mathematics": version})
+
+    def _check(self, name: str, method: str, versions: Mapping[str, Any]) -> None:
+        # Records are older than the field.
+        recorded, installed = str(versions.get("mathematics", 1)), mathematics(method)
+        if recorded != installed:
+            self.stale.add(
+                f"{name} was measured with version {recorded} of the mathematics of {method}, "
+                f"which is at {installed}"
+            )
+
+    @cached_property
+    def _cells(self) -> dict[str, list[dict[str, Any]]]:
+        groups: dict[str, list[dict[str, Any]]] = {}
+        for path in sorted((self.folder / "cells").glob("*.json")):
+            document = json.loads(path.read_text(encoding="utf-8"))
+            cell = document["cell"]
+            if not document["error"]:
+                groups.setdefault(_key(_evaluation(cell)), []).append(document)
+        return groups
+
+
+def _evaluation(cell: Mapping[str, Any]) -> Evaluation:
+    options = {name: value for name, value in cell["options"].items() if (name, value) != _SELECT}
+    data = cell["data"]
+    return Evaluation(
+        data["name"], cell["method"], data["attributes"] or "att", cell["params"], options
+    )
+
+
+_SELECT = ("select", True)
+
+
+def _key(asked: Evaluation) -> str:
+    parts = [asked.data, asked.method, asked.attributes, dict(asked.params), dict(asked.options)]
+    return json.dumps(parts, sort_keys=True)

@@ -1,0 +1,125 @@
+"""Tables from the records of the scripts in ``benchmarks``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from page_tables.markdown import METRICS, amount, spread, table
+from page_tables.records import Records
+
+_CALIBRATIONS = ("matched", "graded", "kept", "none")
+_IMAGES_ONLY = "images only"
+_LONGEST_SENTENCE = 40
+
+
+def growing(records: Records) -> str:
+    """Return what images of added classes are worth, data set by data set."""
+    return "\n\n".join(_grown(result) for result in records.script("growing")["results"])
+
+
+def _grown(result: dict[str, Any]) -> str:
+    groups: dict[tuple[int, str], dict[str, list[dict[str, Any]]]] = {}
+    for row in result["rows"]:
+        group = groups.setdefault((row["n_images"], row["method"]), {})
+        group.setdefault(row["calibration"], []).append(row)
+    columns = [(title, "matched", name) for title, name in METRICS.items() if title != "H"]
+    columns += [(f"H, {name}", name, "H") for name in _CALIBRATIONS]
+    lines = []
+    for (n, method), group in sorted(groups.items()):
+        # The γ of the closed form, on its scale of scores, says nothing about class means.
+        foreign = ("kept", "graded") if method == _IMAGES_ONLY else ()
+        cells = [
+            "–" if name in foreign else spread([row[metric] for row in group[name]])
+            for _, name, metric in columns
+        ]
+        lines.append([str(n), "attributes" if n == 0 else method, *cells])
+    n_draws = len({row["seed"] for row in result["rows"]})
+    header = ["images", "classes known by", *(title for title, _, _ in columns)]
+    chosen = ", ".join(f"{name} {value}" for name, value in result["params"].items())
+    return (
+        f"**{result['data']}** ({result['features']}): {result['n_old_classes']} classes learned "
+        f"from images, {result['n_new_classes']} added by attributes; mean ± standard deviation "
+        f"over {n_draws} draws of the images. Chosen on validation classes: {chosen}, "
+        f"γ {result['calibration']:.4f}.\n\n{table(header, lines, text=['classes known by'])}"
+    )
+
+
+def words(records: Records, data: str) -> str:
+    """Return what classes are told by and how far that carries."""
+    lines = []
+    for row in records.script("words")["rows"][data]:
+        sentence = row["sentence"] or ""
+        said = f": “{sentence}”" if 0 < len(sentence) <= _LONGEST_SENTENCE else ""
+        score = f"{row['validation']['score']:.1f}"
+        numbers = [f"{row['metrics'][name]:.1f}" for name in METRICS.values()]
+        lines.append([f"{row['label']}{said}", score, *numbers])
+    return table(["classes are told by", "validation", *METRICS], lines)
+
+
+def second_voice(records: Records) -> str:
+    """Return the closed form averaged with a learned embedder: gain and cost."""
+    lines = []
+    for result in records.script("second_voice")["results"]:
+        for row in result["summary"]:
+            first = row is result["summary"][0]
+            gain = "–" if first else f"{row['gain']:+.2f} ± {row['gain_std']:.2f}"
+            better = "–" if first else f"{row['n_better']} of {row['n']}"
+            cost = [amount(row["seconds"]), f"{row['cost_ratio']:.0f}×"]
+            lines.append(
+                [result["data"], row["variant"], f"{row['ausuc']:.2f}", gain, better, *cost]
+            )
+    header = ["data", "voices", "AUSUC", "gain", "better in", "CPU s per fit", "cost"]
+    return table(header, lines, text=["voices"])
+
+
+def grid(records: Records) -> str:
+    """Return the best validation score for every value of every parameter."""
+    found = records.script("grid")
+    values: dict[str, list[str]] = {}
+    for row in found["rows"]:
+        values.setdefault(row["parameter"], []).append(f"{row['value']}: {row['AUSUC']:.1f}")
+    lines = [[f"`{name}`", ", ".join(texts)] for name, texts in values.items()]
+    head = "best validation AUSUC by value"
+    note = f"{found['data']}, {found['n_settings']:,} settings, {found['n_folds']} folds."
+    return f"{table(['parameter', head], lines, text=[head])}\n\n{note}"
+
+
+def unequal_weights(records: Records) -> str:
+    """Return how far POT's solvers end from the optimum where weights differ."""
+    found = records.script("unequal_weights", method="")
+    rows = found["rows"]
+    regs = list(dict.fromkeys(row["reg"] for row in rows))
+    lines = []
+    for solver in dict.fromkeys(row["solver"] for row in rows):
+        own = {row["reg"]: row for row in rows if row["solver"] == solver}
+        lines.append([f"`{solver}`", *(_over_optimum(own[reg]) for reg in regs)])
+    return table(["solver", *(f"reg {reg:g}" for reg in regs)], lines)
+
+
+def _over_optimum(row: dict[str, Any]) -> str:
+    lost = "" if abs(row["mass"] - 1.0) < 0.01 else f" (mass {row['mass']:.2f})"
+    return f"{row['ratio']:.3f}{lost}"
+
+
+def shapes(records: Records) -> str:
+    """Return what the shapes that the page estimates for a new digit are worth."""
+    rows = records.script("shapes")["rows"]
+    digits = list(dict.fromkeys((row["digit"], row["n_images"]) for row in rows))
+    lines = []
+    for shape in dict.fromkeys(row["shapes"] for row in rows):
+        own = {row["digit"]: row for row in rows if row["shapes"] == shape}
+        cells = [f"{own[digit]['new']:.1f} ({own[digit]['seen']:.1f})" for digit, _ in digits]
+        lines.append([shape, *cells])
+    heads = [f"{digit} ({n} images)" for digit, n in digits]
+    return table(["shapes of the new digit", *heads], lines)
+
+
+TABLES = {
+    "growing": growing,
+    "words on CUB": lambda records: words(records, "CUB"),
+    "words on digits": lambda records: words(records, "digits"),
+    "second voice": second_voice,
+    "grid": grid,
+    "unequal weights": unequal_weights,
+    "shapes of a new digit": shapes,
+}

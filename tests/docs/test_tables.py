@@ -1,0 +1,179 @@
+"""The tables of README and docs say what the records say."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from hgkt.estimators import METHODS
+from hgkt.experiments.tables.published import PUBLISHED
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+
+
+@pytest.fixture(scope="module")
+def tables(script):
+    return script("tables")
+
+
+@pytest.fixture
+def docs(tmp_path):
+    """A copy of the pages; the records are the real ones."""
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    for page in DOCS.glob("*.md"):
+        shutil.copy(page, folder)
+    shutil.copy(ROOT / "README.md", tmp_path)
+    for name in ("results", "gallery"):
+        (folder / name).symlink_to(DOCS / name)
+    return folder
+
+
+def put_cell(folder, method, seed, h, calibrated=None, versions=(), **more):
+    metrics = {"ts": h - 1, "tr": h + 1, "H": h, "zsl": h, "ausuc": h / 2}
+    cell = {"task": "evaluate", "data": {"name": "CUB", "attributes": "att"}, "method": method,
+            "preset": "", "params": {}, "seed": seed, "options": {"select": True}}  # fmt: skip
+    values = {"metrics": metrics, "uncalibrated": metrics, "calibration": 0.0,
+              "calibrated": calibrated and {**metrics, "H": calibrated}}  # fmt: skip
+    document = {"cell": {**cell, **more}, "values": values, "versions": dict(versions), "error": ""}
+    (folder / "cells").mkdir(exist_ok=True)
+    path = folder / "cells" / f"{method}-{seed}-{len(list(folder.rglob('*.json')))}.json"
+    path.write_text(json.dumps(document))
+
+
+def test_pages_are_up_to_date_with_the_records(tables):
+    assert tables.problems(DOCS) == []
+
+
+def test_a_changed_number_is_found_and_made_good(tables, docs):
+    page = docs / "methods.md"
+    text = page.read_text(encoding="utf-8")
+    page.write_text(text.replace("<!-- end costs -->", "| stale |\n<!-- end costs -->"))
+    with pytest.raises(SystemExit, match=r"methods\.md differs from the records"):
+        tables.main(["--docs", str(docs), "--check"])
+    tables.main(["--docs", str(docs)])
+    assert page.read_text(encoding="utf-8") == text
+
+
+@pytest.mark.parametrize(
+    ("method", "record"),
+    [
+        ("ale", "ale on CUB, seed 2"),
+        ("hgkt", "growing.json"),
+        ("hgkt", "bench/add-class.json, hgkt"),
+        ("hgkt-network", "the gallery, hgkt-network"),
+        ("ridge", "costs.json, ridge"),
+    ],
+)
+def test_a_record_of_other_mathematics_is_named(tables, monkeypatch, method, record):
+    monkeypatch.setattr(METHODS.load(method), "mathematics_version", 99, raising=False)
+    found = tables.problems(DOCS)
+    assert any(
+        problem.startswith(record) and problem.endswith(f"{method}, which is at 99")
+        for problem in found
+    )
+    assert all(method in problem for problem in found)
+
+
+def test_a_record_that_names_its_mathematics_is_shown(tables, monkeypatch, tmp_path):
+    monkeypatch.setattr(METHODS.load("ale"), "mathematics_version", 2, raising=False)
+    put_cell(tmp_path, "ale", 0, 40.0, versions={"mathematics": "2"})
+    records = tables.Records(tmp_path)
+    assert "| `ale` | 1 | 40.0 |" in tables.methods.results(records, "CUB")
+    assert records.stale == set()
+
+
+def test_a_table_of_figures_without_markers_is_found(tables, docs):
+    with (docs / "data.md").open("a") as file:
+        file.write("\n| method | H |\n|---|---|\n| one | 41.5 ± 0.4 |\n| two | 39.9 |\n")
+    assert tables.problems(docs) == ["data.md: this table has no record: | method | H |"]
+
+
+@pytest.mark.parametrize(
+    "row", ["| 35.9 | **1.2** |", "| 3 ms | 4,100 ms |", "| 78.5 (76.4) | 96.0 (74.0) |"]
+)
+def test_what_counts_as_a_figure(tables, row):
+    page = f"| | a | b |\n|---|---|---|\n| x {row}\n"
+    assert list(tables.unmarked_tables(page)) == ["| | a | b |"]
+    assert list(tables.unmarked_tables(f"```\n{page}```\n")) == []
+
+
+def test_codes_and_words_are_no_figures(tables):
+    page = (
+        "| what | status | by default |\n|---|---|---|\n| full | 507 | 3 seeds |\n| a | 503 | |\n"
+    )
+    assert list(tables.unmarked_tables(page)) == []
+
+
+@pytest.mark.parametrize(
+    ("page", "problem"),
+    [
+        ("<!-- begin nonsense -->\n<!-- end nonsense -->", "no table is called 'nonsense'"),
+        ("<!-- begin costs -->\n", "begin costs --> has no partner"),
+    ],
+)
+def test_a_wrong_marker_is_named(tables, page, problem):
+    with pytest.raises(tables.PageError, match=problem):
+        tables.fill(page, tables.Records(DOCS / "results"))
+
+
+def test_a_missing_record_is_named(tables, tmp_path):
+    with pytest.raises(tables.RecordError, match=r"no record growing\.json"):
+        tables.fill("<!-- begin growing -->\n<!-- end growing -->", tables.Records(tmp_path))
+
+
+def test_results_have_mean_deviation_and_order(tables, tmp_path):
+    for seed, h in enumerate((30.0, 32.0, 31.0)):
+        put_cell(tmp_path, "ale", seed, h)
+    put_cell(tmp_path, "ale", 0, 99.0, params={"n_epochs": 3})  # not what is asked for
+    put_cell(tmp_path, "ale", 0, 99.0, data={"name": "CUB", "attributes": "sent"})
+    put_cell(tmp_path, "sae", 0, 40.0, calibrated=43.0)
+    lines = tables.methods.results(tables.Records(tmp_path), "CUB").splitlines()
+    assert lines[2].startswith(
+        "| `sae` | 1 | 40.0 | 39.0 | 41.0 | 40.0 | 20.0 | 40.0 | 43.0 | 33.3"
+    )
+    spread = np.std([30.0, 31.0, 32.0], ddof=1)
+    assert lines[3].split(" | ")[1:6:4] == ["3", f"31.0 ± {spread:.1f}"]
+    assert lines[3].split(" | ")[8] == "–"  # no γ was found for it
+    assert "`sae`" not in lines[-1]
+    assert "`dem`" in lines[-1]
+
+
+def test_the_papers_numbers_stand_beside_its_network(tables):
+    assert tables.methods.printed("hgkt-network", "CUB") == ["54.2", "25.2", "56.9", "34.9"]
+    assert tables.methods.printed("hgkt", "CUB") == ["–"] * 4
+
+
+def test_ranks_are_among_competing_methods_only(tables, tmp_path):
+    for name, h in [("hgkt", 60.0), ("ale", 30.0), ("sae", 40.0), ("dap", 1.0)]:
+        put_cell(tmp_path, name, 0, h)
+    lines = tables.methods.ranks(tables.Records(tmp_path), "CUB").splitlines()
+    expected = scipy.stats.spearmanr([1, 2, 3], [2, 1, 3]).statistic
+    assert f"by H: {expected:.2f}; without `ale` 1.00." in lines[-1]
+    assert lines[2:-2] == [
+        "| `sae` | 1 | 2 | +1 | 1 |",
+        "| `ale` | 2 | 1 | -1 | 2 |",
+        "| `dap` | 3 | 3 | +0 | 3 |",
+    ]
+
+
+def test_methods_page_names_every_method():
+    page = (DOCS / "methods.md").read_text(encoding="utf-8")
+    assert [name for name in METHODS if f"`{name}`" not in page] == []
+
+
+def test_published_harmonic_means_follow_from_their_parts():
+    n_cells = 0
+    for method, cells in PUBLISHED.items():
+        assert method in METHODS
+        for zsl, ts, tr, h in cells.values():
+            assert h == pytest.approx(2 * ts * tr / (ts + tr), abs=0.15)
+            assert zsl is None or ts <= zsl + 1e-9
+            n_cells += 1
+    assert n_cells == 17 * 5 - 1  # PSRZSL is not printed on AWA1
