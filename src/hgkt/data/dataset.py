@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -200,8 +201,12 @@ class GZSLDataset:
         dict
             ``split``: class names and the three index sets, whatever their order;
             ``content``: features, labels, class names and attributes. Features are read in
-            chunks of rows, so that a memory map is never copied whole.
+            chunks of rows, once, so that a memory map is never copied whole.
         """
+        return dict(self._digests)
+
+    @cached_property
+    def _digests(self) -> dict[str, str]:
         content = _Digest()
         content.strings("class_names", self.class_names)
         content.array("labels", self.labels.astype("<i8"))
