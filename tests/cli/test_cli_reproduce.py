@@ -87,14 +87,15 @@ def test_reproduce_shows_failures_and_ends_well_unless_nothing_succeeded(
     hgkt, tmp_path, monkeypatch
 ):
     from hgkt.experiments import runner
-    from hgkt.experiments.base import Cell, Experiment, TextBlock
+    from hgkt.experiments.base import Cell
+    from hgkt.experiments.blocks import Experiment, TextBlock
 
     def plan(context):
         cells = [Cell("evaluate", context.data[0], "eszsl", params={"nonsense": 1})]
         good = Cell("evaluate", context.data[0], "ridge", options={"select": False})
-        return cells if context.quick else [*cells, good]
+        return {"": cells if context.quick else [*cells, good]}
 
-    odd = Experiment("Odd", "It fails.", plan, lambda context, results: [TextBlock("done")])
+    odd = Experiment("Odd", "It fails.", plan, lambda outcome: [TextBlock("done")])
     monkeypatch.setattr(runner, "load_experiments", lambda names=(): {"odd": odd})
     some = hgkt("reproduce", "--out", tmp_path, "--jobs", 1)
     assert some.exit_code == 0

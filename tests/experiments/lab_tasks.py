@@ -46,3 +46,14 @@ def die(cell: Any, dataset: Any) -> Outcome:
         (folder / f"death-{cell.seed}-{n_deaths}").touch()
         os.kill(os.getpid(), signal.SIGKILL)
     return {"n_deaths": n_deaths}, {}
+
+
+def choose(cell: Any, dataset: Any) -> Outcome:
+    """Select ``options["selected"]``, after ``options["seconds"]``."""
+    time.sleep(cell.options.get("seconds", 0))
+    return {"selected": cell.options["selected"]}, {}
+
+
+def taken(cell: Any, dataset: Any) -> Outcome:
+    """Say which parameters it was given."""
+    return {"params": dict(cell.params)}, {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,40 +11,47 @@ import numpy as np
 import pytest
 
 from hgkt.data import load_dataset
-from hgkt.estimators import HGKTClassifier
+from hgkt.estimators import HGKTNetworkClassifier
 from hgkt.evaluation import ClassFoldSearch, evaluate
-from hgkt.experiments.ablations import (
-    barycenter,
-    calibration,
-    choices,
-    inter,
-    permutation,
-    training,
-)
-from hgkt.experiments.ablations._common import PAPER, PUBLISHED_RELATIONS, Variant, variants_table
-from hgkt.experiments.ablations._sweeps import sweep_frame
-from hgkt.experiments.ablations.mu import sweeps
-from hgkt.experiments.base import (
-    Cell,
-    CellResult,
-    Context,
-    DataSpec,
+from hgkt.experiments.ablations import CHOICES, INTER, MU
+from hgkt.experiments.base import Cell, CellResult, Context, DataSpec
+from hgkt.experiments.blocks import (
+    Block,
+    Experiment,
     FigureBlock,
+    Outcome,
     TableBlock,
     TextBlock,
     Value,
 )
 from hgkt.experiments.catalog import EXPERIMENTS
 from hgkt.experiments.discovery import fingerprint_of
-from hgkt.experiments.network_runs import final_division, train_network, validation_division
-from hgkt.experiments.task_representatives import choose_and_join, shared_edges
+from hgkt.experiments.figures.calibration import EXPERIMENT as CALIBRATION
+from hgkt.experiments.figures.sweeps import STEPS_ONLY, Sweep
+from hgkt.experiments.report.pages import value_text
+from hgkt.experiments.tables.published import RELATIONS
+from hgkt.experiments.tables.rows import PAPER
+from hgkt.experiments.tables.variants import Variant, VariantTable
 from hgkt.experiments.tasks import load_task
+from hgkt.experiments.tasks.network import final_division, train_network, validation_division
+from hgkt.experiments.tasks.representatives import choose_and_join, shared_edges
 from hgkt.network.objectives import Targets
 from hgkt.transport import emd_distances, entropic_barycenter, line_barycenter, to_simplex
 
 DIGITS = DataSpec("digits", "digits", fingerprint="digits")
 QUICK = Context(data=(DIGITS,), methods=("hgkt", "eszsl"), n_seeds=2, quick=True)
 ABLATIONS = [name for name in EXPERIMENTS if name.startswith("ablation")]
+NETWORK = "hgkt-network"
+
+
+def cells_of(experiment: Experiment, context: Context) -> list[Cell]:
+    return [cell for cells in experiment.plan(context).values() for cell in cells]
+
+
+def rendered(
+    experiment: Experiment, context: Context, results: Mapping[str, CellResult]
+) -> Sequence[Block]:
+    return experiment.render(Outcome(context, experiment.plan(context), results))
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +59,9 @@ def digits() -> Any:
     return load_dataset("digits")
 
 
-def paper(**parameters: Any) -> HGKTClassifier:
+def paper(**parameters: Any) -> HGKTNetworkClassifier:
     given = {"n_hidden": 32, "random_state": 0, "device": "cpu", "learning_rate": 1e-2}
-    return HGKTClassifier.from_preset("paper", **(given | parameters))
+    return HGKTNetworkClassifier(**(given | parameters))
 
 
 def invented(cell: Cell, H: float = 40.0) -> CellResult:
@@ -99,7 +106,7 @@ def test_validation_division_scores_as_the_search_does(digits: Any) -> None:
 def test_permutation_task_leaves_euclidean_choices_alone(digits: Any) -> None:
     params = {"representative": "euclidean", "graph_space": "euclidean", "n_steps": 1}
     cells = [
-        Cell("permutation", DIGITS, "hgkt", "paper", params, options={"permutation": number})
+        Cell("permutation", DIGITS, NETWORK, "", params, options={"permutation": number})
         for number in (0, 5)
     ]
     given, permuted = (load_task("permutation")(cell, digits)[1] for cell in cells)
@@ -108,7 +115,7 @@ def test_permutation_task_leaves_euclidean_choices_alone(digits: Any) -> None:
 
 
 def test_permutation_task_chooses_on_permuted_columns(digits: Any) -> None:
-    cell = Cell("permutation", DIGITS, "hgkt", "paper", {"n_steps": 1}, options={"permutation": 2})
+    cell = Cell("permutation", DIGITS, NETWORK, "", {"n_steps": 1}, options={"permutation": 2})
     _, arrays = load_task("permutation")(cell, digits)
     X, y = digits.rows("train")
     order = np.random.default_rng(2).permutation(X.shape[1])
@@ -129,7 +136,7 @@ def test_choose_and_join_is_the_graph_of_a_fit(digits: Any) -> None:
 
 
 def test_training_task_reports_the_floor_of_the_loss(digits: Any) -> None:
-    cell = Cell("training", DIGITS, "hgkt", "paper", {"n_hidden": 16}, options={"steps": [0, 5]})
+    cell = Cell("training", DIGITS, NETWORK, "", {"n_hidden": 16}, options={"steps": [0, 5]})
     values, arrays = load_task("training")(cell, digits)
     division = final_division(digits)
     targets = Targets.from_features(division.X, division.codes, len(division.seen))
@@ -140,13 +147,11 @@ def test_training_task_reports_the_floor_of_the_loss(digits: Any) -> None:
 
 
 def test_training_task_sampled_descends_the_same_loss(digits: Any) -> None:
-    params = {"n_hidden": 64, "learning_rate": 1e-2, "n_sampled": 10}
+    params = {"n_hidden": 64, "learning_rate": 1e-2}
     found = {}
-    for mode in ("quotient", "sampled"):
-        cell = Cell(
-            "training", DIGITS, "hgkt", "paper", {**params, "training": mode},
-            options={"steps": [0, 60]},
-        )  # fmt: skip
+    for mode, n_sampled in {"quotient": None, "sampled": 10}.items():
+        given = {**params, "n_sampled": n_sampled}
+        cell = Cell("training", DIGITS, NETWORK, "", given, options={"steps": [0, 60]})
         values, arrays = load_task("training")(cell, digits)
         found[mode] = arrays["losses"] - values["constant"]
     assert found["sampled"][0] == pytest.approx(found["quotient"][0], rel=1e-6)
@@ -155,7 +160,7 @@ def test_training_task_sampled_descends_the_same_loss(digits: Any) -> None:
 
 def test_barycenters_task_agrees_with_linear_programs(digits: Any) -> None:
     options = {"n_classes": 2, "n_instances": 6, "max_iter": 60, "reg": 0.01}
-    cell = Cell("barycenters", DIGITS, "hgkt", "paper", {"n_steps": 2}, options=options)
+    cell = Cell("barycenters", DIGITS, NETWORK, "", {"n_steps": 2}, options=options)
     values, arrays = load_task("barycenters")(cell, digits)
     division = final_division(digits)
     code = np.sort(np.random.default_rng(0).permutation(len(division.seen))[:2])[0]
@@ -182,13 +187,14 @@ def test_shared_edges_ignores_order() -> None:
 def test_plans_share_the_cells_of_the_main_table() -> None:
     for quick in (True, False):
         context = replace(QUICK, quick=quick)
-        main = {cell.key for cell in EXPERIMENTS.load("table-gzsl").plan(context)}
+        main = {cell.key for cell in cells_of(EXPERIMENTS.load("table-gzsl"), context)}
+        # The network has two seeds, the closed form one.
         shared = {
-            "ablation-intra": 4, "ablation-inter": 4, "ablation-selection": 2,
+            "ablation-intra": 3, "ablation-inter": 3, "ablation-selection": 2,
             "ablation-calibration": len(main),
         }  # fmt: skip
         for name, n_shared in shared.items():
-            cells = {cell.key for cell in EXPERIMENTS.load(name).plan(context)}
+            cells = {cell.key for cell in cells_of(EXPERIMENTS.load(name), context)}
             assert len(cells & main) == n_shared, name
 
 
@@ -196,7 +202,7 @@ def test_choices_take_original_attributes_of_a_benchmark_folder_only(data_root: 
     cub = DataSpec("CUB", str(data_root / "CUB"), "efflite2", "att", "the usual attributes")
     gone = DataSpec("SUN", str(data_root / "no such folder"), "res101", "att")
     context = replace(QUICK, data=(DIGITS, cub, gone), quick=False)
-    cells = choices.plan(context)
+    cells = cells_of(CHOICES, context)
     kinds = {(cell.data.name, cell.data.attributes) for cell in cells}
     assert kinds == {("digits", ""), ("CUB", "att"), ("CUB", "original_att"), ("SUN", "att")}
     original = next(cell.data for cell in cells if cell.data.attributes == "original_att")
@@ -204,24 +210,28 @@ def test_choices_take_original_attributes_of_a_benchmark_folder_only(data_root: 
     assert original.fingerprint == fingerprint_of(original.load()) != cub.fingerprint
 
 
+SWEEP = Sweep("T", "μ", "mu", (0.01, 0.1, 0.5, 1.0), PAPER, STEPS_ONLY, (1.0,))
+
+
 def test_sweeps_change_one_parameter_and_hold_the_others() -> None:
-    network = sweeps(replace(QUICK, quick=False))[0]
-    cells = [
-        variant.cells(replace(QUICK, quick=False), DIGITS)[0] for variant in network.variants()
-    ]
+    full = replace(QUICK, quick=False)
+    cells = [cells[0] for cells in SWEEP.plan(full, DIGITS).values()]
     assert [cell.params for cell in cells] == [{"mu": value} for value in (0.01, 0.1, 0.5, 1.0)]
     assert all(list(cell.options["stages"][0]) == ["n_steps"] for cell in cells)
+    planned = {cell.key for cell in cells_of(MU, full)}
+    assert {cell.key for cell in cells} <= planned
+    quick = [cells[0] for cells in SWEEP.plan(QUICK, DIGITS).values()]
+    assert [cell.params["mu"] for cell in quick] == [1.0]
 
 
 # ---------------------------------------------------------------- renders
 @pytest.mark.parametrize("name", ABLATIONS)
 def test_render_copes_without_results_and_with_failures(name: str) -> None:
     experiment = EXPERIMENTS.load(name)
-    assert experiment.render(Context(data=()), {})
-    failed = {c.key: CellResult(c, error="it broke.") for c in experiment.plan(QUICK)}
+    failed = {c.key: CellResult(c, error="it broke.") for c in cells_of(experiment, QUICK)}
     results: list[Mapping[str, CellResult]] = [{}, failed]
     for found in results:
-        blocks = experiment.render(QUICK, found)
+        blocks = rendered(experiment, QUICK, found)
         assert blocks
         assert not any(isinstance(block, FigureBlock) for block in blocks)
     texts = [block.text for block in blocks if isinstance(block, TextBlock)]
@@ -239,68 +249,74 @@ def test_render_copes_without_results_and_with_failures(name: str) -> None:
 def test_variants_table_shows_the_paper_and_marks_the_best_of_each_model() -> None:
     cub = DataSpec("CUB", "somewhere")
     context = Context(data=(cub,), n_seeds=2)
-    cells = inter.plan(context)
+    cells = cells_of(INTER, context)
     without = [cell for cell in cells if cell.params]
     results = {c.key: invented(c, 30.0 + c.seed if c in without else 50.0) for c in cells}
-    table = inter.render(context, results)[0]
+    table = rendered(INTER, context, results)[0]
     assert isinstance(table, TableBlock)
     column = list(table.columns).index("H")
     none, knn = table.rows[0][column], table.rows[1][column]
     assert isinstance(none, Value)
     assert isinstance(knn, Value)
-    assert (none.text, none.published, none.best) == ("30.5 ± 0.7", 32.7, False)
+    assert (value_text(none), none.published, none.best) == ("30.5 ± 0.7", 32.7, False)
     assert (knn.published, knn.best) == (34.9, True)
     assert table.rows[3][column].best
     assert table.rows[3][column].published is None
 
 
 def test_published_relations_are_consistent() -> None:
-    for part in PUBLISHED_RELATIONS.values():
+    for part in RELATIONS.values():
         for ts, tr, harmonic in part.values():
             assert 2 * ts * tr / (ts + tr) == pytest.approx(harmonic, abs=0.16)
 
 
 def test_sweep_frame_marks_what_validation_chose() -> None:
-    sweep = sweeps(replace(QUICK, quick=False))[0]
     context = replace(QUICK, quick=False)
+    plan = SWEEP.plan(context, DIGITS)
     results: dict[str, CellResult] = {}
-    for H, variant in zip((10.0, 30.0, 20.0), sweep.variants(), strict=False):
-        results |= {c.key: invented(c, H) for c in variant.cells(context, DIGITS)}
-    frame = sweep_frame(context, results, DIGITS, sweep)
+    for H, cells in zip((10.0, 30.0, 20.0), plan.values(), strict=False):
+        results |= {cell.key: invented(cell, H) for cell in cells}
+    frame = SWEEP.frame(Outcome(context, plan, results), DIGITS)
     assert frame["value"].tolist() == ["0.01", "0.1", "0.5"]  # the last one did not run
     assert frame["chosen"].tolist() == [False, True, False]
     assert frame["validation"].tolist() == [5.0, 15.0, 10.0]
 
 
 def test_calibration_reads_three_numbers_of_one_cell() -> None:
-    results = {cell.key: invented(cell) for cell in calibration.plan(QUICK)}
-    table, figure = calibration.render(QUICK, results)
+    results = {cell.key: invented(cell) for cell in cells_of(CALIBRATION, QUICK)}
+    table, figure = rendered(CALIBRATION, QUICK, results)
     assert isinstance(table, TableBlock)
     assert isinstance(figure, FigureBlock)
-    row = [item.number for item in table.rows[0] if isinstance(item, Value)]
+    row = [item.mean for item in table.rows[0] if isinstance(item, Value)]
     assert row == [40.0, 40.0, 30.0, 40.0, 40.0, 40.0, 40.0]
     assert set(figure.data["γ = 0"]) == {30.0}
+    groups = [(column.group, column.name) for column in table.heads[1:]]
+    assert groups[2] == ("γ = 0", "H")
+    assert groups[5] == ("γ chosen", "H")
 
 
 def test_choices_table_says_the_gain_over_the_preset() -> None:
     results = {}
-    for number, choice in enumerate(choices.choices_of(QUICK, DIGITS)):
-        for cell in choices.cells_of(QUICK, DIGITS, choice):
-            results[cell.key] = invented(cell, 40.0 - number)
-    table = choices.render(QUICK, results)[0]
+    for number, cells in enumerate(CHOICES.plan(QUICK).values()):
+        results |= {cell.key: invented(cell, 40.0 - number) for cell in cells}
+    table = rendered(CHOICES, QUICK, results)[0]
     assert isinstance(table, TableBlock)
-    gains = [row[-1].text for row in table.rows if isinstance(row[-1], Value)]
+    gains = [value_text(row[-1]) for row in table.rows]
     assert gains == ["0.0", "−1.0", "−2.0", "−3.0"]
+    assert [row[-1].mean for row in table.rows if isinstance(row[-1], Value)] == [0, -1, -2, -3]
 
 
-@pytest.mark.parametrize("module", [barycenter, permutation, training], ids=lambda m: m.__name__)
-def test_own_tasks_run_and_render_on_digits(module: Any, digits: Any) -> None:
-    results = {}
-    for cell in module.plan(QUICK):
+OWN_TASKS = ["ablation-barycenter", "ablation-permutation", "ablation-training"]
+
+
+@pytest.mark.parametrize("name", OWN_TASKS)
+def test_own_tasks_run_and_render_on_digits(name: str, digits: Any) -> None:
+    experiment, results = EXPERIMENTS.load(name), {}
+    for cell in cells_of(experiment, QUICK):
         small = replace(cell, params={**cell.params, "n_hidden": 16})
         values, arrays = load_task(cell.task)(small, digits)
         results[cell.key] = CellResult(cell, values, arrays)
-    blocks = module.render(QUICK, results)
+    blocks = rendered(experiment, QUICK, results)
     table = next(block for block in blocks if isinstance(block, TableBlock))
     assert all(len(row) == len(table.columns) for row in table.rows)
     for figure in (block for block in blocks if isinstance(block, FigureBlock)):
@@ -309,7 +325,12 @@ def test_own_tasks_run_and_render_on_digits(module: Any, digits: Any) -> None:
 
 
 def test_variant_cells_are_evaluations_of_its_model() -> None:
-    cells = Variant("none", PAPER, {"inter": False}).cells(replace(QUICK, quick=False), DIGITS)
-    assert [(c.task, c.preset, c.seed) for c in cells] == [("evaluate", "paper", s) for s in (0, 1)]
-    assert cells[0].params == {"inter": False}
-    assert variants_table("n", "t", "h", QUICK, {}, []).rows == []
+    context = replace(QUICK, quick=False)
+    cells = Variant(("none",), PAPER, {"n_neighbors": 0}).cells(context, DIGITS)
+    told = [(c.task, c.method, c.seed) for c in cells]
+    assert told == [("evaluate", NETWORK, seed) for seed in (0, 1)]
+    assert cells[0].params == {"n_neighbors": 0}
+    assert not Variant(("slow",), PAPER, quick=False).cells(QUICK, DIGITS)
+    (table,) = VariantTable("n", "t", ("h",), []).render(Outcome(QUICK, {}, {}))
+    assert isinstance(table, TableBlock)
+    assert table.rows == []

@@ -10,7 +10,8 @@ import pytest
 
 from hgkt.data import load_dataset, make_synthetic, write_xlsa17
 from hgkt.exceptions import DataError, UnknownNameError
-from hgkt.experiments.discovery import discover, fingerprint_of
+from hgkt.experiments.base import DataSpec
+from hgkt.experiments.discovery import discover, fingerprint_of, forget_loaded, load_once
 
 
 @pytest.fixture
@@ -89,3 +90,36 @@ def test_fingerprint_of_sees_every_change():
     prints = {fingerprint_of(item) for item in [data, *changed]}
     assert len(prints) == 4
     assert fingerprint_of(load_dataset("digits")) == fingerprint_of(data)
+
+
+def test_a_data_set_is_loaded_and_hashed_once_in_a_run(root, monkeypatch):
+    import hgkt.data.dataset as dataset
+    from hgkt.experiments import Context
+    from hgkt.experiments._worker import run_cell
+    from hgkt.experiments.runner import load_experiments
+
+    loads: list[str] = []
+    digests: list[object] = []
+    load, digest = DataSpec.load, dataset._Digest
+
+    def counted_load(self):
+        loads.append(f"{self.name} {self.attributes}")
+        return load(self)
+
+    def counted_digest():
+        digests.append(None)
+        return digest()
+
+    monkeypatch.setattr(DataSpec, "load", counted_load)
+    monkeypatch.setattr(dataset, "_Digest", counted_digest)
+    found = discover(root, ["CUB", "cub"])
+    context = Context(found.data, methods=["ridge", "eszsl"], n_seeds=1)
+    plans = [e.plan(context) for e in load_experiments(["table-gzsl", "ablation-choices"]).values()]
+    cells = [c for plan in plans for cells in plan.values() for c in cells if c.method == "ridge"]
+    for cell in cells * 2:
+        assert run_cell(cell).error == ""
+    assert loads == ["CUB att", "CUB original_att"]
+    assert len(digests) == 2 * len(loads)  # a split and a content each
+    forget_loaded()
+    load_once(found.data[0])
+    assert len(loads) == 3

@@ -21,7 +21,7 @@ def _cluster() -> Iterator[None]:
     """One cluster for all tests; its workers can import `lab_tasks`."""
     here = str(Path(__file__).parent)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", here)
+        patch.setenv("PYTHONPATH", here, prepend=os.pathsep)
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.syspath_prepend(here)
         ray.init(
@@ -83,3 +83,18 @@ def test_ray_engine_gives_the_same_numbers_as_joblib(tmp_path):
     other = run_cells([cell], ResultStore(tmp_path / "joblib"), engine="joblib")[cell.key]
     assert one.ok
     assert one.values["metrics"] == other.values["metrics"]
+
+
+def test_ray_engine_runs_a_cell_after_those_it_needs(tmp_path):
+    first, broken = task("choose", selected={"mu": 0.1}, seconds=0.5), task("fail")
+    good = Cell("lab_tasks:taken", DIGITS, needs=[first.key])
+    bad = Cell("lab_tasks:taken", DIGITS, needs=[first.key, broken.key])
+    cells = [good, bad, broken, first]
+    store = ResultStore(tmp_path)
+    results = run_cells(cells, store, engine="ray")
+    assert [results[cell.key].ok for cell in cells] == [True, False, False, True]
+    assert results[good.key].values["params"] == {"mu": 0.1}
+    assert "it needs another cell, which failed: lab_tasks:fail" in results[bad.key].error
+    (store.folder / f"{good.key}.json").unlink()
+    again = run_cells([good, first], store, engine="ray")
+    assert again[good.key].values["params"] == {"mu": 0.1}

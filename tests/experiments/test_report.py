@@ -13,36 +13,50 @@ import pytest
 from matplotlib.image import imread
 
 from hgkt.exceptions import DataError
-from hgkt.experiments.base import (
-    Cell,
-    CellResult,
-    Context,
-    DataSpec,
+from hgkt.experiments.base import Cell, CellResult, Context, DataSpec
+from hgkt.experiments.blocks import (
+    Column,
     Experiment,
     FigureBlock,
+    Outcome,
     TableBlock,
     TextBlock,
     Value,
 )
+from hgkt.experiments.figures.comparison import CURVES, RANKS
+from hgkt.experiments.figures.style import figure
 from hgkt.experiments.report import write_report
-from hgkt.experiments.style import figure
-from hgkt.experiments.tables import curves, gzsl, ranks, zsl
-from hgkt.experiments.tables._results import plan_evaluations, value
+from hgkt.experiments.tables.results import GZSL, ZSL
+from hgkt.experiments.tables.rows import plan_evaluations
 
 NASTY = "</script><script>alert('x')</script> <b>Größe & \u2028 \u6c34 |"
 SHA = "0123456789abcdef" * 4
 DIGITS = DataSpec("digits", "/secret/place", fingerprint=SHA)
 TABLES = {
-    "table-zsl": zsl.EXPERIMENT,
-    "table-gzsl": gzsl.EXPERIMENT,
-    "figure-ranks": ranks.EXPERIMENT,
-    "figure-curves": curves.EXPERIMENT,
+    "table-zsl": ZSL,
+    "table-gzsl": GZSL,
+    "figure-ranks": RANKS,
+    "figure-curves": CURVES,
 }
 METHODS = ("hgkt", "eszsl", "ridge", "dem")
 
 
+def report_of(folder, context, experiments, results, run_info=None):
+    """Plan and write, as a run does."""
+    plans = {name: experiment.plan(context) for name, experiment in experiments.items()}
+    return write_report(folder, context, experiments, plans, results, run_info)
+
+
+def evaluations(context: Context) -> list[Cell]:
+    return [cell for cells in plan_evaluations(context).values() for cell in cells]
+
+
+def value(found, cells, metric):
+    return Outcome(Context(data=()), {"slot": cells}, found).value("slot", metric)
+
+
 def _result(cell: Cell) -> CellResult:
-    rank = METHODS.index(cell.method)
+    rank = ("hgkt-network", *METHODS).index(cell.method)
     numbers = {"ts": 20.0 - rank, "tr": 50.0 + rank, "H": 30.0 + cell.seed - rank, "zsl": 60.0,
                "ausuc": 25.0 - rank}  # fmt: skip
     t = np.linspace(0, 1, 50)
@@ -65,8 +79,8 @@ def _context(**changes) -> Context:
 
 
 def _results(context: Context) -> dict[str, CellResult]:
-    """All cells but the paper's network; one method failed, with an error that is no text."""
-    found = {c.key: _result(c) for c in plan_evaluations(context) if c.preset != "paper"}
+    """All cells but those of Ridge; one method failed, with an error that is no text."""
+    found = {c.key: _result(c) for c in evaluations(context) if c.method != "ridge"}
     for key, result in found.items():
         if result.cell.method == "dem":
             found[key] = CellResult(result.cell, error=f"ValueError: {NASTY}")
@@ -78,7 +92,7 @@ def written(tmp_path_factory):
     context = _context()
     results = _results(context)
     folder = tmp_path_factory.mktemp("report")
-    return write_report(folder, context, TABLES, results, {"command": NASTY}), results
+    return report_of(folder, context, TABLES, results, {"command": NASTY}), results
 
 
 class Structure(HTMLParser):
@@ -170,16 +184,14 @@ def test_html_embeds_valid_json_that_every_number_finds(written, page):
         for number in attributes["data-runs"].split():
             assert document["records"][int(number)][0] in written[1]
     titles = {record[1] for record in document["records"]}
-    assert "hgkt, preset default · digits · seed 1" in titles
+    assert "hgkt-network · digits · seed 1" in titles
     errors = [record[2] for record in document["records"] if record[2]]
     assert errors == [f"ValueError: {NASTY}"] * 2
 
 
 def test_html_record_tells_where_a_number_comes_from(page):
     document = json.loads(page.scripts[0])
-    record = next(
-        r for r in document["records"] if r[1] == "hgkt, preset default · digits · seed 1"
-    )
+    record = next(r for r in document["records"] if r[1] == "hgkt-network · digits · seed 1")
     told = {
         heading: dict(map(tuple, lines))
         for heading, lines in (document["groups"][number] for number in record[3])
@@ -229,7 +241,7 @@ def test_tidy_tables_agree_with_each_other_and_the_results(written):
     parquet = pd.read_parquet(report.folder / "tables/table-gzsl.parquet")
     columns = ["mean", "std", "published", "n_seeds"]
     pd.testing.assert_frame_equal(csv[columns], parquet[columns])
-    line = csv[(csv["row"] == "HGKT") & (csv["column"] == "digits · H")].iloc[0]
+    line = csv[(csv["row"] == "HGKT, paper") & (csv["column"] == "digits · H")].iloc[0]
     assert (line["mean"], line["n_seeds"]) == (30.5, 2)
     assert line["std"] == pytest.approx(np.sqrt(0.5))
     keys = line["keys"].split()
@@ -273,7 +285,7 @@ def test_markdown_tables_are_whole_and_link_records(written):
     report, _ = written
     text = report.markdown.read_text(encoding="utf-8")
     tables = re.findall(r"(?:^\|.*\|\n)+", text, flags=re.MULTILINE)
-    assert len(tables) == 4
+    assert len(tables) == 3
     for table in tables:
         widths = {len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}
         assert len(widths) == 1
@@ -286,12 +298,12 @@ def test_markdown_tables_are_whole_and_link_records(written):
 def test_write_report_replaces_its_own_files_only(tmp_path):
     context = _context()
     results = _results(context)
-    first = write_report(tmp_path, context, TABLES, results)
+    first = report_of(tmp_path, context, TABLES, results)
     foreign = [tmp_path / "mine.txt", tmp_path / "figures/mine.png", tmp_path / "records/mine.json"]
     for path in foreign:
         path.write_text("mine")
-    one = {"table-zsl": zsl.EXPERIMENT}
-    second = write_report(tmp_path, context, one, results)
+    one = {"table-zsl": ZSL}
+    second = report_of(tmp_path, context, one, results)
     assert all(path.read_text() == "mine" for path in foreign)
     assert not (tmp_path / "figures/figure-ranks.png").exists()
     assert [a["id"] for a in Structure(second.html.read_text()).find("section")] == list(one)
@@ -301,7 +313,7 @@ def test_write_report_replaces_its_own_files_only(tmp_path):
 
 def test_write_report_interrupted_leaves_the_old_report(tmp_path, monkeypatch):
     context = _context()
-    write_report(tmp_path, context, {"table-zsl": zsl.EXPERIMENT}, _results(context))
+    report_of(tmp_path, context, {"table-zsl": ZSL}, _results(context))
     before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
     from pathlib import Path
 
@@ -314,14 +326,14 @@ def test_write_report_interrupted_leaves_the_old_report(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Path, "write_bytes", full_disk)
     with pytest.raises(DataError, match="No space left"):
-        write_report(tmp_path, context, TABLES, _results(context))
+        report_of(tmp_path, context, TABLES, _results(context))
     assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
 
 
 def test_write_report_refuses_a_file_as_folder(tmp_path):
     (tmp_path / "taken").write_text("")
     with pytest.raises(DataError, match="cannot write the report"):
-        write_report(tmp_path / "taken", Context(data=()), {}, {})
+        report_of(tmp_path / "taken", Context(data=()), {}, {})
 
 
 def test_write_report_ignores_a_manifest_that_points_outside(tmp_path):
@@ -331,13 +343,13 @@ def test_write_report_ignores_a_manifest_that_points_outside(tmp_path):
     folder.mkdir()
     listed = {"files": {"../victim.txt": "", str(victim): ""}}
     (folder / "report-files.json").write_text(json.dumps(listed))
-    write_report(folder, Context(data=()), {}, {})
+    report_of(folder, Context(data=()), {}, {})
     assert victim.read_text() == "keep"
 
 
 # ------------------------------------------------------------------ odd runs
 def test_write_report_without_results(tmp_path):
-    report = write_report(tmp_path, _context(), TABLES, {})
+    report = report_of(tmp_path, _context(), TABLES, {})
     words = " ".join(Structure(report.html.read_text()).words)
     assert "runs not made" in words
     assert report.records == ()
@@ -345,8 +357,8 @@ def test_write_report_without_results(tmp_path):
 
 def test_write_report_where_all_failed(tmp_path):
     context = _context()
-    failed = {c.key: CellResult(c, error=NASTY) for c in plan_evaluations(context)}
-    report = write_report(tmp_path, context, TABLES, failed)
+    failed = {c.key: CellResult(c, error=NASTY) for c in evaluations(context)}
+    report = report_of(tmp_path, context, TABLES, failed)
     words = " ".join(Structure(report.html.read_text()).words)
     assert f"{len(failed)} failed" in words
     assert "Some runs failed" in words
@@ -354,20 +366,20 @@ def test_write_report_where_all_failed(tmp_path):
 
 def test_write_report_one_seed_has_no_deviation(tmp_path):
     context = _context(n_seeds=1, methods=("eszsl", "ridge"))
-    report = write_report(tmp_path, context, {"t": zsl.EXPERIMENT}, _results(context))
+    report = report_of(tmp_path, context, {"t": ZSL}, _results(context))
     page = Structure(report.html.read_text())
     assert not page.find("span", **{"class": "std"})
 
 
 def test_write_report_an_experiment_that_breaks_says_so(tmp_path):
-    def broken(context, results):
+    def broken(outcome):
         raise ValueError("no <i>such</i> thing")
 
     experiments = {
-        "broken": Experiment("Broken", "It breaks.", lambda context: [], broken),
-        "table-zsl": zsl.EXPERIMENT,
+        "broken": Experiment("Broken", "It breaks.", lambda context: {}, broken),
+        "table-zsl": ZSL,
     }
-    report = write_report(tmp_path, _context(), experiments, {})
+    report = report_of(tmp_path, _context(), experiments, {})
     text = report.html.read_text()
     assert "ValueError: no &lt;i&gt;such&lt;/i&gt; thing" in text
     assert [a["id"] for a in Structure(text).find("section")] == list(experiments)
@@ -376,17 +388,18 @@ def test_write_report_an_experiment_that_breaks_says_so(tmp_path):
 def test_write_report_escapes_every_text_of_a_block(tmp_path):
     cell = Cell("evaluate", DataSpec(NASTY, "x"), "eszsl")
     found = {cell.key: CellResult(cell, {NASTY: NASTY}, versions={NASTY: NASTY})}
-    rows = [[NASTY, NASTY, Value(NASTY, 1.0, keys=(cell.key,))], [Value(NASTY), "", Value("–")]]
+    told = Value(words=NASTY, keys=(cell.key,), failed=NASTY)
+    rows = [[NASTY, NASTY, told], [Value(words=NASTY), "", Value(1.0, 2.0, failed=NASTY)]]
     drawing, _ = figure(2, 2)
     blocks = [
-        TableBlock("t", NASTY, [NASTY, f"{NASTY} · {NASTY}", NASTY], rows, NASTY),
-        TableBlock("t-details", NASTY, [NASTY, "a", "b"], rows, NASTY),
+        TableBlock("t", NASTY, [NASTY, Column(NASTY, NASTY), NASTY], rows, NASTY, [0]),
+        TableBlock("t-details", NASTY, [NASTY, "a", "b"], rows, NASTY, closed=True),
         FigureBlock("f", NASTY, drawing, pd.DataFrame({NASTY: [NASTY]}), NASTY, (cell.key,)),
         TextBlock(NASTY),
     ]
-    odd = Experiment(NASTY, NASTY, lambda context: [cell], lambda context, results: blocks)
+    odd = Experiment(NASTY, NASTY, lambda context: {"": [cell]}, lambda outcome: blocks)
     context = Context(data=[cell.data], missing=[NASTY])
-    report = write_report(tmp_path, context, {"odd": odd}, found, {NASTY: NASTY})
+    report = report_of(tmp_path, context, {"odd": odd}, found, {NASTY: NASTY})
     for path in (report.html, report.markdown):
         text = path.read_text(encoding="utf-8")
         assert "<script>alert" not in text
@@ -398,13 +411,13 @@ def test_write_report_names_of_blocks_become_safe_and_unique(tmp_path):
     drawing, axes = figure(3, 2)
     axes.plot([0, 1], [0, 1], label="Größe")
     blocks = [
-        TableBlock("../a b", "One", ["x", "y"], [["r", Value("1", 1.0)]]),
+        TableBlock("../a b", "One", ["x", "y"], [["r", Value(1.0)]]),
         TableBlock("../a b", "Two", ["x", "y"], []),
         FigureBlock("Größe", "Three", drawing, pd.DataFrame({"x": [1]})),
         TextBlock(NASTY),
     ]
-    odd = Experiment("Odd", NASTY, lambda context: [], lambda context, results: blocks)
-    report = write_report(tmp_path, Context(data=()), {"odd": odd}, {})
+    odd = Experiment("Odd", NASTY, lambda context: {}, lambda outcome: blocks)
+    report = report_of(tmp_path, Context(data=[DIGITS]), {"odd": odd}, {})
     names = {str(path.relative_to(tmp_path)) for path in report.tables}
     assert {"tables/a-b.csv", "tables/a-b-2.csv"} <= names
     assert all(path.is_file() for path in (*report.tables, *report.figures))
@@ -415,11 +428,11 @@ def test_write_report_wide_table_of_all_methods(tmp_path):
     context = Context(data=[DataSpec(f"set{i}", "x") for i in range(5)], n_seeds=3)
     found = {
         c.key: CellResult(c, {"metrics": {"ts": 1.0, "tr": 2.0, "H": 1.3, "ausuc": 1.0}})
-        for c in plan_evaluations(context)
+        for c in evaluations(context)
     }
-    report = write_report(tmp_path, context, {"table-gzsl": gzsl.EXPERIMENT}, found)
+    report = report_of(tmp_path, context, {"table-gzsl": GZSL}, found)
     page = Structure(report.html.read_text())
-    assert len(page.find("th", scope="colgroup", colspan="4")) == 5
+    assert len(page.find("th", scope="colgroup", colspan="6")) == 5
     assert report.html.stat().st_size < 3_000_000
 
 
@@ -427,13 +440,12 @@ def test_numbers_of_a_wider_search_lead_to_the_cell_that_ran(tmp_path):
     planned = Cell("evaluate", DIGITS, "eszsl")
     ran = Cell("evaluate", DIGITS, "eszsl", options={"search": "optuna"})
     found = {planned.key: CellResult(ran, {"metrics": {"H": 3.0}})}
-    rows = [["by plan", value(found, [planned], "H")], ["by run", Value("3", 3.0, keys=(ran.key,))]]
-    block = TableBlock("t", "T", ["m", "H"], rows)
-    one = Experiment("One", "", lambda context: [planned], lambda context, results: [block])
-    report = write_report(tmp_path, Context(data=()), {"one": one}, found)
+    block = TableBlock("t", "T", ["m", "H"], [["ESZSL", value(found, [planned], "H")]])
+    one = Experiment("One", "", lambda context: {"": [planned]}, lambda outcome: [block])
+    report = report_of(tmp_path, Context(data=[DIGITS]), {"one": one}, found)
     page = Structure(report.html.read_text())
     buttons = page.find("button", **{"class": "value"})
-    assert [button["data-runs"] for button in buttons] == ["0", "0"]
+    assert [button["data-runs"] for button in buttons] == ["0"]
     assert "optuna" in page.scripts[0]
     assert len(report.records) == 1
 
@@ -443,8 +455,8 @@ def test_value_marks_partly_failed_in_the_page(tmp_path):
     found = {cells[0].key: CellResult(cells[0], {"metrics": {"H": 3.0}}),
              cells[1].key: CellResult(cells[1], error="boom")}  # fmt: skip
     block = TableBlock("t", "T", ["m", "H"], [["DEM", value(found, cells, "H")]])
-    one = Experiment("One", "", lambda context: cells, lambda context, results: [block])
-    report = write_report(tmp_path, Context(data=()), {"one": one}, found)
+    one = Experiment("One", "", lambda context: {"": cells}, lambda outcome: [block])
+    report = report_of(tmp_path, Context(data=[DIGITS]), {"one": one}, found)
     assert 'class="some-failed"' in report.html.read_text()
     assert "some seeds failed" in report.markdown.read_text()
     frame = pd.read_csv(io.StringIO((tmp_path / "tables/t.csv").read_text()))

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from hgkt.experiments.base import CellResult, Context, DataSpec
+from hgkt.experiments.figures.comparison import CURVES, RANKS
 from hgkt.experiments.report import write_report
-from hgkt.experiments.tables import curves, gzsl, ranks
-from hgkt.experiments.tables._results import plan_evaluations
+from hgkt.experiments.tables.results import GZSL
+from hgkt.experiments.tables.rows import plan_evaluations
 
 SHA = "fedcba9876543210" * 4
 EVIL = "ValueError: <img src=x onerror=\"document.title='owned'\">"
@@ -23,22 +24,23 @@ def address(tmp_path_factory) -> str:
     )
     t = np.linspace(0, 1, 40)
     results = {}
-    for number, cell in enumerate(plan_evaluations(context)):
+    cells = [cell for slot in plan_evaluations(context).values() for cell in slot]
+    for number, cell in enumerate(cells):
         metrics = dict.fromkeys(("ts", "tr", "H", "ausuc", "zsl"), 10.0 + number % 60 + 0.1)
         values = {"metrics": metrics, "selected": {"ridge": 0.5}, "timings": {"total": 12.0},
                   "data": {"fingerprint": {"split": SHA}}}  # fmt: skip
         arrays = {"seen": 1 - t**2, "unseen": t}
         done = CellResult(cell, values, arrays, "", 12.0, {"hgkt": "9.9"}, {"platform": "Here"})
         results[cell.key] = CellResult(cell, error=EVIL) if cell.method == "dap" else done
-    experiments = {"table-gzsl": gzsl.EXPERIMENT, "figure-ranks": ranks.EXPERIMENT,
-                   "figure-curves": curves.EXPERIMENT}  # fmt: skip
+    experiments = {"table-gzsl": GZSL, "figure-ranks": RANKS, "figure-curves": CURVES}
+    plans = {name: experiment.plan(context) for name, experiment in experiments.items()}
     folder = tmp_path_factory.mktemp("browser")
-    return write_report(folder, context, experiments, results).html.as_uri()
+    return write_report(folder, context, experiments, plans, results).html.as_uri()
 
 
 def test_click_on_a_number_shows_where_it_comes_from(visit):
     page = visit()
-    button = page.locator("tr.ours td button.value").first
+    button = page.locator("tr.ours", has_text="HGKT, paper").locator("td button.value").first
     button.click()
     panel = page.locator("#panel")
     assert panel.is_visible()

@@ -7,10 +7,12 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from hgkt import HGKTClassifier, evaluate, load_dataset
 from hgkt.exceptions import DataError, UnknownNameError
@@ -18,7 +20,7 @@ from hgkt.experiments._worker import run_cell
 from hgkt.experiments.base import Cell, Context, DataSpec
 from hgkt.experiments.catalog import EXPERIMENTS
 from hgkt.experiments.discovery import discover
-from hgkt.experiments.runner import load_experiments, reproduce, with_search
+from hgkt.experiments.runner import cells_to_run, load_experiments, reproduce, with_search
 from hgkt.experiments.tasks import TASKS, use_device
 
 HERE = Path(__file__).parent
@@ -37,7 +39,7 @@ def test_every_name_of_the_registries_can_be_imported():
 
 def test_every_experiment_plans_cells_that_can_be_told_apart(context):
     for name, experiment in load_experiments().items():
-        cells = experiment.plan(context)
+        cells = [cell for slot in experiment.plan(context).values() for cell in slot]
         assert len({cell.key for cell in cells}) == len(cells), name
 
 
@@ -71,10 +73,35 @@ def test_reproduce_with_optuna_hands_results_to_those_who_planned_otherwise(cont
 def test_with_search_leaves_alone_what_selects_nothing_or_by_its_own_grid():
     own = Cell("evaluate", DIGITS, "ridge", options={"stages": [{"ridge": [1.0]}]})
     fixed = Cell("evaluate", DIGITS, "ridge", options={"select": False})
-    other = Cell("iterations", DIGITS, "hgkt")
+    other = Cell("iterations", DIGITS, "hgkt-network")
     assert [with_search(cell, 5) for cell in (own, fixed, other)] == [own, fixed, other]
     changed = with_search(Cell("evaluate", DIGITS, "ridge", options={"metric": "H"}), 5)
     assert changed.options == {"metric": "H", "search": "optuna", "n_trials": 5}
+
+
+def test_cells_to_run_finds_what_a_wider_search_chose():
+    main = Cell("evaluate", DIGITS, "dem")
+    picture = Cell("embedding", DIGITS, "dem", needs=[main.key])
+    planned = {cell.key: cell for cell in (picture, main)}
+    assert cells_to_run(planned, None) == planned
+    ran = cells_to_run(planned, 7)
+    assert list(ran) == list(planned)
+    assert ran[main.key].options["n_trials"] == 7
+    assert ran[picture.key].needs == [ran[main.key].key] != picture.needs
+
+
+def test_reproduce_plans_once(context, tmp_path, monkeypatch):
+    from hgkt.experiments import runner
+
+    plans = []
+    experiments = {
+        name: replace(e, plan=lambda c, e=e: plans.append(e.title) or e.plan(c))
+        for name, e in load_experiments(["table-zsl", "table-gzsl", "figure-curves"]).items()
+    }
+    monkeypatch.setattr(runner, "load_experiments", lambda names=(): experiments)
+    done = reproduce(tmp_path, context, n_jobs=1)
+    assert done.n_failed == 0
+    assert plans == [experiment.title for experiment in experiments.values()]
 
 
 # ---------------------------------------------------------------------- the task "evaluate"
@@ -82,7 +109,7 @@ def test_task_evaluate_equals_evaluate_and_its_curve_has_the_area():
     cell = Cell("evaluate", DIGITS, "hgkt", "default", seed=3, options={"stages": [{"ridge": [1]}]})
     result = run_cell(cell)
     record = evaluate(
-        HGKTClassifier(random_state=3, device="cpu"),
+        HGKTClassifier(device="cpu"),
         load_dataset("digits"),
         stages=[{"ridge": [1]}],
         random_state=3,
@@ -104,7 +131,7 @@ def test_task_evaluate_refuses_options_it_does_not_have():
 def test_run_cell_computes_where_it_is_told():
     from hgkt.experiments.tasks import build_estimator
 
-    cell = Cell("evaluate", DIGITS, "hgkt", "paper")
+    cell = Cell("evaluate", DIGITS, "hgkt-network")
     with use_device("cuda"):
         assert build_estimator(cell, load_dataset("digits")).device == "cuda"
     assert build_estimator(cell, load_dataset("digits")).device == "cpu"
@@ -112,7 +139,7 @@ def test_run_cell_computes_where_it_is_told():
 
 def test_optuna_search_tries_the_methods_own_setting_first_and_stays_in_range():
     from hgkt.baselines.ridge import RidgeClassMeanClassifier
-    from hgkt.experiments.optuna_search import OptunaSearch
+    from hgkt.experiments.tasks.optuna_search import OptunaSearch
 
     pytest.importorskip("optuna")
     data = load_dataset("digits")
@@ -130,6 +157,8 @@ def test_optuna_search_tries_the_methods_own_setting_first_and_stays_in_range():
     assert settings == [result.params for result in searches[1].cv_results_]
     best = max(result.mean for result in searches[0].cv_results_)
     assert searches[0].best_score_ == best
+    copy = clone(searches[0].set_params(holdout=0.3))
+    assert (copy.n_trials, copy.holdout, copy.stages) == (6, 0.3, stages)
     with pytest.raises(DataError, match="n_trials"):
         OptunaSearch(model, stages, n_trials=0).fit(X, y, attributes)
 

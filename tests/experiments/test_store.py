@@ -11,14 +11,15 @@ import numpy as np
 import pytest
 
 from hgkt.exceptions import DataError
-from hgkt.experiments.base import Cell, CellResult, DataSpec
+from hgkt.experiments.base import Cell, CellResult, Context, DataSpec
+from hgkt.experiments.discovery import discover
 from hgkt.experiments.store import ResultStore
 
 DATA = DataSpec("toy", "/somewhere/toy", "res101", "att", "f" * 64)
 
 
 def a_cell(**changes: object) -> Cell:
-    return replace(Cell("evaluate", DATA, "hgkt", "paper", {"mu": 0.1}, 2), **changes)
+    return replace(Cell("evaluate", DATA, "hgkt-network", "", {"mu": 0.1}, 2), **changes)
 
 
 def a_result(cell: Cell, H: float = 1.5) -> CellResult:
@@ -144,8 +145,56 @@ def test_store_does_not_unpickle_arrays_that_someone_else_wrote(tmp_path):
 
 def test_store_folder_that_cannot_be_written_is_one_sentence(tmp_path):
     (tmp_path / "file").write_text("not a folder")
-    with pytest.raises(DataError, match="cannot write the result"):
+    with pytest.raises(DataError, match=r"cannot write .*file"):
         ResultStore(tmp_path / "file").put(a_result(a_cell()))
+
+
+def test_store_takes_no_result_of_other_mathematics(tmp_path, monkeypatch):
+    from hgkt.baselines.eszsl import ESZSLClassifier
+    from hgkt.experiments._worker import run_cell
+    from hgkt.experiments.runner import reproduce
+
+    lines: list[str] = []
+    store = ResultStore(tmp_path / "cells", lines.append)
+    digits = discover(names=["digits"]).data
+    context = Context(digits, methods=["eszsl", "ridge"], n_seeds=1, quick=True)
+    first = reproduce(tmp_path, context, ["table-zsl"], n_jobs=1)
+    cell, other = (result.cell for result in first.results.values())
+    assert store.get(cell).versions["mathematics"] == "1"
+
+    monkeypatch.setattr(ESZSLClassifier, "mathematics_version", 2, raising=False)
+    # Another method's result stays; this one's is not there, so it is not shown and runs again.
+    assert store.get(cell) is None
+    assert store.get(other) is not None
+    assert [result.cell.method for result in store.results()] == ["ridge"]
+    shown = reproduce(tmp_path, context, ["table-zsl"], run=False)
+    assert [result.cell.method for result in shown.results.values()] == ["ridge"]
+    assert f"records/{cell.key}.json" not in shown.report.markdown.read_text()
+    store.put(run_cell(cell))
+    assert store.get(cell).versions["mathematics"] == "2"
+    # A failure of today replaces a success of yesterday's mathematics.
+    monkeypatch.setattr(ESZSLClassifier, "mathematics_version", 3)
+    store.put(CellResult(cell, error="it broke", versions={"mathematics": "3"}))
+    assert store.get(cell).error == "it broke"
+    assert lines == []
+
+
+def test_store_takes_a_result_without_a_version_for_the_first(tmp_path, monkeypatch):
+    from hgkt.estimators import HGKTNetworkClassifier
+
+    store, cell = ResultStore(tmp_path), a_cell()
+    store.put(a_result(cell))
+    assert store.get(cell) is not None
+    monkeypatch.setattr(HGKTNetworkClassifier, "mathematics_version", 2, raising=False)
+    assert store.get(cell) is None
+    assert store.get(a_cell(method="hgkt", preset="paper")) is None  # the same class by preset
+
+
+def test_store_keeps_keys_of_cells_that_need_nothing():
+    # Results that were stored before cells could need each other are found.
+    digits = DataSpec("digits", "digits")
+    assert Cell("evaluate", digits, method="eszsl").key == "5f2affb1f6f8744e"
+    assert Cell("evaluate", digits, method="eszsl", needs=["a"]).key != "5f2affb1f6f8744e"
 
 
 def _write_often(folder: str) -> None:

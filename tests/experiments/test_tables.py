@@ -8,19 +8,15 @@ import pytest
 from hgkt.data import load_dataset
 from hgkt.estimators import METHODS, HGKTClassifier
 from hgkt.evaluation import evaluate
-from hgkt.experiments.base import Cell, CellResult, Context, DataSpec, TextBlock, Value
-from hgkt.experiments.tables import curves, gzsl, ranks, statistics, zsl
-from hgkt.experiments.tables._results import (
-    data_note,
-    evaluate_cells,
-    mark_best,
-    plan_evaluations,
-    rows_of,
-    seeds_of,
-    value,
-)
+from hgkt.experiments.base import Cell, CellResult, Context, DataSpec
+from hgkt.experiments.blocks import Column, Outcome, TextBlock, Value, mark_best
+from hgkt.experiments.figures.comparison import CURVES, RANKS, curves_of, rank_matrix
+from hgkt.experiments.report.pages import value_text
 from hgkt.experiments.tables.published import PUBLISHED
-from hgkt.experiments.task_evaluate import evaluate_cell
+from hgkt.experiments.tables.results import GZSL, ZSL
+from hgkt.experiments.tables.rows import data_note, plan_evaluations, rows_of, seeds_of
+from hgkt.experiments.tables.statistics import EXPERIMENT as STATISTICS
+from hgkt.experiments.tasks.evaluate import describe_data, evaluate_cell
 
 DIGITS = DataSpec("digits", "digits")
 
@@ -39,11 +35,23 @@ def context():
 def results(context, dataset):
     """Everything but the paper's network, which is left out as a row that was not run."""
     found = {}
-    for cell in plan_evaluations(context):
-        if cell.preset != "paper":
+    for cell in cells_of(context):
+        if cell.method != "hgkt-network":
             values, arrays = evaluate_cell(cell, dataset)
             found[cell.key] = CellResult(cell, values, arrays, seconds=1.0)
     return found
+
+
+def cells_of(context, plan=plan_evaluations):
+    return [cell for cells in plan(context).values() for cell in cells]
+
+
+def outcome(experiment, context, results):
+    return Outcome(context, experiment.plan(context), results)
+
+
+def rendered(experiment, context, results):
+    return experiment.render(outcome(experiment, context, results))
 
 
 def _row(block, label):
@@ -53,10 +61,16 @@ def _row(block, label):
 # ------------------------------------------------------------------ rows and cells
 def test_rows_of_names_every_registered_method_and_hgkt_twice():
     rows = rows_of(Context(data=()))
-    assert [row.method for row in rows].count("hgkt") == 2
-    assert {row.method for row in rows} == set(METHODS)
-    assert len({row.name for row in rows}) == len({row.label for row in rows}) == len(METHODS) + 1
-    assert [row.preset for row in rows if row.method == "hgkt"] == ["default", "paper"]
+    assert [row.method for row in rows] == list(METHODS)
+    assert len({row.name for row in rows}) == len({row.label for row in rows}) == len(METHODS)
+    assert [row.name for row in rows if row.ours] == ["hgkt", "hgkt-paper"]
+    # "hgkt" alone means both, the network alone means it alone.
+    for methods in (["hgkt"], ["hgkt", "hgkt-network"]):
+        rows = rows_of(Context(data=(), methods=methods))
+        assert [row.label for row in rows] == ["HGKT", "HGKT, paper"]
+    assert [row.name for row in rows_of(Context(data=(), methods=["hgkt-network"]))] == [
+        "hgkt-paper"
+    ]
 
 
 def test_seeds_of_deterministic_method_is_one():
@@ -68,18 +82,18 @@ def test_seeds_of_deterministic_method_is_one():
 
 def test_tables_plan_the_same_cells(context):
     plans = [
-        {cell.key for cell in module.EXPERIMENT.plan(context)}
-        for module in (zsl, gzsl, ranks, curves)
+        {cell.key for cell in cells_of(context, experiment.plan)}
+        for experiment in (ZSL, GZSL, RANKS, CURVES)
     ]
     assert all(plan == plans[0] for plan in plans)
-    assert {dict(c.options)["select"] for c in zsl.EXPERIMENT.plan(context)} == {True}
+    assert {dict(cell.options)["select"] for cell in cells_of(context)} == {True}
 
 
 def test_evaluate_cells_quick_differs_and_runs(dataset):
     quick = Context(data=[DIGITS], methods=("hgkt", "eszsl", "cn-zsl"), n_seeds=1, quick=True)
     slow = Context(data=[DIGITS], methods=quick.methods, n_seeds=1)
-    keys = {cell.key for cell in plan_evaluations(slow)}
-    for cell in plan_evaluations(quick):
+    keys = {cell.key for cell in cells_of(slow)}
+    for cell in cells_of(quick):
         assert cell.key not in keys
         values, arrays = evaluate_cell(cell, dataset)
         assert values["validation"]["n_settings"] == 1
@@ -92,129 +106,136 @@ def _fake(seed, **values):
     return cell, CellResult(cell, {"metrics": values})
 
 
+def _value(found, cells, metric, **options):
+    return Outcome(Context(data=()), {"slot": cells}, found).value("slot", metric, **options)
+
+
 def test_value_is_mean_and_sample_deviation():
     pairs = [_fake(seed, H=number) for seed, number in enumerate([10.0, 12.0, 17.0])]
     found = {cell.key: result for cell, result in pairs}
-    got = value(found, [cell for cell, _ in pairs], "H", published=11.0)
-    assert got.number == pytest.approx(np.mean([10, 12, 17]))
-    assert got.std == pytest.approx(np.sqrt((3**2 + 1**2 + 4**2) / 2))
-    assert got.text == "13.0 ± 3.6"
+    got = _value(found, [cell for cell, _ in pairs], "H", published=11.0)
+    assert got.mean == pytest.approx(np.mean([10, 12, 17]))
+    assert got.deviation == pytest.approx(np.sqrt((3**2 + 1**2 + 4**2) / 2))
+    assert got.n == 3
+    assert value_text(got) == "13.0 ± 3.6"
     assert got.keys == tuple(cell.key for cell, _ in pairs)
     assert got.published == 11.0
 
 
 def test_value_one_seed_has_no_deviation():
     cell, result = _fake(0, H=10.04)
-    got = value({cell.key: result}, [cell], "H")
-    assert (got.text, got.std) == ("10.0", None)
+    got = _value({cell.key: result}, [cell], "H")
+    assert (value_text(got), got.deviation, got.n) == ("10.0", None, 1)
 
 
 def test_value_tells_failed_absent_and_partly_failed_apart():
     cells = [_fake(seed, H=20.0)[0] for seed in range(3)]
     failed = {cell.key: CellResult(cell, error="out of memory") for cell in cells}
-    assert value({}, cells, "H") == Value("–")
-    all_failed = value(failed, cells, "H")
-    assert (all_failed.text, all_failed.number) == ("failed", None)
+    assert _value({}, cells, "H") == Value()
+    assert value_text(Value()) == "–"
+    all_failed = _value(failed, cells, "H")
+    assert (value_text(all_failed), all_failed.mean, all_failed.n) == ("failed", None, 0)
     assert all_failed.failed == "out of memory"
     mixed = {**failed, cells[0].key: CellResult(cells[0], {"metrics": {"H": 20.0}})}
-    some = value(mixed, cells, "H")
-    assert (some.text, some.number) == ("20.0", 20.0)
+    some = _value(mixed, cells, "H")
+    assert (value_text(some), some.mean, some.n) == ("20.0", 20.0, 1)
     assert some.failed == "2 of 3 seeds failed: out of memory"
 
 
 def test_value_missing_metric_is_no_number():
     cell, result = _fake(0, H=None)
-    assert value({cell.key: result}, [cell], "H").number is None
-    assert value({cell.key: result}, [cell], "calibrated.H").text == "–"
+    assert _value({cell.key: result}, [cell], "H").mean is None
+    assert value_text(_value({cell.key: result}, [cell], ("calibrated", "H"))) == "–"
 
 
 def test_mark_best_takes_what_reads_the_same():
-    column = [Value("a", 30.04), Value("b", 29.96), Value("c", 29.9), Value("–"), "words"]
+    column = [Value(30.04), Value(29.96), Value(29.9), Value(), "words"]
     best = [getattr(v, "best", None) for v in mark_best(column)]
     assert best == [True, True, False, False, None]
 
 
 def test_mark_best_of_a_single_number_is_none():
-    assert not mark_best([Value("a", 1.0), Value("–")])[0].best
+    assert not mark_best([Value(1.0), Value()])[0].best
 
 
 # ------------------------------------------------------------------ tables of results
+_HEADS = ("ts", "tr", "H", "H, γ = 0", "H, γ chosen", "AUSUC")
+
+
 def test_gzsl_table_equals_direct_evaluation(context, results, dataset):
-    table = gzsl.EXPERIMENT.render(context, results)[0]
-    for label, method in (("ESZSL", "eszsl"), ("Ridge", "ridge")):
-        record = evaluate(METHODS.load(method)(), dataset, select=True)
-        expected = [record.metrics.ts, record.metrics.tr, record.metrics.H, record.metrics.ausuc]
-        assert [v.number for v in _row(table, label)[1:]] == pytest.approx(expected)
-    records = [
-        evaluate(HGKTClassifier(random_state=seed), dataset, select=True, random_state=seed)
-        for seed in range(2)
-    ]
-    H = [record.metrics.H for record in records]
-    got = _row(table, "HGKT γ")[3]
-    assert got.number == pytest.approx(np.mean(H))
-    assert got.std == pytest.approx(np.std(H, ddof=1), abs=1e-12)
-    assert list(table.columns) == [
-        "Method", *(f"digits · {name}" for name in ("ts", "tr", "H", "AUSUC"))
+    table = rendered(GZSL, context, results)[0]
+    assert table.heads == [
+        Column("Method"), Column("ts, tr, H at"), *(Column(name, "digits") for name in _HEADS)
     ]  # fmt: skip
+    for label, model in (
+        ("ESZSL", METHODS.load("eszsl")()),
+        ("Ridge", METHODS.load("ridge")()),
+        ("HGKT", HGKTClassifier()),
+    ):
+        record = evaluate(model, dataset, select=True)
+        metrics = record.metrics
+        expected = [metrics.ts, metrics.tr, metrics.H, record.uncalibrated.H, record.calibrated.H,
+                    metrics.ausuc]  # fmt: skip
+        assert [v.mean for v in _row(table, label)[2:]] == pytest.approx(expected)
+
+
+def test_gzsl_table_names_the_rows_that_are_calibrated(context, results):
+    table = rendered(GZSL, context, results)[0]
+    assert {row[0]: row[1].words for row in table.rows} == {
+        "HGKT": "γ chosen", "HGKT, paper": "–", "ESZSL": "γ = 0", "Ridge": "γ = 0"
+    }  # fmt: skip
+    for row in table.rows:
+        h, without, chosen = (v.mean for v in row[4:7])
+        assert h == (chosen if row[1].words == "γ chosen" else without)
+    assert [table.rows[place][0] for place in table.ours] == ["HGKT", "HGKT, paper"]
 
 
 def test_gzsl_table_shows_what_was_not_run(context, results):
-    table = gzsl.EXPERIMENT.render(context, results)[0]
-    assert [v.text for v in _row(table, "HGKT, paper")[1:]] == ["–"] * 4
+    table = rendered(GZSL, context, results)[0]
+    assert [value_text(v) for v in _row(table, "HGKT, paper")[2:]] == ["–"] * 6
     assert "Not found, so not run: SUN." in table.note
 
 
 def test_gzsl_best_is_the_maximum_of_its_column(context, results):
-    table = gzsl.EXPERIMENT.render(context, results)[0]
-    for column in range(1, 5):
-        values = [row[column] for row in table.rows if row[column].number is not None]
-        top = max(round(v.number, 1) for v in values)
-        assert [v.best for v in values] == [round(v.number, 1) == top for v in values]
-
-
-def test_calibration_table_holds_both_ends(context, results, dataset):
-    table = gzsl.EXPERIMENT.render(context, results)[1]
-    record = evaluate(METHODS.load("eszsl")(), dataset, select=True)
-    got = _row(table, "ESZSL")
-    assert got[1].number == pytest.approx(record.uncalibrated.H)
-    assert got[2].number == pytest.approx(record.calibrated.H)
+    table = rendered(GZSL, context, results)[0]
+    for column in range(2, 8):
+        values = [row[column] for row in table.rows if row[column].mean is not None]
+        top = max(round(v.mean, 1) for v in values)
+        assert [v.best for v in values] == [round(v.mean, 1) == top for v in values]
 
 
 def test_chosen_table_shows_parameters_and_links_runs(context, results):
-    table = gzsl.EXPERIMENT.render(context, results)[2]
-    assert table.name.endswith("-details")
+    table = rendered(GZSL, context, results)[1]
+    assert table.closed
     line = next(row for row in table.rows if row[0] == "ESZSL")
-    cell = evaluate_cells(context, rows_of(context)[2], DIGITS)[0]
+    (cell,) = plan_evaluations(context)["digits", "eszsl"]
     for name in results[cell.key].values["selected"]:
-        assert f"{name} = " in line[-1].text
+        assert f"{name} = " in line[-1].words
     assert line[-1].keys == (cell.key,)
 
 
 def test_zsl_table_equals_direct_evaluation(context, results, dataset):
-    (table,) = zsl.EXPERIMENT.render(context, results)
+    (table,) = rendered(ZSL, context, results)
     record = evaluate(METHODS.load("ridge")(), dataset, select=True)
-    assert _row(table, "Ridge")[1].number == pytest.approx(record.metrics.zsl)
+    assert _row(table, "Ridge")[1].mean == pytest.approx(record.metrics.zsl)
 
 
-@pytest.mark.parametrize(("module", "index"), [(zsl, 0), (gzsl, 3)])
-def test_published_numbers_stand_beside_ours(module, index):
+@pytest.mark.parametrize(("experiment", "column", "index"), [(ZSL, 1, 0), (GZSL, 4, 3)])
+def test_published_numbers_stand_beside_ours(experiment, column, index):
     context = Context(data=[DataSpec("CUB", "CUB")], methods=tuple(PUBLISHED))
-    table = module.EXPERIMENT.render(context, {})[0]
-    shown = {row[0]: row[-2 if module is gzsl else -1].published for row in table.rows}
+    table = rendered(experiment, context, {})[0]
+    shown = {row[0]: row[column].published for row in table.rows}
     assert shown["DEM"] == PUBLISHED["dem"]["CUB"][index]
     assert shown["HGKT"] == shown["HGKT, paper"] == PUBLISHED["hgkt"]["CUB"][index]
 
 
-@pytest.mark.parametrize("module", [zsl, gzsl, ranks, curves, statistics])
-def test_render_copes_with_nothing_and_with_failures(module, context):
-    for empty in (Context(data=(), missing=["CUB"]), context):
-        assert module.EXPERIMENT.render(empty, {})
-    planned = module.EXPERIMENT.plan(context)
+@pytest.mark.parametrize("experiment", [ZSL, GZSL, RANKS, CURVES, STATISTICS])
+def test_render_copes_with_nothing_and_with_failures(experiment, context):
+    assert rendered(experiment, context, {})
+    planned = cells_of(context, experiment.plan)
     failed = {cell.key: CellResult(cell, error="no <b>memory</b>") for cell in planned}
-    blocks = module.EXPERIMENT.render(context, failed)
-    texts = [
-        v.text for b in blocks for r in getattr(b, "rows", []) for v in r if isinstance(v, Value)
-    ]
+    blocks = rendered(experiment, context, failed)
+    texts = [value_text(v) for b in blocks for r in getattr(b, "rows", []) for v in r]
     assert "failed" in texts or any(isinstance(block, TextBlock) for block in blocks)
 
 
@@ -230,7 +251,7 @@ def test_rank_matrix_equals_counting():
     columns = [(data, name) for data in ("A", "B", "C") for name in ("ts", "tr", "H")]
     scores = {f"m{i}": {c: float(rng.integers(0, 6)) for c in columns} for i in range(5)}
     del scores["m3"]["A", "ts"]
-    labels, counts, means = ranks.rank_matrix(scores)
+    labels, counts, means = rank_matrix(scores)
     for label, line, mean in zip(labels, counts, means, strict=True):
         own = [
             1 + sum(other.get(c, -1.0) > scores[label][c] for other in scores.values())
@@ -242,7 +263,7 @@ def test_rank_matrix_equals_counting():
 
 
 def test_ranks_of_printed_numbers_put_hgkt_first():
-    block = ranks.EXPERIMENT.render(Context(data=()), {})[-1]
+    block = rendered(RANKS, Context(data=[DIGITS]), {})[-1]
     assert block.data.iloc[0]["method"] == "HGKT"
     counts = block.data.groupby("method")["count"].sum()
     assert counts["DEM"] == 15
@@ -250,7 +271,7 @@ def test_ranks_of_printed_numbers_put_hgkt_first():
 
 
 def test_ranks_of_our_runs_link_all_cells(context, results):
-    block = ranks.EXPERIMENT.render(context, results)[0]
+    block = rendered(RANKS, context, results)[0]
     assert set(block.keys) == set(results)
     assert block.data.groupby("method")["count"].sum().to_dict() == {
         "HGKT": 3, "ESZSL": 3, "Ridge": 3
@@ -258,7 +279,7 @@ def test_ranks_of_our_runs_link_all_cells(context, results):
 
 
 def test_curves_draw_the_area_of_the_legend(context, results):
-    (block,) = curves.EXPERIMENT.render(context, results)
+    (block,) = rendered(CURVES, context, results)
     axes = block.figure.axes[0]
     shown = dict(text.get_text().split("  ") for text in axes.get_legend().get_texts())
     assert next(iter(shown)) == "HGKT"
@@ -273,13 +294,14 @@ def test_curves_draw_the_area_of_the_legend(context, results):
 def test_curves_take_the_best_three_others():
     methods = ("eszsl", "ridge", "dap", "sae", "hgkt")
     context = Context(data=[DIGITS], methods=methods, n_seeds=1)
-    areas = {"eszsl": 10.0, "ridge": 40.0, "dap": 30.0, "sae": 20.0, "hgkt": 5.0}
+    areas = {"eszsl": 10.0, "ridge": 40.0, "dap": 30.0, "sae": 20.0, "hgkt": 5.0,
+             "hgkt-network": 1.0}  # fmt: skip
     arrays = {"seen": np.array([1.0, 0.0]), "unseen": np.array([0.0, 1.0])}
     found = {
         cell.key: CellResult(cell, {"metrics": {"ausuc": areas[cell.method]}}, arrays)
-        for cell in plan_evaluations(context)
+        for cell in cells_of(context)
     }
-    drawn = [curve.row.name for curve in curves.curves_of(context, found, DIGITS)]
+    drawn = [curve.row.name for curve in curves_of(outcome(CURVES, context, found), DIGITS)]
     assert drawn == ["hgkt", "hgkt-paper", "ridge", "dap", "sae"]
 
 
@@ -289,12 +311,12 @@ def test_curves_of_one_panel_never_look_alike():
     arrays = {"seen": np.array([1.0, 0.0]), "unseen": np.array([0.0, 1.0])}
     names = list(METHODS)
     found = {}
-    for cell in plan_evaluations(context):
+    for cell in cells_of(context):
         # On every set three others are best, so that there are more methods than colours.
         place = (names.index(cell.method) - 3 * data.index(cell.data)) % len(names)
         values = {"metrics": {"ausuc": 50.0 - place}}
         found[cell.key] = CellResult(cell, values, arrays)
-    (block,) = curves.EXPERIMENT.render(context, found)
+    (block,) = rendered(CURVES, context, found)
     looks: dict[str, set] = {}
     for axes in block.figure.axes[: len(data)]:
         lines = {text.get_text().split("  ")[0]: line for text, line in
@@ -314,15 +336,15 @@ def test_data_table_counts_and_checks(data_root):
         data=[DIGITS, DataSpec("CUB", str(data_root / "CUB"), "efflite2", "att")], missing=["SUN"]
     )
     found = {}
-    for cell in statistics.EXPERIMENT.plan(context):
-        values, arrays = statistics.describe_data(cell, cell.data.load())
+    for cell in cells_of(context, STATISTICS.plan):
+        values, arrays = describe_data(cell, cell.data.load())
         found[cell.key] = CellResult(cell, values, arrays)
-    table, details = statistics.EXPERIMENT.render(context, found)
+    table, details = rendered(STATISTICS, context, found)
     cub, sun = _row(table, "CUB"), _row(table, "SUN")
     printed = [312, 150, 50, 7057, 1764, 2967]
-    assert [v.number for v in cub[1:7]] == printed
+    assert [v.mean for v in cub[1:7]] == printed
     assert [v.published for v in cub[1:7]] == printed
-    assert cub[8].text.startswith("✓")
+    assert cub[8].words.startswith("✓")
     assert [v.published for v in sun[1:7]] == [102, 645, 72, 10320, 2580, 1440]
     assert sun[8] == "not found"
     assert _row(table, "digits")[1].published is None
@@ -331,11 +353,10 @@ def test_data_table_counts_and_checks(data_root):
 
 def test_data_table_says_what_differs(dataset):
     spec = DataSpec("CUB", "digits")
-    cell = statistics.EXPERIMENT.plan(Context(data=[spec]))[0]
-    values, _ = statistics.describe_data(cell, dataset)
-    table = statistics.EXPERIMENT.render(
-        Context(data=[spec]), {cell.key: CellResult(cell, values)}
-    )[0]
-    verdict = table.rows[0][8].text
+    context = Context(data=[spec])
+    (cell,) = cells_of(context, STATISTICS.plan)
+    values, _ = describe_data(cell, dataset)
+    table = rendered(STATISTICS, context, {cell.key: CellResult(cell, values)})[0]
+    verdict = table.rows[0][8].words
     assert "n_seen_classes is 8, the paper has 150" in verdict
     assert "the split is not the published one" in verdict

@@ -1,4 +1,4 @@
-"""How a run of many cells is shown: a live display on a terminal, else a line a cell."""
+"""How a run of many cells is shown: a live display on a terminal, else a line per cell."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hgkt.cli._common import log
 
 if TYPE_CHECKING:
     from hgkt.experiments.base import CellResult
-    from hgkt.experiments.engines import RunState
+    from hgkt.experiments.schedule import RunState
 
 _MAX_RUNNING = 16
 

@@ -73,7 +73,7 @@ def reproduce_command(
     ] = None,
     jobs: Annotated[
         int | None,
-        typer.Option("--jobs", min=1, help="Cells at a time. [default: one a core]"),
+        typer.Option("--jobs", min=1, help="Cells at a time. [default: one per core]"),
     ] = None,
     engine: Annotated[
         EngineName, typer.Option("--engine", help="Processes of this machine, or a Ray cluster.")

@@ -6,7 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hgkt.experiments.base import Cell, CellResult, Context, DataSpec, Experiment
+    from hgkt.experiments.base import Cell, CellResult, Context, DataSpec
+    from hgkt.experiments.blocks import Experiment
     from hgkt.experiments.catalog import EXPERIMENTS
     from hgkt.experiments.discovery import discover
     from hgkt.experiments.engines import run_cells
@@ -15,35 +16,24 @@ if TYPE_CHECKING:
     from hgkt.experiments.tasks import TASKS
 
 _HOMES = {
-    "EXPERIMENTS": "catalog",
-    "TASKS": "tasks",
-    "Cell": "base",
-    "CellResult": "base",
-    "Context": "base",
-    "DataSpec": "base",
-    "Experiment": "base",
-    "ResultStore": "store",
-    "discover": "discovery",
-    "reproduce": "runner",
-    "run_cells": "engines",
+    "base": ("Cell", "CellResult", "Context", "DataSpec"),
+    "blocks": ("Experiment",),
+    "catalog": ("EXPERIMENTS",),
+    "discovery": ("discover",),
+    "engines": ("run_cells",),
+    "runner": ("reproduce",),
+    "store": ("ResultStore",),
+    "tasks": ("TASKS",),
 }
 
 __all__ = [
-    "EXPERIMENTS",
-    "TASKS",
-    "Cell",
-    "CellResult",
-    "Context",
-    "DataSpec",
-    "Experiment",
-    "ResultStore",
-    "discover",
-    "reproduce",
-    "run_cells",
-]
+    "EXPERIMENTS", "TASKS", "Cell", "CellResult", "Context", "DataSpec", "Experiment",
+    "ResultStore", "discover", "reproduce", "run_cells",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"hgkt.experiments.{_HOMES[name]}"), name)
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"hgkt.experiments.{home}"), name)
     raise AttributeError(f"module 'hgkt.experiments' has no attribute {name!r}")

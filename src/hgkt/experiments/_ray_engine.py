@@ -1,18 +1,20 @@
-"""Cells on a Ray cluster: data sets travel once a node, dead workers are replaced."""
+"""Cells on a Ray cluster: data sets travel once per node, dead workers are replaced."""
 
 from __future__ import annotations
 
 import logging
 import os
 import socket
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from hgkt._validation import import_extra
 from hgkt.exceptions import DataError, HGKTError
-from hgkt.experiments._worker import died, failed, load_once, run_cell
+from hgkt.experiments._worker import died, failed, run_cell
 from hgkt.experiments.base import Cell, CellResult
+from hgkt.experiments.discovery import load_once
+from hgkt.experiments.schedule import Schedule
 
 LOCAL = "local"
 _MAX_DEATHS = 2
@@ -31,7 +33,7 @@ class RayEngine:
     address : str
         Of the cluster ("auto", "ray://HOST:PORT", "HOST:PORT"); "local" starts one here.
     n_jobs : int or None
-        Cells at a time; None for one a core of the cluster.
+        Cells at a time; None for one per core of the cluster.
     n_cells : int
         Cells there are: no more are ever under way.
     device : str
@@ -52,23 +54,23 @@ class RayEngine:
             self._needs["num_gpus"] = min(1.0, resources["GPU"] / self.n_workers)
         self.device = device
 
-    def run(self, cells: Sequence[Cell], started: Callable[[Cell], None]) -> Iterator[CellResult]:
+    def run(self, schedule: Schedule, started: Callable[[Cell], None]) -> Iterator[CellResult]:
         """Yield results as they come; a cell whose worker dies twice has failed."""
         ray = self._ray
         task = ray.remote(max_retries=0, **self._needs)(run_cell)
-        waiting, deaths = deque(cells), Counter[str]()
+        deaths = Counter[str]()
         flying: dict[Any, Cell] = {}
         shared: dict[str, Any] = {}
         try:
-            while waiting or flying:
-                while waiting and len(flying) < self.n_workers:
-                    cell = waiting.popleft()
+            while schedule or flying:
+                while len(flying) < self.n_workers and (cell := schedule.take()):
                     try:
                         data = self._share(cell, shared)
                     except HGKTError as problem:
                         yield failed(cell, str(problem))
                         continue
-                    flying[task.remote(cell, self.device, data)] = cell
+                    taken = schedule.taken(cell)
+                    flying[task.remote(cell, self.device, data, taken)] = cell
                     started(cell)
                 # A timeout, because a wait without end does not hear Ctrl-C.
                 ready, _ = ray.wait(list(flying), num_returns=1, timeout=1.0)
@@ -81,7 +83,7 @@ class RayEngine:
                     except ray.exceptions.RayError:
                         deaths[cell.key] += 1
                         if deaths[cell.key] < _MAX_DEATHS:
-                            waiting.appendleft(cell)
+                            schedule.put_back(cell)
                         else:
                             yield died(cell)
         finally:
@@ -102,7 +104,7 @@ class RayEngine:
 
     def _share(self, cell: Cell, shared: dict[str, Any]) -> Any:
         """Return the reference of the cell's data set, putting it into the store on first use."""
-        name = cell.data.fingerprint or repr(cell.data)
+        name = repr(cell.data)
         if name not in shared:
             shared[name] = self._ray.put(load_once(cell.data))
         return shared[name]

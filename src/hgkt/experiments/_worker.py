@@ -8,7 +8,8 @@ import threading
 import time
 import traceback
 import warnings
-from functools import lru_cache
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,33 +18,22 @@ from numpy.typing import NDArray
 
 from hgkt._plain import plain
 from hgkt.evaluation.records import machine, versions
-from hgkt.exceptions import DataError, HGKTError
-from hgkt.experiments.base import Cell, CellResult, DataSpec
-from hgkt.experiments.discovery import fingerprint_of
+from hgkt.exceptions import HGKTError
+from hgkt.experiments.base import Cell, CellResult
+from hgkt.experiments.discovery import load_once
+from hgkt.experiments.store import MATHEMATICS
 from hgkt.experiments.tasks import load_task, use_device
 
 if TYPE_CHECKING:
     from hgkt.data import GZSLDataset
 
-_KEPT = 4  # data sets of the paper take up to 0.6 GB each
 
-
-@lru_cache(maxsize=_KEPT)
-def load_once(data: DataSpec) -> GZSLDataset:
-    """Load a data set, once a process, and make sure that it is the one that was planned on.
-
-    Parameters
-    ----------
-    data : DataSpec
-        The data set; an empty fingerprint fits any.
-    """
-    dataset = data.load()
-    if data.fingerprint and fingerprint_of(dataset) != data.fingerprint:
-        raise DataError(f"the data set in {data.location} has changed since the run started")
-    return dataset
-
-
-def run_cell(cell: Cell, device: str = "cpu", dataset: GZSLDataset | None = None) -> CellResult:
+def run_cell(
+    cell: Cell,
+    device: str = "cpu",
+    dataset: GZSLDataset | None = None,
+    taken: Mapping[str, Any] | None = None,
+) -> CellResult:
     """Run one cell; whatever it raises becomes its error, in one sentence.
 
     Parameters
@@ -53,7 +43,9 @@ def run_cell(cell: Cell, device: str = "cpu", dataset: GZSLDataset | None = None
     device : str
         Where networks are trained.
     dataset : GZSLDataset, optional
-        The data where it is at hand; by default it is loaded, once a process.
+        The data where it is at hand; by default it is loaded, once per process.
+    taken : mapping, optional
+        Parameters that the cells it needs selected; those set by hand win.
 
     Returns
     -------
@@ -61,9 +53,10 @@ def run_cell(cell: Cell, device: str = "cpu", dataset: GZSLDataset | None = None
 
     Examples
     --------
+    >>> from hgkt.experiments.base import DataSpec
     >>> cell = Cell("evaluate", DataSpec("digits", "digits"), "eszsl", params={"rigde": 1})
     >>> run_cell(cell).error  # doctest: +ELLIPSIS
-    "method 'eszsl' has no parameter 'rigde'; it has: ..."
+    "method 'eszsl' has no parameter 'rigde'; choose from: ..."
     """
     start = time.perf_counter()
     values: dict[str, Any] = {}
@@ -71,8 +64,11 @@ def run_cell(cell: Cell, device: str = "cpu", dataset: GZSLDataset | None = None
     error = ""
     try:
         dataset = load_once(cell.data) if dataset is None else dataset
+        work = replace(cell, params={**(taken or {}), **cell.params})
         with use_device(device):
-            values, arrays = load_task(cell.task)(cell, dataset)
+            values, arrays = load_task(cell.task)(work, dataset)
+        if cell.needs:
+            values = {**values, "taken": dict(taken or {})}
     except HGKTError as problem:
         error = str(problem)
     except Exception as problem:
@@ -86,20 +82,24 @@ def run_cell(cell: Cell, device: str = "cpu", dataset: GZSLDataset | None = None
         {name: np.asarray(array) for name, array in arrays.items()},
         error,
         time.perf_counter() - start,
-        versions(),
+        _versions(cell),
         machine(),
     )
 
 
 def failed(cell: Cell, error: str) -> CellResult:
     """Return the failure of a cell that no worker could report itself."""
-    return CellResult(cell, error=error, versions=versions(), machine=machine())
+    return CellResult(cell, error=error, versions=_versions(cell), machine=machine())
 
 
 def died(cell: Cell) -> CellResult:
     """Return the failure of a cell whose process did not survive it."""
     reason = "it was killed, crashed, or ran out of memory"
     return failed(cell, f"the process that ran it died twice: {reason}")
+
+
+def _versions(cell: Cell) -> dict[str, str]:
+    return {**versions(), MATHEMATICS: cell.mathematics}
 
 
 def start_worker() -> None:

@@ -1,4 +1,4 @@
-"""The words of an experiment: data, cell, result, and the blocks that a report is made of.
+"""The words of a run: data, cell, result, context.
 
 An experiment plans *cells* (one piece of work each, named by what goes into it), an engine runs
 those that the store does not hold yet, and the experiment turns results into *blocks*.
@@ -6,23 +6,19 @@ those that the store does not hold yet, and the experiment turns results into *b
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
 
+from hgkt._files import sha256
 from hgkt._plain import plain
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
     from hgkt.data import GZSLDataset
 
 
@@ -49,7 +45,7 @@ class DataSpec:
     fingerprint: str = ""
 
     def load(self) -> GZSLDataset:
-        """Load the data set."""
+        """Load the data set; `hgkt.experiments.discovery.load_once` keeps it."""
         from hgkt.data import load_dataset
 
         options = {"features": self.features, "attributes": self.attributes}
@@ -69,21 +65,24 @@ class Cell:
     method : str
         Registered method, or empty where the task needs none.
     preset : str
-        Preset of hgkt ("default", "paper"); empty: the method as it stands.
+        Preset of hgkt; empty: the method as it stands.
     params : mapping
         Parameters set by hand.
     seed : int
         Seed of folds and of the method.
     options : mapping
         What else the task takes: ``select``, ``calibrate``, ``n_folds``, ...
+    needs : sequence of str
+        Keys of other cells. The cell runs after them and takes the parameters that they
+        selected; those set by hand win.
 
     Examples
     --------
-    >>> cell = Cell("evaluate", DataSpec("digits", "digits"), method="eszsl")
-    >>> cell.key == Cell("evaluate", DataSpec("digits", "digits"), method="eszsl").key
-    True
-    >>> len(cell.key)
-    16
+    >>> digits = DataSpec("digits", "digits")
+    >>> cell = Cell("evaluate", digits, method="dem")
+    >>> cell.key == Cell("evaluate", digits, method="dem").key, len(cell.key)
+    (True, 16)
+    >>> picture = Cell("embedding", digits, method="dem", needs=[cell.key])
     """
 
     task: str
@@ -93,14 +92,16 @@ class Cell:
     params: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     options: Mapping[str, Any] = field(default_factory=dict)
+    needs: Sequence[str] = ()
 
     @cached_property
     def key(self) -> str:
         """Sixteen hexadecimal digits of everything that goes in; where the folder lies does not."""
         asked = plain(asdict(self))
         del asked["data"]["location"]
-        text = json.dumps(asked, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        if not asked["needs"]:
+            del asked["needs"]  # keys are older than needs
+        return sha256(json.dumps(asked, sort_keys=True))[:16]
 
     @property
     def label(self) -> str:
@@ -109,6 +110,22 @@ class Cell:
         changed = ", ".join(f"{name}={value}" for name, value in self.params.items())
         words = [self.task, method, changed, self.data.name, f"seed {self.seed}"]
         return " · ".join(word for word in words if word)
+
+    @property
+    def mathematics(self) -> str:
+        """Version of the method's mathematics: its class's ``mathematics_version``, or 1.
+
+        A method that computes something else than before counts it up, so that old results are
+        never taken for its own.
+        """
+        from hgkt.estimators.methods import build_method
+        from hgkt.exceptions import HGKTError
+
+        try:
+            kind = type(build_method(self.method, self.preset or None)) if self.method else None
+        except HGKTError:  # the cell will fail and say why
+            kind = None
+        return str(getattr(kind, "mathematics_version", 1))
 
 
 @dataclass(frozen=True)
@@ -127,7 +144,9 @@ class CellResult:
         Empty, or one sentence: the cell failed.
     seconds : float
         Run time.
-    versions, machine : dict
+    versions : dict
+        Of the packages, and of the method's ``mathematics``.
+    machine : dict
         Where it ran.
     """
 
@@ -160,7 +179,7 @@ class Context:
     missing : sequence of str
         Data sets of the paper that were not found.
     methods : sequence of str
-        Methods wanted, in the order of tables; HGKT appears as "hgkt" (both presets are meant).
+        Methods wanted, in the order of tables; "hgkt" stands for both of its estimators.
     n_seeds : int
         Seeds 0 .. n_seeds-1 for whatever is random.
     quick : bool
@@ -178,95 +197,3 @@ class Context:
     quick: bool = False
     device: str = "cpu"
     image_root: Path | None = None
-
-
-@dataclass(frozen=True)
-class Value:
-    """A number of a table and where it comes from.
-
-    Parameters
-    ----------
-    text : str
-        What is shown.
-    number : float or None
-        The mean behind it.
-    std : float or None
-        Its standard deviation over seeds.
-    published : float or None
-        The paper's number.
-    best : bool
-        Whether to set it in bold.
-    keys : tuple of str
-        Keys of the cells it was made from: the report links them to their records.
-    failed : str
-        Why there is no number.
-    """
-
-    text: str
-    number: float | None = None
-    std: float | None = None
-    published: float | None = None
-    best: bool = False
-    keys: tuple[str, ...] = ()
-    failed: str = ""
-
-
-@dataclass(frozen=True)
-class TableBlock:
-    """A table: column heads and rows of values (or plain strings)."""
-
-    name: str
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[Value | str]]
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class FigureBlock:
-    """A figure, the numbers it draws, and the cells they come from."""
-
-    name: str
-    title: str
-    figure: Figure
-    data: pd.DataFrame
-    note: str = ""
-    keys: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class TextBlock:
-    """A paragraph."""
-
-    text: str
-
-
-Block = TableBlock | FigureBlock | TextBlock
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """One experiment of the paper, or one of ours beyond it.
-
-    Parameters
-    ----------
-    title : str
-        Heading in the report.
-    about : str
-        What is measured and what the paper says; one paragraph.
-    plan : callable
-        ``plan(context) -> list of Cell``.
-    render : callable
-        ``render(context, results) -> list of Block``; copes with failed and absent cells.
-    """
-
-    title: str
-    about: str
-    plan: Callable[[Context], list[Cell]]
-    render: Callable[[Context, Results], list[Block]]
-
-
-def mean_std(numbers: Sequence[float]) -> tuple[float, float | None]:
-    """Return mean and standard deviation (ddof 1); None for a single number."""
-    values = np.asarray(numbers, dtype=np.float64)
-    return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else None

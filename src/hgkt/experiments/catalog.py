@@ -4,56 +4,42 @@ from __future__ import annotations
 
 from hgkt._registry import Entry, Registry
 
-_PAPER, _ABLATION, _FIGURE = "tables of the paper", "ablations", "figures"
-
-
-def _experiment(module: str, summary: str, family: str) -> Entry:
-    return Entry(f"hgkt.experiments.{module}:EXPERIMENT", summary, family=family)
-
+_FAMILIES = {
+    "tables of the paper": {
+        "table-data": ("tables.statistics:EXPERIMENT", "the data sets in numbers"),
+        "table-zsl": ("tables.results:ZSL", "conventional zero-shot accuracy"),
+        "table-gzsl": ("tables.results:GZSL", "generalized: ts, tr and H"),
+        "figure-ranks": ("figures.comparison:RANKS", "mean ranks of the methods"),
+        "figure-curves": ("figures.comparison:CURVES", "accuracy at every calibration"),
+    },
+    "ablations": {
+        "ablation-intra": ("ablations:INTRA", "with and without the relation within classes"),
+        "ablation-inter": ("ablations:INTER", "with and without the relation between classes"),
+        "ablation-selection": ("ablations:SELECTION", "three ways to select representatives"),
+        "ablation-mu": ("ablations:MU", "weight μ of the neighbours"),
+        "ablation-k": ("ablations:NEIGHBORS", "number of neighbours k"),
+        "ablation-barycenter": ("figures.transport:BARYCENTERS", "exact ones and Sinkhorn's"),
+        "ablation-training": ("figures.training:TRAINING", "on the quotient and by sampling"),
+        "ablation-permutation": ("figures.transport:PERMUTATIONS", "channels in another order"),
+        "ablation-calibration": ("figures.calibration:EXPERIMENT", "with and without calibration"),
+        "ablation-choices": ("ablations:CHOICES", "what the paper leaves open, choice by choice"),
+    },
+    "figures": {
+        "figure-iterations": ("figures.training:ITERATIONS", "accuracy along the training steps"),
+        "figure-tsne": ("figures.tsne:EXPERIMENT", "features and embeddings in the plane"),
+        "figure-representatives": (
+            "figures.graph:REPRESENTATIVES",
+            "images that stand for a class",
+        ),
+        "figure-graph": ("figures.graph:GRAPH", "the graph of the classes"),
+    },
+}
 
 EXPERIMENTS = Registry(
     "experiment",
     {
-        "table-data": _experiment("tables.statistics", "the data sets in numbers", _PAPER),
-        "table-zsl": _experiment("tables.zsl", "conventional zero-shot accuracy", _PAPER),
-        "table-gzsl": _experiment("tables.gzsl", "generalized: ts, tr and H", _PAPER),
-        "figure-ranks": _experiment("tables.ranks", "mean ranks of the methods", _PAPER),
-        "figure-curves": _experiment(
-            "tables.curves", "seen-unseen accuracy at every calibration", _PAPER
-        ),
-        "ablation-intra": _experiment(
-            "ablations.intra", "with and without the relation within classes", _ABLATION
-        ),
-        "ablation-inter": _experiment(
-            "ablations.inter", "with and without the relation between classes", _ABLATION
-        ),
-        "ablation-selection": _experiment(
-            "ablations.selection", "three ways to select representatives", _ABLATION
-        ),
-        "ablation-mu": _experiment("ablations.mu", "weight μ of the neighbours", _ABLATION),
-        "ablation-k": _experiment("ablations.neighbors", "number of neighbours k", _ABLATION),
-        "ablation-barycenter": _experiment(
-            "ablations.barycenter", "exact barycenters and Sinkhorn", _ABLATION
-        ),
-        "ablation-training": _experiment(
-            "ablations.training", "training on the quotient and by sampling", _ABLATION
-        ),
-        "ablation-permutation": _experiment(
-            "ablations.permutation", "does the order of the channels matter", _ABLATION
-        ),
-        "ablation-calibration": _experiment(
-            "ablations.calibration", "with and without calibration", _ABLATION
-        ),
-        "ablation-choices": _experiment(
-            "ablations.choices", "what the paper leaves open, choice by choice", _ABLATION
-        ),
-        "figure-iterations": _experiment(
-            "figures.iterations", "accuracy along the training steps", _FIGURE
-        ),
-        "figure-tsne": _experiment("figures.tsne", "features and embeddings in the plane", _FIGURE),
-        "figure-representatives": _experiment(
-            "figures.representatives", "the images that stand for their classes", _FIGURE
-        ),
-        "figure-graph": _experiment("figures.graph", "the graph of the classes", _FIGURE),
+        name: Entry(f"hgkt.experiments.{target}", summary, family=family)
+        for family, entries in _FAMILIES.items()
+        for name, (target, summary) in entries.items()
     },
 )

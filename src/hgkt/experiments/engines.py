@@ -2,55 +2,21 @@
 
 from __future__ import annotations
 
-import time
 import warnings
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Protocol
 
 from hgkt._validation import check_choice, check_number
 from hgkt.experiments._worker import died, failed, run_cell, start_worker
 from hgkt.experiments.base import Cell, CellResult
-from hgkt.experiments.costs import Costs
+from hgkt.experiments.discovery import forget_loaded
+from hgkt.experiments.schedule import Costs, RunProgress, Schedule, Tracker
 from hgkt.experiments.store import ResultStore
 
 ENGINES = ("joblib", "ray")
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-_LATE = 0.2
-
-
-@dataclass
-class RunState:
-    """Where a run stands; what a progress display shows.
-
-    Parameters
-    ----------
-    n_total : int
-        Cells to run now; those that were there do not count.
-    n_there : int
-        Cells whose results were in the store.
-    n_done, n_failed : int
-        Cells that have ended, and how many of them failed.
-    running : dict of str to Cell
-        Cells under way, by key.
-    last : CellResult or None
-        What has just ended.
-    seconds_left : float or None
-        Expected, from the same costs that order the cells; None before anything is known.
-    """
-
-    n_total: int
-    n_there: int
-    n_done: int = 0
-    n_failed: int = 0
-    running: dict[str, Cell] = field(default_factory=dict)
-    last: CellResult | None = None
-    seconds_left: float | None = None
-
-
-RunProgress = Callable[[RunState], None]
 
 
 class Engine(Protocol):
@@ -58,7 +24,7 @@ class Engine(Protocol):
 
     n_workers: int
 
-    def run(self, cells: Sequence[Cell], started: Callable[[Cell], None]) -> Iterator[CellResult]:
+    def run(self, schedule: Schedule, started: Callable[[Cell], None]) -> Iterator[CellResult]:
         """Yield results as they come; closing the iterator stops what is under way."""
         ...
 
@@ -77,7 +43,8 @@ def run_cells(
     """Run the cells that the store does not hold, the longest first, and return all results.
 
     Every result is written as soon as it is there: after an interruption, however rough, the
-    same call goes on. A cell that fails, or whose process dies twice, is one failed cell.
+    same call goes on. A cell runs after those it needs. One that fails, whose process dies twice
+    or that needs a failed one is one failed cell.
 
     Parameters
     ----------
@@ -88,7 +55,7 @@ def run_cells(
     engine : {"joblib", "ray"}, default="joblib"
         Processes of this machine, or a Ray cluster.
     n_jobs : int, optional
-        Cells at a time; by default one a core.
+        Cells at a time; by default one per core.
     progress : callable, optional
         Called with the `RunState` whenever it changes.
     device : str, default="cpu"
@@ -115,20 +82,26 @@ def run_cells(
     """
     check_choice("engine", engine, ENGINES)
     wanted = {cell.key: cell for cell in cells}
-    there = store.load(wanted.values())
+    results = store.load(wanted.values())
     if not keep_failures:
-        there = {key: result for key, result in there.items() if result.ok}
-    todo = [cell for key, cell in wanted.items() if key not in there]
-    tracker = _Tracker(todo, len(there), Costs(store.results()) if todo else Costs(), progress)
-    results = dict(there)
+        results = {key: result for key, result in results.items() if result.ok}
+    todo = [cell for key, cell in wanted.items() if key not in results]
+    tracker = Tracker(todo, len(results), Costs(store.results()) if todo else Costs(), progress)
+    schedule = Schedule(tracker.ordered(), results)
+
+    def keep(result: CellResult) -> None:
+        store.put(result)
+        results[result.cell.key] = result
+        tracker.ended(result)
+
     if todo:
         runner = _engine(engine, n_jobs, len(todo), device, address)
         tracker.n_workers = runner.n_workers
-        with closing(runner.run(tracker.ordered(), tracker.started)) as stream:  # type: ignore[type-var]
-            for result in stream:
-                store.put(result)
-                results[result.cell.key] = result
-                tracker.ended(result)
+        with closing(runner.run(schedule, tracker.started)) as stream:  # type: ignore[type-var]
+            for result in chain(schedule.hopeless(), stream):
+                keep(result)
+                for follower in schedule.hopeless():
+                    keep(follower)
     return {key: results[key] for key in wanted}
 
 
@@ -151,7 +124,7 @@ class JoblibEngine:
     Parameters
     ----------
     n_jobs : int or None
-        Cells at a time; None for one a core.
+        Cells at a time; None for one per core.
     n_cells : int
         More processes than cells are never started.
     device : str
@@ -166,27 +139,24 @@ class JoblibEngine:
         self.n_threads = max(1, n_cores // self.n_workers)
         self.device = device
 
-    def run(self, cells: Sequence[Cell], started: Callable[[Cell], None]) -> Iterator[CellResult]:
+    def run(self, schedule: Schedule, started: Callable[[Cell], None]) -> Iterator[CellResult]:
         """Yield results as they come.
 
         When a process dies, nobody knows whose fault it was: what was under way is run again,
         one cell at a time, and the one that brings its process down once more has failed.
         """
-        waiting = deque(cells)
-        while waiting:
+        forget_loaded()  # the processes have data sets of their own
+        while schedule:
             suspects: list[Cell] = []
-            yield from self._run_pool(waiting, self.n_workers, started, suspects)
+            yield from self._run_pool(schedule, self.n_workers, started, suspects)
             for cell in suspects:
                 dead: list[Cell] = []
-                yield from self._run_pool(deque([cell]), 1, started, dead)
+                alone = Schedule([cell], schedule.results)
+                yield from self._run_pool(alone, 1, started, dead)
                 yield from (died(cell) for cell in dead)
 
     def _run_pool(
-        self,
-        waiting: deque[Cell],
-        n_workers: int,
-        started: Callable[[Cell], None],
-        lost: list[Cell],
+        self, schedule: Schedule, n_workers: int, started: Callable[[Cell], None], lost: list[Cell]
     ) -> Iterator[CellResult]:
         """Run cells until none waits or a process dies; `lost` gets those it was running."""
         from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -195,14 +165,16 @@ class JoblibEngine:
         executor = self._executor(n_workers)
         flying: dict[Future[CellResult], Cell] = {}
         try:
-            while flying or (waiting and not lost):
-                while waiting and len(flying) < n_workers and not lost:
+            while flying or (schedule and not lost):
+                while len(flying) < n_workers and not lost and (cell := schedule.take()):
+                    taken = schedule.taken(cell)
                     try:
-                        future = executor.submit(run_cell, waiting[0], self.device)
+                        future = executor.submit(run_cell, cell, self.device, None, taken)
                     except BrokenProcessPool:
+                        schedule.put_back(cell)
                         break  # its futures, if any, say so too
-                    flying[future] = waiting.popleft()
-                    started(flying[future])
+                    flying[future] = cell
+                    started(cell)
                 if not flying:
                     return  # broken before anything ran in it: the caller starts another
                 for future in wait(flying, return_when=FIRST_COMPLETED).done:
@@ -226,59 +198,3 @@ class JoblibEngine:
             initializer=start_worker,
             env={name: str(self.n_threads) for name in _THREADS},
         )
-
-
-class _Tracker:
-    """Keeps the `RunState`, the order and the estimate of the time left."""
-
-    def __init__(
-        self, todo: Sequence[Cell], n_there: int, costs: Costs, progress: RunProgress | None
-    ) -> None:
-        self.state = RunState(len(todo), n_there)
-        self.n_workers = 1
-        self._costs, self._progress = costs, progress
-        self._left = {cell.key: cell for cell in todo}
-        self._begun: dict[str, float] = {}
-        self._guessed = self._taken = 0.0
-        self._report()
-
-    def ordered(self) -> list[Cell]:
-        """Return the cells with the longest first: short ones fill the gaps at the end."""
-        return sorted(self._left.values(), key=self._costs.seconds, reverse=True)
-
-    def started(self, cell: Cell) -> None:
-        self.state.running[cell.key] = cell
-        self.state.last = None
-        self._begun[cell.key] = time.monotonic()
-        self._report()
-
-    def ended(self, result: CellResult) -> None:
-        key = result.cell.key
-        if self._costs.is_guess(result.cell) and result.ok:
-            self._guessed += self._costs.seconds(result.cell)
-            self._taken += result.seconds
-        self._costs.learn(result)
-        self.state.running.pop(key, None)
-        self._left.pop(key, None)
-        self.state.n_done += 1
-        self.state.n_failed += not result.ok
-        self.state.last = result
-        self._report()
-
-    def _report(self) -> None:
-        if self._progress is None:
-            return
-        self.state.seconds_left = self._seconds_left()
-        self._progress(self.state)
-
-    def _seconds_left(self) -> float:
-        # Guesses are off by the same factor on the same machine; it shows as cells end.
-        factor = self._taken / self._guessed if self._guessed else 1.0
-        left = [self._cell_left(key, cell, factor) for key, cell in self._left.items()]
-        return max(sum(left) / self.n_workers, max(left, default=0.0))
-
-    def _cell_left(self, key: str, cell: Cell, factor: float) -> float:
-        expected = self._costs.seconds(cell) * (factor if self._costs.is_guess(cell) else 1.0)
-        elapsed = time.monotonic() - self._begun[key] if key in self._begun else 0.0
-        # What takes longer than expected will hardly end this second.
-        return max(expected - elapsed, _LATE * elapsed)

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hgkt.exceptions import DataError
-from hgkt.experiments.base import Cell, CellResult, Context, Experiment
+from hgkt.experiments.base import Cell, CellResult, Context
+from hgkt.experiments.blocks import Experiment
 from hgkt.experiments.catalog import EXPERIMENTS
-from hgkt.experiments.engines import RunProgress, RunState, run_cells
+from hgkt.experiments.engines import run_cells
+from hgkt.experiments.schedule import RunProgress, RunState
 from hgkt.experiments.store import ResultStore
 
 if TYPE_CHECKING:
@@ -83,6 +85,29 @@ def with_search(cell: Cell, n_trials: int) -> Cell:
     return replace(cell, options={**options, "search": "optuna", "n_trials": n_trials})
 
 
+def cells_to_run(planned: Mapping[str, Cell], n_trials: int | None) -> dict[str, Cell]:
+    """Return by planned key what runs for it: the same cell, or one with a wider search.
+
+    Parameters
+    ----------
+    planned : mapping of str to Cell
+        By key.
+    n_trials : int or None
+        Settings that Optuna tries; None leaves the methods' grids.
+    """
+    actual: dict[str, Cell] = {}
+
+    def resolve(key: str) -> Cell:
+        if key not in actual:
+            cell = planned[key] if n_trials is None else with_search(planned[key], n_trials)
+            # What a needed cell chose is found under the name of the one that ran.
+            needs = [resolve(need).key if need in planned else need for need in cell.needs]
+            actual[key] = replace(cell, needs=needs) if needs else cell
+        return actual[key]
+
+    return {key: resolve(key) for key in planned}
+
+
 def reproduce(
     folder: str | Path,
     context: Context,
@@ -111,7 +136,7 @@ def reproduce(
     engine : {"joblib", "ray"}, default="joblib"
         What runs the cells; see `run_cells`.
     n_jobs : int, optional
-        Cells at a time; by default one a core.
+        Cells at a time; by default one per core.
     address : str, default="local"
         Of the Ray cluster.
     n_trials : int, optional
@@ -144,11 +169,9 @@ def reproduce(
     from hgkt.experiments.report import write_report
 
     experiments = load_experiments(names)
-    planned = {cell.key: cell for e in experiments.values() for cell in e.plan(context)}
-    actual = {
-        key: cell if n_trials is None else with_search(cell, n_trials)
-        for key, cell in planned.items()
-    }
+    plans = {name: experiment.plan(context) for name, experiment in experiments.items()}
+    planned = {c.key: c for plan in plans.values() for cells in plan.values() for c in cells}
+    actual = cells_to_run(planned, n_trials)
     store = ResultStore(Path(folder) / CELLS, note)
     n_ran = 0
 
@@ -179,5 +202,5 @@ def reproduce(
     counts = {"cells_run_now": n_ran, "cells_from_earlier_runs": n_there}
     how = {"engine": engine} if run else {"cells_not_run": len(planned) - len(results)}
     info = {**counts, **how, **(run_info or {})}
-    report = write_report(folder, context, experiments, results, info)
+    report = write_report(folder, context, experiments, plans, results, info)
     return Reproduction(report, results, n_ran, n_there)

@@ -1,12 +1,9 @@
-"""Results on disk: a JSON file a cell, an .npz beside it where there are arrays."""
+"""Results on disk: a JSON file per cell, an .npz beside it where there are arrays."""
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
-import os
-import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, replace
@@ -16,11 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._plain import plain
+from hgkt._files import sha256, write_file
+from hgkt._plain import json_text
 from hgkt.exceptions import DataError
 from hgkt.experiments.base import Cell, CellResult, DataSpec
 
 FORMAT = "hgkt-cell-1"
+MATHEMATICS = "mathematics"
+"""Name under ``versions`` of the version of the method's mathematics."""
+
 _PARTS = ("values", "error", "seconds", "versions", "machine")
 
 
@@ -29,7 +30,9 @@ class ResultStore:
 
     A file is written beside and renamed, so a reader sees all of it or nothing. A file that
     cannot be read counts as absent and is told in one line. The key names configuration and
-    data, not the version of the package: a result of an older one stays, with its version.
+    data, not the version of the package: a result of an older one stays, with its version. But a
+    result of other mathematics than the method has now counts as absent: it is run again, and
+    never shown. A result that names no version is of the first.
 
     Parameters
     ----------
@@ -55,25 +58,13 @@ class ResultStore:
         self.note = note
 
     def get(self, cell: Cell) -> CellResult | None:
-        """Return what is stored for a cell, success or failure, or None.
-
-        Parameters
-        ----------
-        cell : Cell
-            The work.
-        """
+        """Return what is stored for a cell, success or failure, or None."""
         found = self._read(self._path(cell.key), arrays=True)
         # The folder may have moved since: the cell asked for knows where the data is now.
         return None if found is None else replace(found, cell=cell)
 
     def load(self, cells: Iterable[Cell]) -> dict[str, CellResult]:
-        """Return what is stored for several cells, by key.
-
-        Parameters
-        ----------
-        cells : iterable of Cell
-            Those wanted.
-        """
+        """Return what is stored for several cells, by key."""
         found = {cell.key: self.get(cell) for cell in cells}
         return {key: result for key, result in found.items() if result is not None}
 
@@ -85,18 +76,7 @@ class ResultStore:
                 yield result
 
     def put(self, result: CellResult) -> Path:
-        """Write a result; a failure never replaces a success.
-
-        Parameters
-        ----------
-        result : CellResult
-            What a cell gave.
-
-        Returns
-        -------
-        Path
-            The JSON file.
-        """
+        """Write a result and return its JSON file; a failure never replaces a success."""
         path = self._path(result.cell.key)
         if not result.ok:
             there = self._read(path, arrays=False)
@@ -105,16 +85,15 @@ class ResultStore:
         document = {
             "format": FORMAT,
             "key": result.cell.key,
-            "cell": plain(asdict(result.cell)),
-            **{name: plain(getattr(result, name)) for name in _PARTS},
+            "cell": asdict(result.cell),
+            **{name: getattr(result, name) for name in _PARTS},
         }
         if result.arrays:
             content = _pack(result.arrays)
             # The JSON file comes last and knows its arrays: the two cannot be of different runs.
-            document["arrays"] = hashlib.sha256(content).hexdigest()
-            self._write(path.with_suffix(".npz"), content)
-        self._write(path, (json.dumps(document, indent=1, allow_nan=False) + "\n").encode())
-        return path
+            document["arrays"] = sha256(content)
+            write_file(path.with_suffix(".npz"), content)
+        return write_file(path, json_text(document, indent=1))
 
     # ------------------------------------------------------------------ files
     def _path(self, key: str) -> Path:
@@ -123,34 +102,19 @@ class ResultStore:
     def _read(self, path: Path, arrays: bool) -> CellResult | None:
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
-            return _result(document, path, arrays)
+            result = _result(document, path, arrays)
         except FileNotFoundError as error:
             if error.filename == str(path):
                 return None
             reason = f"{Path(error.filename).name} is missing"
         except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        else:
+            current = result.cell.mathematics
+            return result if result.versions.get(MATHEMATICS, "1") == current else None
         if self.note is not None:
             self.note(f"{path} is not a readable result and counts as absent ({reason})")
         return None
-
-    def _write(self, path: Path, content: bytes) -> None:
-        scratch = None
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            handle, scratch = tempfile.mkstemp(prefix=".", suffix=".part", dir=self.folder)
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(scratch).chmod(0o644)  # mkstemp makes it private
-            os.replace(scratch, path)
-        except OSError as error:
-            if scratch is not None:
-                Path(scratch).unlink(missing_ok=True)
-            raise DataError(
-                f"cannot write the result {path.name} to {self.folder}: {error.strerror}"
-            ) from error
 
 
 def _pack(arrays: dict[str, NDArray[Any]]) -> bytes:
@@ -173,7 +137,7 @@ def _result(document: Any, path: Path, arrays: bool) -> CellResult:
     parts = {name: document[name] for name in _PARTS}
     if arrays and "arrays" in document:
         content = path.with_suffix(".npz").read_bytes()
-        if hashlib.sha256(content).hexdigest() != document["arrays"]:
+        if sha256(content) != document["arrays"]:
             raise ValueError("the arrays beside it are not the ones it was written with")
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             parts["arrays"] = {name: file[name] for name in file.files}

@@ -1,62 +1,179 @@
-"""A picture of the graph between classes."""
+"""The instances that stand for their classes, and the graph that joins them."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from hgkt.experiments.ablations._common import NOTHING, missing_words, slug
-from hgkt.experiments.base import (
-    Block,
-    Cell,
-    CellResult,
-    Context,
-    Experiment,
-    FigureBlock,
-    Results,
-    TextBlock,
-)
-from hgkt.experiments.figures.representatives import cell_of
-from hgkt.experiments.figures.tsne import short
+from hgkt.experiments.base import Cell, CellResult, Context, DataSpec
+from hgkt.experiments.blocks import Block, Experiment, FigureBlock, Outcome, Plan, TableBlock, Value
+from hgkt.experiments.figures import style
+from hgkt.experiments.tables.rows import PAPER
 
+_WAYS = {"wasserstein": "Wasserstein", "euclidean": "Euclidean", "random": "random"}
+_N_SHOWN = 10
 _FEW = 60  # classes up to which every one is named
 _N_NAMED = 15
 
 
-def plan(context: Context) -> list[Cell]:
-    """Return the Wasserstein representatives of each data set.
-
-    Parameters
-    ----------
-    context : Context
-        What the run is about.
-    """
-    return [cell_of(data, "wasserstein") for data in context.data]
+# ---------------------------------------------------------------------- representatives
+def _plan_representatives(context: Context) -> Plan:
+    return {(data.name, way): [_cell(data, way)] for data in context.data for way in _WAYS}
 
 
-def render(context: Context, results: Results) -> list[Block]:
-    """Draw the graph of each data set.
+def _cell(data: DataSpec, way: str) -> Cell:
+    params = {} if way == "wasserstein" else {"representative": way}
+    return Cell("representatives", data, PAPER.method, params=params)
 
-    Parameters
-    ----------
-    context : Context
-        What the run is about.
-    results : mapping
-        Results by cell key.
-    """
-    if not context.data:
-        return [NOTHING]
+
+def _render_representatives(outcome: Outcome) -> list[Block]:
+    """Show images where there are some, else a table of rows and files."""
     blocks: list[Block] = []
-    for cell in plan(context):
-        result = results.get(cell.key)
-        if result is None or not result.ok:
-            words = missing_words(results, [cell])
-            blocks.append(TextBlock(f"Graph of the classes, {cell.data.name}: {words}"))
-        else:
-            blocks.append(draw(result))
+    for data in outcome.context.data:
+        slots = {way: (data.name, way) for way in _WAYS}
+        found = {w: r for w, slot in slots.items() if (r := outcome.first(slot)) is not None}
+        if not found:
+            blocks.append(outcome.nothing(f"Representatives, {data.name}", *slots.values()))
+            continue
+        pictures = _pictures(found, outcome.context.image_root)
+        if pictures is not None:
+            keys = outcome.keys(*slots.values())
+            blocks.append(_draw_pictures(data, found, pictures, keys))
+        blocks.append(_rows_table(outcome, data, found))
     return blocks
+
+
+def _pictures(found: dict[str, CellResult], image_root: Path | None) -> dict[str, list[Any]] | None:
+    """Return for each way the images of the first classes, or None where there are none."""
+    pictures = {way: _images(result, image_root) for way, result in found.items()}
+    there = [any(image is not None for image in images) for images in pictures.values()]
+    return pictures if all(there) else None
+
+
+def _images(result: CellResult, image_root: Path | None) -> list[Any]:
+    pixels, files = result.values.get("pixels"), result.values.get("files")
+    if pixels and "images" in result.arrays:
+        shape = (int(pixels["height"]), int(pixels["width"]))
+        rows = result.arrays["images"][:_N_SHOWN] / float(pixels["maximum"])
+        return [1.0 - row.reshape(shape) for row in rows]
+    return [load_image(image_root, file) for file in (files or [])[:_N_SHOWN] if image_root]
+
+
+def load_image(image_root: Path, file: str, side: int = 160) -> Any:
+    """Return an image as an array of at most `side` pixels a side, or None where it is not there.
+
+    Benchmarks name files by where they lay on their authors' machines: the longest tail of the
+    name that exists below `image_root` is taken.
+
+    Parameters
+    ----------
+    image_root : Path
+        Folder of the images.
+    file : str
+        Name as the data set has it.
+    side : int
+        Size to shrink to.
+    """
+    from PIL import Image, UnidentifiedImageError
+
+    parts = [part for part in file.replace("\\", "/").split("/") if part not in ("", ".", "..")]
+    for start in range(len(parts)):
+        path = image_root.joinpath(*parts[start:])
+        if path.is_file():
+            try:
+                with Image.open(path) as image:
+                    image.thumbnail((side, side))
+                    return np.asarray(image.convert("RGB"))
+            except (OSError, UnidentifiedImageError):
+                return None
+    return None
+
+
+def _draw_pictures(
+    data: DataSpec,
+    found: dict[str, CellResult],
+    pictures: dict[str, list[Any]],
+    keys: tuple[str, ...],
+) -> FigureBlock:
+    classes = next(iter(found.values())).values["classes"][:_N_SHOWN]
+    with style.styled():
+        drawing, axes = style.figure(
+            1.0 + 0.85 * len(classes), 0.35 + 0.95 * len(pictures), rows=len(pictures),
+            columns=len(classes), squeeze=False,
+        )  # fmt: skip
+        for line, (way, images) in zip(axes, pictures.items(), strict=True):
+            for axis, image in zip(line, images, strict=True):
+                style.bare(axis, frame=style.RULE)
+                if image is None:
+                    axis.text(0.5, 0.5, "no file", ha="center", va="center", color=style.MUTED,
+                              fontsize=7, transform=axis.transAxes)  # fmt: skip
+                else:
+                    axis.imshow(image, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+            line[0].set_ylabel(_WAYS[way])
+        for axis, name in zip(axes[0], classes, strict=True):
+            axis.set_title(style.short(name, 12), fontsize=8, fontweight="normal", loc="center")
+    lines = [
+        {"way": way, "class": name, "row": int(row)}
+        for way, result in found.items()
+        for name, row in zip(classes, result.arrays["rows"], strict=False)
+    ]
+    total = len(next(iter(found.values())).values["classes"])
+    which = f"the first {len(classes)} of {total}" if total > len(classes) else f"all {total}"
+    return FigureBlock(
+        f"figure-representatives-{data.name}",
+        f"Representatives, {data.name}",
+        drawing,
+        pd.DataFrame(lines),
+        f"One image per class, {which} seen classes: nearest to the Wasserstein barycenter, "
+        "nearest to the mean, and drawn at random.",
+        keys,
+    )
+
+
+def _rows_table(outcome: Outcome, data: DataSpec, found: dict[str, CellResult]) -> TableBlock:
+    first = next(iter(found.values()))
+    rows: list[list[Value | str]] = []
+    for position, name in enumerate(first.values["classes"][:_N_SHOWN]):
+        line: list[Value | str] = [name]
+        for way, result in found.items():
+            files = result.values.get("files")
+            text = f"row {int(result.arrays['rows'][position])}"
+            text += f", {Path(files[position]).name}" if files else ""
+            line.append(Value(words=text, keys=outcome.keys((data.name, way))))
+        rows.append(line)
+    notes = [f"{len(first.values['classes'])} seen classes, the first {len(rows)} shown."]
+    if {"wasserstein", "euclidean"} <= set(found):
+        same = found["wasserstein"].arrays["rows"] == found["euclidean"].arrays["rows"]
+        notes.append(
+            f"Wasserstein and Euclidean agree in {100 * same.mean():.0f} % of all classes."
+        )
+    return TableBlock(
+        f"figure-representatives-rows-{data.name}",
+        f"Rows of the representatives, {data.name}",
+        ["Class", *(_WAYS[way] for way in found)],
+        rows,
+        " ".join(notes),
+    )
+
+
+# ---------------------------------------------------------------------- graph
+def _plan_graph(context: Context) -> Plan:
+    return {data.name: [_cell(data, "wasserstein")] for data in context.data}
+
+
+def _render_graph(outcome: Outcome) -> list[Block]:
+    return [_graph_block(outcome, data) for data in outcome.context.data]
+
+
+def _graph_block(outcome: Outcome, data: DataSpec) -> Block:
+    result = outcome.first(data.name)
+    if result is None:
+        return outcome.nothing(f"Graph of the classes, {data.name}", data.name)
+    return draw_graph(data, result, outcome.keys(data.name))
 
 
 def edges_of(result: CellResult) -> list[tuple[int, int]]:
@@ -102,18 +219,19 @@ def layout(
     return np.array([places[code] for code in range(n_classes)]), "springs as long as the ways"
 
 
-def draw(result: CellResult) -> FigureBlock:
+def draw_graph(data: DataSpec, result: CellResult, keys: tuple[str, ...]) -> FigureBlock:
     """Draw seen classes, unseen classes and their edges.
 
     Parameters
     ----------
+    data : DataSpec
+        The data set.
     result : CellResult
         Of the task "representatives".
+    keys : tuple of str
+        Where it comes from.
     """
-    import pandas as pd
     from matplotlib.patheffects import withStroke
-
-    from hgkt.experiments import style
 
     names = [*result.values["classes"], *result.values["unseen"]]
     n_seen, edges = len(result.values["classes"]), edges_of(result)
@@ -122,40 +240,35 @@ def draw(result: CellResult) -> FigureBlock:
     with style.styled():
         drawing, axis = style.figure(max(side, 6.4), side)
         _draw_edges(axis, places, edges, n_seen, len(names))
-        for index, (label, part) in enumerate(
-            {"seen class": slice(0, n_seen), "unseen class": slice(n_seen, None)}.items()
-        ):
+        parts = {"seen class": places[:n_seen], "unseen class": places[n_seen:]}
+        for index, (label, part) in enumerate(parts.items()):
             axis.scatter(
-                *places[part].T, s=70 if len(names) <= _FEW else 24, color=style.colour(index),
+                *part.T, s=70 if len(names) <= _FEW else 24, color=style.colour(index),
                 marker="os"[index], edgecolors=style.PAPER, linewidths=0.8, zorder=3, label=label,
             )  # fmt: skip
         halo = [withStroke(linewidth=2.5, foreground=style.PAPER)]
         for code in _named(edges, n_seen, places):
             axis.annotate(
-                short(names[code]), places[code], xytext=(0, 6), textcoords="offset points",
+                style.short(names[code]), places[code], xytext=(0, 6), textcoords="offset points",
                 ha="center", fontsize=8 if len(names) <= 20 else 6.5, zorder=4, path_effects=halo,
             )  # fmt: skip
-        axis.set(xticks=[], yticks=[])
+        style.bare(axis)
         axis.margins(0.08)
-        axis.grid(visible=False)
-        for spine in axis.spines.values():
-            spine.set_visible(False)
         drawing.legend(loc="outside lower center", ncols=4)
     frame = pd.DataFrame(
         [{"class": names[a], "neighbour": names[b], "seen": a < n_seen} for a, b in edges]
     )
-    data = result.cell.data.name
     k = result.arrays["neighbors"].shape[1]
     few = "" if len(names) <= _FEW else " Only the classes that most others point to are named."
     return FigureBlock(
-        slug("figure-graph", data),
-        f"Graph of the classes, {data}",
+        f"figure-graph-{data.name}",
+        f"Graph of the classes, {data.name}",
         drawing,
         frame,
         f"An edge joins a class to each of the k = {k} classes it averages over: seen ones by the "
         "Wasserstein distance of representatives, unseen ones (dashed) by the cosine of "
         f"attributes. Layout: {how}.{few}",
-        (result.cell.key,),
+        keys,
     )
 
 
@@ -163,8 +276,6 @@ def _draw_edges(
     axis: Any, places: NDArray[Any], edges: list[tuple[int, int]], n_seen: int, n_classes: int
 ) -> None:
     from matplotlib.collections import LineCollection
-
-    from hgkt.experiments import style
 
     width = 1.3 if n_classes <= _FEW else 0.6
     kinds = {"neighbour of a seen class": True, "neighbour of an unseen class": False}
@@ -195,10 +306,18 @@ def _named(edges: list[tuple[int, int]], n_seen: int, places: NDArray[Any]) -> l
     return named
 
 
-EXPERIMENT = Experiment(
+REPRESENTATIVES = Experiment(
+    "Representative instances",
+    "The paper shows images of CUB selected by the Wasserstein barycenter (top) and by the "
+    "Euclidean one (bottom) and finds the former more distinctive. Images are shown where the data "
+    "set carries them or their folder is given; else the rows and files are listed.",
+    _plan_representatives,
+    _render_representatives,
+)
+GRAPH = Experiment(
     "Graph of the classes",
     "The graph that the paper's framework figure sketches: representatives joined to their k "
     "nearest others, and unseen classes to the seen ones they will be made from.",
-    plan,
-    render,
+    _plan_graph,
+    _render_graph,
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import shutil
@@ -11,13 +10,14 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import pandas as pd
+
+from hgkt._files import sha256
+from hgkt._plain import json_text
 from hgkt.exceptions import DataError
-from hgkt.experiments.base import Results, TableBlock, Value
-
-if TYPE_CHECKING:
-    import pandas as pd
+from hgkt.experiments.blocks import TableBlock, Value
+from hgkt.experiments.report.pages import head_text, value_text
 
 MANIFEST = "report-files.json"
 HTML, MARKDOWN = "report.html", "report.md"
@@ -34,7 +34,7 @@ class ReportFiles:
     html, markdown : Path
         The report itself.
     tables, figures, records : tuple of Path
-        CSV and Parquet files; PNG, SVG and CSV files; one JSON file a cell.
+        CSV and Parquet files; PNG, SVG and CSV files; one JSON file per cell.
     """
 
     folder: Path
@@ -45,15 +45,13 @@ class ReportFiles:
     records: tuple[Path, ...]
 
 
-def tidy_table(block: TableBlock, results: Results) -> pd.DataFrame:
-    """Return one row a value: where it stands, mean, std, published, seeds and cell keys.
+def tidy_table(block: TableBlock) -> pd.DataFrame:
+    """Return one row per value: where it stands, mean, std, published, seeds and cell keys.
 
     Parameters
     ----------
     block : TableBlock
         The table.
-    results : mapping
-        Results by cell key: only seeds that gave a result are counted.
 
     Returns
     -------
@@ -63,22 +61,19 @@ def tidy_table(block: TableBlock, results: Results) -> pd.DataFrame:
 
     Examples
     --------
-    >>> block = TableBlock("t", "T", ["Method", "CUB"], [["DEM", Value("1.5", 1.5)]])
-    >>> tidy_table(block, {})[["row", "column", "mean", "n_seeds"]].to_dict("records")
-    [{'row': 'DEM', 'column': 'CUB', 'mean': 1.5, 'n_seeds': 0}]
+    >>> block = TableBlock("t", "T", ["Method", "CUB"], [["DEM", Value(1.5, n=1)]])
+    >>> tidy_table(block)[["row", "column", "mean", "n_seeds"]].to_dict("records")
+    [{'row': 'DEM', 'column': 'CUB', 'mean': 1.5, 'n_seeds': 1}]
     """
-    import pandas as pd
-
     rows = []
     for line in block.rows:
         first = next((i for i, item in enumerate(line) if isinstance(item, Value)), len(line))
         row = " / ".join(str(item) for item in line[:first] if item)
-        for name, item in zip(block.columns, line, strict=True):
+        for column, item in zip(block.heads, line, strict=True):
             if isinstance(item, Value):
-                seeds = [key for key in item.keys if key in results and results[key].ok]
-                rows.append((block.name, row, name, item.text, item.number, item.std,
-                             item.published, len(seeds) if item.number is not None else 0,
-                             item.best, item.failed, " ".join(item.keys)))  # fmt: skip
+                rows.append((block.name, row, head_text(column), value_text(item), item.mean,
+                             item.deviation, item.published, item.n, item.best, item.failed,
+                             " ".join(item.keys)))  # fmt: skip
     columns = ["table", "row", "column", "text", "mean", "std", "published", "n_seeds", "best",
                "failed", "keys"]  # fmt: skip
     frame = pd.DataFrame(rows, columns=columns)
@@ -98,14 +93,14 @@ def put_files(folder: Path, contents: Mapping[str, bytes]) -> None:
     contents : mapping of str to bytes
         By path inside the folder; the HTML page is put there last.
     """
-    digests = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
-    manifest = json.dumps({"format": "hgkt-report-1", "files": digests}, indent=1) + "\n"
+    digests = {name: sha256(data) for name, data in contents.items()}
+    manifest = json_text({"format": "hgkt-report-1", "files": digests}, indent=1)
+    everything = {**contents, MANIFEST: manifest.encode()}
     scratch: Path | None = None
     try:
         folder.mkdir(parents=True, exist_ok=True)
         before = _listed(folder)
         scratch = Path(tempfile.mkdtemp(prefix=".report-", dir=folder))
-        everything = {**contents, MANIFEST: manifest.encode()}
         for name, data in everything.items():
             place = scratch / name
             place.parent.mkdir(parents=True, exist_ok=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from hgkt._plain import plain
@@ -15,30 +14,12 @@ Group = tuple[str, tuple[tuple[str, str], ...]]
 """A heading and its lines of name and text."""
 
 _MAX_ITEMS = 12
-_RECORD = ("metrics", "uncalibrated", "calibrated", "selected", "validation", "parameters", "data",
-           "timings", "versions", "machine", "format", "method", "seed", "calibration")  # fmt: skip
+_RECORD = ("metrics", "uncalibrated", "calibrated", "selected", "taken", "validation",
+           "parameters", "data", "timings", "versions", "machine", "format", "method", "seed",
+           "calibration")  # fmt: skip
 _NAMES = {"zsl": "ZSL", "ausuc": "AUSUC", "H_star": "H* (oracle)", "n_settings": "settings tried",
           "n_folds": "validation folds", "metric": "chosen by", "score": "validation score, %",
           "n_cpus": "processors"}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Description:
-    """What the panel shows of one cell.
-
-    Parameters
-    ----------
-    title : str
-        Method, data and seed.
-    error : str
-        Empty, or why it failed.
-    groups : tuple of Group
-        Headed lists of names and texts.
-    """
-
-    title: str
-    error: str
-    groups: tuple[Group, ...]
 
 
 def record_document(result: CellResult) -> dict[str, Any]:
@@ -75,8 +56,8 @@ def record_document(result: CellResult) -> dict[str, Any]:
     return document
 
 
-def embedded_records(results: Results, keys: Iterable[str]) -> str:
-    """Return the JSON text that the page carries: groups that repeat are stored once.
+def embedded_records(results: Results, keys: Iterable[str]) -> dict[str, list[Any]]:
+    """Return what the page carries as JSON: groups that repeat are stored once.
 
     Parameters
     ----------
@@ -87,40 +68,28 @@ def embedded_records(results: Results, keys: Iterable[str]) -> str:
 
     Returns
     -------
-    str
-        ``{"groups": [[heading, [[name, text], …]], …], "records": [[key, title, error, [group
-        numbers]], …]}``, safe inside a script element.
+    dict
+        ``{"groups": [(heading, ((name, text), …)), …], "records": [(key, title, error, [group
+        numbers]), …]}``.
     """
     pool: dict[Group, int] = {}
     records = []
     for key in keys:
-        about = describe(results[key])
-        numbers = [pool.setdefault(group, len(pool)) for group in about.groups]
-        records.append([key, about.title, about.error, numbers])
-    text = json.dumps(
-        {"groups": list(pool), "records": records},
-        ensure_ascii=False,
-        allow_nan=False,
-        separators=(",", ":"),
-    )
-    # No text of a record can end the script element; both line separators end a line in old parsers
-    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+        result = results[key]
+        numbers = [pool.setdefault(group, len(pool)) for group in describe(result)]
+        records.append((key, title_of(result.cell), result.error, numbers))
+    return {"groups": list(pool), "records": records}
 
 
-def describe(result: CellResult) -> Description:
-    """Put a result into words.
-
-    Parameters
-    ----------
-    result : CellResult
-        A result, failed or not.
+def describe(result: CellResult) -> tuple[Group, ...]:
+    """Put a result, failed or not, into words: headed lists of names and texts.
 
     Examples
     --------
     >>> from hgkt.experiments.base import DataSpec
     >>> cell = Cell("evaluate", DataSpec("digits", "digits"), method="eszsl", seed=2)
-    >>> describe(CellResult(cell, error="boom")).title
-    'eszsl · digits · seed 2'
+    >>> [heading for heading, lines in describe(CellResult(cell, error="boom"))]
+    ['Configuration', 'Data']
     """
     values: dict[str, Any] = plain(result.values)
     groups = [
@@ -133,11 +102,18 @@ def describe(result: CellResult) -> Description:
         ("Machine", _lines(result.machine or values.get("machine"))),
         ("All parameters", _lines(values.get("parameters"))),
     ]
-    kept = tuple((heading, lines) for heading, lines in groups if lines)
-    return Description(_title(result.cell), result.error, kept)
+    return tuple((heading, lines) for heading, lines in groups if lines)
 
 
-def _title(cell: Cell) -> str:
+def title_of(cell: Cell) -> str:
+    """Return what heads a cell in the panel.
+
+    Examples
+    --------
+    >>> from hgkt.experiments.base import DataSpec
+    >>> title_of(Cell("evaluate", DataSpec("digits", "digits"), method="eszsl", seed=2))
+    'eszsl · digits · seed 2'
+    """
     method = f"{cell.method}, preset {cell.preset}" if cell.preset else cell.method
     what = method or cell.task.rpartition(":")[2]
     return " · ".join([what, cell.data.name, f"seed {cell.seed}"])
@@ -157,7 +133,7 @@ def _result_lines(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 def _chosen_lines(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     validation = dict(values.get("validation") or {})
     validation.pop("calibration", None)
-    return (*_lines(values.get("selected")), *_lines(validation))
+    return (*_lines(values.get("selected") or values.get("taken")), *_lines(validation))
 
 
 def _configuration_lines(cell: Cell) -> tuple[tuple[str, str], ...]:
@@ -170,6 +146,7 @@ def _configuration_lines(cell: Cell) -> tuple[tuple[str, str], ...]:
         lines.append(("preset", cell.preset))
     lines += [(f"set by hand: {name}", text_of(item)) for name, item in cell.params.items()]
     lines += [(f"option: {name}", text_of(item)) for name, item in cell.options.items()]
+    lines += [("parameters taken from cell", key) for key in cell.needs]
     return (*lines, ("seed", str(cell.seed)), ("cell", cell.key))
 
 

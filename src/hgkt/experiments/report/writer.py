@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,26 +10,38 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from hgkt.experiments.base import Block, Context, Experiment, FigureBlock, Results, TableBlock
-from hgkt.experiments.report.drawings import inline, png_of, svg_of
+from hgkt._plain import json_text
+from hgkt.experiments.base import Context, DataSpec, Results
+from hgkt.experiments.blocks import (
+    Block,
+    Experiment,
+    FigureBlock,
+    Outcome,
+    Plan,
+    TableBlock,
+    TextBlock,
+    Value,
+)
+from hgkt.experiments.figures.style import inline, png_of, svg_of
 from hgkt.experiments.report.files import HTML, MARKDOWN, ReportFiles, put_files, tidy_table
-from hgkt.experiments.report.html import Page, page_html
-from hgkt.experiments.report.markdown import page_markdown
+from hgkt.experiments.report.pages import Page, Section
 from hgkt.experiments.report.provenance import embedded_records, record_document, text_of
-from hgkt.experiments.report.sections import Section, make_sections
 
 TITLE = "Generalized zero-shot learning with HGKT"
 LEAD = "Tables and figures of the paper, run again, and what goes beyond it."
-CLICK = (
-    "Click a number to see the configuration, seed, versions, data checksum and run time of every "
-    "run it was made from."
+
+_QUICK = (
+    "A quick run: small grids and few steps. It shows that everything runs; its numbers prove "
+    "nothing."
 )
+_MISSING = "These data sets of the paper were not found and are missing here"
 
 
 def write_report(
     folder: str | Path,
     context: Context,
     experiments: Mapping[str, Experiment],
+    plans: Mapping[str, Plan],
     results: Results,
     run_info: Mapping[str, Any] | None = None,
 ) -> ReportFiles:
@@ -44,6 +55,8 @@ def write_report(
         What the run is about.
     experiments : mapping of str to Experiment
         By name, in the order of the report.
+    plans : mapping of str to plan
+        What each of them planned.
     results : mapping
         Results by cell key; cells that failed or never ran are shown as such.
     run_info : mapping, optional
@@ -56,85 +69,97 @@ def write_report(
     Examples
     --------
     >>> import tempfile
-    >>> from hgkt.experiments.tables.zsl import EXPERIMENT
+    >>> from hgkt.experiments.tables.results import ZSL
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     report = write_report(folder, Context(data=()), {"table-zsl": EXPERIMENT}, {})
+    ...     report = write_report(folder, Context(data=()), {"zsl": ZSL}, {"zsl": {}}, {})
     ...     report.html.read_text().startswith("<!doctype html>")
     True
     """
-    folder = Path(folder)
-    sections, keys = make_sections(context, experiments, results)
-    sections = _unique_names(sections)
-    facts = _facts(context, sections, results, keys, run_info or {})
-    warnings = _warnings(context, sections)
-    contents, drawings, downloads = _block_files(sections, results)
+    folder, taken = Path(folder), set[str]()
+    sections = [
+        _section(name, experiment, Outcome(context, plans[name], results), taken)
+        for name, experiment in experiments.items()
+    ]
+    planned = [cell.key for plan in plans.values() for cells in plan.values() for cell in cells]
+    shown = [key for s in sections for block in s.blocks for key in _keys_of(block)]
+    keys = [key for key in dict.fromkeys([*planned, *shown]) if key in results]
+    contents, drawings, downloads = _block_files(sections)
     for key in keys:
-        document = record_document(results[key])
-        text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-        contents[f"records/{key}.json"] = text.encode()
-    page = Page(TITLE, f"{LEAD} {CLICK}", facts, warnings, sections, drawings, downloads, keys,
-                embedded_records(results, keys))  # fmt: skip
-    contents[MARKDOWN] = page_markdown(TITLE, LEAD, facts, warnings, sections).encode()
-    contents[HTML] = page_html(page).encode()
+        contents[f"records/{key}.json"] = json_text(record_document(results[key]), 1).encode()
+    facts, warnings = _facts(context, results, keys, run_info or {}), _warnings(context, sections)
+    records = embedded_records(results, keys)
+    page = Page(TITLE, LEAD, facts, warnings, sections, drawings, downloads, keys, records)
+    contents[MARKDOWN] = page.markdown().encode()
+    contents[HTML] = page.html().encode()
     put_files(folder, contents)
-    return ReportFiles(
-        folder,
-        folder / HTML,
-        folder / MARKDOWN,
-        *(tuple(folder / name for name in contents if name.startswith(f"{part}/"))
-          for part in ("tables", "figures", "records")),
-    )  # fmt: skip
+    parts = {
+        part: tuple(folder / name for name in contents if name.startswith(f"{part}/"))
+        for part in ("tables", "figures", "records")
+    }
+    return ReportFiles(folder, folder / HTML, folder / MARKDOWN, **parts)
+
+
+def _section(name: str, experiment: Experiment, outcome: Outcome, taken: set[str]) -> Section:
+    """Render an experiment; one that breaks is a section that says so."""
+    try:
+        if outcome.context.data:
+            blocks = list(experiment.render(outcome))
+        else:
+            blocks = [TextBlock("No data set was found, so there is nothing to show.")]
+    except Exception as error:
+        # The other experiments took hours: one that cannot be drawn must not take them along.
+        why = f"{type(error).__name__}: {error}"
+        blocks = [TextBlock(f"This experiment failed and cannot be shown. {why}")]
+    n_planned = len({cell.key for cells in outcome.plan.values() for cell in cells})
+    n_done, n_ran = len(outcome.good(*outcome.plan)), len(outcome.ran(*outcome.plan))
+    named = [_named(block, taken) for block in blocks]
+    title, about = experiment.title, experiment.about
+    return Section(name, title, about, named, n_planned, n_done, n_ran - n_done)
+
+
+def _named(block: Block, taken: set[str]) -> Block:
+    """Make the block's name safe as file name and id, and different from those taken."""
+    if isinstance(block, TextBlock):
+        return block
+    stem = re.sub(r"[^\w-]+", "-", block.name, flags=re.ASCII).strip("-") or "block"
+    names = (stem if number == 1 else f"{stem}-{number}" for number in count(1))
+    name = next(name for name in names if name not in taken)
+    taken.add(name)
+    return replace(block, name=name)
+
+
+def _keys_of(block: Block) -> Sequence[str]:
+    if isinstance(block, TableBlock):
+        values = [item for row in block.rows for item in row if isinstance(item, Value)]
+        return [key for item in values for key in item.keys]
+    return block.keys if isinstance(block, FigureBlock) else ()
 
 
 def _block_files(
-    sections: Sequence[Section], results: Results
+    sections: Sequence[Section],
 ) -> tuple[dict[str, bytes], dict[str, str], dict[str, str]]:
     """Return the files of tables and figures, the inline drawings, and the CSV texts."""
     contents: dict[str, bytes] = {}
     drawings: dict[str, str] = {}
     downloads: dict[str, str] = {}
-    for section in sections:
-        for block in section.blocks:
-            if isinstance(block, TableBlock):
-                frame = tidy_table(block, results)
-                downloads[block.name] = frame.to_csv(index=False)
-                contents[f"tables/{block.name}.csv"] = downloads[block.name].encode()
-                contents[f"tables/{block.name}.parquet"] = frame.to_parquet(index=False)
-            elif isinstance(block, FigureBlock):
-                svg, png = svg_of(block.figure), png_of(block.figure)
-                drawings[block.name] = inline(block.name, block.title, svg, png)
-                downloads[block.name] = block.data.to_csv(index=False)
-                contents[f"figures/{block.name}.svg"] = svg.encode()
-                contents[f"figures/{block.name}.png"] = png
-                contents[f"figures/{block.name}.csv"] = downloads[block.name].encode()
+    for block in [block for section in sections for block in section.blocks]:
+        if isinstance(block, TableBlock):
+            frame = tidy_table(block)
+            downloads[block.name] = frame.to_csv(index=False)
+            contents[f"tables/{block.name}.csv"] = downloads[block.name].encode()
+            contents[f"tables/{block.name}.parquet"] = frame.to_parquet(index=False)
+        elif isinstance(block, FigureBlock):
+            svg, png = svg_of(block.figure), png_of(block.figure)
+            drawings[block.name] = inline(block.name, block.title, svg, png)
+            downloads[block.name] = block.data.to_csv(index=False)
+            contents[f"figures/{block.name}.svg"] = svg.encode()
+            contents[f"figures/{block.name}.png"] = png
+            contents[f"figures/{block.name}.csv"] = downloads[block.name].encode()
     return contents, drawings, downloads
 
 
-def _unique_names(sections: Sequence[Section]) -> list[Section]:
-    """Make block names safe as file names and ids, and different from each other."""
-    taken: set[str] = set()
-
-    def named(block: Block) -> Block:
-        if not isinstance(block, TableBlock | FigureBlock):
-            return block
-        stem = re.sub(r"[^\w-]+", "-", block.name, flags=re.ASCII).strip("-") or "block"
-        name = next(
-            name
-            for number in count(1)
-            if (name := stem if number == 1 else f"{stem}-{number}") not in taken
-        )
-        taken.add(name)
-        return replace(block, name=name)
-
-    return [replace(section, blocks=[named(b) for b in section.blocks]) for section in sections]
-
-
 def _facts(
-    context: Context,
-    sections: Sequence[Section],
-    results: Results,
-    keys: Sequence[str],
-    run_info: Mapping[str, Any],
+    context: Context, results: Results, keys: Sequence[str], run_info: Mapping[str, Any]
 ) -> dict[str, str]:
     """Return what the head of the report tells of the run."""
     used = [results[key] for key in keys]
@@ -156,7 +181,7 @@ def _facts(
     return facts
 
 
-def _data_words(data: Any) -> str:
+def _data_words(data: DataSpec) -> str:
     chosen = [part for part in (data.features, data.attributes) if part]
     return f"{data.name} ({', '.join(chosen)})" if chosen else data.name
 
@@ -170,16 +195,9 @@ def _duration(seconds: float) -> str:
 def _warnings(context: Context, sections: Sequence[Section]) -> list[str]:
     warnings = []
     if context.quick:
-        warnings.append(
-            "A quick run: small grids and few steps. It shows that everything runs; its numbers "
-            "prove nothing."
-        )
+        warnings.append(_QUICK)
     if context.missing:
-        names = ", ".join(context.missing)
-        warnings.append(
-            f"These data sets of the paper were not found and are missing here: {names}."
-        )
-    n_failed = sum(section.n_failed for section in sections)
-    if n_failed:
+        warnings.append(f"{_MISSING}: {', '.join(context.missing)}.")
+    if any(section.n_failed for section in sections):
         warnings.append("Some runs failed; they are marked, and a click on the mark says why.")
     return warnings

@@ -2,113 +2,61 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from hgkt.data.catalog import CATALOG, Facts
-from hgkt.experiments.base import (
-    Block,
-    Cell,
-    CellResult,
-    Context,
-    DataSpec,
-    Experiment,
-    Results,
-    TableBlock,
-    Value,
-)
-from hgkt.experiments.tables._results import FAILED, NOT_RUN
+from hgkt.experiments.base import Cell, CellResult, Context, DataSpec
+from hgkt.experiments.blocks import Block, Column, Experiment, Outcome, Plan, TableBlock, Value
 from hgkt.experiments.tables.published import PUBLISHED
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from hgkt.data import GZSLDataset
-
-TASK = "statistics"
 _COLUMNS = {
-    "Attributes": "n_attributes",
-    "Classes · seen": "n_seen_classes",
-    "Classes · unseen": "n_unseen_classes",
-    "Images · train": "n_train",
-    "Images · test seen": "n_test_seen",
-    "Images · test unseen": "n_test_unseen",
-    "Features": "n_features",
+    "n_attributes": ("", "Attributes"),
+    "n_seen_classes": ("Classes", "seen"),
+    "n_unseen_classes": ("Classes", "unseen"),
+    "n_train": ("Images", "train"),
+    "n_test_seen": ("Images", "test seen"),
+    "n_test_unseen": ("Images", "test unseen"),
+    "n_features": ("", "Features"),
 }
+_MARKS = {"ok": "✓", "warning": "remark", "error": "error"}
 _NOTE = (
     "The second number is what the paper's table of data sets prints. The fingerprint is "
     "SHA-256 over class names and the three parts of the split."
 )
 
 
-def describe_data(
-    cell: Cell, dataset: GZSLDataset
-) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Count a data set and look it over: the task behind this table.
-
-    Parameters
-    ----------
-    cell : Cell
-        The work; it has no options.
-    dataset : GZSLDataset
-        The data.
-
-    Returns
-    -------
-    values : dict
-        ``data`` with counts and fingerprints, ``findings`` as pairs of level and sentence.
-    arrays : dict
-        Empty.
-
-    Examples
-    --------
-    >>> from hgkt.data import load_dataset
-    >>> spec = DataSpec("digits", "digits")
-    >>> values, _ = describe_data(Cell(TASK, spec), load_dataset("digits"))
-    >>> values["data"]["n_seen_classes"], values["findings"][0]
-    (8, ['ok', 'shapes, labels, splits and attributes are valid'])
-    """
-    from hgkt.data import check_dataset
-
-    findings = [[finding.level, finding.sentence] for finding in check_dataset(dataset)]
-    data = {**dataset.summary(), "fingerprint": dataset.fingerprint()}
-    return {"data": data, "findings": findings}, {}
+def _plan(context: Context) -> Plan:
+    return {data.name: [Cell("statistics", data)] for data in context.data}
 
 
-def plan(context: Context) -> list[Cell]:
-    """Return one cell a data set.
-
-    Parameters
-    ----------
-    context : Context
-        What the run is about.
-    """
-    return [_cell(data) for data in context.data]
-
-
-def render(context: Context, results: Results) -> list[Block]:
-    """Make the table of counts and the list of all that was looked at.
-
-    Parameters
-    ----------
-    context : Context
-        What the run is about.
-    results : mapping
-        Results by cell key.
-    """
-    rows = [_row(data, results.get(_cell(data).key)) for data in context.data]
+def _render(outcome: Outcome) -> list[Block]:
+    context = outcome.context
+    rows = [_row(outcome, data) for data in context.data]
     for name in context.missing:
-        facts = _facts(name)
-        values = [_count(None, facts, key, ()) for key in _COLUMNS.values()]
-        rows.append([name, *values, "not found", ""])
-    columns = ["Data set", *_COLUMNS, "Checked", "Split"]
+        rows.append([name, *_counts(outcome, name), "not found", ""])
     missing = ", ".join(context.missing)
     note = _NOTE + (f" Not found: {missing}." if missing else "")
-    table = TableBlock("table-data", "Classes and images", columns, rows, note)
-    return [table, _findings(context, results)]
+    heads = [Column(name, group) for group, name in _COLUMNS.values()]
+    columns: list[Column | str] = ["Data set", *heads, "Checked", "Split"]
+    findings: list[list[Value | str]] = [
+        [data.name, _MARKS[level], Value(words=sentence, keys=outcome.keys(data.name))]
+        for data in context.data
+        for result in outcome.good(data.name)
+        for level, sentence in result.values["findings"]
+    ]
+    return [
+        TableBlock("table-data", "Classes and images", columns, rows, note),
+        TableBlock("table-data-details", "What was looked at",
+                   ["Data set", "", "What was found"], findings, closed=True),
+    ]  # fmt: skip
 
 
-def _cell(data: DataSpec) -> Cell:
-    return Cell(TASK, data)
+def _row(outcome: Outcome, data: DataSpec) -> list[Value | str]:
+    keys, result = outcome.keys(data.name), outcome.first(data.name)
+    counts = _counts(outcome, data.name)
+    if result is None:
+        state = Value(keys=keys, failed=outcome.why(data.name)) if keys else "not looked at"
+        return [data.name, *counts, state, ""]
+    split = Value(words=result.values["data"]["fingerprint"]["split"][:12], keys=keys)
+    return [data.name, *counts, Value(words=_verdict(result), keys=keys), split]
 
 
 def _facts(name: str) -> Facts | None:
@@ -116,35 +64,16 @@ def _facts(name: str) -> Facts | None:
     return CATALOG.get(name.upper()) if name.upper() in PUBLISHED["hgkt"] else None
 
 
-def _row(data: DataSpec, result: CellResult | None) -> list[Value | str]:
-    facts = _facts(data.name)
-    keys = (_cell(data).key,) if result else ()
-    found = result.values["data"] if result and result.ok else {}
-    values: list[Value | str] = [
-        _count(found.get(key), facts, key, keys, "" if not result else result.error)
-        for key in _COLUMNS.values()
+def _counts(outcome: Outcome, name: str) -> list[Value]:
+    facts = _facts(name)
+    return [
+        outcome.value(name, ("data", key), getattr(facts, key, None), ",.0f") for key in _COLUMNS
     ]
-    if result is None:
-        return [data.name, *values, "not looked at", ""]
-    if not result.ok:
-        return [data.name, *values, Value(FAILED, keys=keys, failed=result.error), ""]
-    split = Value(found["fingerprint"]["split"][:12], keys=keys)
-    return [data.name, *values, Value(_verdict(result, facts), keys=keys), split]
 
 
-def _count(
-    number: int | None, facts: Facts | None, key: str, keys: tuple[str, ...], error: str = ""
-) -> Value:
-    published = getattr(facts, key, None) if facts else None
-    if number is None:
-        text = FAILED if error else NOT_RUN
-        return Value(text, published=published, keys=keys, failed=error)
-    return Value(f"{number:,}", float(number), None, published, keys=keys)
-
-
-def _verdict(result: CellResult, facts: Facts | None) -> str:
+def _verdict(result: CellResult) -> str:
     """Return ✓, or what differs from the paper's table, and how many remarks there are."""
-    found = result.values["data"]
+    facts, found = _facts(result.cell.data.name), result.values["data"]
     wrong = [sentence for level, sentence in result.values["findings"] if level == "error"]
     expected = facts.counts() if facts else {}
     wrong += [
@@ -162,26 +91,12 @@ def _verdict(result: CellResult, facts: Facts | None) -> str:
     return "; ".join(words)
 
 
-def _findings(context: Context, results: Results) -> TableBlock:
-    rows: list[list[Value | str]] = []
-    for data in context.data:
-        result = results.get(_cell(data).key)
-        if result is not None and result.ok:
-            marks = {"ok": "✓", "warning": "remark", "error": "error"}
-            rows += [
-                [data.name, marks[level], Value(sentence, keys=(_cell(data).key,))]
-                for level, sentence in result.values["findings"]
-            ]
-    columns = ["Data set", "", "What was found"]
-    return TableBlock("table-data-details", "What was looked at", columns, rows)
-
-
 EXPERIMENT = Experiment(
     "Data sets",
     "The paper evaluates on five data sets with the split of Xian et al.: classes, images and "
     "attributes as counted in what was found here, with the published counts beside them. "
     "Parameters are chosen on classes held out of the seen ones, by the published folds where "
     "there are any.",
-    plan,
-    render,
+    _plan,
+    _render,
 )

@@ -1,13 +1,18 @@
-"""The look that all figures share: fonts, thin rules, colours that colour-blind readers tell apart.
+"""The look that all figures share, and figures as files and as part of a page.
 
-Figures are made without pyplot, so nothing depends on a display or on global state. Ink, rules and
-paper are drawn in the three colours named here; the report exchanges them in dark mode.
+Fonts, thin rules, colours that colour-blind readers tell apart. Figures are made without pyplot,
+so nothing depends on a display or on global state. Ink, rules and paper are drawn in the colours
+named here; the report exchanges them in dark mode.
 """
 
 from __future__ import annotations
 
+import base64
+import io
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -23,6 +28,10 @@ PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#b8860b", "#7
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
 LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 2)))
 SEQUENTIAL = "cividis"
+
+_DPI = 200
+_MAX_INLINE = 600_000
+_VARIABLES = {INK: "--ink", MUTED: "--muted", RULE: "--rule", PAPER: "--paper"}
 
 STYLE: dict[str, Any] = {
     "font.family": "sans-serif",
@@ -153,3 +162,110 @@ def series(index: int, *, marker: bool = True) -> dict[str, Any]:
     if marker:
         given["marker"] = MARKERS[index % len(MARKERS)]
     return given
+
+
+def bare(axes: Any, frame: str = "") -> None:
+    """Take ticks, grid and frame away; or leave a frame of a colour.
+
+    Parameters
+    ----------
+    axes : Axes
+        The panel.
+    frame : str
+        Colour of its frame; empty for none.
+    """
+    axes.set(xticks=[], yticks=[])
+    axes.grid(visible=False)
+    for spine in axes.spines.values():
+        spine.set(visible=bool(frame), color=frame or RULE)
+
+
+def short(name: str, limit: int = 18) -> str:
+    """Return a class name as a legend can hold it: no number, no underscores, cut.
+
+    Parameters
+    ----------
+    name : str
+        A class name.
+    limit : int
+        Most characters.
+
+    Examples
+    --------
+    >>> short("001.Black_footed_Albatross"), short("humpback+whale")
+    ('Black footed Albat…', 'humpback whale')
+    """
+    head, dot, tail = name.partition(".")
+    text = (tail if dot and head.isdigit() else name).replace("_", " ").replace("+", " ")
+    return text if len(text) <= limit else f"{text[:limit].rstrip()}…"
+
+
+def png_of(figure: Figure) -> bytes:
+    """Return the figure as PNG, cut so that no text is clipped.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+        The figure.
+    """
+    buffer = io.BytesIO()
+    with styled():
+        figure.savefig(buffer, format="png", dpi=_DPI, bbox_inches="tight", pad_inches=0.06,
+                       metadata={"Software": None})  # fmt: skip
+    return buffer.getvalue()
+
+
+def svg_of(figure: Figure) -> str:
+    """Return the figure as SVG, the same text for the same figure.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+        The figure.
+    """
+    buffer = io.StringIO()
+    with styled():
+        figure.savefig(buffer, format="svg", bbox_inches="tight", pad_inches=0.06,
+                       metadata={"Date": None, "Creator": None})  # fmt: skip
+    return buffer.getvalue()
+
+
+def inline(name: str, title: str, svg: str, png: bytes) -> str:
+    """Return the HTML of a figure: its SVG, or the PNG where the SVG is large.
+
+    Parameters
+    ----------
+    name : str
+        Goes before every id, so that two figures on a page never share one.
+    title : str
+        For those who do not see it.
+    svg : str
+        As `svg_of` returns it.
+    png : bytes
+        As `png_of` returns it.
+    """
+    width = _width(svg)
+    box = f'style="--width: {width}pt"'
+    if len(svg) > _MAX_INLINE:
+        data = base64.b64encode(png).decode()
+        label = escape(title, quote=True)
+        return f'<img class="drawing" {box} alt="{label}" src="data:image/png;base64,{data}">'
+    body = svg[svg.index("<svg") :]
+    body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
+    body = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', body)
+    body = re.sub(r'(href="#|url\(#)([^")]+)', rf"\1{name}-\2", body)
+    for colour, variable in _VARIABLES.items():
+        body = body.replace(f": {colour}", f": var({variable}, {colour})")
+    head = f'<svg class="drawing" {box} role="img" aria-label="{escape(title, quote=True)}"'
+    return re.sub(
+        r'<svg([^>]*?) width="[^"]*"', lambda m: head + m.group(1), _without_height(body), count=1
+    )
+
+
+def _without_height(svg: str) -> str:
+    return re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
+
+
+def _width(svg: str) -> int:
+    found = re.search(r'<svg[^>]*?\bwidth="([\d.]+)', svg)
+    return round(float(found.group(1))) if found else 460

@@ -1,4 +1,4 @@
-"""The task "evaluate": one method on one data set by the protocol, with its curve."""
+"""The tasks "evaluate", one method by the protocol with its curve, and "statistics"."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from hgkt._validation import check_choice
 from hgkt.exceptions import DataError
-from hgkt.experiments.tasks import build_estimator
+from hgkt.experiments.tasks import Outputs, build_estimator
 
 if TYPE_CHECKING:
     from hgkt.data import GZSLDataset
@@ -21,9 +21,7 @@ OPTIONS = ("select", "calibrate", "n_folds", "metric", "stages", "search", "n_tr
 SEARCHES = ("grid", "optuna")
 
 
-def evaluate_cell(
-    cell: Cell, dataset: GZSLDataset
-) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def evaluate_cell(cell: Cell, dataset: GZSLDataset) -> Outputs:
     """Evaluate the cell's method; whatever is chosen is chosen on validation classes.
 
     Parameters
@@ -75,7 +73,7 @@ def _optuna(
     estimator: GZSLClassifier, options: dict[str, Any], n_trials: int | None, seed: int
 ) -> ClassFoldSearch:
     """Move what concerns the search from `options` into it; `evaluate` takes it as it is."""
-    from hgkt.experiments.optuna_search import OptunaSearch
+    from hgkt.experiments.tasks.optuna_search import OptunaSearch
 
     if not options.pop("select"):
         raise DataError("search='optuna' selects settings; select=False contradicts it")
@@ -84,3 +82,36 @@ def _optuna(
     if n_trials is not None:
         moved["n_trials"] = n_trials
     return OptunaSearch(estimator, random_state=seed, **moved)
+
+
+def describe_data(cell: Cell, dataset: GZSLDataset) -> Outputs:
+    """Count a data set and look it over.
+
+    Parameters
+    ----------
+    cell : Cell
+        The work; it has no options.
+    dataset : GZSLDataset
+        The data.
+
+    Returns
+    -------
+    values : dict
+        ``data`` with counts and fingerprints, ``findings`` as pairs of level and sentence.
+    arrays : dict
+        Empty.
+
+    Examples
+    --------
+    >>> from hgkt.data import load_dataset
+    >>> from hgkt.experiments.base import Cell, DataSpec
+    >>> cell = Cell("statistics", DataSpec("digits", "digits"))
+    >>> values, _ = describe_data(cell, load_dataset("digits"))
+    >>> values["data"]["n_seen_classes"], values["findings"][0]
+    (8, ['ok', 'shapes, labels, splits and attributes are valid'])
+    """
+    from hgkt.data import check_dataset
+
+    findings = [[finding.level, finding.sentence] for finding in check_dataset(dataset)]
+    data = {**dataset.summary(), "fingerprint": dataset.fingerprint()}
+    return {"data": data, "findings": findings}, {}

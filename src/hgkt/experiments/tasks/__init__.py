@@ -20,43 +20,30 @@ if TYPE_CHECKING:
     from hgkt.estimators.base import GZSLClassifier
     from hgkt.experiments.base import Cell
 
-Task = Callable[["Cell", "GZSLDataset"], tuple[dict[str, Any], dict[str, NDArray[Any]]]]
+Outputs = tuple[dict[str, Any], dict[str, NDArray[Any]]]
+Task = Callable[["Cell", "GZSLDataset"], Outputs]
 
+_TASKS = {
+    "evaluate": ("evaluate:evaluate_cell", "choose on validation classes, fit, test: a run record"),
+    "statistics": ("evaluate:describe_data", "classes and images, counted and checked"),
+    "iterations": ("training:run_iterations", "accuracy along the steps of a network"),
+    "training": ("training:run_training", "a network trained exactly or by sampling"),
+    "permutation": ("training:run_permutation", "a network with its channels in another order"),
+    "embedding": ("embedding:run_embedding", "images and class embeddings in the plane"),
+    "representatives": (
+        "representatives:run_representatives",
+        "the representative of each class and the neighbours it is joined to",
+    ),
+    "barycenters": (
+        "barycenters:run_barycenters",
+        "exact and entropic barycenters: time, objective, representatives",
+    ),
+}
 TASKS = Registry(
     "task",
     {
-        "evaluate": Entry(
-            "hgkt.experiments.task_evaluate:evaluate_cell",
-            "choose on validation classes, fit, test: a run record and the seen-unseen curve",
-        ),
-        "statistics": Entry(
-            "hgkt.experiments.tables.statistics:describe_data",
-            "classes and images of a data set, counted and checked",
-        ),
-        "iterations": Entry(
-            "hgkt.experiments.task_iterations:run_iterations",
-            "accuracy along the steps of a network",
-        ),
-        "embedding": Entry(
-            "hgkt.experiments.task_embedding:run_embedding",
-            "images and class embeddings in the plane",
-        ),
-        "representatives": Entry(
-            "hgkt.experiments.task_representatives:run_representatives",
-            "the representative of each class and the neighbours it is joined to",
-        ),
-        "permutation": Entry(
-            "hgkt.experiments.task_permutation:run_permutation",
-            "the network with the feature channels in another order",
-        ),
-        "training": Entry(
-            "hgkt.experiments.task_training:run_training",
-            "the network trained exactly or by sampling, its exact loss on the way",
-        ),
-        "barycenters": Entry(
-            "hgkt.experiments.task_barycenters:run_barycenters",
-            "exact and entropic barycenters: time, objective, representatives",
-        ),
+        name: Entry(f"hgkt.experiments.tasks.{target}", summary)
+        for name, (target, summary) in _TASKS.items()
     },
 )
 
@@ -82,7 +69,7 @@ def load_task(name: str) -> Task:
 
 @contextmanager
 def use_device(device: str) -> Iterator[None]:
-    """Let `build_estimator` and `current_device` say `device` in this block.
+    """Let `build_estimator` take `device` in this block.
 
     The device is no part of a cell: where a result was computed does not change which one it is.
 
@@ -96,18 +83,6 @@ def use_device(device: str) -> Iterator[None]:
         yield
     finally:
         _device.reset(token)
-
-
-def current_device() -> str:
-    """Return the device that this run computes on.
-
-    Examples
-    --------
-    >>> with use_device("cuda"):
-    ...     current_device()
-    'cuda'
-    """
-    return _device.get()
 
 
 def build_estimator(cell: Cell, dataset: GZSLDataset) -> GZSLClassifier:
@@ -128,7 +103,8 @@ def build_estimator(cell: Cell, dataset: GZSLDataset) -> GZSLClassifier:
     --------
     >>> from hgkt.data import load_dataset
     >>> from hgkt.experiments.base import Cell, DataSpec
-    >>> cell = Cell("evaluate", DataSpec("digits", "digits"), "hgkt", "paper", {"mu": 0.1}, seed=3)
+    >>> digits = DataSpec("digits", "digits")
+    >>> cell = Cell("evaluate", digits, "hgkt-network", params={"mu": 0.1}, seed=3)
     >>> model = build_estimator(cell, load_dataset("digits"))
     >>> model.mu, model.random_state
     (0.1, 3)
@@ -141,7 +117,7 @@ def build_estimator(cell: Cell, dataset: GZSLDataset) -> GZSLClassifier:
         cell.preset or None,
         cell.params,
         random_state=cell.seed,
-        device=current_device(),
+        device=_device.get(),
         attribute_blocks=blocks if len(blocks) > 1 else None,
     )
     return model

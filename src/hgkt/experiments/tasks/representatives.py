@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt.experiments.network_runs import Division, final_division
-from hgkt.experiments.tasks import build_estimator
+from hgkt.experiments.tasks import Outputs
+from hgkt.experiments.tasks.network import Division, final_division, network_of
 
 if TYPE_CHECKING:
     from hgkt.data import GZSLDataset
@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from hgkt.experiments.base import Cell
 
 
-def run_representatives(
-    cell: Cell, dataset: GZSLDataset
-) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def run_representatives(cell: Cell, dataset: GZSLDataset) -> Outputs:
     """Choose the representatives of the seen classes and join them to a graph (Algorithm 1).
 
     Parameters
@@ -44,7 +42,7 @@ def run_representatives(
     --------
     >>> from hgkt.data import load_dataset
     >>> from hgkt.experiments.base import Cell, DataSpec
-    >>> cell = Cell("representatives", DataSpec("digits", "digits"), "hgkt", "paper")
+    >>> cell = Cell("representatives", DataSpec("digits", "digits"), "hgkt-network")
     >>> values, arrays = run_representatives(cell, load_dataset("digits"))
     >>> len(values["classes"]), arrays["neighbors"].shape
     (8, (8, 2))
@@ -52,7 +50,7 @@ def run_representatives(
     from hgkt.graph import nearest_classes
 
     division = final_division(dataset)
-    model = cast("HGKTNetworkClassifier", build_estimator(cell, dataset))
+    model = network_of(cell, dataset)
     start = time.perf_counter()
     chosen, neighbors = choose_and_join(model, division)
     seconds = time.perf_counter() - start

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from hgkt._typing import Progress
 from hgkt._validation import check_number, import_extra
 from hgkt.evaluation.selection import ClassFoldSearch, SettingResult, Stage, _Fold
 
@@ -52,7 +51,7 @@ class Range:
 
 
 def search_space(stages: Sequence[Stage]) -> dict[str, Range]:
-    """Return the union of the grids: a range a parameter.
+    """Return the union of the grids: a range per parameter.
 
     Numbers become an interval, logarithmic where its ends are positive and ten times apart;
     everything else stays a choice.
@@ -102,20 +101,10 @@ class OptunaSearch(ClassFoldSearch):
         The method; it is cloned, never changed.
     stages : list of dict, optional
         Grids whose union spans the ranges; by default ``estimator.default_stages()``.
-    n_folds : int, optional
-        Number of class folds; by default the method's own.
-    metric : {"auto", "ausuc", "H", "zsl"}, default="auto"
-        What is maximised.
-    calibrate : bool or "auto", default="auto"
-        Whether `best_estimator_` gets the γ found.
-    holdout : float, default=0.2
-        Share of the images of a train class that plays its test images.
-    random_state : int, default=0
-        Seed of the folds and of the draws.
-    progress : callable, optional
-        Called as ``progress(stage, done, total, values)``.
     n_trials : int, default=50
         How many settings are tried.
+    **options
+        The other parameters of `ClassFoldSearch`.
 
     Examples
     --------
@@ -133,18 +122,17 @@ class OptunaSearch(ClassFoldSearch):
         self,
         estimator: Any,
         stages: Sequence[Stage] | None = None,
-        n_folds: int | None = None,
-        metric: str = "auto",
-        calibrate: bool | str = "auto",
-        holdout: float = 0.2,
-        random_state: int = 0,
-        progress: Progress | None = None,
+        *,
         n_trials: int = 50,
+        **options: Any,
     ) -> None:
-        super().__init__(
-            estimator, stages, n_folds, metric, calibrate, holdout, random_state, progress
-        )
+        super().__init__(estimator, stages, **options)
         self.n_trials = n_trials
+
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        # scikit-learn reads names off the signature; the options are those of the base class.
+        return sorted([*ClassFoldSearch._get_param_names(), "n_trials"])
 
     def _search(self, folds: Callable[[], Iterator[_Fold]]) -> None:
         optuna = import_extra("optuna", "tune")

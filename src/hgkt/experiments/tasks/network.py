@@ -11,17 +11,24 @@ import itertools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hgkt.evaluation import GZSLMetrics, class_folds, gzsl_metrics, split_fold
+from hgkt.experiments.tasks import build_estimator
 
 if TYPE_CHECKING:
     from hgkt.data import GZSLDataset
     from hgkt.estimators import HGKTNetworkClassifier
+    from hgkt.experiments.base import Cell
     from hgkt.network.transfer import NetworkTransfer
+
+
+def network_of(cell: Cell, dataset: GZSLDataset) -> HGKTNetworkClassifier:
+    """Return the unfitted network of a cell; its method has to be "hgkt-network"."""
+    return cast("HGKTNetworkClassifier", build_estimator(cell, dataset))
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,10 +74,7 @@ class Division:
     def permuted(self, order: NDArray[np.intp]) -> Division:
         """Return the division with its feature columns in another order."""
         return replace(
-            self,
-            X=self.X[:, order],
-            X_seen=self.X_seen[:, order],
-            X_unseen=self.X_unseen[:, order],
+            self, X=self.X[:, order], X_seen=self.X_seen[:, order], X_unseen=self.X_unseen[:, order]
         )
 
 
@@ -89,12 +93,8 @@ def final_division(dataset: GZSLDataset) -> Division:
     >>> division.unseen, division.X.shape[1]
     (('two', 'six'), 64)
     """
-    X, y = dataset.rows("train")
-    X_seen, y_seen = dataset.rows("test_seen")
-    X_unseen, y_unseen = dataset.rows("test_unseen")
-    return _division(
-        dataset, (X, y), (X_seen, y_seen), (X_unseen, y_unseen), dataset.unseen_classes
-    )
+    train, seen, unseen = map(dataset.rows, ("train", "test_seen", "test_unseen"))
+    return _division(dataset, train, seen, unseen, dataset.unseen_classes)
 
 
 def validation_division(dataset: GZSLDataset, seed: int = 0) -> Division:
@@ -158,6 +158,8 @@ class NetworkRun:
         without weight decay.
     seconds_per_step : float
         Time between looks divided by the steps between them; NaN with fewer than two looks.
+    floor : float
+        The part of the loss that no weight can change: the scatter within classes.
     transfer : NetworkTransfer
         The trained network.
     """
@@ -165,6 +167,7 @@ class NetworkRun:
     metrics: dict[int, GZSLMetrics]
     losses: dict[int, float]
     seconds_per_step: float
+    floor: float
     transfer: NetworkTransfer
 
 
@@ -228,4 +231,4 @@ def train_network(
     )
     gaps = [after[0] - before[1] for before, after in itertools.pairwise(looks)]
     seconds = sum(gaps) / (wanted[-1] - wanted[0]) if gaps else float("nan")
-    return NetworkRun(metrics, losses, seconds, transfer)
+    return NetworkRun(metrics, losses, seconds, objective.constant, transfer)

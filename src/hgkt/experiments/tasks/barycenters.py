@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt.experiments.network_runs import Division, final_division, train_network
-from hgkt.experiments.task_representatives import neighbors_of, shared_edges
-from hgkt.experiments.tasks import build_estimator
+from hgkt.experiments.tasks import Outputs
+from hgkt.experiments.tasks.network import Division, final_division, network_of, train_network
+from hgkt.experiments.tasks.representatives import neighbors_of, shared_edges
 
 if TYPE_CHECKING:
     from hgkt.data import GZSLDataset
-    from hgkt.estimators import HGKTNetworkClassifier
     from hgkt.experiments.base import Cell
 
 
@@ -52,9 +51,7 @@ class Sizes:
         return Sizes(n_kept, n_instances, self.max_iter, self.work)
 
 
-def run_barycenters(
-    cell: Cell, dataset: GZSLDataset
-) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def run_barycenters(cell: Cell, dataset: GZSLDataset) -> Outputs:
     """Compare barycenters, the representatives next to them, the graph and the network.
 
     A representative is the instance of the class nearest to the barycenter by the exact distance,
@@ -72,7 +69,7 @@ def run_barycenters(
     -------
     values : dict
         ``exact`` and ``sinkhorn``: ``objective`` (mean W₂² of the histograms to the barycenter),
-        ``seconds`` a class, ``metrics`` of the network; ``same_representative`` and
+        ``seconds`` per class, ``metrics`` of the network; ``same_representative`` and
         ``same_edges`` in percent; the sizes and how many iterations ``converged``.
     arrays : dict of ndarray
         ``objectives`` (n_classes, 2), exact first; ``barycenters`` (2, D) of the first class.
@@ -82,21 +79,23 @@ def run_barycenters(
     >>> from hgkt.data import load_dataset
     >>> from hgkt.experiments.base import Cell, DataSpec
     >>> small = {"n_classes": 2, "n_instances": 5, "max_iter": 20, "reg": 0.01}
-    >>> cell = Cell("barycenters", DataSpec("digits", "digits"), "hgkt", "paper",
+    >>> cell = Cell("barycenters", DataSpec("digits", "digits"), "hgkt-network", "",
     ...             {"n_steps": 1, "n_hidden": 8}, options=small)
     >>> values, arrays = run_barycenters(cell, load_dataset("digits"))
     >>> bool((arrays["objectives"][:, 0] <= arrays["objectives"][:, 1]).all())
     True
     """
+    from hgkt.transport import select_representatives
+
     division = final_division(dataset)
-    model = cast("HGKTNetworkClassifier", build_estimator(cell, dataset))
+    model = network_of(cell, dataset)
     options = dict(cell.options)
     reg = float(options.pop("reg", 1e-3))
-    sizes = Sizes(**options).within(len(division.seen), division.X.shape[1])
-    picked = np.random.default_rng(cell.seed).permutation(len(division.seen))
-    picked = np.sort(picked[: sizes.n_classes])
+    n_seen = len(division.seen)
+    sizes = Sizes(**options).within(n_seen, division.X.shape[1])
+    picked = np.sort(np.random.default_rng(cell.seed).permutation(n_seen)[: sizes.n_classes])
     classes = [_compare(division, code, sizes, reg, cell.seed) for code in picked.tolist()]
-    exact = _exact_representatives(division)
+    exact = select_representatives(division.X, division.codes, n_seen).indices
     entropic = exact.copy()
     for code, found in zip(picked.tolist(), classes, strict=True):
         # Both from the same instances: the barycenter is all that differs.
@@ -110,10 +109,8 @@ def run_barycenters(
     seconds = np.array([found.seconds for found in classes]).mean(axis=0)
     same = [found.rows[0] == found.rows[1] for found in classes]
     values: dict[str, Any] = {
-        "n_classes": sizes.n_classes,
-        "n_instances": sizes.n_instances,
-        "max_iter": sizes.max_iter,
-        "n_seen": len(division.seen),
+        **asdict(sizes),
+        "n_seen": n_seen,
         "reg": reg,
         "converged": 100.0 * float(np.mean([found.converged for found in classes])),
         "same_representative": 100.0 * float(np.mean(same)),
@@ -162,9 +159,3 @@ def _compare(division: Division, code: int, sizes: Sizes, reg: float, seed: int)
         (near[0], near[1]),
         not any("converge" in str(warning.message) for warning in caught),
     )
-
-
-def _exact_representatives(division: Division) -> NDArray[np.intp]:
-    from hgkt.transport import select_representatives
-
-    return select_representatives(division.X, division.codes, len(division.seen)).indices

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt.exceptions import DataError
-from hgkt.experiments.tasks import build_estimator
+from hgkt.experiments.tasks import Outputs, build_estimator
 
 if TYPE_CHECKING:
     from hgkt.data import GZSLDataset
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 _N_COMPONENTS = 50  # principal axes that t-SNE is given, as its authors recommend
 
 
-def run_embedding(
-    cell: Cell, dataset: GZSLDataset
-) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def run_embedding(cell: Cell, dataset: GZSLDataset) -> Outputs:
     """Fit a method, embed the unseen classes and lay them out with their images by t-SNE.
 
     Features and embeddings are put into the space in which the method compares them. An embedding
@@ -30,8 +28,8 @@ def run_embedding(
     Parameters
     ----------
     cell : Cell
-        The method: "hgkt" or "dem"; ``options``: ``select`` (default True), ``n_classes`` and
-        ``n_instances`` (a class) in the picture.
+        The method: HGKT's or "dem", with parameters that another cell selected; ``options``:
+        ``n_classes`` and ``n_instances`` (per class) in the picture.
     dataset : GZSLDataset
         The data.
 
@@ -39,7 +37,7 @@ def run_embedding(
     -------
     values : dict
         ``space`` in words, ``own_space`` and ``own_picture`` in percent, the ``classes`` in the
-        picture and their number ``n_unseen`` in all, and what was ``selected``.
+        picture and their number ``n_unseen`` in all.
     arrays : dict of ndarray
         ``points`` (n, 2) with ``labels`` (n,), positions in ``classes``; ``dots`` (C, 2) of the
         embeddings; ``nearest`` (U,): the class whose mean is nearest to each embedding.
@@ -49,12 +47,15 @@ def run_embedding(
     >>> from hgkt.data import load_dataset
     >>> from hgkt.experiments.base import Cell, DataSpec
     >>> cell = Cell("embedding", DataSpec("digits", "digits"), "hgkt", "default",
-    ...             options={"select": False, "n_instances": 10})
+    ...             options={"n_instances": 10})
     >>> values, arrays = run_embedding(cell, load_dataset("digits"))
     >>> values["own_space"], arrays["points"].shape, arrays["dots"].shape
     (100.0, (20, 2), (2, 2))
     """
-    model, selected = _fitted(cell, dataset)
+    X_train, y_train = dataset.rows("train")
+    model = build_estimator(cell, dataset)
+    model.fit(X_train, y_train, class_attributes=dataset.attributes_of(dataset.seen_classes))
+    model.add_classes(dataset.attributes_of(dataset.unseen_classes))
     X, y = dataset.rows("test_unseen")
     names = dataset.names(dataset.unseen_classes)
     features, embeddings, space = common_space(model, X, names)
@@ -73,7 +74,6 @@ def run_embedding(
         "own_picture": 100.0 * float(in_picture.mean()),
         "classes": shown,
         "n_unseen": len(names),
-        "selected": selected,
     }
     return values, {"points": points, "labels": labels, "dots": dots, "nearest": nearest}
 
@@ -92,6 +92,8 @@ def common_space(
     names : list of str
         Classes.
     """
+    from sklearn.preprocessing import normalize
+
     from hgkt.estimators import HGKTClassifier
 
     if not hasattr(model, "metric"):
@@ -103,7 +105,7 @@ def common_space(
     features = model._map_features(X)
     found = [np.asarray(part, dtype=np.float64) for part in (features, embeddings)]
     if model.metric == "cosine":
-        found = [_unit_rows(part) for part in found]
+        found = [normalize(part) for part in found]
         space += ", unit length"
     return found[0], found[1], space
 
@@ -141,31 +143,9 @@ def in_the_plane(rows: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
     return np.asarray(plane, dtype=np.float64)
 
 
-def _fitted(cell: Cell, dataset: GZSLDataset) -> tuple[GZSLClassifier, dict[str, Any]]:
-    """Return the method fitted on the train rows, with the unseen classes, and what was chosen."""
-    from hgkt._plain import plain
-    from hgkt.evaluation import ClassFoldSearch
-
-    X, y = dataset.rows("train")
-    attributes = dataset.attributes_of(dataset.seen_classes)
-    model, selected = build_estimator(cell, dataset), {}
-    if cell.options.get("select", True):
-        search = ClassFoldSearch(model, random_state=cell.seed)
-        search.fit(X, y, attributes, folds=dataset.class_folds() or None)
-        model, selected = search.best_estimator_, plain(search.best_params_)
-    else:
-        model.fit(X, y, class_attributes=attributes)
-    return model.add_classes(dataset.attributes_of(dataset.unseen_classes)), selected
-
-
 def _picture_rows(
     y: NDArray[Any], names: list[str], n_instances: int, seed: int
 ) -> NDArray[np.intp]:
     rng = np.random.default_rng(seed)
     parts = [rng.permutation(np.flatnonzero(y == name))[:n_instances] for name in names]
     return np.sort(np.concatenate(parts))
-
-
-def _unit_rows(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows / np.where(norms > 0, norms, 1.0)

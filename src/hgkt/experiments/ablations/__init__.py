@@ -1,1 +1,0 @@
-"""The paper's ablations, and those that it leaves out."""

@@ -1,0 +1,295 @@
+"""What a report is made of: values, tables, figures, and the experiment that makes them.
+
+Numbers stay numbers until a file is written: `hgkt.experiments.report` alone turns them into text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hgkt.experiments.base import Cell, CellResult, Context, Results
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+Slot = Hashable
+"""Where an experiment finds its cells again, such as ``("CUB", "eszsl")``."""
+
+Plan = Mapping[Slot, Sequence[Cell]]
+"""Cells by slot; those of one slot are the seeds of one setting."""
+
+Metric = str | tuple[str, ...]
+"""A name under ``metrics`` of a result, or a path such as ``("uncalibrated", "H")``."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """What stands in a table and where it comes from: a number, or words.
+
+    Parameters
+    ----------
+    mean : float or None
+        The number; None where there is none.
+    deviation : float or None
+        Its standard deviation over seeds.
+    n : int
+        How many results it is the mean of.
+    published : float or None
+        The paper's number.
+    best : bool
+        Whether it is the best of its column.
+    keys : tuple of str
+        Keys of the cells it was made from: the report links them to their records.
+    failed : str
+        Why there is no number, or why some of the results are missing.
+    words : str
+        What stands there instead of a number.
+    form : str
+        Format of the number, as `format` takes it.
+    """
+
+    mean: float | None = None
+    deviation: float | None = None
+    n: int = 0
+    published: float | None = None
+    best: bool = False
+    keys: tuple[str, ...] = ()
+    failed: str = ""
+    words: str = ""
+    form: str = ".1f"
+
+
+@dataclass(frozen=True)
+class Column:
+    """Head of a column; neighbours of the same group stand below one head."""
+
+    name: str
+    group: str = ""
+
+
+@dataclass(frozen=True)
+class TableBlock:
+    """A table: heads and rows of values or plain texts.
+
+    Parameters
+    ----------
+    name, title, note : str
+        Of its files, above it, below it.
+    columns : sequence of Column or str
+        The heads.
+    rows : sequence of sequence of Value or str
+        All as long as the heads.
+    ours : collection of int
+        Rows of the paper's own method, which are set off.
+    closed : bool
+        Whether a reader has to open it.
+    """
+
+    name: str
+    title: str
+    columns: Sequence[Column | str]
+    rows: Sequence[Sequence[Value | str]]
+    note: str = ""
+    ours: Collection[int] = ()
+    closed: bool = False
+
+    @property
+    def heads(self) -> list[Column]:
+        """The heads, those without a group too."""
+        return [c if isinstance(c, Column) else Column(c) for c in self.columns]
+
+
+@dataclass(frozen=True)
+class FigureBlock:
+    """A figure, the numbers it draws, and the cells they come from."""
+
+    name: str
+    title: str
+    figure: Figure
+    data: pd.DataFrame
+    note: str = ""
+    keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TextBlock:
+    """A paragraph."""
+
+    text: str
+
+
+Block = TableBlock | FigureBlock | TextBlock
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an experiment planned and what came of it; cells may have failed or not run.
+
+    Parameters
+    ----------
+    context : Context
+        What the run is about.
+    plan : mapping of slot to cells
+        As the experiment planned them.
+    results : mapping
+        Results by key of the planned cell, whichever search was made for it.
+
+    Examples
+    --------
+    >>> from hgkt.experiments.base import DataSpec
+    >>> cells = [Cell("evaluate", DataSpec("digits", "digits"), "dem", seed=s) for s in (0, 1)]
+    >>> results = {c.key: CellResult(c, {"metrics": {"H": 40.0 + c.seed}}) for c in cells}
+    >>> outcome = Outcome(Context(data=()), {"dem": cells}, results)
+    >>> found = outcome.value("dem", "H")
+    >>> found.mean, round(found.deviation, 2), found.n
+    (40.5, 0.71, 2)
+    >>> outcome.why("ridge")
+    'nothing has run yet.'
+    """
+
+    context: Context
+    plan: Plan
+    results: Results
+
+    def keys(self, *slots: Slot) -> tuple[str, ...]:
+        """Return the keys of what ran in some slots."""
+        keys = [cell.key for slot in slots for cell in self.plan.get(slot, ())]
+        return tuple(dict.fromkeys(key for key in keys if key in self.results))
+
+    def ran(self, *slots: Slot) -> list[CellResult]:
+        """Return the results of what ran in some slots, failures too."""
+        return [self.results[key] for key in self.keys(*slots)]
+
+    def good(self, *slots: Slot) -> list[CellResult]:
+        """Return the results of what ran and did not fail."""
+        return [result for result in self.ran(*slots) if result.ok]
+
+    def first(self, slot: Slot) -> CellResult | None:
+        """Return the first good result of a slot, if there is one."""
+        return next(iter(self.good(slot)), None)
+
+    def why(self, *slots: Slot) -> str:
+        """Return in words why there is nothing: not run, or the first failure."""
+        failures = [result for result in self.ran(*slots) if not result.ok]
+        return f"failed: {failures[0].error}" if failures else "nothing has run yet."
+
+    def nothing(self, title: str, *slots: Slot) -> TextBlock:
+        """Return what stands in place of a figure or table of which nothing ran."""
+        return TextBlock(f"{title}: {self.why(*slots)}")
+
+    def value(
+        self, slot: Slot, metric: Metric, published: float | None = None, form: str = ".1f"
+    ) -> Value:
+        """Return mean and deviation of a metric over the seeds of a slot, and what went wrong.
+
+        Parameters
+        ----------
+        slot : slot
+            The setting.
+        metric : str or tuple of str
+            What to read.
+        published : float, optional
+            The paper's number.
+        form : str
+            Format of the number.
+        """
+        ran = self.ran(slot)
+        numbers = [n for r in ran if r.ok and (n := lookup(r.values, metric)) is not None]
+        failures = [result for result in ran if not result.ok]
+        reason = failures[0].error if failures else ""
+        if failures and numbers:
+            reason = f"{len(failures)} of {len(ran)} seeds failed: {reason}"
+        return Value(
+            float(np.mean(numbers)) if numbers else None,
+            float(np.std(numbers, ddof=1)) if len(numbers) > 1 else None,
+            len(numbers),
+            published,
+            keys=self.keys(slot),
+            failed=reason,
+            form=form,
+        )
+
+
+def lookup(values: Any, metric: Metric) -> float | None:
+    """Return a number of a result, or None.
+
+    Examples
+    --------
+    >>> lookup({"metrics": {"H": 40.0}, "calibrated": None}, "H")
+    40.0
+    >>> lookup({"metrics": {"H": 40.0}, "calibrated": None}, ("calibrated", "H")) is None
+    True
+    """
+    for part in ("metrics", metric) if isinstance(metric, str) else metric:
+        values = values.get(part) if isinstance(values, dict) else None
+    number = isinstance(values, int | float) and not isinstance(values, bool)
+    return float(values) if number else None
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One experiment of the paper, or one of ours beyond it.
+
+    Parameters
+    ----------
+    title : str
+        Heading in the report.
+    about : str
+        What is measured and what the paper says; one paragraph.
+    plan : callable
+        ``plan(context)`` returns the cells by slot. It is called once a run.
+    render : callable
+        ``render(outcome)`` returns the blocks; it copes with failed and absent cells. Without
+        any data set it is not called.
+    """
+
+    title: str
+    about: str
+    plan: Callable[[Context], Plan]
+    render: Callable[[Outcome], Sequence[Block]]
+
+    @classmethod
+    def of(cls, title: str, about: str, *parts: Any) -> Experiment:
+        """Join parts, each with a ``plan`` and a ``render`` of its own, to one experiment."""
+        return cls(
+            title,
+            about,
+            lambda context: {k: v for part in parts for k, v in part.plan(context).items()},
+            lambda outcome: [block for part in parts for block in part.render(outcome)],
+        )
+
+
+def mark_best(column: Sequence[Value | str]) -> list[Value | str]:
+    """Return a column with its highest numbers marked; what reads the same is the same.
+
+    Examples
+    --------
+    >>> [v.best for v in mark_best([Value(1.01), Value(0.99), Value()])]
+    [True, True, False]
+    """
+    numbers = [
+        round(v.mean, 1) if isinstance(v, Value) and v.mean is not None else None for v in column
+    ]
+    there = [number for number in numbers if number is not None]
+    if len(there) < 2:
+        return list(column)
+    return [
+        replace(v, best=True) if isinstance(v, Value) and number == max(there) else v
+        for v, number in zip(column, numbers, strict=True)
+    ]
+
+
+def mark_columns(
+    rows: Sequence[Sequence[Value | str]], positions: Collection[int] | None = None
+) -> list[list[Value | str]]:
+    """Return the rows of a table with the best of each column marked, by default of all."""
+    columns = [
+        mark_best(column) if positions is None or position in positions else list(column)
+        for position, column in enumerate(zip(*rows, strict=True))
+    ]
+    return [list(row) for row in zip(*columns, strict=True)]

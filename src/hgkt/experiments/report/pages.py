@@ -1,0 +1,247 @@
+"""The report as a page: one HTML file that needs nothing else, and the same in Markdown.
+
+The forms are Jinja templates; here is how a number, a head and a text are written.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hgkt.experiments.blocks import Block, Column, FigureBlock, TableBlock, Value
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|#~])")
+
+
+@dataclass(frozen=True)
+class Section:
+    """One experiment of the report.
+
+    Parameters
+    ----------
+    name : str
+        Of the experiment; the anchor of the section.
+    title, about : str
+        Heading and paragraph.
+    blocks : sequence of Block
+        What it shows.
+    n_planned, n_done, n_failed : int
+        How many cells it needs, and how they went.
+    """
+
+    name: str
+    title: str
+    about: str
+    blocks: Sequence[Block]
+    n_planned: int
+    n_done: int
+    n_failed: int
+
+    @property
+    def state(self) -> str:
+        """In words how far the section is; empty where all is well."""
+        n_absent = self.n_planned - self.n_done - self.n_failed
+        words = []
+        if self.n_failed:
+            words.append(f"{self.n_failed} of {self.n_planned} runs failed")
+        if n_absent:
+            words.append(f"{n_absent} of {self.n_planned} runs not made")
+        return ", ".join(words)
+
+
+@dataclass(frozen=True)
+class Page:
+    """What the page is made of.
+
+    Parameters
+    ----------
+    title, lead : str
+        Heading and the paragraph below it.
+    facts : mapping of str to str
+        What is told of the run, in this order.
+    warnings : sequence of str
+        What a reader must know first.
+    sections : sequence of Section
+        The experiments.
+    drawings : mapping of str to str
+        HTML of each figure by block name.
+    downloads : mapping of str to str
+        CSV text of each table and figure by block name.
+    keys : sequence of str
+        Keys of the records, in the order in which they are embedded.
+    records : dict
+        What the panel tells of them; see `hgkt.experiments.report.provenance`.
+    """
+
+    title: str
+    lead: str
+    facts: Mapping[str, str]
+    warnings: Sequence[str]
+    sections: Sequence[Section]
+    drawings: Mapping[str, str]
+    downloads: Mapping[str, str]
+    keys: Sequence[str]
+    records: Mapping[str, Any]
+
+    def html(self) -> str:
+        """Return the HTML page."""
+        return self._render("report.html")
+
+    def markdown(self) -> str:
+        """Return the Markdown page: figures are PNG files, numbers link to record files."""
+        return self._render("report.md")
+
+    def _render(self, template: str) -> str:
+        numbers = {key: number for number, key in enumerate(self.keys)}
+
+        def runs(keys: Sequence[str]) -> list[int]:
+            return [numbers[key] for key in keys if key in numbers]
+
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        return _environment().get_template(template).render(parts, runs=runs).lstrip()
+
+
+@lru_cache
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    loader = PackageLoader("hgkt.experiments.report")
+    environment = Environment(
+        loader=loader,
+        autoescape=lambda name: name != "report.md",  # which escapes by its own rules
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=StrictUndefined,
+    )
+    environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
+    environment.filters |= {
+        "base64": lambda text: base64.b64encode(text.encode()).decode(),
+        "groups": head_groups,
+        "head": head_text,
+        "md": escape_markdown,
+        "number": number_text,
+        "printed": printed_text,
+        "text": value_text,
+        "word_columns": word_columns,
+    }
+    environment.tests |= {
+        "table": lambda block: isinstance(block, TableBlock),
+        "figure": lambda block: isinstance(block, FigureBlock),
+    }
+    environment.globals["asset"] = lambda name: Markup(loader.get_source(environment, name)[0])
+    return environment
+
+
+# ---------------------------------------------------------------------- numbers and texts
+def number_text(number: float, form: str = ".1f") -> str:
+    """Return a number as text, with a true minus and no sign before zero.
+
+    Examples
+    --------
+    >>> number_text(40.54), number_text(-1.04, "+.1f"), number_text(0.01, "+.1f")
+    ('40.5', '−1.0', '0.0')
+    """
+    text = format(number, form)
+    if not any(digit in "123456789" for digit in text):
+        return text.lstrip("+-")
+    return f"−{text[1:]}" if text.startswith("-") else text
+
+
+def value_text(value: Value | str) -> str:
+    """Return what stands in a table as text.
+
+    Examples
+    --------
+    >>> value_text(Value(40.5, 0.71)), value_text(Value(failed="no memory")), value_text(Value())
+    ('40.5 ± 0.7', 'failed', '–')
+    """
+    if isinstance(value, str):
+        return value
+    if value.mean is None:
+        return value.words or ("failed" if value.failed else "–")
+    mean = number_text(value.mean, value.form)
+    if value.deviation is None:
+        return mean
+    return f"{mean} ± {number_text(value.deviation, value.form)}"
+
+
+def printed_text(published: float) -> str:
+    """Return a number of the paper as the paper prints it: counts whole, percents with a decimal.
+
+    Examples
+    --------
+    >>> printed_text(7057), printed_text(0.0), printed_text(0.25)
+    ('7,057', '0.0', '0.25')
+    """
+    if isinstance(published, int):
+        return f"{published:,}"
+    return f"{published:.1f}" if round(published, 1) == published else f"{published:g}"
+
+
+def escape_markdown(text: str) -> str:
+    """Return `text` so that Markdown shows it as it stands, in a table too.
+
+    Examples
+    --------
+    >>> print(escape_markdown("CMT* | <b>"))
+    CMT\\* \\| \\<b\\>
+    """
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+# ---------------------------------------------------------------------- heads and columns
+class HeadGroup(NamedTuple):
+    """Neighbouring columns below one head, and the position of the first; or one without."""
+
+    name: str
+    start: int
+    columns: list[Column]
+
+
+def head_text(column: Column) -> str:
+    """Return a head where heads cannot be grouped."""
+    return f"{column.group} · {column.name}" if column.group else column.name
+
+
+def head_groups(columns: Sequence[Column]) -> list[HeadGroup]:
+    """Put neighbours of one group together; columns without one stand alone.
+
+    Examples
+    --------
+    >>> columns = [Column("Method"), Column("ts", "CUB"), Column("H", "CUB"), Column("H", "AWA1")]
+    >>> [(group.name, group.start, len(group.columns)) for group in head_groups(columns)]
+    [('', 0, 1), ('CUB', 1, 2), ('AWA1', 3, 1)]
+    """
+    numbered = groupby(enumerate(columns), key=lambda item: item[1].group or item[0])
+    groups = [list(members) for _, members in numbered]
+    return [HeadGroup(g[0][1].group, g[0][0], [column for _, column in g]) for g in groups]
+
+
+def word_columns(block: TableBlock) -> set[int]:
+    """Return the columns that hold words rather than numbers; they are set to the left.
+
+    Examples
+    --------
+    >>> rows = [["not found", Value(words="✓"), Value(1.0)], ["", Value(), Value()]]
+    >>> sorted(word_columns(TableBlock("t", "T", ["a", "b", "c"], rows)))
+    [0, 1]
+    """
+    return {
+        position
+        for position in range(len(block.columns) if block.rows else 0)
+        if all(_is_words(row[position]) for row in block.rows)
+    }
+
+
+def _is_words(item: Value | str) -> bool:
+    return isinstance(item, str) or (item.mean is None and item.published is None)
