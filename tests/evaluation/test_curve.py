@@ -122,3 +122,24 @@ def test_best_calibration_is_zero_where_nothing_helps():
 def test_seen_unseen_curve_refuses_nan():
     with pytest.raises(DataError, match="NaN"):
         seen_unseen_curve([[np.nan, 0.0]], [0], [[1.0, 0.0]], [1], [0, 1], 1)
+
+
+@pytest.mark.parametrize(
+    ("gaps", "expected"),
+    [
+        ((1.0, 5.0, 6.0, 7.0), 3.0),  # the first plateau is the wider one
+        ((1.0, 2.0, 3.0, 7.0), 5.0),  # the last one is
+    ],
+)
+def test_best_calibration_is_the_middle_of_the_widest_of_equal_plateaus(gaps, expected):
+    # An unseen image is won, a seen one lost, the other unseen one won, the other seen one lost:
+    # the accuracies are (1, ½), (½, ½), (½, 1), so H has two plateaus of the same height.
+    won, lost, won_too, lost_too = gaps
+    seen = [[lost, -9.0, 0.0, -9.0], [-9.0, lost_too, 0.0, -9.0]]
+    unseen = [[won, -9.0, 0.0, -9.0], [won_too, -9.0, -9.0, 0.0]]
+    curve = seen_unseen_curve(seen, [0, 1], unseen, [2, 3], [0, 1, 2, 3], 2)
+    assert curve.harmonic.tolist() == pytest.approx([0, 2 / 3, 1 / 2, 2 / 3, 0])
+    gamma, values = best_calibration([curve])
+    assert gamma == pytest.approx(expected)
+    assert values == pytest.approx([2 / 3])
+    assert curve.best() == (pytest.approx(2 / 3), pytest.approx(expected))

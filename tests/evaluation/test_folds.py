@@ -80,3 +80,23 @@ def test_split_fold_refuses_overlap_and_unknown_classes():
         split_fold(["a", "b", "c"], ["a", "b"], ["a"])
     with pytest.raises(DataError, match="'z', which has no instance"):
         split_fold(["a", "b", "c"], ["a", "b"], ["z"])
+
+
+@pytest.mark.parametrize("holdout", [0.1, 0.25, 0.5, 0.9])
+def test_split_fold_holds_out_the_share_it_is_told(holdout):
+    y = np.repeat(["a", "b", "new"], [20, 40, 10])
+    rows = split_fold(y, ["a", "b"], ["new"], holdout=holdout)
+    assert [np.sum(y[rows.val_seen] == name) for name in "ab"] == [20 * holdout, 40 * holdout]
+    assert len(rows.fit) == 60 - len(rows.val_seen)
+
+
+@pytest.mark.parametrize("holdout", [0.0, -0.1, 1.5])
+def test_split_fold_refuses_a_share_that_is_none(holdout):
+    with pytest.raises(DataError, match=r"^holdout must be"):
+        split_fold(["a", "a", "b"], ["a"], ["b"], holdout=holdout)
+
+
+@pytest.mark.parametrize("n_folds", [0, -1, 1.5, None])
+def test_class_folds_refuse_a_number_of_folds_that_is_none(n_folds):
+    with pytest.raises(DataError, match=r"^n_folds must be"):
+        class_folds("abcdef", n_folds=n_folds)

@@ -132,3 +132,29 @@ def test_gzsl_metrics_refuses_nan_empty_and_wrong_shapes():
 def test_harmonic_mean_of_zeros_is_zero():
     assert harmonic_mean(0.0, 0.0) == 0.0
     assert harmonic_mean(30.0, 60.0) == pytest.approx(40.0)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.75, -0.5, 100.0])
+def test_gzsl_metrics_counts_the_five_best_of_both_groups_after_calibration(gamma):
+    s_seen, y_seen, s_unseen, y_unseen = random_case(4)
+    result = gzsl_metrics(s_seen, y_seen, s_unseen, y_unseen, CLASSES, N_SEEN, calibration=gamma)
+    shift = np.where(np.arange(7) < N_SEEN, gamma, 0.0)
+    for value, scores, truth in [
+        (result.top5_tr, s_seen, y_seen),
+        (result.top5_ts, s_unseen, y_unseen),
+    ]:
+        order = CLASSES[np.argsort(-(scores - shift), axis=1)]
+        good = (order[:, :5] == truth[:, None]).any(axis=1)
+        by_class = [good[truth == name].mean() for name in np.unique(truth)]
+        assert value == pytest.approx(100 * np.mean(by_class))
+
+
+def test_gzsl_metrics_top_five_tells_the_fifth_from_the_sixth_and_from_the_first():
+    # The unseen classes eel, fox, gnu rank fifth, sixth and last behind the four seen ones.
+    scores = np.tile(-np.arange(7.0), (3, 1))
+    arguments = scores[:1], CLASSES[:1], scores, CLASSES[N_SEEN:], CLASSES, N_SEEN
+    assert gzsl_metrics(*arguments).ts == 0.0
+    assert gzsl_metrics(*arguments).top5_ts == pytest.approx(100 / 3)
+    assert gzsl_metrics(*arguments, calibration=2.5).top5_ts == pytest.approx(200 / 3)
+    assert gzsl_metrics(*arguments, calibration=2.5).top5_tr == 100.0
+    assert gzsl_metrics(*arguments, calibration=9.0).top5_ts == 100.0
