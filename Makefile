@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: demo page test slow report tables lint format clean
+.PHONY: demo page test slow mutants report tables lint format clean
 
 demo: $(VENV)/.demo
 	$(BIN)/hgkt demo
@@ -25,6 +25,12 @@ test: $(VENV)/.test
 
 slow: $(VENV)/.test
 	$(BIN)/python -m pytest -m slow
+
+# How much of a change the tests notice, by room: `make mutants SAMPLE=40 ROOMS=graph JOBS=2`.
+# Without SAMPLE every mutant is tried, which takes hours.
+mutants: $(VENV)/.mutants
+	$(BIN)/python benchmarks/mutants.py --jobs $(or $(JOBS),1) $(if $(SAMPLE),--sample $(SAMPLE)) \
+	  $(if $(SEED),--seed $(SEED)) $(if $(ROOMS),--rooms $(ROOMS)) $(if $(REPORT),--report $(REPORT))
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .
@@ -56,4 +62,8 @@ $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.lint: pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) --editable '.[test,lint]'
+	touch $@
+
+$(VENV)/.mutants: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) --editable '.[test,mutants]'
 	touch $@
