@@ -247,7 +247,7 @@ def group_scores(
     strangers = (truth < n_seen) != seen
     if strangers.any():
         name = label_text(np.asarray(classes)[truth[strangers][0]])
-        raise DataError(f"class {name} is among the {group} images but not a {group} class")
+        raise DataError(f"class {name} is among the {group} images but is no {group} class")
     return _reduce(scores, truth, class_weights(truth), n_seen)
 
 
