@@ -20,7 +20,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -34,6 +34,7 @@ from mutmut.utils.format_utils import get_mutant_name
 ROOT = Path(__file__).resolve().parents[1]
 EQUIVALENT = Path(__file__).with_name("equivalent_mutants.json")
 NOTICED = {"killed", "timeout", "segfault"}
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 # The tests that a room is held to: its own, what calls it most directly, and its doctests.
 ROOMS = {
@@ -119,7 +120,11 @@ def run_room(
     else:
         chosen = names
     _run_mutmut(work, [] if chosen == names else chosen, jobs)
-    results = [_result(name, files[name], work) for name in chosen]
+    reasons = {
+        (entry["file"], entry["before"], entry["after"]): entry["why"]
+        for entry in json.loads(EQUIVALENT.read_text(encoding="utf-8"))
+    }
+    results = [_result(name, files[name], work, reasons) for name in chosen]
     statuses = Counter(mutant.status for mutant in results)
     survivors = [mutant for mutant in results if mutant.status not in NOTICED]
     n_equivalent = sum(bool(mutant.why) for mutant in survivors)
@@ -184,11 +189,14 @@ def _run_mutmut(work: Path, names: Sequence[str], jobs: int) -> None:
             [*command, *names], cwd=work, env=environment, stdout=output, stderr=subprocess.STDOUT
         )
     if done.returncode:
-        tail = log.read_text(encoding="utf-8", errors="replace")[-3000:]
+        lines = log.read_text(encoding="utf-8", errors="replace").replace("\r", "\n").splitlines()
+        tail = "\n".join([line for line in lines if line and line[0] not in SPINNER][-40:])
         raise SystemExit(f"mutmut failed in {work}:\n{tail}")
 
 
-def _result(name: str, file: str, work: Path) -> Mutant:
+def _result(
+    name: str, file: str, work: Path, reasons: Mapping[tuple[str, str, str], str]
+) -> Mutant:
     meta = json.loads((work / "mutants" / f"{file}.meta").read_text(encoding="utf-8"))
     status = status_by_exit_code[meta["exit_code_by_key"][name]]
     if status in NOTICED:
@@ -198,15 +206,7 @@ def _result(name: str, file: str, work: Path) -> Mutant:
     before, after = (
         " ".join(line[1:].strip() for line in lines if line.startswith(sign)) for sign in "-+"
     )
-    why = next(
-        (
-            entry["why"]
-            for entry in json.loads(EQUIVALENT.read_text(encoding="utf-8"))
-            if (entry["file"], entry["before"], entry["after"]) == (file, before, after)
-        ),
-        "",
-    )
-    return Mutant(name, file, status, before, after, why)
+    return Mutant(name, file, status, before, after, reasons.get((file, before, after), ""))
 
 
 def main() -> None:

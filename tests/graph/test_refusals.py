@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from hgkt.exceptions import DataError
+from hgkt.exceptions import DataError, MissingExtraError
 from hgkt.graph import (
     ClassNeighbors,
     HeterogeneousGraph,
@@ -227,3 +228,18 @@ def test_to_pyg_without_attributes_has_classes_only() -> None:
     assert data["representative"].y.tolist() == [0, 1]
     assert data["representative"].num_nodes == 2
     assert "x" not in data["ordinary"]
+
+
+@pytest.mark.parametrize(
+    ("export", "package"), [("to_pyg", "torch_geometric"), ("to_networkx", "networkx")]
+)
+def test_exports_name_the_extra_that_is_missing(
+    export: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (package, f"{package}.data"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(MissingExtraError) as refused:
+        getattr(GRAPH, export)()
+    assert str(refused.value) == (
+        f"this needs the package {package!r}; install it with pip install 'hgkt[graph]'"
+    )

@@ -133,5 +133,5 @@ def test_diverged_run_leaves_the_last_good_checkpoint(tmp_path: Path) -> None:
 
 def test_checkpoint_in_an_unwritable_place_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match=r"cannot write .*a.safetensors"):
+    with pytest.raises(DataError, match=r"cannot write .*a\.safetensors"):
         train(replace(CONFIG, checkpoint=tmp_path / "file" / "a.safetensors"))

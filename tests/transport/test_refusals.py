@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -214,6 +216,13 @@ REFUSALS: list[tuple[Callable[[], Any], str]] = [
         "reg=1e-05 is void for this ground cost: exp(-1/reg) underflows to zero, so no mass can "
         "move and the barycenter is a geometric mean; use reg >= 0.0014 or normalize_cost=True",
     ),
+    (
+        lambda: entropic_barycenter(
+            np.eye(2), [[0.0, 1.016], [1.016, 0.0]], 1e-4, normalize_cost=False
+        ),
+        "reg=0.0001 is void for this ground cost: exp(-1.02/reg) underflows to zero, so no mass "
+        "can move and the barycenter is a geometric mean; use reg >= 0.0015 or normalize_cost=True",
+    ),
     # representatives
     (
         lambda: select_representatives([1.0], [0], 1),
@@ -344,6 +353,31 @@ def test_unconverged_solvers_say_what_to_do() -> None:
     assert str(caught[0].message).startswith("the entropic barycenter did not converge in 1 iter")
 
 
+@pytest.mark.parametrize("unit", [0.01, 1.0, 30.0])
+def test_the_unit_of_a_normalised_cost_does_not_matter(unit: float) -> None:
+    rows = np.random.default_rng(3).dirichlet(np.ones(4), size=2)
+    cost = ground_cost(4, "absolute")
+    expected = entropic_barycenter(rows, cost, 0.5)
+    np.testing.assert_allclose(entropic_barycenter(rows, unit * cost, 0.5), expected, atol=1e-9)
+    far = entropic_distances(rows, rows[0], cost, 0.5)
+    np.testing.assert_allclose(entropic_distances(rows, rows[0], unit * cost, 0.5), unit * far)
+    nothing = entropic_distances(rows, rows[0], 0.0 * cost, 0.5)
+    np.testing.assert_array_equal(nothing, [0.0, 0.0])
+
+
+def test_no_rows_make_no_histograms() -> None:
+    assert to_simplex(np.ones((0, 3))).shape == (0, 3)
+
+
+def test_the_line_needs_no_torch() -> None:
+    code = (
+        "import sys, numpy as np; from hgkt.transport import line_barycenter, line_pairwise; "
+        "line_barycenter(np.eye(3)); line_pairwise(np.eye(3), device='cpu'); "
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
 def test_mass_may_miss_one_by_a_millionth() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -399,3 +433,13 @@ def test_device_cpu_is_numpy_and_a_tensor_stays_one() -> None:
     ):
         assert isinstance(found, torch.Tensor)
         assert found.dtype == torch.float64
+
+
+@pytest.mark.parametrize("method", ["wasserstein", "euclidean", "medoid"])
+def test_representative_of_instances_that_are_all_the_same_is_the_first(method: str) -> None:
+    rows = np.tile([0.25, 0.5, 0.25], (5, 1))
+    found = select_representatives(rows, [1, 0, 0, 1, 1], 2, method)
+    assert found.indices.tolist() == [1, 0]
+    assert found.indices.dtype == np.intp
+    assert found.distances.tolist() == [0.0, 0.0]
+    assert found.method == method
