@@ -372,10 +372,37 @@ def test_no_rows_make_no_histograms() -> None:
 def test_the_line_needs_no_torch() -> None:
     code = (
         "import sys, numpy as np; from hgkt.transport import line_barycenter, line_pairwise; "
-        "line_barycenter(np.eye(3)); line_pairwise(np.eye(3), device='cpu'); "
+        "line_barycenter(np.eye(3)); print(line_pairwise(np.eye(3), device='cpu').tolist()); "
         "sys.exit('torch' in sys.modules)"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert done.returncode == 0
+    assert done.stdout.strip() == str(line_pairwise(np.eye(3), device="cpu").tolist())
+
+
+def test_a_weight_counts_as_so_many_instances() -> None:
+    rows = np.random.default_rng(4).dirichlet(np.ones(8), size=2)
+    weighted = entropic_barycenter(rows, "squared", 0.1, weights=[1.0, 3.0])
+    repeated = entropic_barycenter(rows[[0, 1, 1, 1]], "squared", 0.1)
+    np.testing.assert_allclose(weighted, repeated, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["euclidean", "medoid"])
+@pytest.mark.parametrize("unit", [1e-4, 1.0, 1e4])
+def test_the_unit_of_features_does_not_change_the_representative(method: str, unit: float) -> None:
+    rows = np.random.default_rng(5).random((30, 4))
+    codes = np.arange(30) % 2
+    found = select_representatives(unit * rows, codes, 2, method)
+    for code, row in enumerate(found.indices):
+        own = rows[codes == code]
+        centre = own.mean(axis=0)
+        distances = (
+            np.linalg.norm(own - centre, axis=1)
+            if method == "euclidean"
+            else np.linalg.norm(own[:, None] - own[None], axis=2).mean(axis=1)
+        )
+        assert row == np.flatnonzero(codes == code)[distances.argmin()]
+        assert found.distances[code] == pytest.approx(unit * distances.min())
 
 
 def test_mass_may_miss_one_by_a_millionth() -> None:
