@@ -12,7 +12,7 @@ RESULTS = DOCS / "results"
 GALLERY_RUN = "run.json"
 """File beside the gallery's figures that says what they were drawn from."""
 
-FEATURES = {"CUB": "efflite2", "AWA1": "rgsift"}
+FEATURES = {"CUB": "efflite2", "AWA1": "rgsift", "EMOJI": "efflite0"}
 """Feature file of each benchmark folder that documentation shows."""
 
 
@@ -37,7 +37,7 @@ def arguments(description: str | None, record: str = "") -> argparse.ArgumentPar
 
 def one_thread() -> None:
     """Compute on one thread from now on, so that CPU seconds are comparable."""
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    from threadpoolctl import threadpool_limits
 
     threadpool_limits(1)
     if "torch" in sys.modules:

@@ -77,6 +77,7 @@ RELATIONS: dict[str, list[tuple[str, Evaluation]]] = {
         (_INTRA, _without("intra", _AWA1)),
         (_INTER, _without("inter", _AWA1)),
     ],
+    "EMOJI": [("hgkt", _closed_form("EMOJI"))],
     "digits": [
         ("hgkt", _DIGITS),
         (_INTRA, _without("intra", _DIGITS)),

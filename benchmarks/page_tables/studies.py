@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from page_tables.markdown import METRICS, amount, spread, table
+from page_tables.markdown import METRICS, spread, table
 from page_tables.records import Records
 
 _CALIBRATIONS = ("matched", "graded", "kept", "none")
@@ -56,20 +56,15 @@ def words(records: Records, data: str) -> str:
     return table(["classes are told by", "validation", *METRICS], lines)
 
 
-def second_voice(records: Records) -> str:
-    """Return the closed form averaged with a learned embedder: gain and cost."""
+def mixture(records: Records) -> str:
+    """Return what the parts of the mixture are worth on classes that no choice has seen."""
+    rows = records.script("mixture")["rows"]
+    sets = list(dict.fromkeys(row["data"] for row in rows))
     lines = []
-    for result in records.script("second_voice")["results"]:
-        for row in result["summary"]:
-            first = row is result["summary"][0]
-            gain = "–" if first else f"{row['gain']:+.2f} ± {row['gain_std']:.2f}"
-            better = "–" if first else f"{row['n_better']} of {row['n']}"
-            cost = [amount(row["seconds"]), f"{row['cost_ratio']:.0f}×"]
-            lines.append(
-                [result["data"], row["variant"], f"{row['ausuc']:.2f}", gain, better, *cost]
-            )
-    header = ["data", "voices", "AUSUC", "gain", "better in", "CPU s per fit", "cost"]
-    return table(header, lines, text=["voices"])
+    for name in dict.fromkeys(row["variant"] for row in rows):
+        own = {row["data"]: row for row in rows if row["variant"] == name}
+        lines.append([name, *(f"{own[d]['AUSUC']:.2f} / {own[d]['H']:.1f}" for d in sets)])
+    return table(["AUSUC / H", *sets], lines)
 
 
 def grid(records: Records) -> str:
@@ -118,7 +113,7 @@ TABLES = {
     "growing": growing,
     "words on CUB": lambda records: words(records, "CUB"),
     "words on digits": lambda records: words(records, "digits"),
-    "second voice": second_voice,
+    "mixture": mixture,
     "grid": grid,
     "unequal weights": unequal_weights,
     "shapes of a new digit": shapes,

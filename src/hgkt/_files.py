@@ -125,7 +125,7 @@ def atomic_folder(
 def check_place(
     path: str | Path,
     replaces: Callable[[Path], bool] = lambda path: False,
-    error: type[HGKTError] = DataError,
+    error: Refusal = DataError,
     what: str = "empty",
 ) -> None:
     """Refuse what `atomic_folder` would refuse, before hours are spent on what it shall hold."""

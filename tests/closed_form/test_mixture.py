@@ -171,7 +171,10 @@ def test_family_stands_in_every_metric_and_kernel():
     screened = list(family.screening())
     assert {member.metrics[0] for member in screened} == set(family.metrics)
     three = family.metrics[:3]
-    assert len(list(family.voters(three, 150, 312))) == 2 * len(list(family.voters(three, 8, 20)))
+    many, few = (list(family.voters(three, *sizes)) for sizes in ((150, 312), (8, 20)))
+    assert {member.kernels[0].relevance for member in many} == {False, True}
+    assert not any(member.kernels[0].relevance for member in few)
+    assert min(member.ridges[0].ridge for member in few) >= 1.0
     assert not any(m.kernels[0].relevance for m in family.voters(three, 150, 1024))
 
 
@@ -193,12 +196,12 @@ def test_family_weighs_attribute_blocks():
 
 def test_elected_terms_count_as_often_as_they_are_among_the_voters():
     family = MixtureFamily.of(Mixture())
-    voters = list(family.voters(family.metrics[:2], 8, 4))
+    voters = list(family.voters(family.metrics[:2], 30, 400))
     chosen = [voters[0], voters[0], voters[-1]]
     mixture = family.elect(chosen)
     assert [term.weight for term in mixture.metrics] == [2.0, 1.0]
     assert [term.weight for term in mixture.kernels] == [2.0, 1.0]
-    assert {(ridge, weight) for ridge, weight in mixture.ridges} == {(0.001, 2.0), (0.1, 1.0)}
+    assert {(ridge, weight) for ridge, weight in mixture.ridges} == {(0.001, 2.0), (1.0, 1.0)}
 
 
 def test_all_vote_where_classes_are_few():

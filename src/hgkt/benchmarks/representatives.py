@@ -209,7 +209,7 @@ def _closest_attempt(
 def _attempt(histograms: NDArray[np.float64], way: Way, reg: float, budget: int) -> Attempt:
     """Barycenter by POT, then the nearest instance by POT's exact distance on a line."""
     import ot
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    from threadpoolctl import threadpool_limits
 
     bins = np.arange(histograms.shape[1], dtype=np.float64)
     cost = np.subtract.outer(bins, bins) ** 2

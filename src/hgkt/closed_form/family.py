@@ -19,6 +19,7 @@ ATTRIBUTE_MAPS = ("l2", "sqrt+l2")
 KERNELS = (("rbf", 0.25), ("rbf", 0.5), ("rbf", 1.0), ("rbf", 2.0), ("rbf", 4.0),
            ("quadratic", 1.0), ("linear", 1.0))  # fmt: skip
 RIDGES = (0.001, 0.01, 0.03, 0.1, 0.3, 1.0)
+HEAVY_RIDGES = (1.0, 3.0)
 NORM_POWERS = (1.0, 1.1, 1.2, 1.3)
 N_METRICS = 3
 N_VOTES = (20, 60, 160)
@@ -47,6 +48,12 @@ class MixtureFamily:
     kernels : tuple of (kernel, scale)
     block_weights : tuple
         Weights of attribute blocks to try.
+    n_votes : tuple of int
+        How many of the best may vote; validation chooses.
+    max_metrics : int
+        How many metrics a mixture may have.
+    weighs_attributes : bool
+        Whether members that weigh attributes by their relevance stand too.
     """
 
     base: Mixture
@@ -54,6 +61,9 @@ class MixtureFamily:
     attribute_maps: tuple[FeatureMap, ...]
     kernels: tuple[tuple[str, float], ...]
     block_weights: tuple[tuple[float, ...] | None, ...]
+    n_votes: tuple[int, ...] = N_VOTES
+    max_metrics: int = N_METRICS
+    weighs_attributes: bool = True
 
     @classmethod
     def of(cls, base: Mixture, intra: bool = True, inter: bool = True) -> Self:
@@ -84,9 +94,13 @@ class MixtureFamily:
         Attributes are weighted by relevance, besides, where the classes are enough to learn it.
         """
         n_attributes = max(self.base.attribute_blocks or [n_attributes])
-        relevance = (False, True) if is_learnable(n_classes, n_attributes) else (False,)
+        learnable = self.weighs_attributes and is_learnable(n_classes, n_attributes)
+        relevance = (False, True) if learnable else (False,)
         terms = self._terms(self.kernels, self.block_weights, relevance)
-        yield from self._members(terms, RIDGES, metrics)
+        # A handful of means says little of how they vary between classes: they are held to be
+        # noisy, whatever two or three validation classes say.
+        ridges = RIDGES if n_classes >= FEW_CLASSES else HEAVY_RIDGES
+        yield from self._members(terms, ridges, metrics)
 
     def _terms(
         self,
@@ -120,12 +134,12 @@ class MixtureFamily:
         """
         if n_classes < FEW_CLASSES:
             return [voters]
-        return [voters[:n_votes] for n_votes in N_VOTES]
+        return [voters[:n_votes] for n_votes in self.n_votes]
 
     @property
     def n_metrics(self) -> int:
         """How many metrics a mixture may have: distances cannot be added up."""
-        return 1 if self.base.metric == "euclidean" else N_METRICS
+        return 1 if self.base.metric == "euclidean" else self.max_metrics
 
     def elect(self, voters: Sequence[Mixture]) -> Mixture:
         """Return the mixture of the members elected; metrics, the most elected first."""

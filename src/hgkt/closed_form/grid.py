@@ -140,7 +140,8 @@ class FoldScorer:
         products = self._products[term.feature_map, term.shrinkage]
         dots, squares = self._dots(mixture, term)
         if mixture.metric == "euclidean":
-            return 2.0 * dots - squares - (products.lengths**2)[:, None]
+            result: NDArray[Any] = 2.0 * dots - squares - (products.lengths**2)[:, None]
+            return result
         lengths = np.where(products.lengths > 0, products.lengths, 1.0)
         powers = np.where(squares > 0, squares, 1.0) ** (-mixture.norm_power / 2.0)
         scaled: NDArray[Any] = dots * powers

@@ -116,6 +116,7 @@ class ClassKernel:
         """
         self.relevance = dict(relevance or {})
         blocks = self._split(attributes)
+        self._squares: dict[tuple[FeatureMap, bool], list[NDArray[np.float64]]] = {}
         self.references: dict[tuple[FeatureMap, bool], list[NDArray[np.float64]]] = {}
         self.medians: dict[tuple[FeatureMap, bool], list[float]] = {}
         for view in dict.fromkeys(term.view for term in self.terms):
@@ -126,6 +127,7 @@ class ClassKernel:
                         self.relevance[view[0], index] = _factors(block, learn)
                 rows = [r * self.relevance[view[0], i] for i, r in enumerate(rows)]
             self.references[view] = rows
+            self._squares[view] = [(block**2).sum(axis=1) for block in rows]
             self.medians[view] = [_median_squared_distance(block) for block in rows]
         self.shares = np.ones(1)
         parts = [self._term(term, self._pairs(view=term.view), True) for term in self.terms]
@@ -174,9 +176,9 @@ class ClassKernel:
             if view[1]:
                 rows = [r * self.relevance[view[0], i] for i, r in enumerate(rows)]
         pairs = []
-        for own, others in zip(rows, references, strict=True):
+        for own, others, squares in zip(rows, references, self._squares[view], strict=True):
             products = own @ others.T
-            squared = (own**2).sum(axis=1)[:, None] + (others**2).sum(axis=1) - 2.0 * products
+            squared = (own**2).sum(axis=1)[:, None] + squares - 2.0 * products
             pairs.append((products, np.maximum(squared, 0.0)))
         return pairs
 
@@ -217,7 +219,8 @@ class ClassKernel:
                 f"block_weights must be {n_blocks} numbers, none negative and not all zero; "
                 f"got {term.block_weights!r}"
             )
-        return weights / weights.sum()
+        result: NDArray[np.float64] = weights / weights.sum()
+        return result
 
     def _split(self, attributes: NDArray[Any]) -> list[NDArray[Any]]:
         if not self.blocks:
@@ -240,7 +243,8 @@ class ClassKernel:
         sparse = kernel * (keep | keep.T)
         # Cutting edges may cost positive definiteness; lifting the diagonal restores it.
         lowest = np.linalg.eigvalsh(sparse)[0]
-        return sparse + max(0.0, -lowest) * np.eye(len(sparse))
+        result: NDArray[np.float64] = sparse + max(0.0, -lowest) * np.eye(len(sparse))
+        return result
 
 
 def _factors(rows: NDArray[np.float64], learn: LearnRelevance | None) -> NDArray[np.float64]:

@@ -61,7 +61,8 @@ class WithinClassSpectrum:
         if mean == 0.0:  # one instance a class: nothing is known of the inside of classes
             return np.ones_like(self.eigenvalues)
         shrunk = (1.0 - shrinkage) * self.eigenvalues + shrinkage * mean
-        return np.maximum(shrunk, _RELATIVE_FLOOR * self.eigenvalues.max())
+        result: NDArray[np.float64] = np.maximum(shrunk, _RELATIVE_FLOOR * self.eigenvalues.max())
+        return result
 
     def projection(self, shrinkage: float) -> NDArray[np.float64]:
         """Return P (D, D) with P Pᵀ = W²: inner products of rows of X P are those of X W."""

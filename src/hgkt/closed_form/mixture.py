@@ -136,7 +136,8 @@ class Mixture:
     def ridge_shares(self) -> NDArray[np.float64]:
         """Return the share (R,) of each ridge; they sum to one."""
         weights = np.array([weight for _, weight in self.ridges])
-        return weights / weights.sum()
+        result: NDArray[np.float64] = weights / weights.sum()
+        return result
 
     def to_dict(self) -> dict[str, Any]:
         """Return the terms as `HGKTClassifier`'s parameter ``mixture`` takes them."""

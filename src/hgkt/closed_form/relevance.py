@@ -68,7 +68,8 @@ def attribute_relevance(
         direction = (first / (1 - 0.9**step)) / (np.sqrt(second / (1 - 0.999**step)) + 1e-8)
         logs -= LEARNING_RATE * direction
     weights = np.exp(logs)
-    return weights / weights.mean()
+    result: NDArray[np.float64] = weights / weights.mean()
+    return result
 
 
 def _gradient(
@@ -87,7 +88,8 @@ def _gradient(
     # Σ_ab P_ab (a_j − b_j)² without an array of shape (L, L, d).
     squares = pairs.sum(axis=1) @ attributes**2
     cross = (attributes * (pairs @ attributes)).sum(axis=0)
-    return -2.0 * (squares - cross)
+    result: NDArray[np.float64] = -2.0 * (squares - cross)
+    return result
 
 
 def _squared_distances(
@@ -95,7 +97,8 @@ def _squared_distances(
 ) -> NDArray[np.float64]:
     rows = attributes * np.sqrt(weights)
     squares = (rows**2).sum(axis=1)
-    return np.maximum(squares[:, None] + squares - 2.0 * rows @ rows.T, 0.0)
+    result: NDArray[np.float64] = np.maximum(squares[:, None] + squares - 2.0 * rows @ rows.T, 0.0)
+    return result
 
 
 def _median(squared: NDArray[np.float64]) -> float:

@@ -60,7 +60,7 @@ class VisualSpace:
     center: NDArray[Any]
     projection: NDArray[Any]
     scales: NDArray[Any]
-    dual: NDArray[np.float64]
+    dual: NDArray[Any]
     statistics: ClassStatistics
 
     def solve_metrics(
@@ -80,12 +80,15 @@ class VisualSpace:
         """Return (V − m)P (L, D): the seen means in the first metric."""
         present = self.statistics.counts > 0
         center = self.statistics.means[present].mean(axis=0)
-        return (self.statistics.means - center) @ np.asarray(self.projection, dtype=np.float64)
+        result: NDArray[np.float64] = (self.statistics.means - center) @ np.asarray(
+            self.projection, dtype=np.float64
+        )
+        return result
 
     def cast(self, dtype: Any) -> None:
         """Keep what features meet in their type."""
         self.center, self.projection = self.center.astype(dtype), self.projection.astype(dtype)
-        self.scales = self.scales.astype(dtype)
+        self.scales, self.dual = self.scales.astype(dtype), self.dual.astype(dtype)
 
 
 class ClosedFormTransfer:
@@ -164,7 +167,10 @@ class ClosedFormTransfer:
 
     def _embeddings(self, kernel: NDArray[np.float64]) -> NDArray[Any]:
         """Return the embeddings (n, G·D) of classes with kernel rows (n, L)."""
-        products = {name: kernel @ space.dual for name, space in self.spaces.items()}
+        products = {
+            name: kernel.astype(space.dual.dtype) @ space.dual
+            for name, space in self.spaces.items()
+        }
         blocks = [products[name] * scale for name, scale, _ in self.metric_scales()]
         return np.concatenate(blocks, axis=1).astype(self.dtype)
 

@@ -348,7 +348,10 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, BaseEstimator, metaclass=
             The candidates: "all" is generalized zero-shot, "unseen" conventional zero-shot.
         """
         columns = self.candidates(among)
-        return self.classes_[columns[self.score_classes(X)[:, columns].argmax(axis=1)]]
+        result: NDArray[Any] = self.classes_[
+            columns[self.score_classes(X)[:, columns].argmax(axis=1)]
+        ]
+        return result
 
     def candidates(self, among: str | Sequence[Any] = "all") -> NDArray[np.intp]:
         """Return the columns of ``classes_`` that `among` stands for."""

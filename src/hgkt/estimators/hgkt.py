@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -98,6 +98,7 @@ class HGKTClassifier(TransferClassifier):
     ['horse']
     """
 
+    mathematics_version: ClassVar[int] = 2  # 1: one closed form; 2: a mixture
     _transfer: ClosedFormTransfer
 
     def __init__(
@@ -292,7 +293,10 @@ class HGKTClassifier(TransferClassifier):
         return self._transfer.kernel.attribute_relevance()
 
     def _source_weights(self, column: int) -> NDArray[np.float64]:
-        return self._transfer.source_weights(self.class_attributes_[column : column + 1])[0]
+        result: NDArray[np.float64] = self._transfer.source_weights(
+            self.class_attributes_[column : column + 1]
+        )[0]
+        return result
 
     def _pulls(self, row: NDArray[Any], column: int) -> NDArray[np.float64]:
         weights = self._source_weights(column)

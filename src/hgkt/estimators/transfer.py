@@ -55,7 +55,8 @@ class TransferClassifier(GZSLClassifier):
     def __new__(cls, *args: Any, **parameters: Any) -> Self:
         """Refuse a parameter that has moved with a sentence that says where."""
         refuse_moved_parameters(cls, parameters)
-        return super().__new__(cls)
+        result: Self = super().__new__(cls)
+        return result
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

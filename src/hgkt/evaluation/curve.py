@@ -274,7 +274,8 @@ def class_columns(y: ArrayLike, classes: Sequence[Any] | NDArray[Any]) -> NDArra
     if (columns < 0).any():
         row = int(np.flatnonzero(columns < 0)[0])
         raise DataError(f"class {label_text(labels[row])} (row {row}) is not among the classes")
-    return columns
+    result: NDArray[np.intp] = columns
+    return result
 
 
 def class_weights(codes: NDArray[np.intp]) -> NDArray[np.float64]:

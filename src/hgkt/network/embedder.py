@@ -141,4 +141,5 @@ class HGKTEmbedder(nn.Module):
         hidden = self.layer1(torch.cat([own, drawn]), torch.cat([own_means, drawn_means]))
         neighbors = hidden[n_nodes:].view(n_nodes, n_draws, -1)
         means = torch.bmm(weights[:, None, :], neighbors)[:, 0]
-        return self.layer2(hidden[:n_nodes], means)
+        result: torch.Tensor = self.layer2(hidden[:n_nodes], means)
+        return result

@@ -116,7 +116,7 @@ class TrainingRun:
         """Do one optimiser step."""
         self.optimizer.zero_grad(set_to_none=True)
         loss = self.loss(self.embedder, self.done)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         self.updating = True
         self.losses[self.done] = loss.detach()
         self.optimizer.step()

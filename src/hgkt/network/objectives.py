@@ -98,7 +98,7 @@ class Targets:
     @property
     def n_features(self) -> int:
         """Length of a feature vector."""
-        return self.means.shape[1]
+        return int(self.means.shape[1])
 
     def instance_weights(self, class_weight: str) -> NDArray[np.float64]:
         """Weight of one instance of each class in the loss, (n_classes,); they sum to one."""

@@ -103,7 +103,7 @@ class EmbedderWeights:
     @property
     def n_attributes(self) -> int:
         """Length of an attribute vector."""
-        return self.w1.shape[1] // 2
+        return int(self.w1.shape[1] // 2)
 
     def embed_seen(
         self, attributes: ArrayLike, mixing: Any, ordinary: bool = False
@@ -199,7 +199,7 @@ def _layer(
     activation: str,
 ) -> NDArray[Any]:
     joined = np.concatenate([states, np.asarray(mu, dtype=means.dtype) * means], axis=1)
-    values = joined @ weight.T + bias
+    values: NDArray[Any] = joined @ weight.T + bias
     if activation == "linear":
         return values
     slope = NEGATIVE_SLOPE if activation == "leaky_relu" else 0.0
