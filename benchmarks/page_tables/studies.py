@@ -69,7 +69,7 @@ def mixture(records: Records) -> str:
 
 def grid(records: Records) -> str:
     """Return the best validation score for every value of every parameter."""
-    found = records.script("grid")
+    found = records.script("grid", fixed=True)
     values: dict[str, list[str]] = {}
     for row in found["rows"]:
         values.setdefault(row["parameter"], []).append(f"{row['value']}: {row['AUSUC']:.1f}")

@@ -321,7 +321,7 @@ def test_classes_add_of_two_processes_at_once_loses_none(model_folder):
         process.communicate(timeout=60)
         assert process.returncode == 0
     left = {path.name for path in model_folder.parent.iterdir()}
-    assert left == {model_folder.name, f".{model_folder.name}.lock"}
+    assert left == {model_folder.name}
 
 
 def test_classes_add_goes_on_where_another_was_killed_with_the_lock(model_folder):

@@ -174,7 +174,6 @@ def test_family_stands_in_every_metric_and_kernel():
     many, few = (list(family.voters(three, *sizes)) for sizes in ((150, 312), (8, 20)))
     assert {member.kernels[0].relevance for member in many} == {False, True}
     assert not any(member.kernels[0].relevance for member in few)
-    assert min(member.ridges[0].ridge for member in few) >= 1.0
     assert not any(m.kernels[0].relevance for m in family.voters(three, 150, 1024))
 
 

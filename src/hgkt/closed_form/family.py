@@ -19,7 +19,6 @@ ATTRIBUTE_MAPS = ("l2", "sqrt+l2")
 KERNELS = (("rbf", 0.25), ("rbf", 0.5), ("rbf", 1.0), ("rbf", 2.0), ("rbf", 4.0),
            ("quadratic", 1.0), ("linear", 1.0))  # fmt: skip
 RIDGES = (0.001, 0.01, 0.03, 0.1, 0.3, 1.0)
-HEAVY_RIDGES = (1.0, 3.0)
 NORM_POWERS = (1.0, 1.1, 1.2, 1.3)
 N_METRICS = 3
 N_VOTES = (20, 60, 160)
@@ -97,10 +96,7 @@ class MixtureFamily:
         learnable = self.weighs_attributes and is_learnable(n_classes, n_attributes)
         relevance = (False, True) if learnable else (False,)
         terms = self._terms(self.kernels, self.block_weights, relevance)
-        # A handful of means says little of how they vary between classes: they are held to be
-        # noisy, whatever two or three validation classes say.
-        ridges = RIDGES if n_classes >= FEW_CLASSES else HEAVY_RIDGES
-        yield from self._members(terms, ridges, metrics)
+        yield from self._members(terms, RIDGES, metrics)
 
     def _terms(
         self,
