@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
-from hgkt import HGKTClassifier
+from hgkt import HGKTClassifier, HGKTNetworkClassifier
 from hgkt.evaluation import ClassFoldSearch, SeenUnseenCurve, evaluate, gzsl_metrics, records
 
 
@@ -47,6 +48,47 @@ def test_search_reports_the_best_h_where_it_calibrates(toy) -> None:
     told = next(call[3] for call in heard if call[0] == "select")
     assert told["H"] == pytest.approx(search.cv_results_[0].H)  # one fold: its own best
     assert told["ausuc"] == pytest.approx(search.best_score_)
+
+
+def test_search_passes_on_the_training_of_each_fold(toy) -> None:
+    X, y = toy.rows("train")
+    heard: list[Any] = []
+    network = HGKTNetworkClassifier(n_hidden=4, n_steps=3, random_state=0, device="cpu")
+    search = ClassFoldSearch(
+        network, stages=[], n_folds=2, calibrate=False, progress=lambda *call: heard.append(call)
+    )
+    search.fit(np.abs(X), y, toy.attributes_of(toy.seen_classes))
+    trained = [call for call in heard if call[0] == "fold 2 train"]
+    assert [call[1:3] for call in trained] == [(3, 3)]
+    assert set(trained[0][3]) == {"loss"}
+    assert ("fold 1 representatives", 9, 9, {}) in heard
+    assert heard[-1][0] == "train"  # the final fit
+
+
+def test_results_are_a_table_with_a_column_for_everything(toy) -> None:
+    X, y = toy.rows("train")
+    search = ClassFoldSearch(HGKTClassifier(), stages=[{"norm_power": [0.5, 1.0]}], n_folds=2)
+    frame = search.fit(X, y, toy.attributes_of(toy.seen_classes)).results_frame()
+    columns = ["stage", "norm_power", "mean", "fold_0", "fold_1", "calibration", "H"]
+    assert frame.columns.tolist() == columns
+    for row, result in zip(frame.to_dict("records"), search.cv_results_, strict=True):
+        assert row["norm_power"] == result.params["norm_power"]
+        assert (row["mean"], row["H"]) == (result.mean, result.H)
+        assert row["calibration"] == result.calibration
+        assert (row["fold_0"], row["fold_1"]) == result.values
+
+
+def test_a_search_predicts_once_it_is_fitted(toy) -> None:
+    X, y = toy.rows("train")
+    search = ClassFoldSearch(HGKTClassifier(), stages=[], n_folds=1)
+    with pytest.raises(NotFittedError):
+        search.predict(X)
+    search.fit(X, y, toy.attributes_of(toy.seen_classes))
+    search.add_classes(toy.attributes_of(toy.unseen_classes))
+    for among in ("all", "seen", "unseen"):
+        expected = search.best_estimator_.predict(X, among)
+        assert search.predict(X, among).tolist() == expected.tolist()
+    assert search.predict(X).tolist() == search.predict(X, "all").tolist()
 
 
 def test_evaluate_listens_to_the_search_or_to_the_caller(toy) -> None:

@@ -62,20 +62,33 @@ def test_search_refuses_a_number_of_folds_that_is_none(toy, n_folds, given):
 
 
 @pytest.mark.parametrize("steps", [[2], [2, 3]])
-def test_search_never_writes_the_users_files(toy, tmp_path, steps):
+def test_search_leaves_the_users_files_to_the_final_fit(toy, tmp_path, steps):
     checkpoint, curves = tmp_path / "run" / "a.safetensors", tmp_path / "curves"
-    model = HGKTNetworkClassifier(n_hidden=4, n_steps=2, random_state=0, device="cpu")
-    model.write_to(checkpoint=checkpoint, tensorboard=curves)
     X, y, table = training_data(toy)
     X = np.abs(X)
-    there = {}
+    early: list[str] = []
 
-    def progress(stage, *_):
-        there[stage] = any(tmp_path.iterdir())
+    def progress(stage, done, total, values):
+        if stage.startswith(("select", "fold")) and list(tmp_path.iterdir()):
+            early.append(stage)
 
-    search = ClassFoldSearch(model, stages=[{"n_steps": steps}], n_folds=1, progress=progress)
-    search.fit(X, y, table)
-    assert {"fold 1 train", "select"} <= set(there)
-    assert not any(found for stage, found in there.items() if stage != "train")
-    assert checkpoint.exists()  # by the final fit, which is the user's
+    model = HGKTNetworkClassifier(n_hidden=4, n_steps=2, random_state=0, device="cpu")
+    model.write_to(checkpoint=checkpoint, tensorboard=curves)
+    stages = [{"n_steps": steps}, {"mu": [0.1, 0.5]}]
+    search = ClassFoldSearch(model, stages, n_folds=2, progress=progress).fit(X, y, table)
+    assert early == []
     assert list(curves.iterdir())
+    # What is there is the run on all classes with what was chosen: such a run goes on from it.
+    chosen = HGKTNetworkClassifier(**{**model.get_params(), **search.best_params_})
+    written = checkpoint.read_bytes()
+    chosen.write_to(checkpoint=checkpoint).fit(X, y, table)
+    assert checkpoint.read_bytes() == written
+    np.testing.assert_array_equal(chosen.class_embeddings_, search.class_embeddings_)
+
+
+def test_search_without_files_writes_none(toy, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X, y, table = training_data(toy)
+    model = HGKTNetworkClassifier(n_hidden=4, n_steps=2, random_state=0, device="cpu")
+    ClassFoldSearch(model, stages=[], n_folds=1).fit(np.abs(X), y, table)
+    assert list(tmp_path.iterdir()) == []

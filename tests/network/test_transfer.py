@@ -137,6 +137,50 @@ def test_progress_tells_both_stages() -> None:
     assert heard == [*(("representatives", c, 5) for c in range(1, 6)), ("train", 5, 5)]
 
 
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"n_neighbors": -1}, "n_neighbors must be an integer in [0, inf]; got -1"),
+        ({"n_neighbors": 1.5}, "n_neighbors must be an integer in [0, inf]; got 1.5"),
+        (
+            {"representative": "mean"},
+            "representative must be one of 'wasserstein', 'sinkhorn', 'euclidean', 'random', "
+            "'medoid'; got 'mean'",
+        ),
+        ({"reg": 0.0}, "reg must be a number in (0, inf]; got 0.0"),
+        (
+            {"graph_space": "hyperbolic"},
+            "graph_space must be one of 'wasserstein', 'euclidean', 'cosine', 'attributes'; "
+            "got 'hyperbolic'",
+        ),
+        (
+            {"unseen_space": "both"},
+            "unseen_space must be one of 'attributes', 'visual'; got 'both'",
+        ),
+        ({"metric": "angle"}, "metric must be one of 'cosine', 'euclidean'; got 'angle'"),
+        ({"weighting": "image"}, "weighting must be one of 'count', 'uniform'; got 'image'"),
+        (
+            {"aggregation": "sum"},
+            "aggregation must be one of 'union', 'per-type', 'inter-only'; got 'sum'",
+        ),
+        ({"mu": -1.0}, "mu must be a number in [0, inf]; got -1.0"),
+        ({"n_sampled": 0}, "n_sampled must be an integer in [1, inf]; got 0"),
+    ],
+)
+def test_parameters_are_refused_with_a_whole_sentence(
+    options: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(DataError) as refused:
+        fit(**options)
+    assert str(refused.value) == sentence
+
+
+@pytest.mark.parametrize("name", ["feature_map", "attribute_map"])
+def test_maps_are_refused_by_their_own_name(name: str) -> None:
+    with pytest.raises(DataError, match=f"^{name} must be "):
+        fit(**{name: "cube"})
+
+
 CHOSEN = select_representatives(X, CODES, 5).indices
 GRAPH = build_graph(X, CODES, ATTRIBUTES, representatives=CHOSEN)
 TARGETS = Targets.from_features(X, CODES, 5, CHOSEN)
