@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 
 from hgkt import HGKTNetworkClassifier, load_model
 from hgkt.exceptions import DataError
@@ -228,3 +229,12 @@ def test_training_is_the_same_without_the_fused_kernel(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(torch.optim, "Adam", without)
     np.testing.assert_allclose(run(config).losses, fused.losses, rtol=1e-9)
+
+
+def test_a_clone_writes_nothing(tmp_path: Path) -> None:
+    model = HGKTNetworkClassifier(**SMALL)
+    model.write_to(checkpoint=tmp_path / "a.safetensors", tensorboard=tmp_path / "curves")
+    clone(model).fit(X, Y, class_attributes=TABLE)
+    assert list(tmp_path.iterdir()) == []
+    model.fit(X, Y, class_attributes=TABLE)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.safetensors", "curves"]
