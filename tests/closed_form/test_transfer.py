@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
+from sklearn.base import clone
+from sklearn.model_selection import ParameterGrid
 
-from hgkt import HGKTClassifier
+from hgkt import HGKTClassifier, load_model
+from hgkt.closed_form import KernelTerm, MetricTerm, Mixture, Ridge
+from hgkt.closed_form.family import MixtureFamily
+from hgkt.closed_form.kernels import ClassKernel
 
 RNG = np.random.default_rng(0)
-COUNTS = [40, 3, 9, 2, 17]
+COUNTS = [40, 3, 9, 1, 17]
 NAMES = [f"c{code}" for code in range(len(COUNTS))]
 ATTRIBUTES = dict(zip(NAMES, RNG.normal(size=(len(COUNTS), 4)), strict=True))
 CODES = np.repeat(np.arange(len(COUNTS)), COUNTS)
@@ -67,3 +73,116 @@ def test_ridge_shrinks_the_embedding_of_an_only_direction_by_a_known_factor():
         for ridge in (1e-12, 1.0)
     ]
     np.testing.assert_allclose(embeddings[1], embeddings[0] / 1.5, rtol=1e-6)
+
+
+# ------------------------------------------------------------------ a grid is its settings
+@pytest.mark.parametrize(
+    "grid",
+    [
+        {"kernel": ["knn", "rbf"], "n_neighbors": [1, 3], "weighting": ["count", "uniform"]},
+        {"attribute_blocks": [None, [1, 3], [2, 2]], "kernel_scale": [0.5, 2.0]},
+        {"relevance": [False, True], "attribute_map": ["none", "l2"], "ridge": [0.01, 1.0]},
+        {"relevance": [True], "attribute_blocks": [[1, 3]], "shrinkage": ["oas", 0.0, 1.0]},
+        {"metric": ["euclidean", "cosine"], "norm_power": [0.0, 2.0], "intra": [False, True]},
+    ],
+    ids=lambda grid: "+".join(grid),
+)
+def test_a_grid_scores_as_its_settings_do_alone(grid):
+    model, settings = HGKTClassifier(feature_map="none"), list(ParameterGrid(grid))
+    args = (X, Y, ATTRIBUTES, NEW, X[::5])
+    heard = []
+    scored = dict(model.fit_score_grid(settings, *args, progress=lambda *call: heard.append(call)))
+    assert sorted(scored) == list(range(len(settings)))
+    assert heard == [("select", done, len(settings), {}) for done in range(1, len(settings) + 1)]
+    for index, parameters in enumerate(settings):
+        alone = clone(model).set_params(**parameters).fit(*args[:3]).add_classes(NEW)
+        np.testing.assert_allclose(scored[index], alone.score_classes(X[::5]), atol=1e-8)
+    different = {scores.round(9).tobytes() for scores in scored.values()}
+    assert len(different) > len(settings) / 2  # the settings do make a difference
+
+
+def test_metrics_of_one_feature_map_keep_their_own_shrinkage():
+    terms = [MetricTerm("none", shrinkage, weight) for shrinkage, weight in
+             ((0.9, 1.0), (0.1, 2.0), (0.5, 0.5))]  # fmt: skip
+    single = [fit(shrinkage=term.shrinkage).add_classes(NEW).score_classes(X) for term in terms]
+    mixture = Mixture(tuple(terms), (KernelTerm(attribute_map="none"),))
+    model = HGKTClassifier(mixture=mixture.to_dict()).fit(X, Y, ATTRIBUTES).add_classes(NEW)
+    expected = sum(term.weight * scores for term, scores in zip(terms, single, strict=True))
+    np.testing.assert_allclose(model.score_classes(X), expected, atol=1e-9)
+
+
+# ------------------------------------------------------------------ saving
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_saved_model_keeps_its_type_and_every_ridge(dtype, tmp_path):
+    mixture = Mixture(
+        (MetricTerm("none", 0.3), MetricTerm("l2", 0.6)),
+        (KernelTerm(attribute_map="none"),),
+        (Ridge(0.01, 1.0), Ridge(2.0, 3.0)),
+    )
+    model = HGKTClassifier(mixture=mixture.to_dict()).fit(X.astype(dtype), Y, ATTRIBUTES)
+    path = model.save(tmp_path / "model")
+    arrays = load_file(path / "model.safetensors")
+    for name in ("center", "projection", "space1/center", "space1/projection"):
+        assert arrays[f"transfer/{name}"].dtype == dtype
+    assert arrays["seen/embedding"].dtype == dtype
+    loaded = load_model(path)
+    for either in (model, loaded):
+        either.add_classes(NEW)
+        assert either.class_embeddings_.dtype == dtype
+    np.testing.assert_array_equal(loaded.class_embeddings_, model.class_embeddings_)
+    for label in (*NAMES, *NEW):
+        ours, theirs = (
+            {source.label: source.weight for source in either.explain_class(label).sources}
+            for either in (loaded, model)
+        )
+        assert ours == pytest.approx(theirs, rel=1e-6, abs=1e-9)
+
+
+def test_a_single_metric_takes_no_more_room_than_it_needs(tmp_path):
+    arrays = load_file(fit().save(tmp_path / "model") / "model.safetensors")
+    assert {name for name in arrays if name.startswith("transfer/")} == {
+        f"transfer/{name}"
+        for name in ("noise", "center", "projection", "dual", "counts", "sums", "second_moment")
+    }
+
+
+# ------------------------------------------------------------------ edges
+def test_a_row_in_the_very_centre_is_pulled_nowhere():
+    rows = np.array([[1.0, 0.5], [1.0, -0.5], [-1.0, 0.5], [-1.0, -0.5]])
+    model = HGKTClassifier(feature_map="none").fit(
+        rows, ["a", "a", "b", "b"], {"a": [1.0, 0.0], "b": [0.0, 1.0]}
+    )
+    [explanation] = model.explain([[0.0, 0.0]], n_runner_ups=1)
+    assert explanation.score == 0.0
+    assert all(pull.weight == 0.0 for pull in explanation.pulls)
+
+
+def test_knn_kernel_joins_classes_if_either_is_near_the_other():
+    rows = np.random.default_rng(2).random((9, 3))
+    full = ClassKernel([KernelTerm("rbf", attribute_map="none")]).fit(rows).seen
+    sparse = ClassKernel([KernelTerm("knn", attribute_map="none")], n_neighbors=2).fit(rows).seen
+    nearest = np.argsort(-(full - 2 * np.eye(9)), axis=1)[:, :2]
+    joined = np.eye(9, dtype=bool)
+    joined[np.arange(9)[:, None], nearest] = True
+    joined |= joined.T
+    off = ~np.eye(9, dtype=bool)
+    np.testing.assert_array_equal((sparse > 0)[off], joined[off])
+    np.testing.assert_allclose(sparse[off & joined], full[off & joined])
+    assert (np.diag(sparse) >= 1.0).all()
+    one_way = np.zeros((9, 9), dtype=bool)
+    one_way[np.arange(9)[:, None], nearest] = True
+    assert (one_way != one_way.T).any()  # else the test could not tell
+
+
+def test_metrics_are_screened_without_relevance():
+    family = MixtureFamily.of(Mixture(attribute_blocks=[2, 2]))
+    screened = list(family.screening())
+    assert not any(member.kernels[0].relevance for member in screened)
+    assert {member.kernels[0].block_weights for member in screened} == {(0.5, 0.5)}
+    assert {member.ridges[0].ridge for member in screened} == {0.01, 0.03}
+    assert {member.norm_power for member in screened} == {1.0, 1.2}
+    assert {(m.kernels[0].kernel, m.kernels[0].kernel_scale) for m in screened} == {
+        ("rbf", 0.5), ("rbf", 2.0), ("quadratic", 1.0), ("linear", 1.0),
+    }  # fmt: skip
+    assert MixtureFamily.of(Mixture(metric="euclidean")).n_metrics == 1
+    assert family.n_metrics == 3

@@ -52,6 +52,10 @@ REFUSALS: list[tuple[Callable[[], Any], str]] = [
         "class 'yak' (row 0) is not among the classes",
     ),
     (
+        lambda: top_k_accuracy(np.zeros((3, 3)), ["ant", "bee", "yak"], CLASSES),
+        "class 'yak' (row 2) is not among the classes",
+    ),
+    (
         metrics(scores_seen=np.zeros((1, 2))),
         "scores of seen images have shape (1, 2); (n, 3) is expected",
     ),

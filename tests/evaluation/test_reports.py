@@ -125,6 +125,25 @@ def test_evaluate_hands_on_the_model_it_tested_and_its_curve(toy) -> None:
     assert record.metrics == expected
 
 
+def test_a_record_tells_how_its_model_was_chosen(toy) -> None:
+    stages = [{"ridge": [0.01, 1.0]}]
+    record = evaluate(HGKTClassifier(), toy, stages=stages, calibrate=True, n_folds=2)
+    X, y = toy.rows("train")
+    search = ClassFoldSearch(HGKTClassifier(), stages, n_folds=2, calibrate=True)
+    search.fit(X, y, toy.attributes_of(toy.seen_classes))
+    assert record.validation == {
+        "metric": "ausuc",
+        "score": search.best_score_,
+        "calibration": search.calibration_,
+        "n_folds": 2,
+        "n_settings": 2,
+    }
+    assert record.selected == {**search.best_params_, "calibration": search.calibration_}
+    assert record.method == "hgkt"
+    plain = evaluate(HGKTClassifier(), toy, calibrate=False)
+    assert (plain.validation, plain.selected, plain.calibrated) == ({}, {}, None)
+
+
 def test_the_harmonic_mean_of_nothing_is_zero_at_every_point() -> None:
     zeros = np.zeros(40)
     for _ in range(5):

@@ -93,8 +93,9 @@ class FoldScorer:
     def put_first(self, term: MetricTerm) -> None:
         """Have relevance learned from this metric."""
         key = (term.feature_map, term.shrinkage)
-        self._products = {key: self._products[key], **self._products}
-        self._relevance, self._kernels = {}, {}
+        if key != next(iter(self._products)):
+            self._products = {key: self._products[key], **self._products}
+            self._relevance, self._kernels, self._last = {}, {}, (None, None)
 
     def _gather(
         self, data: GridData, feature_map: FeatureMap, shrinkages: Sequence[float | str]
@@ -194,6 +195,8 @@ def score_grid(
         scorer = FoldScorer(data, metrics, settings[group[0]], "float64")
         order = sorted(group, key=lambda index: _sharing_key(settings[index]))
         for index in order:
+            if any(term.relevance for term in settings[index].kernels):
+                scorer.put_first(settings[index].metrics[0])  # as in a fit of this setting alone
             yield index, scorer.scores(settings[index])
 
 
