@@ -77,7 +77,7 @@ RELATIONS: dict[str, list[tuple[str, Evaluation]]] = {
         (_INTRA, _without("intra", _AWA1)),
         (_INTER, _without("inter", _AWA1)),
     ],
-    "EMOJI": [("hgkt", _closed_form("EMOJI"))],
+    "EMOJI": [("hgkt", _closed_form("EMOJI", n_seeds=1))],
     "digits": [
         ("hgkt", _DIGITS),
         (_INTRA, _without("intra", _DIGITS)),

@@ -14,7 +14,9 @@ _LONGEST_SENTENCE = 40
 
 def growing(records: Records) -> str:
     """Return what images of added classes are worth, data set by data set."""
-    return "\n\n".join(_grown(result) for result in records.script("growing")["results"])
+    return "\n\n".join(
+        _grown(result) for result in records.script("growing", fixed=True)["results"]
+    )
 
 
 def _grown(result: dict[str, Any]) -> str:
@@ -47,7 +49,7 @@ def _grown(result: dict[str, Any]) -> str:
 def words(records: Records, data: str) -> str:
     """Return what classes are told by and how far that carries."""
     lines = []
-    for row in records.script("words")["rows"][data]:
+    for row in records.script("words", fixed=True)["rows"][data]:
         sentence = row["sentence"] or ""
         said = f": “{sentence}”" if 0 < len(sentence) <= _LONGEST_SENTENCE else ""
         score = f"{row['validation']['score']:.1f}"

@@ -6,7 +6,6 @@ A method fills in three hooks: `_fit_seen`, `_embed_classes` and `_score`. Every
 
 from __future__ import annotations
 
-import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,20 +13,19 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import ClassifierMixin, clone
+from sklearn.utils.validation import check_is_fitted
 
 from hgkt._typing import Progress
 from hgkt._validation import (
     attribute_matrix,
     attribute_table,
-    check_finite,
     check_number,
     label_array,
     label_list,
     label_text,
 )
+from hgkt.estimators._inputs import CheckedInputs
 from hgkt.estimators._rows import GrowingRows, row_chunks
 from hgkt.estimators.hub import PretrainedModel
 from hgkt.exceptions import DataError
@@ -35,10 +33,8 @@ from hgkt.exceptions import DataError
 ClassTable = dict[str, NDArray[Any]]
 """What scoring needs of each class: named arrays whose rows are classes."""
 
-_ROW_OPTIONS: dict[str, Any] = {"dtype": (np.float64, np.float32), "ensure_all_finite": False}
 
-
-class GZSLClassifier(PretrainedModel, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+class GZSLClassifier(PretrainedModel, ClassifierMixin, CheckedInputs, metaclass=ABCMeta):
     """Base of all generalized zero-shot classifiers.
 
     Subclasses implement
@@ -174,42 +170,6 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, BaseEstimator, metaclass=
         self.seen_classes_ = classes
         self._set_added(classes[:0], attributes[:0], {k: v[:0] for k, v in table.items()})
         return self
-
-    def _check_features(self, X: ArrayLike) -> NDArray[Any]:
-        """Check features (n, D) of a fitted model's kind."""
-        features: NDArray[Any] = validate_data(self, X, reset=False, **_ROW_OPTIONS)
-        check_finite(features, "features")
-        return features
-
-    def _check_labelled(
-        self, X: ArrayLike, y: ArrayLike, reset: bool
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Check features (n, D) with labels (n,); `reset` says that this is a fit."""
-        features, labels = validate_data(self, X, y, reset=reset, **_ROW_OPTIONS)
-        check_finite(features, "features")
-        with warnings.catch_warnings():  # a batch may well have a class for every instance
-            warnings.simplefilter("ignore", UserWarning)
-            check_classification_targets(labels)
-        return features, labels
-
-    def _check_training_data(
-        self, X: ArrayLike, y: ArrayLike, class_attributes: Any
-    ) -> tuple[NDArray[Any], NDArray[np.intp], NDArray[Any], NDArray[np.float64]]:
-        features, labels = self._check_labelled(X, y, reset=True)
-        classes, codes = np.unique(labels, return_inverse=True)
-        if len(classes) < 2:
-            raise DataError(f"y holds one class only ({label_text(classes[0])}); two are expected")
-        if class_attributes is None:
-            return features, codes, classes, np.eye(len(classes))
-        table = attribute_table(class_attributes)
-        known = set(classes.tolist())
-        extra = [name for name in table if name not in known]
-        if extra:
-            raise DataError(
-                f"class {label_text(extra[0])} has attributes but no instance in y; "
-                "fit takes seen classes only, add others afterwards with add_classes"
-            )
-        return features, codes, classes, attribute_matrix(table, classes.tolist())
 
     # ------------------------------------------------------------------ classes that come and go
     def add_classes(self, class_attributes: Any) -> Self:
@@ -381,14 +341,6 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, BaseEstimator, metaclass=
         if label not in self._columns:
             raise DataError(f"class {label_text(label)} is unknown to this model")
         return self._columns[label]
-
-    def one_row(self, x: ArrayLike) -> NDArray[Any]:
-        """Check one instance (D,) or (1, D) and return it as (1, D)."""
-        check_is_fitted(self)
-        array = np.atleast_2d(np.asarray(x))
-        if array.ndim != 2 or len(array) != 1:
-            raise DataError(f"one instance is expected; got an array of shape {np.shape(x)}")
-        return self._check_features(array)
 
     # ------------------------------------------------------------------ saving
     def _state(self) -> dict[str, NDArray[Any]]:

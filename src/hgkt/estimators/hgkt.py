@@ -18,7 +18,6 @@ from hgkt.closed_form.grid import GridData, score_grid
 from hgkt.closed_form.kernels import KernelTerm
 from hgkt.closed_form.mixture import MetricTerm, Mixture, Ridge
 from hgkt.closed_form.transfer import ClosedFormTransfer
-from hgkt.estimators._presets import take_preset
 from hgkt.estimators.base import ClassTable
 from hgkt.estimators.transfer import TransferClassifier
 from hgkt.exceptions import DataError
@@ -141,19 +140,6 @@ class HGKTClassifier(TransferClassifier):
         self.mixture = mixture
         self.calibration = calibration
         self.device = device
-
-    @classmethod
-    def from_preset(cls, name: str, **parameters: Any) -> Self:
-        """Return a classifier with the parameters of a preset, some of them overridden.
-
-        Parameters
-        ----------
-        name : {"default"}
-            The preset; "paper" is one of `HGKTNetworkClassifier`.
-        **parameters
-            Parameters that differ from it.
-        """
-        return take_preset(cls, name, parameters)
 
     # ------------------------------------------------------------------ hooks of the contract
     def _fit_seen(

@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from hgkt._typing import Progress
 from hgkt._validation import attribute_matrix, check_choice
-from hgkt.estimators._presets import take_preset
 from hgkt.estimators.base import ClassTable
 from hgkt.estimators.transfer import TransferClassifier
 from hgkt.graph import HeterogeneousGraph
@@ -164,24 +163,6 @@ default="wasserstein"
         self.calibration = calibration
         self.device = device
         self.random_state = random_state
-
-    @classmethod
-    def from_preset(cls, name: str, **parameters: Any) -> Self:
-        """Return a classifier with the parameters of a preset, some of them overridden.
-
-        Parameters
-        ----------
-        name : {"paper"}
-            The preset.
-        **parameters
-            Parameters that differ from it.
-
-        Examples
-        --------
-        >>> HGKTNetworkClassifier.from_preset("paper", mu=0.1).get_params()["n_hidden"]
-        1600
-        """
-        return take_preset(cls, name, parameters)
 
     def write_to(
         self, checkpoint: str | Path | None = None, tensorboard: str | Path | None = None

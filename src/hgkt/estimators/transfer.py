@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hgkt._validation import check_number
-from hgkt.estimators._presets import refuse_moved_parameters
+from hgkt.estimators._presets import refuse_moved_parameters, take_preset
 from hgkt.estimators.base import ClassTable, GZSLClassifier
 from hgkt.estimators.explanation import ClassExplanation, Contribution, PredictionExplanation
 
@@ -63,6 +63,25 @@ class TransferClassifier(GZSLClassifier):
         # Whoever asks for the signature of the class gets that of __init__, not of __new__.
         own = inspect.signature(cls.__init__)
         cls.__signature__ = own.replace(parameters=list(own.parameters.values())[1:])
+
+    @classmethod
+    def from_preset(cls, name: str, **parameters: Any) -> Self:
+        """Return a classifier with the parameters of a preset, some of them overridden.
+
+        Parameters
+        ----------
+        name : {"default", "paper"}
+            The preset: "default" of HGKTClassifier, "paper" of HGKTNetworkClassifier.
+        **parameters
+            Parameters that differ from it.
+
+        Examples
+        --------
+        >>> from hgkt import HGKTNetworkClassifier
+        >>> HGKTNetworkClassifier.from_preset("paper", mu=0.1).get_params()["n_hidden"]
+        1600
+        """
+        return take_preset(cls, name, parameters)
 
     @abstractmethod
     def _make_transfer(self) -> Transfer:

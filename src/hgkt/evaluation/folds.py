@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hgkt._validation import check_number, label_text
+from hgkt.evaluation.curve import ValidationRows
 from hgkt.exceptions import DataError
 
 ClassFolds = Sequence[tuple[Sequence[Any], Sequence[Any]]]
@@ -33,6 +36,25 @@ class FoldRows(NamedTuple):
     fit: NDArray[np.intp]
     val_seen: NDArray[np.intp]
     val_unseen: NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class ValidationFold:
+    """Training data of one fold, its validation rows (seen ones first) and their labels."""
+
+    X: NDArray[Any]
+    y: NDArray[Any]
+    X_eval: NDArray[Any]
+    y_seen: NDArray[Any]
+    y_unseen: NDArray[Any]
+    train_attributes: dict[Any, Any]
+    val_attributes: dict[Any, Any]
+
+    @cached_property
+    def rows(self) -> ValidationRows:
+        """The validation rows, their labels looked up once."""
+        classes = [*np.unique(self.y).tolist(), *self.val_attributes]
+        return ValidationRows(self.y_seen, self.y_unseen, classes, len(self.train_attributes))
 
 
 def class_folds(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -21,9 +20,9 @@ from hgkt.closed_form.family import single_setting
 from hgkt.closed_form.grid import GridData
 from hgkt.estimators.base import GZSLClassifier
 from hgkt.estimators.hgkt import HGKTClassifier
-from hgkt.evaluation.curve import SeenUnseenCurve, ValidationRows, best_calibration
+from hgkt.evaluation.curve import SeenUnseenCurve, best_calibration
 from hgkt.evaluation.election import ElectionFold, elect_mixture
-from hgkt.evaluation.folds import ClassFolds, class_folds, split_fold
+from hgkt.evaluation.folds import ClassFolds, ValidationFold, class_folds, split_fold
 from hgkt.evaluation.metrics import harmonic_mean
 from hgkt.exceptions import DataError
 
@@ -57,24 +56,6 @@ class SettingResult:
     mean: float
     calibration: float
     H: float
-
-
-@dataclass(frozen=True)
-class _Fold:
-    """Training data of one fold, its validation rows (seen ones first) and their labels."""
-
-    X: NDArray[Any]
-    y: NDArray[Any]
-    X_eval: NDArray[Any]
-    y_seen: NDArray[Any]
-    y_unseen: NDArray[Any]
-    train_attributes: dict[Any, Any]
-    val_attributes: dict[Any, Any]
-
-    @cached_property
-    def rows(self) -> ValidationRows:
-        classes = [*np.unique(self.y).tolist(), *self.val_attributes]
-        return ValidationRows(self.y_seen, self.y_unseen, classes, len(self.train_attributes))
 
 
 class ClassFoldSearch(ClassifierMixin, BaseEstimator):
@@ -235,7 +216,7 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         return pd.DataFrame(rows)
 
     # ------------------------------------------------------------------ the search
-    def _elect(self, estimator: HGKTClassifier, folds: Iterator[_Fold]) -> None:
+    def _elect(self, estimator: HGKTClassifier, folds: Iterator[ValidationFold]) -> None:
         """Choose a mixture of closed forms; what is tried are its members and the mixtures."""
         value = {
             "ausuc": lambda curve: curve.area,
@@ -258,7 +239,7 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         self.best_params_ = best.params
         self.best_score_, self.calibration_ = best.mean, best.calibration
 
-    def _search(self, folds: Callable[[], Iterator[_Fold]]) -> None:
+    def _search(self, folds: Callable[[], Iterator[ValidationFold]]) -> None:
         default = self.stages is None
         stages = list(self.estimator.default_stages() if default else self.stages or [])
         grids = [list(ParameterGrid(stage)) for stage in stages] or [[{}]]
@@ -284,7 +265,7 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         return repr(sorted({**self.estimator.get_params(), **params}.items()))
 
     def _search_stage(
-        self, stage: int, label: str, grid: list[dict[str, Any]], folds: Iterator[_Fold]
+        self, stage: int, label: str, grid: list[dict[str, Any]], folds: Iterator[ValidationFold]
     ) -> list[SettingResult]:
         # A curve is what is kept of a score matrix: a few numbers an image, whatever the classes.
         curves: list[list[SeenUnseenCurve]] = [[] for _ in grid]
@@ -327,7 +308,7 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
 
     def _iter_folds(
         self, X: NDArray[Any], y: NDArray[Any], table: dict[Any, Any]
-    ) -> Iterator[_Fold]:
+    ) -> Iterator[ValidationFold]:
         """Yield one fold at a time: only one copy of its rows is ever held."""
         for number, (train, val) in enumerate(self.folds_):
             rows = split_fold(y, train, val, self.holdout, [self.random_state, number])
@@ -339,7 +320,7 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
             for name in (*train, *val):
                 if name not in table:
                     raise DataError(f"class {name!r} has no attributes in class_attributes")
-            yield _Fold(
+            yield ValidationFold(
                 X[rows.fit],
                 y[rows.fit],
                 X[np.concatenate([rows.val_seen, rows.val_unseen])],
@@ -387,7 +368,7 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         return forward
 
 
-def _election_fold(fold: _Fold) -> ElectionFold:
+def _election_fold(fold: ValidationFold) -> ElectionFold:
     names, codes = np.unique(fold.y, return_inverse=True)
     attributes = attribute_matrix(fold.train_attributes, names.tolist())
     new = attribute_matrix(fold.val_attributes, list(fold.val_attributes), attributes.shape[1])

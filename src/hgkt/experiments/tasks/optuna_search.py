@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from hgkt._validation import check_number, import_extra
-from hgkt.evaluation.selection import ClassFoldSearch, SettingResult, Stage, _Fold
+from hgkt.evaluation.folds import ValidationFold
+from hgkt.evaluation.selection import ClassFoldSearch, SettingResult, Stage
 
 _LOG_RATIO = 10.0
 
@@ -134,7 +135,7 @@ class OptunaSearch(ClassFoldSearch):
         # scikit-learn reads names off the signature; the options are those of the base class.
         return sorted([*ClassFoldSearch._get_param_names(), "n_trials"])
 
-    def _search(self, folds: Callable[[], Iterator[_Fold]]) -> None:
+    def _search(self, folds: Callable[[], Iterator[ValidationFold]]) -> None:
         optuna = import_extra("optuna", "tune")
         check_number("n_trials", self.n_trials, low=1, integer=True)
         stages = self.estimator.default_stages() if self.stages is None else self.stages

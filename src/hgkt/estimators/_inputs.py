@@ -1,0 +1,65 @@
+"""What comes into an estimator, checked: features, labels, class attributes."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from hgkt._validation import attribute_matrix, attribute_table, check_finite, label_text
+from hgkt.exceptions import DataError
+
+_ROW_OPTIONS: dict[str, Any] = {"dtype": (np.float64, np.float32), "ensure_all_finite": False}
+
+
+class CheckedInputs(BaseEstimator):
+    """An estimator that refuses what it cannot use with one sentence."""
+
+    def _check_features(self, X: ArrayLike) -> NDArray[Any]:
+        """Check features (n, D) of a fitted model's kind."""
+        features: NDArray[Any] = validate_data(self, X, reset=False, **_ROW_OPTIONS)
+        check_finite(features, "features")
+        return features
+
+    def _check_labelled(
+        self, X: ArrayLike, y: ArrayLike, reset: bool
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Check features (n, D) with labels (n,); `reset` says that this is a fit."""
+        features, labels = validate_data(self, X, y, reset=reset, **_ROW_OPTIONS)
+        check_finite(features, "features")
+        with warnings.catch_warnings():  # a batch may well have a class for every instance
+            warnings.simplefilter("ignore", UserWarning)
+            check_classification_targets(labels)
+        return features, labels
+
+    def _check_training_data(
+        self, X: ArrayLike, y: ArrayLike, class_attributes: Any
+    ) -> tuple[NDArray[Any], NDArray[np.intp], NDArray[Any], NDArray[np.float64]]:
+        features, labels = self._check_labelled(X, y, reset=True)
+        classes, codes = np.unique(labels, return_inverse=True)
+        if len(classes) < 2:
+            raise DataError(f"y holds one class only ({label_text(classes[0])}); two are expected")
+        if class_attributes is None:
+            return features, codes, classes, np.eye(len(classes))
+        table = attribute_table(class_attributes)
+        known = set(classes.tolist())
+        extra = [name for name in table if name not in known]
+        if extra:
+            raise DataError(
+                f"class {label_text(extra[0])} has attributes but no instance in y; "
+                "fit takes seen classes only, add others afterwards with add_classes"
+            )
+        return features, codes, classes, attribute_matrix(table, classes.tolist())
+
+    def one_row(self, x: ArrayLike) -> NDArray[Any]:
+        """Check one instance (D,) or (1, D) and return it as (1, D)."""
+        check_is_fitted(self)
+        array = np.atleast_2d(np.asarray(x))
+        if array.ndim != 2 or len(array) != 1:
+            raise DataError(f"one instance is expected; got an array of shape {np.shape(x)}")
+        return self._check_features(array)
