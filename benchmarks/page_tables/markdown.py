@@ -62,10 +62,9 @@ def amount(value: float) -> str:
 
 def settings(chosen: dict[str, Any]) -> str:
     """Return parameters as ``name=value``."""
-    return ", ".join(
-        f"{name}={value:.3g}" if isinstance(value, float) else f"{name}={value}"
-        for name, value in chosen.items()
-    )
+    from hgkt._plain import short
+
+    return ", ".join(f"{name}={short(value, 3)}" for name, value in chosen.items())
 
 
 def count(n: int, noun: str) -> str:

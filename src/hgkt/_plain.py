@@ -41,3 +41,16 @@ def plain(value: Any) -> Any:
 def json_text(value: Any, indent: int | None = 2) -> str:
     """Return a value as JSON text that ends with a line break."""
     return json.dumps(plain(value), indent=indent, allow_nan=False) + "\n"
+
+
+def short(value: Any, digits: int = 4) -> str:
+    """Return a value as a person reads it: floats with a few digits, lists by their number.
+
+    Examples
+    --------
+    >>> short(0.123456), short({"metrics": [1, 2, 3], "kernels": [4]})
+    ('0.1235', '(3 metrics, 1 kernels)')
+    """
+    if isinstance(value, dict) and all(isinstance(part, list) for part in value.values()):
+        return f"({', '.join(f'{len(part)} {name}' for name, part in value.items())})"
+    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)

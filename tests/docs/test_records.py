@@ -28,7 +28,12 @@ def test_committed_cells_are_a_store_without_arrays_and_paths():
     assert ignored == []
     assert len(paths) >= len(found) > 200
     assert list(CELLS.glob("*.npz")) == []
-    assert {Path(result.cell.data.location).name for result in found} == {"CUB", "AWA1", "digits"}
+    assert {Path(result.cell.data.location).name for result in found} == {
+        "CUB",
+        "AWA1",
+        "EMOJI",
+        "digits",
+    }
     assert all(result.cell.data.location == result.cell.data.name for result in found)
 
 

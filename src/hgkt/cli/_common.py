@@ -74,11 +74,6 @@ def show_table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None
     out.print(table)
 
 
-def short(value: Any) -> str:
-    """Return a value as a person reads it: floats with four digits."""
-    return f"{value:.4g}" if isinstance(value, float) else repr(value)
-
-
 @contextmanager
 def progress_bar() -> Iterator[Progress]:
     """Yield a callback ``(stage, done, total, values)`` that draws a bar on a terminal only."""

@@ -11,7 +11,8 @@ import typer
 from rich.box import SIMPLE
 from rich.table import Table
 
-from hgkt.cli._common import JsonOption, emit, out, progress_bar, say, short
+from hgkt._plain import short
+from hgkt.cli._common import JsonOption, emit, out, progress_bar, say
 from hgkt.cli.methods import FitOptions, with_fit_options
 
 _HEAD = ("ts", "tr", "H", "zsl", "ausuc")

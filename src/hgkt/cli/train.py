@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hgkt._plain import short
 from hgkt._typing import Progress
-from hgkt.cli._common import JsonOption, emit, note, progress_bar, say, short
+from hgkt.cli._common import JsonOption, emit, note, progress_bar, say
 from hgkt.cli._model import made_with
 from hgkt.cli.methods import FitOptions, with_fit_options
 from hgkt.exceptions import DataError

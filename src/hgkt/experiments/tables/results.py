@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hgkt._plain import short
 from hgkt.experiments.base import CellResult
 from hgkt.experiments.blocks import (
     Block,
@@ -147,10 +148,7 @@ def chosen_text(selected: dict[str, Any]) -> str:
     >>> chosen_text({})
     'nothing to choose'
     """
-    words = [
-        f"{name} = {item:.3g}" if isinstance(item, float) else f"{name} = {item}"
-        for name, item in selected.items()
-    ]
+    words = [f"{name} = {short(item, 3)}" for name, item in selected.items()]
     return ", ".join(words) or "nothing to choose"
 
 
