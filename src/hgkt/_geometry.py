@@ -41,6 +41,8 @@ def map_rows(rows: NDArray[Any], kind: FeatureMap) -> NDArray[Any]:
         return rows
     if power == 0.5:
         rows = np.copysign(np.sqrt(np.abs(rows)), rows)
+    elif power == 0.25:  # two square roots take a tenth of the time of a general power
+        rows = np.copysign(np.sqrt(np.sqrt(np.abs(rows))), rows)
     elif power != 1.0:
         rows = np.copysign(np.abs(rows) ** power, rows)
     return unit_rows(rows)

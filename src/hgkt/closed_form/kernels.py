@@ -116,6 +116,7 @@ class ClassKernel:
         """
         self.relevance = dict(relevance or {})
         blocks = self._split(attributes)
+        self._block_weights = {term: self.block_weights(term).tolist() for term in self.terms}
         self._squares: dict[tuple[FeatureMap, bool], list[NDArray[np.float64]]] = {}
         self.references: dict[tuple[FeatureMap, bool], list[NDArray[np.float64]]] = {}
         self.medians: dict[tuple[FeatureMap, bool], list[float]] = {}
@@ -188,12 +189,13 @@ class ClassKernel:
         pairs: list[tuple[NDArray[np.float64], NDArray[np.float64]]],
         seen: bool,
     ) -> NDArray[np.float64]:
-        total = np.zeros_like(pairs[0][0])
-        for index, (products, squared) in enumerate(pairs):
-            weight = self.block_weights(term)[index]
-            if weight > 0:
-                median = self.medians[term.view][index]
-                total += weight * self._values(term, products, squared / median, seen)
+        medians, weights = self.medians[term.view], self._block_weights[term]
+        parts = [
+            weight * self._values(term, products, squared / median, seen)
+            for (products, squared), median, weight in zip(pairs, medians, weights, strict=True)
+            if weight > 0
+        ]
+        total: NDArray[np.float64] = parts[0] if len(parts) == 1 else np.sum(parts, axis=0)
         return total
 
     def _values(

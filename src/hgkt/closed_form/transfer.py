@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._devices import torch_device
-from hgkt._geometry import FeatureMap, distance_scores, map_rows, normalised_scores
+from hgkt._geometry import FeatureMap, distance_scores, map_rows, unit_rows
 from hgkt.closed_form.accelerated import gather_on
 from hgkt.closed_form.kernels import ClassKernel
 from hgkt.closed_form.metric import WithinClassSpectrum, dual_coefficients
@@ -186,28 +186,34 @@ class ClosedFormTransfer:
         return metrics
 
     def features(self, X: NDArray[Any]) -> NDArray[Any]:
-        """Bring features (n, D) into every metric, side by side (n, G·D)."""
+        """Bring features (n, D) into every metric, side by side (n, G·D).
+
+        For the cosine rows have unit length in each.
+        """
         rows = np.asarray(X, dtype=self.dtype)
         mapped = {
             name: (map_rows(rows, name) - space.center) @ space.projection
             for name, space in self.spaces.items()
         }
         blocks = [mapped[name] * scale for name, scale, _ in self.metric_scales()]
+        if self.settings.metric == "cosine":
+            blocks = [unit_rows(block) for block in blocks]
         return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
 
     def score_mapped(self, features: NDArray[Any], embeddings: NDArray[Any]) -> NDArray[Any]:
         """Score features (n, G·D) that are in the metrics already."""
         if self.settings.metric == "euclidean":
             return distance_scores(features, embeddings)
-        width = len(next(iter(self.spaces.values())).center)
-        total: Any = 0
-        for index, term in enumerate(self.settings.metrics):
-            part = slice(index * width, (index + 1) * width)
-            scores = normalised_scores(
-                features[:, part], embeddings[:, part], self.settings.norm_power
-            )
-            total = total + (scores if term.weight == 1.0 else term.weight * scores)
-        return np.asarray(total)
+        # One product for all metrics: what each class is divided by goes into its row.
+        parts = np.split(embeddings, len(self.settings.metrics), axis=1)
+        blocks = []
+        for term, part in zip(self.settings.metrics, parts, strict=True):
+            lengths = np.linalg.norm(part, axis=1, keepdims=True)
+            powers = np.where(lengths > 0, lengths, 1.0) ** self.settings.norm_power
+            blocks.append(part * (term.weight / powers).astype(part.dtype))
+        table = blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
+        scores: NDArray[Any] = features @ table.T
+        return scores
 
     # ------------------------------------------------------------------ explaining
     def source_weights(self, attributes: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -235,8 +241,7 @@ class ClosedFormTransfer:
         for index, term in enumerate(self.settings.metrics):
             part = slice(index * width, (index + 1) * width)
             own = np.asarray(embedding[part], dtype=np.float64)
-            length = np.linalg.norm(feature[part])
-            scale = length * np.linalg.norm(own) ** self.settings.norm_power
+            scale = np.linalg.norm(own) ** self.settings.norm_power
             products = vectors[:, part] @ feature[part]
             total += term.weight * weights * products / (scale if scale > 0 else 1.0)
         return total
