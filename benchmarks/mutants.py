@@ -42,7 +42,11 @@ ROOMS = {
     "graph": ["tests/graph"],
     "network": ["tests/network", "tests/estimators/test_hgkt_network.py"],
     "closed_form": ["tests/closed_form", "tests/estimators/test_hgkt.py"],
-    "estimators": ["tests/estimators"],
+    "estimators": [
+        "tests/estimators",
+        "tests/closed_form/test_transfer.py",
+        "tests/network/test_transfer.py",
+    ],
     "evaluation": ["tests/evaluation"],
 }
 # Tests of seconds that notice nothing which faster ones do not.

@@ -1,0 +1,211 @@
+"""Defaults, grids, folders of earlier releases and ties: small promises of the estimators."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hgkt import HGKTClassifier, HGKTNetworkClassifier, load_model
+from hgkt.estimators import METHODS
+from hgkt.estimators.base import GZSLClassifier
+from hgkt.exceptions import ModelFolderError
+
+SAVED = Path(__file__).parent / "saved"
+RNG = np.random.default_rng(0)
+X, Y = RNG.random((24, 5)), np.repeat(list("abcdef"), 4)
+TABLE = dict(zip("abcdef", RNG.random((6, 3)), strict=True))
+NEW = {"x": RNG.random(3), "y": RNG.random(3)}
+
+
+def test_parameters_of_the_closed_form_have_these_defaults() -> None:
+    assert HGKTClassifier().get_params() == {
+        "feature_map": "sqrt+l2",
+        "attribute_map": "sqrt+l2",
+        "metric": "cosine",
+        "intra": True,
+        "inter": True,
+        "weighting": "count",
+        "shrinkage": 0.5,
+        "kernel": "rbf",
+        "kernel_scale": 1.0,
+        "n_neighbors": 2,
+        "ridge": 0.03,
+        "norm_power": 1.0,
+        "relevance": False,
+        "attribute_blocks": None,
+        "block_weights": None,
+        "mixture": None,
+        "calibration": 0.0,
+        "device": "auto",
+    }
+
+
+def test_parameters_of_the_network_have_these_defaults() -> None:
+    assert HGKTNetworkClassifier().get_params() == {
+        "n_neighbors": 2,
+        "representative": "wasserstein",
+        "reg": 1e-3,
+        "graph_space": "wasserstein",
+        "unseen_space": "attributes",
+        "symmetric": False,
+        "intra": True,
+        "aggregation": "union",
+        "mu": 0.5,
+        "n_hidden": 1600,
+        "output_activation": "leaky_relu",
+        "loss_nodes": "class",
+        "loss_reduction": "sum",
+        "weighting": "count",
+        "learning_rate": 1e-4,
+        "weight_decay": 1e-3,
+        "n_steps": 500,
+        "n_sampled": None,
+        "feature_map": "none",
+        "attribute_map": "none",
+        "metric": "euclidean",
+        "calibration": 0.0,
+        "device": "auto",
+        "random_state": None,
+    }
+
+
+# ------------------------------------------------------------------ grids
+def test_the_paper_chooses_mu_and_k_each_with_the_number_of_steps() -> None:
+    steps = [100, 200, 400, 800]
+    assert HGKTNetworkClassifier().default_stages() == [
+        {"mu": [0.01, 0.1, 0.5, 1.0], "n_steps": steps},
+        {"n_neighbors": [1, 2, 5, 10, 50], "n_steps": steps},
+    ]
+    assert HGKTNetworkClassifier().default_folds(50) == 1
+    assert [HGKTClassifier().default_folds(n) for n in (19, 20)] == [6, 3]
+    assert HGKTClassifier().default_stages() == []
+    assert HGKTClassifier().calibrated_by_default()
+    assert not HGKTNetworkClassifier().calibrated_by_default()
+
+
+def test_a_method_without_a_grid_of_its_own_fits_every_setting() -> None:
+    grid = [{"ridge": 0.01}, {"ridge": 1.0, "calibration": 5.0}]
+    heard: list[Any] = []
+    scored = GZSLClassifier.fit_score_grid(
+        HGKTClassifier(), grid, X, Y, TABLE, NEW, X[:4], lambda *call: heard.append(call)
+    )
+    found = list(scored)
+    assert [index for index, _ in found] == [0, 1]
+    assert heard == [("select", 1, 2, {}), ("select", 2, 2, {})]
+    for (_, scores), params in zip(found, grid, strict=True):
+        alone = HGKTClassifier(**params).fit(X, Y, TABLE).add_classes(NEW)
+        np.testing.assert_array_equal(scores, alone.score_classes(X[:4], penalty=False))
+
+
+def test_settings_of_the_network_share_representatives_and_training() -> None:
+    small = HGKTNetworkClassifier(n_hidden=4, random_state=0, device="cpu")
+    grid = [{"mu": mu, "n_steps": n} for n in (3, 2) for mu in (0.1, 1.0)]
+    heard: list[Any] = []
+    scored = dict(
+        small.fit_score_grid(
+            grid, X, Y, TABLE, NEW, X[:4], progress=lambda *call: heard.append(call[:3])
+        )
+    )
+    assert sorted(scored) == [0, 1, 2, 3]
+    assert [call for call in heard if call[0] == "representatives"] == [
+        ("representatives", done, 6) for done in range(1, 7)
+    ]
+    trained = [call for call in heard if call[0] == "train" and call[1] == call[2]]
+    assert trained == [("train", 3, 3)] * 2  # once for each μ, to the longest
+
+
+# ------------------------------------------------------------------ folders of format 1
+def altered(tmp_path: Path, **parameters: Any) -> Path:
+    folder = shutil.copytree(SAVED / "network", tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    config["parameters"].update(parameters)
+    config["parameters"] = {k: v for k, v in config["parameters"].items() if v != "left out"}
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("then", "now"),
+    [
+        ({"inter": False}, {"n_neighbors": 0}),
+        ({"inter": True, "n_neighbors": 3}, {"n_neighbors": 3}),
+        ({"inter": "left out", "n_neighbors": 3}, {"n_neighbors": 3}),
+        (
+            {"solver": "sinkhorn", "representative": "wasserstein"},
+            {"representative": "sinkhorn"},
+        ),
+        ({"solver": "sinkhorn", "representative": "medoid"}, {"representative": "medoid"}),
+        (
+            {"solver": "exact", "representative": "wasserstein"},
+            {"representative": "wasserstein"},
+        ),
+        ({"training": "sampled", "n_sampled": 7}, {"n_sampled": 7}),
+        ({"training": "quotient", "n_sampled": 7}, {"n_sampled": None}),
+        ({"activation": "left out"}, {}),
+        ({"activation": "leaky_relu"}, {}),
+    ],
+)
+def test_parameters_of_the_first_release_become_todays(
+    then: dict[str, Any], now: dict[str, Any], tmp_path: Path
+) -> None:
+    parameters = load_model(altered(tmp_path, **then)).get_params()
+    assert {name: parameters[name] for name in now} == now
+
+
+def test_a_hidden_layer_that_is_gone_is_named(tmp_path: Path) -> None:
+    folder = altered(tmp_path, activation="relu")
+    with pytest.raises(ModelFolderError) as refused:
+        load_model(folder)
+    assert str(refused.value) == (
+        "this network's hidden layer is 'relu'; this release has leaky ReLU only, "
+        "load it with hgkt 0.1"
+    )
+
+
+def test_weights_that_are_none_are_refused(tmp_path: Path) -> None:
+    folder = HGKTClassifier().fit(X, Y, TABLE).save(tmp_path / "model")
+    (folder / "model.safetensors").write_bytes(b"no weights")
+    config = json.loads((folder / "config.json").read_text())
+    config["sha256"]["model.safetensors"] = hashlib.sha256(b"no weights").hexdigest()
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ModelFolderError) as refused:
+        load_model(folder)
+    assert str(refused.value).startswith(f"{folder} cannot be read: ")
+
+
+def test_a_learned_number_is_a_number_again(tmp_path: Path) -> None:
+    model = METHODS.load("dap")().fit(X, Y, TABLE)
+    loaded = load_model(model.save(tmp_path / "model"))
+    for name in type(model)._learned:
+        ours, theirs = getattr(loaded, name), getattr(model, name)
+        assert isinstance(ours, np.ndarray) == isinstance(theirs, np.ndarray), name
+
+
+# ------------------------------------------------------------------ ties
+def test_classes_that_tie_are_named_in_their_order() -> None:
+    twins = {f"n{i:02d}": NEW["x"] for i in range(40)}
+    model = HGKTClassifier().fit(X, Y, TABLE).add_classes(twins)
+    [explanation] = model.explain(X[:1], n_runner_ups=45)
+    named = [explanation.label, *(other.label for other in explanation.runner_ups)]
+    assert [name for name in named if name in twins] == list(twins)
+    assert model.predict(X[:1], among=list(twins)).tolist() == ["n00"]
+
+
+def test_an_explanation_names_margin_and_as_many_others_as_asked() -> None:
+    model = HGKTClassifier().fit(X, Y, TABLE)
+    scores = model.score_classes(X[:3])
+    for explanation, row in zip(model.explain(X[:3], n_runner_ups=2), scores, strict=True):
+        order = np.argsort(-row)
+        assert explanation.label == "abcdef"[order[0]]
+        assert explanation.score == row[order[0]]
+        assert explanation.margin == row[order[0]] - row[order[1]]
+        assert [(o.label, o.weight) for o in explanation.runner_ups] == [
+            ("abcdef"[c], row[c]) for c in order[1:3]
+        ]
+    assert len(model.explain(X[:1])[0].runner_ups) == 3
