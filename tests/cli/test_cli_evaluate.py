@@ -82,8 +82,12 @@ def test_evaluate_command_prints_one_json_document():
     assert document["method"] == "ridge"
     assert document["parameters"]["alpha"] == 0.5
     assert document["data"]["name"] == "digits"
-    assert document["selected"] == {}
-    assert document["calibrated"] is None
+    assert document["selected"] == {"calibration": record.calibration}
+    assert document["H"] == document["calibrated"]["H"]
+    beside = [document[f"{name}_uncalibrated"] for name in ("ts", "tr", "H")]
+    without = evaluate(NoisyRidge(alpha=0.5), load_dataset("digits"), calibrate=False).metrics
+    assert beside == pytest.approx([without.ts, without.tr, without.H])
+    assert beside[2] < document["H"]
     assert document["record"] is None
     assert document["seconds"] > 0
 
@@ -109,7 +113,10 @@ def test_evaluate_command_repeats_over_seeds(tmp_path):
     assert len(set(values)) > 1
     assert document["H"] == pytest.approx(np.mean(values))
     assert document["std"]["H"] == pytest.approx(np.std(values, ddof=1))
-    assert document["uncalibrated"]["ts"] == pytest.approx(document["ts"])
+    assert document["calibrated"]["ts"] == pytest.approx(document["ts"])
+    beside = [run["uncalibrated"]["H"] for run in document["runs"]]
+    assert document["H_uncalibrated"] == pytest.approx(np.mean(beside))
+    assert document["std"]["H_uncalibrated"] == pytest.approx(np.std(beside, ddof=1))
     assert len(list(tmp_path.glob("ridge-digits-*.json"))) == 3
 
 
@@ -135,7 +142,7 @@ def test_evaluate_command_runs_hgkt_by_default_and_its_presets():
     assert paper["parameters"]["n_steps"] == 2
     assert paper["parameters"]["device"] == "cpu"
     assert paper["parameters"]["random_state"] == 4
-    assert paper["selected"] == {}  # the paper knows no calibration
+    assert set(paper["selected"]) == {"calibration"}
     named = CliRunner().invoke(app, ["--method", "hgkt-network", "--json", *few])
     network = json.loads(named.stdout)
     assert network["preset"] is None

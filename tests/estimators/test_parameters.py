@@ -85,8 +85,6 @@ def test_the_paper_chooses_mu_and_k_each_with_the_number_of_steps() -> None:
     assert HGKTNetworkClassifier().default_folds(50) == 1
     assert [HGKTClassifier().default_folds(n) for n in (19, 20)] == [6, 3]
     assert HGKTClassifier().default_stages() == []
-    assert HGKTClassifier().calibrated_by_default()
-    assert not HGKTNetworkClassifier().calibrated_by_default()
 
 
 def test_a_method_without_a_grid_of_its_own_fits_every_setting() -> None:

@@ -20,13 +20,11 @@ class RidgeMeans(GZSLClassifier):
         self,
         alpha: float = 1.0,
         scale: float = 1.0,
-        biased: bool = False,
         calibration: float = 0.0,
     ) -> None:
         self.calibration = calibration
         self.alpha = alpha
         self.scale = scale
-        self.biased = biased
 
     def _fit_seen(self, X: Any, codes: Any, attributes: Any) -> Any:
         means = np.stack([X[codes == c].mean(axis=0) for c in range(len(attributes))])
@@ -43,9 +41,6 @@ class RidgeMeans(GZSLClassifier):
 
     def default_stages(self) -> list[dict[str, list[Any]]]:
         return [{"alpha": [1e3, 1e-2, 1.0]}]
-
-    def calibrated_by_default(self) -> bool:
-        return self.biased
 
 
 def make_data(seed: int = 0, n_seen: int = 12, n_unseen: int = 4) -> GZSLDataset:

@@ -14,7 +14,7 @@ STAGES = [{"alpha": [1e3, 0.1, 0.01, 1.0]}, {"scale": [1.0, 3.0]}]
 
 
 def test_evaluate_equals_predict_by_hand(toy, ridge):
-    record = evaluate(ridge(alpha=0.5), toy)
+    record = evaluate(ridge(alpha=0.5), toy, calibrate=False)
     X, y = toy.rows("train")
     model = ridge(alpha=0.5).fit(X, y, toy.attributes_of(toy.seen_classes))
     model.add_classes(toy.attributes_of(toy.unseen_classes))
@@ -62,9 +62,10 @@ def test_evaluate_without_calibration_still_shows_the_one_it_found(toy, ridge):
     assert again.metrics == record.calibrated
 
 
-def test_evaluate_auto_follows_the_method(toy, ridge):
-    assert evaluate(ridge(biased=True), toy).calibration != 0.0
-    assert evaluate(ridge(), toy).calibration == 0.0
+def test_evaluate_calibrates_every_method_without_a_calibration_of_its_own(toy, ridge):
+    record = evaluate(ridge(), toy)
+    assert record.calibration == record.selected["calibration"] != 0.0
+    assert record.metrics == record.calibrated != record.uncalibrated
     by_hand = evaluate(ridge(calibration=2.5), toy)
     assert by_hand.calibration == 2.5
     assert by_hand.metrics == by_hand.calibrated

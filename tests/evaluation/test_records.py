@@ -63,6 +63,7 @@ def test_records_frame_has_one_row_a_record(record):
     assert frame["seed"].tolist() == [3, 4]
     assert frame["H"].tolist() == [record.metrics.H] * 2
     assert {"method", "data", "ts", "tr", "zsl", "ausuc", "H_star", "seconds"} <= set(frame)
+    assert frame["H_uncalibrated"].tolist() == [record.uncalibrated.H] * 2
 
 
 def test_record_load_refuses_other_files(tmp_path, record):

@@ -16,6 +16,7 @@ from hgkt.cli._common import JsonOption, emit, out, progress_bar, say
 from hgkt.cli.methods import FitOptions, with_fit_options
 
 _HEAD = ("ts", "tr", "H", "zsl", "ausuc")
+_BESIDE = {f"{name}_uncalibrated": name for name in ("ts", "tr", "H")}
 _FIGURES = (*_HEAD, "H_star")
 _BLOCKS = ("uncalibrated", "calibrated")
 
@@ -67,6 +68,7 @@ def _document(record: Any, seconds: float) -> dict[str, Any]:
         **{name: metrics.pop(name) for name in _HEAD},
         "seconds": seconds,
         "selected": record.selected,
+        **{key: getattr(record.uncalibrated, name) for key, name in _BESIDE.items()},
         **metrics,
         "calibration": record.calibration,
         "uncalibrated": record.uncalibrated.to_dict(),
@@ -83,13 +85,13 @@ def _summary(runs: list[dict[str, Any]], seconds: float) -> dict[str, Any]:
     first = runs[0]
     if len(runs) == 1:
         return first | {"seconds": seconds}
-    names = [name for name, value in first["uncalibrated"].items() if isinstance(value, float)]
-    mean = _over(runs, names, np.mean)
+    names = list(first["uncalibrated"])
+    mean = _over(runs, [*_BESIDE, *names], np.mean)
     head: dict[str, Any] = {name: mean.pop(name) for name in _HEAD}
     head |= {"seconds": seconds, "selected": [run["selected"] for run in runs], **mean}
     head["calibration"] = [run["calibration"] for run in runs]
     # Sample standard deviation: the seeds stand for all the seeds one could have taken.
-    head["std"] = _over(runs, names, lambda column: np.std(column, ddof=1))
+    head["std"] = _over(runs, [*_BESIDE, *names], lambda column: np.std(column, ddof=1))
     for block in _BLOCKS:
         parts = [run[block] for run in runs]
         head[block] = None if None in parts else _over(parts, names, np.mean)

@@ -81,7 +81,7 @@ class FitOptions:
         typer.Option(
             "--calibrate/--no-calibrate",
             help="Choose a calibration on validation classes.",
-            show_default="as the method wants",
+            show_default="calibrate, unless --param sets one",
         ),
     ] = None
     seed: SeedOption = 0

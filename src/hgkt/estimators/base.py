@@ -102,10 +102,6 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, CheckedInputs, metaclass=
         penalties[: len(self.seen_classes_)][~self._grown] = self.calibration
         return penalties
 
-    def calibrated_by_default(self) -> bool:
-        """Return whether selection should set the calibration of this method unasked."""
-        return False
-
     def default_folds(self, n_classes: int) -> int:
         """Return how many class folds selection takes of so many seen classes."""
         return 3

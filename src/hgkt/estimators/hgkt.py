@@ -172,10 +172,6 @@ class HGKTClassifier(TransferClassifier):
         )
 
     # ------------------------------------------------------------------ selection
-    def calibrated_by_default(self) -> bool:
-        """Return True: γ is part of this model."""
-        return True
-
     def default_folds(self, n_classes: int) -> int:
         """Return 3, or 6 where classes are few: a fold then holds out two or three of them."""
         return 3 if n_classes >= FEW_CLASSES else 6

@@ -48,8 +48,8 @@ def evaluate(
     select : bool, default=False
         Whether to choose parameters on validation classes.
     calibrate : bool or "auto", default="auto"
-        Whether to choose the calibration γ there and apply it. "auto": where the method is
-        calibrated by default and no γ is set. False leaves the method as it is.
+        Whether to choose the calibration γ there and apply it. "auto": for every method, unless it
+        has a γ set other than 0. False leaves the method as it is.
     metric : {"auto", "ausuc", "H", "zsl"}, default="auto"
         What selection maximises; see `ClassFoldSearch`.
     stages : list of dict, optional

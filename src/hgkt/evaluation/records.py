@@ -170,6 +170,9 @@ def load_records(folder: str | Path) -> list[RunRecord]:
 def records_frame(records: Iterable[RunRecord]) -> pd.DataFrame:
     """Return one row a record: method, data, seed, calibration, metrics and total seconds.
 
+    ``ts``, ``tr`` and ``H`` are at the calibration in force; ``ts_uncalibrated``,
+    ``tr_uncalibrated`` and ``H_uncalibrated`` stand beside them.
+
     Parameters
     ----------
     records : iterable of RunRecord
@@ -183,6 +186,10 @@ def records_frame(records: Iterable[RunRecord]) -> pd.DataFrame:
                 "seed": record.seed,
                 "calibration": record.calibration,
                 **record.metrics.to_dict(),
+                **{
+                    f"{name}_uncalibrated": getattr(record.uncalibrated, name)
+                    for name in ("ts", "tr", "H")
+                },
                 "seconds": record.timings["total"],
             }
             for record in records

@@ -83,11 +83,11 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         that `fit` is given the first so many are taken; where it is given none, random ones are
         drawn.
     metric : {"auto", "ausuc", "H", "zsl"}, default="auto"
-        What is maximised. "H" is taken at the calibration that would be in force. "auto":
-        AUSUC, which no calibration changes, where γ is chosen afterwards, else H.
+        What is maximised. "auto" is AUSUC, which no calibration changes, for every method. "H" is
+        taken at the calibration that would be in force.
     calibrate : bool or "auto", default="auto"
-        Whether `best_estimator_` gets the γ found. "auto": where the method is calibrated by
-        default and has no calibration set.
+        Whether `best_estimator_` gets the γ found. "auto": unless the method has a calibration
+        set other than 0.
     holdout : float, default=0.2
         Share of the images of a train class that plays its test images.
     random_state : int, default=0
@@ -194,8 +194,7 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         check_number("n_folds", n_folds, low=1, integer=True)
         self.folds_ = list(folds or class_folds(names, n_folds, None, self.random_state))[:n_folds]
         self.calibrated_ = wants_calibration(self.estimator, self.calibrate)
-        automatic = "ausuc" if self.calibrated_ else "H"
-        self.metric_ = automatic if self.metric == "auto" else self.metric
+        self.metric_ = "ausuc" if self.metric == "auto" else self.metric
         if self.stages is None and isinstance(self.estimator, HGKTClassifier):
             self._elect(self.estimator, self._iter_folds(features, labels, table))
         else:
@@ -384,7 +383,7 @@ def wants_calibration(estimator: GZSLClassifier, calibrate: bool | str) -> bool:
         if not isinstance(calibrate, bool):
             raise DataError(f"calibrate must be True, False or 'auto'; got {calibrate!r}")
         return calibrate
-    return estimator.calibrated_by_default() and estimator.calibration == 0.0
+    return estimator.calibration == 0.0
 
 
 def _h_at(curve: SeenUnseenCurve, gamma: float) -> float:
