@@ -39,6 +39,9 @@ class RidgeMeans(GZSLClassifier):
         z = table["embedding"]
         return -self.scale * ((X[:, None, :] - z[None]) ** 2).sum(axis=2)
 
+    def default_folds(self, n_classes: int) -> int:
+        return 3
+
     def default_stages(self) -> list[dict[str, list[Any]]]:
         return [{"alpha": [1e3, 1e-2, 1.0]}]
 

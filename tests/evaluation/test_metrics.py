@@ -9,6 +9,7 @@ import pytest
 from sklearn.metrics import balanced_accuracy_score, recall_score, top_k_accuracy_score
 
 from hgkt.evaluation import (
+    class_accuracies,
     gzsl_metrics,
     harmonic_mean,
     per_class_accuracy,
@@ -158,3 +159,18 @@ def test_gzsl_metrics_top_five_tells_the_fifth_from_the_sixth_and_from_the_first
     assert gzsl_metrics(*arguments, calibration=2.5).top5_ts == pytest.approx(200 / 3)
     assert gzsl_metrics(*arguments, calibration=2.5).top5_tr == 100.0
     assert gzsl_metrics(*arguments, calibration=9.0).top5_ts == 100.0
+
+
+def test_class_accuracies_are_what_the_metrics_are_means_of():
+    rng = np.random.default_rng(0)
+    classes, n_seen = list("abcdefg"), 4
+    y_seen, y_unseen = rng.choice(list("abcd"), 80), rng.choice(list("efg"), 60)
+    data = (rng.normal(size=(80, 7)), y_seen, rng.normal(size=(60, 7)), y_unseen, classes, n_seen)
+    found = class_accuracies(*data, calibration=0.7)
+    for gamma, suffix in ((0.7, ""), (0.0, "_uncalibrated")):
+        metrics = gzsl_metrics(*data, calibration=gamma)
+        assert np.mean(getattr(found, f"ts{suffix}")) == pytest.approx(metrics.ts)
+        assert np.mean(getattr(found, f"tr{suffix}")) == pytest.approx(metrics.tr)
+        assert np.mean(found.zsl) == pytest.approx(metrics.zsl)
+    among = np.array(classes[n_seen:])[data[2][:, n_seen:].argmax(axis=1)]
+    assert found.zsl[1] == pytest.approx(100 * np.mean(among[y_unseen == "f"] == "f"))

@@ -148,3 +148,31 @@ def test_evaluate_passes_on_what_a_method_reports_while_it_fits(toy, ridge, cali
     heard = []
     evaluate(Talkative(), toy, calibrate=calibrate, progress=lambda *args: heard.append(args[:3]))
     assert ("train", 12, 12) in heard  # the final fit, on all twelve seen classes
+
+
+def test_evaluate_keeps_the_accuracy_of_every_class(toy, ridge):
+    record = evaluate(ridge(), toy)
+    assert np.mean(record.per_class.ts) == pytest.approx(record.metrics.ts)
+    assert np.mean(record.per_class.tr_uncalibrated) == pytest.approx(record.uncalibrated.tr)
+    assert len(record.per_class.tr) == len(toy.seen_classes)
+
+
+def test_evaluate_fits_what_is_best_by_zsl_besides(toy, ridge):
+    stages = [{"alpha": [1e3, 1e-3, 1.0, 30.0]}]
+    record = evaluate(ridge(), toy, stages=stages, metric="H", calibrate=False, by_zsl=True)
+    X, y = toy.rows("train")
+    search = ClassFoldSearch(ridge(), stages, metric="zsl")
+    search.fit(X, y, toy.attributes_of(toy.seen_classes))
+    assert search.best_params_ != record.selected  # else the test says nothing
+    assert record.by_zsl.selected == search.best_params_
+    assert record.by_zsl.score == pytest.approx(search.best_score_)
+    chosen = evaluate(ridge(**search.best_params_), toy, calibrate=False)
+    assert record.by_zsl.zsl == pytest.approx(chosen.metrics.zsl)
+    assert record.by_zsl.per_class == chosen.per_class.zsl
+    assert record.metrics.zsl != record.by_zsl.zsl
+
+
+def test_evaluate_tests_once_where_one_setting_is_best_by_both(toy, ridge):
+    record = evaluate(ridge(), toy, stages=[{"alpha": [1.0]}], by_zsl=True)
+    assert record.by_zsl.zsl == pytest.approx(record.metrics.zsl)
+    assert evaluate(ridge(), toy, calibrate=False, by_zsl=True).by_zsl is None  # nothing searched

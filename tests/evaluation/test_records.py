@@ -17,7 +17,7 @@ from hgkt.exceptions import DataError
 
 @pytest.fixture
 def record(toy, ridge):
-    return evaluate(ridge(), toy, select=True, calibrate=True, random_state=3)
+    return evaluate(ridge(), toy, select=True, calibrate=True, random_state=3, by_zsl=True)
 
 
 def test_record_survives_saving_and_loading(record, tmp_path):
@@ -25,6 +25,13 @@ def test_record_survives_saving_and_loading(record, tmp_path):
     assert RunRecord.load(path) == record
     assert path.name == f"RidgeMeans-toy-{record.key}.json"
     assert [p.name for p in path.parent.iterdir()] == [path.name]  # no scratch file is left
+
+
+def test_record_of_an_earlier_version_loads(record):
+    document = record.to_dict()
+    del document["per_class"], document["by_zsl"]
+    found = RunRecord.from_dict(document)
+    assert found == dataclasses.replace(record, per_class=None, by_zsl=None)
 
 
 def test_record_says_where_it_comes_from(record, toy):

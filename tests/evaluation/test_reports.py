@@ -69,7 +69,7 @@ def test_results_are_a_table_with_a_column_for_everything(toy) -> None:
     X, y = toy.rows("train")
     search = ClassFoldSearch(HGKTClassifier(), stages=[{"norm_power": [0.5, 1.0]}], n_folds=2)
     frame = search.fit(X, y, toy.attributes_of(toy.seen_classes)).results_frame()
-    columns = ["stage", "norm_power", "mean", "fold_0", "fold_1", "calibration", "H"]
+    columns = ["stage", "norm_power", "mean", "fold_0", "fold_1", "calibration", "H", "zsl"]
     assert frame.columns.tolist() == columns
     for row, result in zip(frame.to_dict("records"), search.cv_results_, strict=True):
         assert row["norm_power"] == result.params["norm_power"]

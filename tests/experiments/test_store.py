@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hgkt.evaluation.records import PROTOCOL
 from hgkt.exceptions import DataError
 from hgkt.experiments.base import Cell, CellResult, Context, DataSpec
 from hgkt.experiments.discovery import discover
@@ -218,3 +219,11 @@ def test_store_is_whole_whenever_another_process_reads(tmp_path):
     assert n_reads > 10
     assert not lines
     assert not list(tmp_path.glob("*.part"))
+
+
+def test_a_run_record_of_an_earlier_protocol_counts_as_absent(tmp_path):
+    store, cell = ResultStore(tmp_path), a_cell()
+    store.put(CellResult(cell, {"format": "hgkt-run-1", "versions": {"protocol": PROTOCOL}}))
+    assert store.get(cell) is not None
+    store.put(CellResult(cell, {"format": "hgkt-run-1", "versions": {"hgkt": "0.0.9"}}))
+    assert store.get(cell) is None

@@ -25,6 +25,7 @@ from hgkt._validation import (
     label_list,
     label_text,
 )
+from hgkt.closed_form.family import FEW_CLASSES
 from hgkt.estimators._inputs import CheckedInputs
 from hgkt.estimators._rows import GrowingRows, row_chunks
 from hgkt.estimators.hub import PretrainedModel
@@ -103,8 +104,8 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, CheckedInputs, metaclass=
         return penalties
 
     def default_folds(self, n_classes: int) -> int:
-        """Return how many class folds selection takes of so many seen classes."""
-        return 3
+        """Return 3, or 6 where classes are few: a fold then holds out two or three of them."""
+        return 3 if n_classes >= FEW_CLASSES else 6
 
     def default_stages(self) -> list[Any]:
         """Return the hyper-parameter grids to search, one after another, on validation classes."""

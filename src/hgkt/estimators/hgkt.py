@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from hgkt._geometry import FeatureMap
 from hgkt._typing import Progress
 from hgkt._validation import attribute_matrix, attribute_table
-from hgkt.closed_form.family import FEW_CLASSES, MixtureFamily
+from hgkt.closed_form.family import MixtureFamily
 from hgkt.closed_form.grid import GridData, score_grid
 from hgkt.closed_form.kernels import KernelTerm
 from hgkt.closed_form.mixture import MetricTerm, Mixture, Ridge
@@ -172,10 +172,6 @@ class HGKTClassifier(TransferClassifier):
         )
 
     # ------------------------------------------------------------------ selection
-    def default_folds(self, n_classes: int) -> int:
-        """Return 3, or 6 where classes are few: a fold then holds out two or three of them."""
-        return 3 if n_classes >= FEW_CLASSES else 6
-
     def mixture_family(self) -> MixtureFamily:
         """Return the metrics, kernels, ridges and powers from which selection mixes a model."""
         return MixtureFamily.of(self._settings(), self.intra, self.inter)

@@ -1,30 +1,38 @@
 """Metrics, the protocol, selection on validation classes and run records."""
 
+from hgkt.evaluation.comparison import PairedDifference, paired_difference
 from hgkt.evaluation.curve import SeenUnseenCurve, seen_unseen_curve
 from hgkt.evaluation.folds import FoldRows, class_folds, split_fold
 from hgkt.evaluation.metrics import (
+    ClassAccuracies,
     GZSLMetrics,
+    class_accuracies,
     gzsl_metrics,
     harmonic_mean,
     per_class_accuracy,
     top_k_accuracy,
 )
 from hgkt.evaluation.protocol import evaluate
-from hgkt.evaluation.records import RunRecord, load_records, records_frame
+from hgkt.evaluation.records import RunRecord, ZSLResult, load_records, records_frame
 from hgkt.evaluation.selection import ClassFoldSearch, SettingResult
 
 __all__ = [
+    "ClassAccuracies",
     "ClassFoldSearch",
     "FoldRows",
     "GZSLMetrics",
+    "PairedDifference",
     "RunRecord",
     "SeenUnseenCurve",
     "SettingResult",
+    "ZSLResult",
+    "class_accuracies",
     "class_folds",
     "evaluate",
     "gzsl_metrics",
     "harmonic_mean",
     "load_records",
+    "paired_difference",
     "per_class_accuracy",
     "records_frame",
     "seen_unseen_curve",

@@ -63,6 +63,29 @@ class GZSLMetrics:
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class ClassAccuracies:
+    """Accuracy of every class that has test rows, in percent, in the order of the columns.
+
+    The mean of a field over its classes is the figure of that name in `GZSLMetrics`.
+
+    Parameters
+    ----------
+    ts, zsl : tuple of float
+        Of unseen classes, among all classes and among unseen ones.
+    tr : tuple of float
+        Of seen classes.
+    ts_uncalibrated, tr_uncalibrated : tuple of float
+        The same at γ = 0.
+    """
+
+    ts: tuple[float, ...]
+    tr: tuple[float, ...]
+    zsl: tuple[float, ...]
+    ts_uncalibrated: tuple[float, ...]
+    tr_uncalibrated: tuple[float, ...]
+
+
 def gzsl_metrics(
     scores_seen: ArrayLike,
     y_seen: ArrayLike,
@@ -123,15 +146,56 @@ def gzsl_metrics(
     )
 
 
+def class_accuracies(
+    scores_seen: ArrayLike,
+    y_seen: ArrayLike,
+    scores_unseen: ArrayLike,
+    y_unseen: ArrayLike,
+    classes: Sequence[Any] | NDArray[Any],
+    n_seen: int,
+    calibration: float = 0.0,
+) -> ClassAccuracies:
+    """Compute the accuracy within each class; parameters are those of `gzsl_metrics`.
+
+    Examples
+    --------
+    >>> scores_seen = [[5.0, 1.0, 2.0], [3.0, 0.0, 4.0], [0.0, 6.0, 1.0]]
+    >>> labels = (["cat", "cat", "dog"], ["fox"])
+    >>> names = ["cat", "dog", "fox"]
+    >>> found = class_accuracies(scores_seen, labels[0], [[2.0, 3.0, 2.5]], labels[1], names, 2)
+    >>> found.tr, found.ts, found.zsl
+    ((50.0, 100.0), (0.0,), (100.0,))
+    """
+    seen = group_scores(scores_seen, y_seen, classes, n_seen, seen=True)
+    unseen = group_scores(scores_unseen, y_unseen, classes, n_seen, seen=False)
+    among_all = {
+        name: _by_class(group, _predicted(group, gamma) == group.truth)
+        for suffix, gamma in (("", calibration), ("_uncalibrated", 0.0))
+        for name, group in ((f"ts{suffix}", unseen), (f"tr{suffix}", seen))
+    }
+    return ClassAccuracies(zsl=_by_class(unseen, unseen.best_unseen == unseen.truth), **among_all)
+
+
+def _by_class(group: GroupedScores, right: NDArray[np.bool_]) -> tuple[float, ...]:
+    _, position, counts = np.unique(group.truth, return_inverse=True, return_counts=True)
+    shares = np.bincount(position, right) / counts
+    return tuple((100.0 * shares).tolist())
+
+
+def _predicted(group: GroupedScores, calibration: float) -> NDArray[np.intp]:
+    # On a tie the seen class wins, as in an argmax over columns that begin with seen classes.
+    says_seen = group.top_seen - calibration >= group.top_unseen
+    predicted: NDArray[np.intp] = np.where(says_seen, group.best_seen, group.best_unseen)
+    return predicted
+
+
 def _accuracy_and_leak(
     group: GroupedScores, calibration: float, n_seen: int, own: bool
 ) -> tuple[float, float]:
     """Accuracy among all classes, and how much of the group is called the other group."""
-    # On a tie the seen class wins, as in an argmax over columns that begin with seen classes.
-    says_seen = group.top_seen - calibration >= group.top_unseen
-    predicted = np.where(says_seen, group.best_seen, group.best_unseen)
+    predicted = _predicted(group, calibration)
     accuracy = group.weights @ (predicted == group.truth)
-    return float(accuracy), float(group.weights @ (says_seen != own))
+    return float(accuracy), float(group.weights @ ((predicted < n_seen) != own))
 
 
 def per_class_accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from sklearn.base import clone
 
 from hgkt._plain import plain
@@ -14,8 +15,8 @@ from hgkt.data import GZSLDataset
 from hgkt.estimators.base import GZSLClassifier
 from hgkt.estimators.methods import METHODS
 from hgkt.evaluation.curve import SeenUnseenCurve, seen_unseen_curve
-from hgkt.evaluation.metrics import GZSLMetrics, gzsl_metrics
-from hgkt.evaluation.records import RunRecord, machine, versions
+from hgkt.evaluation.metrics import ClassAccuracies, GZSLMetrics, class_accuracies, gzsl_metrics
+from hgkt.evaluation.records import RunRecord, ZSLResult, machine, versions
 from hgkt.evaluation.selection import ClassFoldSearch, Stage, wants_calibration
 
 OnTest = Callable[[GZSLClassifier, SeenUnseenCurve], None]
@@ -33,6 +34,7 @@ def evaluate(
     random_state: int = 0,
     progress: Progress | None = None,
     on_test: OnTest | None = None,
+    by_zsl: bool = False,
 ) -> RunRecord:
     """Evaluate a method by the generalized zero-shot protocol.
 
@@ -63,6 +65,9 @@ def evaluate(
     on_test : callable, optional
         Called once as ``on_test(model, curve)`` with the model that was tested and its exact
         seen–unseen curve on the test rows.
+    by_zsl : bool, default=False
+        Whether to fit, besides, the setting with the highest ZSL accuracy on the validation folds
+        among all that the search tried, and to record what it reaches.
 
     Returns
     -------
@@ -93,8 +98,12 @@ def evaluate(
     gamma = float(model.calibration)
     known = search is not None or gamma != 0.0
     found = search.calibration_ if search is not None else gamma
-    plain_result, used, calibrated = _test(model, dataset, [0.0, gamma, found], on_test)
+    tested = _test(model, dataset, [0.0, gamma, found], on_test)
+    plain_result, used, calibrated = tested.metrics
     end = time.perf_counter()
+    also = None
+    if by_zsl and search is not None:
+        also = _by_zsl(search, dataset, tested.per_class)
     select_time = search.select_time_ if search is not None else 0.0
     return RunRecord(
         method=METHODS.name_of(type(model)) or type(model).__name__,
@@ -119,6 +128,8 @@ def evaluate(
         },
         versions=versions(),
         machine=machine(),
+        per_class=tested.per_class,
+        by_zsl=also,
     )
 
 
@@ -151,13 +162,18 @@ def _search(
     )
 
 
+class _Tested(NamedTuple):
+    metrics: list[GZSLMetrics]
+    per_class: ClassAccuracies
+
+
 def _test(
     model: GZSLClassifier,
     dataset: GZSLDataset,
     gammas: Sequence[float],
     on_test: OnTest | None = None,
-) -> list[GZSLMetrics]:
-    """Score the test rows once and read the result at each γ."""
+) -> _Tested:
+    """Score the test rows once and read the result at each γ; classes at that of the model."""
     X_seen, y_seen = dataset.rows("test_seen")
     scores_seen = model.score_classes(X_seen, penalty=False)
     X_unseen, y_unseen = dataset.rows("test_unseen")
@@ -166,7 +182,23 @@ def _test(
     if on_test is not None:
         on_test(model, seen_unseen_curve(*data))
     results = {gamma: gzsl_metrics(*data, calibration=gamma) for gamma in dict.fromkeys(gammas)}
-    return [results[gamma] for gamma in gammas]
+    per_class = class_accuracies(*data, calibration=float(model.calibration))
+    return _Tested([results[gamma] for gamma in gammas], per_class)
+
+
+def _by_zsl(
+    search: ClassFoldSearch, dataset: GZSLDataset, per_class: ClassAccuracies
+) -> ZSLResult:
+    """Test the setting that is best by ZSL; where it is the one tested already, that is it."""
+    best = search.best_by_zsl_
+    accuracies = per_class.zsl
+    if best.params != search.best_params_:
+        X, y = dataset.rows("train")
+        model = clone(search.estimator).set_params(**best.params)
+        model.fit(X, y, class_attributes=dataset.attributes_of(dataset.seen_classes))
+        model.add_classes(dataset.attributes_of(dataset.unseen_classes))
+        accuracies = _test(model, dataset, [0.0]).per_class.zsl
+    return ZSLResult(float(np.mean(accuracies)), plain(best.params), best.zsl, accuracies)
 
 
 def _selected(search: ClassFoldSearch | None) -> dict[str, Any]:

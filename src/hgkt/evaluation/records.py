@@ -7,7 +7,7 @@ import os
 import platform
 import sys
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Self
@@ -16,11 +16,36 @@ import pandas as pd
 
 from hgkt._files import sha256, write_file
 from hgkt._plain import json_text, plain
-from hgkt.evaluation.metrics import GZSLMetrics
+from hgkt.evaluation.metrics import ClassAccuracies, GZSLMetrics
 from hgkt.exceptions import DataError
 
 FORMAT = "hgkt-run-1"
+PROTOCOL = "2"  # 1: most methods selected by H without γ; 2: all by AUSUC, then γ
+"""Version of the rule by which methods are selected and calibrated."""
+
 _PACKAGES = {"numpy": "numpy", "scipy": "scipy", "sklearn": "scikit-learn", "torch": "torch"}
+
+
+@dataclass(frozen=True)
+class ZSLResult:
+    """What the setting with the highest ZSL accuracy on validation classes reaches, in percent.
+
+    Parameters
+    ----------
+    zsl : float
+        Accuracy on images of unseen classes, unseen classes only being candidates.
+    selected : dict
+        The setting.
+    score : float
+        Its mean ZSL accuracy over the validation folds.
+    per_class : tuple of float
+        The accuracy of each unseen class.
+    """
+
+    zsl: float
+    selected: dict[str, Any]
+    score: float
+    per_class: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -55,6 +80,10 @@ class RunRecord:
         ``select``, ``fit``, ``test`` and ``total``.
     versions, machine : dict
         Where it ran.
+    per_class : ClassAccuracies or None
+        The accuracy of each class; None in records of earlier versions.
+    by_zsl : ZSLResult or None
+        What selection by ZSL would have given, where that was asked for.
 
     Examples
     --------
@@ -81,6 +110,8 @@ class RunRecord:
     timings: dict[str, float]
     versions: dict[str, str]
     machine: dict[str, Any]
+    per_class: ClassAccuracies | None = None
+    by_zsl: ZSLResult | None = None
 
     @property
     def key(self) -> str:
@@ -111,13 +142,14 @@ class RunRecord:
         """
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise DataError(f"this is no run record of format {FORMAT!r}")
-        missing = [field.name for field in fields(cls) if field.name not in document]
+        needed = [field.name for field in fields(cls) if field.default is MISSING]
+        missing = [name for name in needed if name not in document]
         if missing:
             raise DataError(f"the run record lacks {missing[0]!r}")
-        values = {field.name: document[field.name] for field in fields(cls)}
+        values = {name: document.get(name) for name in (field.name for field in fields(cls))}
         try:
-            for name in ("metrics", "uncalibrated", "calibrated"):
-                values[name] = values[name] if values[name] is None else GZSLMetrics(**values[name])
+            for name, kind in _PARTS.items():
+                values[name] = None if values[name] is None else kind(**_tuples(values[name]))
         except TypeError as error:
             raise DataError(f"the run record has other metrics than expected: {error}") from error
         return cls(**values)
@@ -154,6 +186,20 @@ class RunRecord:
             raise DataError(f"{path}: {error}") from error
         except ValueError as error:
             raise DataError(f"the run record {path} is not valid JSON: {error}") from error
+
+
+_PARTS: dict[str, type] = {
+    "metrics": GZSLMetrics,
+    "uncalibrated": GZSLMetrics,
+    "calibrated": GZSLMetrics,
+    "per_class": ClassAccuracies,
+    "by_zsl": ZSLResult,
+}
+
+
+def _tuples(values: dict[str, Any]) -> dict[str, Any]:
+    """JSON has lists only."""
+    return {k: tuple(value) if isinstance(value, list) else value for k, value in values.items()}
 
 
 def load_records(folder: str | Path) -> list[RunRecord]:
@@ -198,10 +244,10 @@ def records_frame(records: Iterable[RunRecord]) -> pd.DataFrame:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python, hgkt and the numerical packages that are loaded."""
+    """Return the versions of Python, hgkt, the protocol and the numerical packages loaded."""
     from hgkt import __version__
 
-    found = {"python": platform.python_version(), "hgkt": __version__}
+    found = {"python": platform.python_version(), "hgkt": __version__, "protocol": PROTOCOL}
     for module, package in _PACKAGES.items():
         if module in sys.modules:
             try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -24,38 +24,12 @@ from hgkt.evaluation.curve import SeenUnseenCurve, best_calibration
 from hgkt.evaluation.election import ElectionFold, elect_mixture
 from hgkt.evaluation.folds import ClassFolds, ValidationFold, class_folds, split_fold
 from hgkt.evaluation.metrics import harmonic_mean
+from hgkt.evaluation.settings import SettingResult, settings_frame
 from hgkt.exceptions import DataError
 
 Stage = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
 METRICS = ("ausuc", "H", "zsl")
-
-
-@dataclass(frozen=True)
-class SettingResult:
-    """What one setting reached on the validation classes, in percent.
-
-    Parameters
-    ----------
-    stage : int
-        Stage of the search, counted from 0.
-    params : dict
-        The setting: the grid's values and those fixed by earlier stages.
-    values : tuple of float
-        The metric on each fold.
-    mean : float
-        Mean of `values`: what is compared.
-    calibration : float
-        The γ with the highest mean H over the folds; NaN for members of a mixture.
-    H : float
-        Mean H over the folds at the calibration that would be in force; NaN as well.
-    """
-
-    stage: int
-    params: dict[str, Any]
-    values: tuple[float, ...]
-    mean: float
-    calibration: float
-    H: float
+_UNKNOWN = (np.nan, np.nan, np.nan)
 
 
 class ClassFoldSearch(ClassifierMixin, BaseEstimator):
@@ -113,6 +87,8 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         The folds.
     metric_ : str
         What was maximised.
+    best_by_zsl_ : SettingResult
+        Of everything tried the setting with the highest mean ZSL accuracy.
     select_time_, refit_time_ : float
         Seconds.
 
@@ -205,14 +181,16 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         self.refit_time_ = time.perf_counter() - start - self.select_time_
         return self
 
+    @property
+    def best_by_zsl_(self) -> SettingResult:
+        """Of everything tried the setting with the highest mean ZSL accuracy, the first of equal."""
+        check_is_fitted(self, "cv_results_")
+        known = [result for result in self.cv_results_ if not np.isnan(result.zsl)]
+        return max(known, key=lambda result: result.zsl)
+
     def results_frame(self) -> pd.DataFrame:
         """Return everything tried as a table, one row a setting."""
-        rows: list[dict[str, Any]] = []
-        for result in self.cv_results_:
-            folds = {f"fold_{k}": value for k, value in enumerate(result.values)}
-            row = {"stage": result.stage, **result.params, "mean": result.mean, **folds}
-            rows.append({**row, "calibration": result.calibration, "H": result.H})
-        return pd.DataFrame(rows)
+        return settings_frame(self.cv_results_)
 
     # ------------------------------------------------------------------ the search
     def _elect(self, estimator: HGKTClassifier, folds: Iterator[ValidationFold]) -> None:
@@ -225,7 +203,7 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         family = estimator.mixture_family()
         election = elect_mixture(family, map(_election_fold, folds), value, self.progress)
         self.cv_results_ = [
-            SettingResult(0, single_setting(member), values, float(np.mean(values)), np.nan, np.nan)
+            SettingResult(0, single_setting(member), values, float(np.mean(values)), *_UNKNOWN)
             for member, values in election.members
         ]
         mixtures = [
@@ -302,8 +280,8 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
             "zsl": [curve.zsl for curve in curves],
         }
         percent = tuple(100.0 * float(value) for value in options[self.metric_])
-        mean, mean_h = float(np.mean(percent)), 100.0 * float(np.mean(harmonic))
-        return SettingResult(stage, params, percent, mean, gamma, mean_h)
+        mean_h, zsl = (100.0 * float(np.mean(part)) for part in (harmonic, options["zsl"]))
+        return SettingResult(stage, params, percent, float(np.mean(percent)), gamma, mean_h, zsl)
 
     def _iter_folds(
         self, X: NDArray[Any], y: NDArray[Any], table: dict[Any, Any]

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from hgkt._files import sha256, write_file
 from hgkt._plain import json_text
+from hgkt.evaluation.records import FORMAT as RECORD
+from hgkt.evaluation.records import PROTOCOL
 from hgkt.exceptions import DataError
 from hgkt.experiments.base import Cell, CellResult, DataSpec
 
@@ -31,8 +33,9 @@ class ResultStore:
     A file is written beside and renamed, so a reader sees all of it or nothing. A file that
     cannot be read counts as absent and is told in one line. The key names configuration and
     data, not the version of the package: a result of an older one stays, with its version. But a
-    result of other mathematics than the method has now counts as absent: it is run again, and
-    never shown. A result that names no version is of the first.
+    result of other mathematics than the method has now, or an evaluation by another protocol,
+    counts as absent: it is run again, and never shown. A result that names no version is of the
+    first.
 
     Parameters
     ----------
@@ -110,11 +113,18 @@ class ResultStore:
         except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
         else:
-            current = result.cell.mathematics
-            return result if result.versions.get(MATHEMATICS, "1") == current else None
+            return result if _is_current(result) else None
         if self.note is not None:
             self.note(f"{path} is not a readable result and counts as absent ({reason})")
         return None
+
+
+def _is_current(result: CellResult) -> bool:
+    """Tell whether a result is what its cell would give now, as far as versions say."""
+    same = result.versions.get(MATHEMATICS, "1") == result.cell.mathematics
+    # A run record says by which protocol it was selected; one that does not is of the first.
+    record = result.values if result.values.get("format") == RECORD else None
+    return same and (record is None or record["versions"].get("protocol", "1") == PROTOCOL)
 
 
 def _pack(arrays: dict[str, NDArray[Any]]) -> bytes:
