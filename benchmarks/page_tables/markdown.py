@@ -9,7 +9,17 @@ from typing import Any
 from page_tables.records import Run
 
 METRICS = {"ZSL": "zsl", "ts": "ts", "tr": "tr", "H": "H", "AUSUC": "ausuc"}
-"""Columns of a table of results, and what a run record calls them."""
+"""Figures at one calibration, and what a run record calls them."""
+
+RESULTS: dict[str, tuple[str, str]] = {
+    "ZSL": ("by_zsl", "zsl"),
+    "H, γ = 0": ("uncalibrated", "H"),
+    "H with γ": ("metrics", "H"),
+    "ts": ("metrics", "ts"),
+    "tr": ("metrics", "tr"),
+    "AUSUC": ("metrics", "ausuc"),
+}
+"""Columns of a table of results, and where a run record has them."""
 
 
 def table(header: Sequence[str], lines: Iterable[Sequence[str]], text: Collection[str] = ()) -> str:
@@ -37,14 +47,21 @@ def spread(numbers: Sequence[float], digits: int = 1) -> str:
 
 def cell(runs: Sequence[Run], metric: str, part: str = "metrics") -> str:
     """Return a metric over seeds, or a dash where a run does not have it."""
-    if not runs or not all(run[part] for run in runs):
+    if not runs or not all(run.get(part) for run in runs):
         return "–"
     return spread([run[part][metric] for run in runs])
 
 
-def metric_cells(runs: Sequence[Run]) -> list[str]:
-    """Return the cells of the columns `METRICS`."""
-    return [cell(runs, metric) for metric in METRICS.values()]
+def result_cells(runs: Sequence[Run]) -> list[str]:
+    """Return the cells of the columns `RESULTS`."""
+    return [cell(runs, metric, part) for part, metric in RESULTS.values()]
+
+
+def absent(labels: Sequence[str], n_rows: int) -> str:
+    """Return a table's last line: how many of its rows have no record yet, and which."""
+    if not labels:
+        return ""
+    return f"\n\nRows without a record: {len(labels)} of {n_rows} ({', '.join(labels)})."
 
 
 def amount(value: float) -> str:

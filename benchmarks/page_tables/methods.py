@@ -5,12 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hgkt.estimators import METHODS
+from hgkt.evaluation import PairedDifference
+from hgkt.experiments.tables.paired import DIFFERENCES, difference_of, difference_text
 from hgkt.experiments.tables.published import PUBLISHED
-from page_tables.markdown import amount, cell, mean, metric_cells, settings, table
+from page_tables.markdown import RESULTS, absent, amount, mean, result_cells, settings, table
 from page_tables.records import Records, Run
-from page_tables.shown import CHECKS, NETWORK, RELATIONS, Evaluation, main
+from page_tables.shown import (
+    CHECKS,
+    CLOSED_FORM,
+    NETWORK,
+    RELATIONS,
+    SETS,
+    Evaluation,
+    label,
+    main,
+    rows,
+)
 
-_SELECTED_BY = {"H": "H", "ausuc": "AUSUC", "zsl": "ZSL"}
+PRINTED = ("CUB", "AWA1")
+"""Data sets of the paper among those shown."""
+
+_FEWEST = 3
 _COMPETITORS = tuple(name for name in PUBLISHED if not name.startswith("hgkt"))
 
 
@@ -23,34 +38,56 @@ def families(records: Records) -> str:
     return table(["family", "methods"], lines, text=["methods"])
 
 
-def printed(method: str, data: str) -> list[str]:
+def printed(row: Evaluation, data: str) -> list[str]:
     """Return what the paper prints, ZSL, ts, tr, H; its HGKT is the network."""
-    names = {NETWORK: "hgkt", "hgkt": ""}
-    numbers = PUBLISHED.get(names.get(method, method), {}).get(data, (None,) * 4)
+    method = {NETWORK: "hgkt", "hgkt": ""}.get(row.method, row.method)
+    numbers = PUBLISHED.get("" if row.preset else method, {}).get(data, (None,) * 4)
     return ["–" if number is None else f"{number:.1f}" for number in numbers]
 
 
 def results(records: Records, data: str) -> str:
-    """Return every method on one data set, highest H first, beside what the paper prints."""
-    found = {name: records.runs(main(data, name)) for name in METHODS}
+    """Return every method on one data set, highest H with γ first, beside what the paper prints."""
+    asked = rows(data)
+    found = {name: records.runs(row) for name, row in asked.items()}
     order = sorted((n for n in found if found[n]), key=lambda n: -mean(found[n], "H"))
-    header = ["method", "seeds", "ZSL", "ts", "tr", "H", "AUSUC", "H without γ", "H with γ",
-              "paper: ZSL", "ts", "tr", "H"]  # fmt: skip
-    lines = []
-    for name in order:
-        runs = found[name]
-        chosen = [cell(runs, "H", "uncalibrated"), cell(runs, "H", "calibrated")]
-        label = f"`{name}` γ" if calibrated(runs) else f"`{name}`"
-        own = [label, str(len(runs)), *metric_cells(runs), *chosen]
-        lines.append([*own, *printed(name, data)])
-    missing = [f"`{name}`" for name in METHODS if not found[name]]
-    text = table(header, lines)
-    return f"{text}\n\nNot run: {', '.join(missing)}." if missing else text
+    paper = [f"paper: {name}" for name in ("ZSL", "ts", "tr", "H")] if data in PRINTED else []
+    lines = [
+        [name, str(len(found[name])), *result_cells(found[name]),
+         *(printed(asked[name], data) if paper else [])]
+        for name in order
+    ]  # fmt: skip
+    missing = [name for name in found if not found[name]]
+    return table(["method", "seeds", *RESULTS, *paper], lines) + absent(missing, len(found))
 
 
-def calibrated(runs: Sequence[Run]) -> bool:
-    """Tell whether the figures of a method are with γ."""
-    return any(run["calibration"] for run in runs)
+def paired(records: Records) -> str:
+    """Return hgkt minus every other method, paired over classes and seeds."""
+    heads = [(data, head, metric) for data in SETS for head, metric in DIFFERENCES.items()]
+    lines, missing = [], []
+    ours = {data: by_seed(records.runs(main(data, CLOSED_FORM))) for data in SETS}
+    theirs = {data: rows(data) for data in SETS}
+    names = [name for name in theirs[SETS[0]] if name != label(CLOSED_FORM)]
+    for name in names:
+        runs = {data: by_seed(records.runs(theirs[data][name])) for data in SETS}
+        found = [difference_of(ours[data], runs[data], metric) for data, _, metric in heads]
+        if any(found):
+            lines.append([name, *(_difference(one) for one in found)])
+        else:
+            missing.append(name)
+    header = ["hgkt minus", *(f"{data} {head}" for data, head, _ in heads)]
+    return table(header, lines) + absent(missing, len(names))
+
+
+def by_seed(runs: Sequence[Run]) -> dict[int, Run]:
+    """Return runs by their seed."""
+    return {run["seed"]: run for run in runs}
+
+
+def _difference(found: PairedDifference | None) -> str:
+    if found is None:
+        return "–"
+    text = difference_text(found)
+    return f"**{text}**" if found.distinct else text
 
 
 def ranks(records: Records, data: str = "CUB") -> str:
@@ -58,12 +95,16 @@ def ranks(records: Records, data: str = "CUB") -> str:
     runs = {
         name: records.runs(main(data, name)) for name in _COMPETITORS if data in PUBLISHED[name]
     }
+    n_rows, missing = len(runs), [label(name) for name in runs if not runs[name]]
     runs = {name: found for name, found in runs.items() if found}
-    ours = {name: mean(found, "H") for name, found in runs.items()}
+    if len(runs) < _FEWEST:
+        return "Too few methods have a record yet." + absent(missing, n_rows)
+    # The paper calibrates nothing.
+    ours = {name: mean(found, "H", "uncalibrated") for name, found in runs.items()}
     theirs = {name: PUBLISHED[name][data][3] for name in runs}
     here, there = _ranks(ours), _ranks(theirs)
     area = _ranks({name: mean(found, "ausuc") for name, found in runs.items()})
-    header = ["method", "by H here", "by H in the paper", "difference", "by AUSUC here"]
+    header = ["method", "by H, γ = 0, here", "by H in the paper", "difference", "by AUSUC here"]
     lines = [
         [f"`{name}`", str(here[name]), str(there[name]), f"{there[name] - here[name]:+d}",
          str(area[name])]
@@ -75,7 +116,7 @@ def ranks(records: Records, data: str = "CUB") -> str:
         f"Rank correlation (Spearman) of the two orders by H: {_correlation(here, there):.2f}; "
         f"without `{odd}` {_correlation(*rest):.2f}."
     )
-    return f"{table(header, lines)}\n\n{note}"
+    return f"{table(header, lines)}\n\n{note}" + absent(missing, n_rows)
 
 
 def _ranks(values: dict[str, float]) -> dict[str, int]:
@@ -91,45 +132,49 @@ def _correlation(first: dict[str, int], second: dict[str, int]) -> float:
 
 def comparison(records: Records) -> str:
     """Return HGKT, the same without one relation, its network, and two strong competitors."""
-    header = ["data", "model", "ZSL", "ts", "tr", "H", "AUSUC", "H without γ", "H with γ"]
-    lines = []
+    lines, missing, n_rows = [], [], 0
     for data in ("CUB", "AWA1"):
-        shown = [(label, row) for label, row in RELATIONS[data] if row.attributes == "att"]
-        shown += [(f"`{name}`", main(data, name)) for name in (NETWORK, "cn-zsl", "dem")]
-        for label, asked in shown:
+        shown = [(name, row) for name, row in RELATIONS[data] if row.attributes == "att"]
+        shown += [(label(name), main(data, name)) for name in (NETWORK, "cn-zsl", "dem")]
+        n_rows += len(shown)
+        for name, asked in shown:
             runs = records.runs(asked)
-            both = [cell(runs, "H", part) for part in ("uncalibrated", "calibrated")]
-            lines.append([data, label, *metric_cells(runs), *both])
-    return table(header, lines, text=["model"])
+            if runs:
+                lines.append([data, name, *result_cells(runs)])
+            else:
+                missing.append(f"{name} on {data}")
+    text = table(["data", "model", *RESULTS], lines, text=["model"])
+    return text + absent(missing, n_rows)
 
 
 def selection(records: Records) -> str:
     """Return by what each method was selected, among how many settings, and what was chosen."""
-    lines = []
+    lines, missing = [], []
     for name in METHODS:
         runs = {data: records.runs(main(data, name)) for data in ("CUB", "AWA1")}
-        if runs["CUB"]:
-            how = runs["CUB"][0]["validation"]
-            chosen = [settings(found[0]["selected"]) if found else "–" for found in runs.values()]
-            by = _SELECTED_BY[how["metric"]]
-            lines.append([f"`{name}`", by, str(how["n_settings"]), *chosen])
-    header = ["method", "selected by", "settings", "chosen on CUB", "chosen on AWA1"]
-    return table(header, lines, text=[name for name in header if name != "settings"])
+        if not any(runs.values()):
+            missing.append(label(name))
+            continue
+        first = next(found[0] for found in runs.values() if found)
+        chosen = [settings(found[0]["selected"]) if found else "–" for found in runs.values()]
+        lines.append([f"`{name}`", str(first["validation"]["n_settings"]), *chosen])
+    header = ["method", "settings", "chosen on CUB", "chosen on AWA1"]
+    text = table(header, lines, text=[name for name in header if name != "settings"])
+    return text + absent(missing, len(METHODS))
 
 
 def checks(records: Records) -> str:
-    """Return methods with one thing changed, each below the same method (first seed) as it was."""
-    rows: list[tuple[str, str, Evaluation]] = []
+    """Return methods with one thing changed, each below the same method as it was."""
+    shown: list[tuple[str, str, Evaluation]] = []
     for change, asked in sorted(CHECKS, key=lambda check: check[1].method):
-        if asked.method not in [method for method, _, _ in rows]:
-            rows.append((asked.method, "as above", main("CUB", asked.method)))
-        rows.append((asked.method, change, asked))
-    lines = []
-    for method, change, asked in rows:
-        first = records.runs(asked)[:1]
-        lines.append([f"`{method}`", change, *metric_cells(first), cell(first, "H", "calibrated")])
-    header = ["method", "change", "ZSL", "ts", "tr", "H", "AUSUC", "H with γ"]
-    return table(header, lines, text=["change"])
+        if asked.method not in [method for method, _, _ in shown]:
+            shown.append((asked.method, "as above", main("CUB", asked.method)))
+        shown.append((asked.method, change, asked))
+    found = [(method, change, records.runs(asked)) for method, change, asked in shown]
+    lines = [[f"`{method}`", change, *result_cells(runs)] for method, change, runs in found if runs]
+    missing = [f"`{method}` {change}" for method, change, runs in found if not runs]
+    text = table(["method", "change", *RESULTS], lines, text=["change"])
+    return text + absent(missing, len(shown))
 
 
 def costs(records: Records) -> str:
@@ -151,6 +196,8 @@ TABLES = {
     "families": families,
     "results on CUB": lambda records: results(records, "CUB"),
     "results on AWA1": lambda records: results(records, "AWA1"),
+    "results on digits": lambda records: results(records, "digits"),
+    "paired differences": paired,
     "ranks on CUB": ranks,
     "comparison": comparison,
     "selection": selection,

@@ -42,16 +42,22 @@ class Records:
     def runs(self, asked: Evaluation) -> list[Run]:
         """Return the run records of an evaluation, one per seed, in the order of seeds.
 
+        Records of other mathematics than the installed method's, or of another protocol, count
+        as absent, as they do in a store: tables leave such rows out and say how many.
+
         Parameters
         ----------
         asked : Evaluation
             What was evaluated.
         """
         found = sorted(self._cells.get(_key(asked), []), key=lambda cell: cell["cell"]["seed"])
-        for cell in found:
-            name = f"{asked.method} on {asked.data}, seed {cell['cell']['seed']}"
-            self._check(name, asked.method, cell["versions"])
-        return [cell["values"] for cell in found]
+        installed = mathematics(asked.method)
+        return [
+            cell["values"]
+            for cell in found
+            if str(cell["versions"].get("mathematics", 1)) == installed
+            and _by_protocol(cell["values"], asked)
+        ]
 
     def script(self, name: str, method: str = "hgkt", fixed: bool = False) -> dict[str, Any]:
         """Return the record of a script of ``benchmarks``.
@@ -116,8 +122,21 @@ def _evaluation(cell: Mapping[str, Any]) -> Evaluation:
     options = {name: value for name, value in cell["options"].items() if (name, value) != _SELECT}
     data = cell["data"]
     return Evaluation(
-        data["name"], cell["method"], data["attributes"] or "att", cell["params"], options
+        data["name"],
+        cell["method"],
+        data["attributes"] or "att",
+        cell["params"],
+        options,
+        # What the report calls the closed form.
+        preset="" if cell["preset"] == "default" else cell["preset"],
     )
+
+
+def _by_protocol(run: Run, asked: Evaluation) -> bool:
+    """Tell whether a run was selected by what is asked and tested with the γ chosen."""
+    how = run.get("validation") or {}
+    metric = asked.options.get("metric", "ausuc")
+    return how.get("metric") == metric and run["calibration"] == how.get("calibration")
 
 
 _SELECT = ("select", True)
@@ -127,5 +146,6 @@ _SAME_IF_FIXED = {("hgkt", "1", "2")}
 
 
 def _key(asked: Evaluation) -> str:
-    parts = [asked.data, asked.method, asked.attributes, dict(asked.params), dict(asked.options)]
+    parts = [asked.data, asked.method, asked.attributes, dict(asked.params), dict(asked.options),
+             asked.preset]  # fmt: skip
     return json.dumps(parts, sort_keys=True)

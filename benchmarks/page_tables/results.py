@@ -2,58 +2,77 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from hgkt.estimators import METHODS
-from page_tables.markdown import METRICS, mean, metric_cells, settings, table
-from page_tables.methods import calibrated
+from page_tables.markdown import RESULTS, absent, mean, result_cells, settings, table
 from page_tables.records import Records
-from page_tables.shown import CHOICES, CLOSED_FORM, NETWORK, RELATIONS, SENTENCES, main
+from page_tables.shown import (
+    CHOICES,
+    CLOSED_FORM,
+    NETWORK,
+    RELATIONS,
+    SENTENCES,
+    Evaluation,
+    label,
+    main,
+)
 
 _N_COMPETITORS = 3
+_ALWAYS = (NETWORK, "exem")
 
 
 def summary(records: Records) -> str:
-    """Return HGKT both ways beside the best competing methods by H."""
-    lines = []
+    """Return HGKT both ways and EXEM beside the best competing methods by H with γ."""
+    shown: list[tuple[str, str, Evaluation]] = []
     for data in ("CUB", "AWA1"):
-        others = {n: records.runs(main(data, n)) for n in METHODS if not n.startswith(CLOSED_FORM)}
-        best = sorted((n for n in others if others[n]), key=lambda n: -mean(others[n], "H"))
-        shown = [("**hgkt** (default)", main(data, CLOSED_FORM))]
-        shown += [(label, row) for label, row in RELATIONS[data] if label == SENTENCES]
-        shown += [(name, main(data, name)) for name in best[:_N_COMPETITORS]]
-        shown.append((f"{NETWORK} (as published)", main(data, NETWORK)))
-        for label, asked in shown:
-            runs = records.runs(asked)
-            mark = " γ" if calibrated(runs) else ""
-            lines.append([data, label + mark, str(len(runs)), *metric_cells(runs)])
-    return table(["data", "method", "seeds", *METRICS], lines, text=["method"])
+        own = [("**hgkt** (default)", main(data, CLOSED_FORM))]
+        own += [(name, row) for name, row in RELATIONS[data] if name == SENTENCES]
+        own += [(label(name).replace("`", ""), main(data, name)) for name in _ALWAYS
+                if name in METHODS]  # fmt: skip
+        others = [name for name in METHODS if name not in (CLOSED_FORM, *_ALWAYS)]
+        found = {name: records.runs(main(data, name)) for name in others}
+        best = sorted((n for n in found if found[n]), key=lambda n: -mean(found[n], "H"))
+        own += [(name, main(data, name)) for name in best[:_N_COMPETITORS]]
+        shown += [(data, name, row) for name, row in own]
+    return _table(records, shown, "method")
 
 
 def relations(records: Records) -> str:
     """Return the default without one of its relations, with other attributes, and CN-ZSL."""
-    lines = []
+    shown = []
     for data, rows in RELATIONS.items():
-        shown = list(rows)
+        shown += [(data, name, row) for name, row in rows]
         if data in ("CUB", "AWA1"):
-            shown.append(("`cn-zsl`", main(data, "cn-zsl")))
-        for label, asked in shown:
-            runs = records.runs(asked)
-            lines.append([data, label, str(len(runs)), *metric_cells(runs)])
-    return table(["data", "model", "seeds", *METRICS], lines, text=["model"])
+            shown.append((data, "`cn-zsl`", main(data, "cn-zsl")))
+    return _table(records, shown, "model")
+
+
+def _table(records: Records, shown: Sequence[tuple[str, str, Evaluation]], head: str) -> str:
+    found = [(data, name, records.runs(row)) for data, name, row in shown]
+    lines = [
+        [data, name, str(len(runs)), *result_cells(runs)] for data, name, runs in found if runs
+    ]
+    missing = [f"{name} on {data}" for data, name, runs in found if not runs]
+    return table(["data", head, "seeds", *RESULTS], lines, text=[head]) + absent(
+        missing, len(shown)
+    )
 
 
 def choices(records: Records) -> str:
     """Return the network with one choice changed at a time."""
-    lines = []
+    lines, missing = [], []
     for data in ("CUB", "AWA1"):
-        for label, row in CHOICES.items():
+        for name, row in CHOICES.items():
             runs = records.runs(replace(row, data=data))
-            chosen = settings(runs[0]["selected"]) if runs else "–"
-            lines.append([data, label, *metric_cells(runs), chosen])
-    chosen_head = "selected (first seed)"
-    header = ["data", "choice", *METRICS, chosen_head]
-    return table(header, lines, text=["choice", chosen_head])
+            if runs:
+                lines.append([data, name, *result_cells(runs), settings(runs[0]["selected"])])
+            else:
+                missing.append(f"{name} on {data}")
+    chosen = "selected (first seed)"
+    header = ["data", "choice", *RESULTS, chosen]
+    return table(header, lines, text=["choice", chosen]) + absent(missing, 2 * len(CHOICES))
 
 
 TABLES = {"summary": summary, "relations": relations, "choices": choices}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -49,8 +51,11 @@ def by_hand(first, second, n_resamples, seed):
 def test_difference_and_interval_agree_with_a_bootstrap_by_hand():
     first, second = runs(1, lift=3.0), runs(2)
     found = paired_difference(first, second, n_resamples=4000)
-    expected = [np.mean([harmonic(np.mean(r.ts), np.mean(r.tr)) for r in p]) for p in (first, second)]
-    assert found.difference == pytest.approx(expected[0] - expected[1])
+    ours, theirs = (
+        np.mean([harmonic(np.mean(run.ts), np.mean(run.tr)) for run in part])
+        for part in (first, second)
+    )
+    assert found.difference == pytest.approx(ours - theirs)
     assert (found.low, found.high) == pytest.approx(by_hand(first, second, 4000, 5), abs=0.25)
     assert found.low < found.difference < found.high
     assert (found.n_runs, found.n_classes) == (3, N_SEEN + N_UNSEEN)
@@ -72,9 +77,7 @@ def test_pairing_takes_the_difficulty_of_classes_out_of_the_interval():
     first, second = runs(1), runs(2)
     paired = paired_difference(first, second)
     classes = np.random.default_rng(3).permutation(N_UNSEEN)
-    shuffled = [
-        ClassAccuracies(**{**vars(r), "ts": tuple(np.array(r.ts)[classes].tolist())}) for r in second
-    ]
+    shuffled = [replace(run, ts=tuple(np.array(run.ts)[classes].tolist())) for run in second]
     unpaired = paired_difference(first, shuffled)
     assert unpaired.difference == pytest.approx(paired.difference)
     assert paired.high - paired.low < 0.6 * (unpaired.high - unpaired.low)

@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from tests.evaluation.conftest import make_data
 
 from hgkt.data import ClassFold, GZSLDataset
 from hgkt.evaluation import ClassFoldSearch, evaluate, harmonic_mean, per_class_accuracy
@@ -157,8 +158,8 @@ def test_evaluate_keeps_the_accuracy_of_every_class(toy, ridge):
     assert len(record.per_class.tr) == len(toy.seen_classes)
 
 
-def test_evaluate_fits_what_is_best_by_zsl_besides(toy, ridge):
-    stages = [{"alpha": [1e3, 1e-3, 1.0, 30.0]}]
+def test_evaluate_fits_what_is_best_by_zsl_besides(ridge):
+    toy, stages = make_data(7, 12, 6), [{"alpha": [1e3, 30.0, 10.0, 1e-3]}]
     record = evaluate(ridge(), toy, stages=stages, metric="H", calibrate=False, by_zsl=True)
     X, y = toy.rows("train")
     search = ClassFoldSearch(ridge(), stages, metric="zsl")

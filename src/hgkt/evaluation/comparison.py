@@ -67,8 +67,8 @@ def paired_difference(
 
     Classes and runs are drawn anew with replacement, the same ones for both methods: unseen
     classes, seen classes and runs independently of each other (percentile bootstrap,
-    `scipy.stats.bootstrap`). The figure is computed from the classes drawn, so the interval says how
-    far the difference depends on which classes the test has. A single run is not resampled.
+    `scipy.stats.bootstrap`). The figure is computed from the classes drawn, so the interval says
+    how far the difference depends on which classes the test has. A single run is not resampled.
 
     Parameters
     ----------

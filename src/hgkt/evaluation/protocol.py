@@ -186,9 +186,7 @@ def _test(
     return _Tested([results[gamma] for gamma in gammas], per_class)
 
 
-def _by_zsl(
-    search: ClassFoldSearch, dataset: GZSLDataset, per_class: ClassAccuracies
-) -> ZSLResult:
+def _by_zsl(search: ClassFoldSearch, dataset: GZSLDataset, per_class: ClassAccuracies) -> ZSLResult:
     """Test the setting that is best by ZSL; where it is the one tested already, that is it."""
     best = search.best_by_zsl_
     accuracies = per_class.zsl

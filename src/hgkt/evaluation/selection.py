@@ -183,7 +183,7 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
 
     @property
     def best_by_zsl_(self) -> SettingResult:
-        """Of everything tried the setting with the highest mean ZSL accuracy, the first of equal."""
+        """The setting with the highest mean ZSL accuracy of all tried, the first of equal ones."""
         check_is_fitted(self, "cv_results_")
         known = [result for result in self.cv_results_ if not np.isnan(result.zsl)]
         return max(known, key=lambda result: result.zsl)

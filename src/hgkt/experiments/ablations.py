@@ -10,10 +10,9 @@ from hgkt.experiments.tables.rows import DEFAULT, PAPER, MethodRow
 from hgkt.experiments.tables.variants import NOTE, Variant, VariantTable
 
 _PRINTED = "The second number is the paper's, with ResNet-101 features."
-_CALIBRATED = "The closed form is calibrated on validation classes, the network is not."
 _SCORE = (
-    "The validation score is H for the network and AUSUC, which no γ changes, for the closed form; "
-    "the star is its choice. Test accuracies are shown, not used."
+    "The validation score is AUSUC, which no γ changes; the star is its choice. Test accuracies "
+    "are shown, not used."
 )
 
 
@@ -55,7 +54,7 @@ INTRA = Experiment.of(
             _variant(DEFAULT, "none (Euclidean metric)", intra=False),
             _variant(DEFAULT, "its metric"),
         ),
-        f"{NOTE} {_PRINTED} {_CALIBRATED}",
+        f"{NOTE} {_PRINTED}",
     ),
     SweepFigure(
         "ablation-intra",
@@ -82,7 +81,7 @@ INTER = Experiment.of(
             _variant(DEFAULT, "class kernel"),
         ),
         f"{NOTE} {_PRINTED} Without the relation the network is a perceptron on attributes, and a "
-        f"new class averages over itself. {_CALIBRATED}",
+        "new class averages over itself.",
     ),
 )
 
@@ -175,7 +174,7 @@ CHOICES = Experiment.of(
             _reading("attributes", "original_att", attributes="original_att"),
         ),
         "The network with one choice changed at a time; μ, k and the number of steps chosen "
-        "anew on validation classes for each row, no calibration. Percent, mean ± standard "
+        "anew on validation classes for each row. Percent, mean ± standard "
         "deviation over seeds; ΔH: against the preset. A difference within the deviations says "
         "nothing.",
         gain=True,

@@ -48,8 +48,7 @@ def _table(outcome: Outcome, data: DataSpec) -> TableBlock:
         mark_columns(lines, harmonic),
         "Percent, mean ± standard deviation over seeds. γ is taken off the scores of seen "
         "classes; it is chosen at the highest mean H of the validation folds. H* is the best H "
-        "over all γ on the test rows: an oracle that bounds what calibration can give. A dash "
-        "below γ chosen: the method has nothing to choose and looked at no validation fold.",
+        "over all γ on the test rows: an oracle that bounds what calibration can give.",
         [position for position, row in enumerate(rows) if row.ours],
     )
 

@@ -11,9 +11,17 @@ from hgkt.experiments.base import Cell, Context, DataSpec
 from hgkt.experiments.blocks import Metric, Outcome, Slot, Value
 from hgkt.experiments.tables.published import PUBLISHED
 
+RELEASED = "released"
+"""Preset with the settings that a method's authors published."""
+
 _LABELS = {"hgkt-network": "HGKT, paper", "cmt-star": "CMT*", "cn-zsl": "CN-ZSL", "ridge": "Ridge"}
 _QUICK = {"n_steps": 30, "n_epochs": 2, "n_iterations": 20}
-_PUBLISHED: dict[Metric, int] = {"zsl": 0, "ts": 1, "tr": 2, "H": 3}
+ZSL: Metric = ("by_zsl", "zsl")
+"""Accuracy among unseen classes of the setting that validation chose by it."""
+
+_PUBLISHED: dict[Metric, int] = {ZSL: 0, "zsl": 0, "ts": 1, "tr": 2, "H": 3}
+_PUBLISHED |= {("uncalibrated", name): _PUBLISHED[name] for name in ("ts", "tr", "H")}
+_CALIBRATED: tuple[Metric, ...] = ("ts", "tr", "H")
 
 
 @dataclass(frozen=True)
@@ -29,7 +37,7 @@ class MethodRow:
     method : str
         Registered method.
     preset : str
-        Preset of hgkt; empty: the method as it stands.
+        A preset; empty: the method as it stands.
     """
 
     name: str
@@ -42,6 +50,11 @@ class MethodRow:
         """Whether it is a method of the paper that the report is about."""
         return METHODS[self.method].reference == METHODS["hgkt"].reference
 
+    @property
+    def fixed(self) -> bool:
+        """Whether its settings are its authors' and only γ is chosen."""
+        return self.preset == RELEASED
+
     def published(self, data: DataSpec, metric: Metric) -> float | None:
         """Return what the paper prints, or None; it has "zsl", "ts", "tr" and "H".
 
@@ -50,6 +63,8 @@ class MethodRow:
         >>> PAPER.published(DataSpec("CUB", ""), "H")
         34.9
         """
+        if self.fixed:
+            return None
         method = "hgkt" if self.ours else self.method
         printed = PUBLISHED.get(method, {}).get(data.name.upper())
         return printed[_PUBLISHED[metric]] if printed and metric in _PUBLISHED else None
@@ -78,8 +93,17 @@ def row_of(method: str) -> MethodRow:
     return rows.get(method) or MethodRow(method, label_of(method), method)
 
 
+def released_row(method: str) -> MethodRow | None:
+    """Return the row of a method with its authors' settings, or None where they are not known."""
+    if RELEASED not in getattr(METHODS.load(method), "named_presets", ()):
+        return None
+    return MethodRow(f"{method}-{RELEASED}", f"{label_of(method)}, as released", method, RELEASED)
+
+
 def rows_of(context: Context) -> list[MethodRow]:
     """Return the rows of a table of methods; "hgkt" has two, the closed form and the network.
+
+    A method whose authors published their settings has a second row with these.
 
     Parameters
     ----------
@@ -93,20 +117,9 @@ def rows_of(context: Context) -> list[MethodRow]:
     """
     rows: dict[MethodRow, None] = {}
     for name in context.methods or METHODS:
-        rows |= dict.fromkeys((DEFAULT, PAPER) if name == "hgkt" else (row_of(name),))
+        own = (DEFAULT, PAPER) if name == "hgkt" else (row_of(name), released_row(name))
+        rows |= dict.fromkeys(row for row in own if row is not None)
     return list(rows)
-
-
-def seeds_of(context: Context, method: str) -> range:
-    """Return the seeds to run: one is enough where a method has no ``random_state``.
-
-    Examples
-    --------
-    >>> seeds_of(Context(data=(), n_seeds=3), "eszsl")
-    range(0, 1)
-    """
-    random = "random_state" in METHODS.load(method)._get_param_names()
-    return range(context.n_seeds if random else min(context.n_seeds, 1))
 
 
 def evaluate_cells(
@@ -117,6 +130,9 @@ def evaluate_cells(
     **options: Any,
 ) -> list[Cell]:
     """Return the cells of a row on one data set, one per seed, parameters chosen by validation.
+
+    A seed draws what a method has of chance and which images validation holds out, so that a
+    method without chance has a spread too.
 
     Parameters
     ----------
@@ -137,15 +153,15 @@ def evaluate_cells(
     >>> [cell.seed for cell in evaluate_cells(context, row_of("dem"), DataSpec("digits", "digits"))]
     [0, 1]
     """
-    asked, given = {"select": True, **options}, dict(params or {})
+    asked, given = {"select": not row.fixed, **options}, dict(params or {})
     if context.quick:
         # Nothing but γ is chosen, on one fold, and networks take few steps.
         known = METHODS.load(row.method)._get_param_names()
-        asked = {**asked, "stages": [], "n_folds": 1}
+        asked = {**asked, "n_folds": 1} | ({} if row.fixed else {"stages": []})
         given = {**{name: few for name, few in _QUICK.items() if name in known}, **given}
     return [
         Cell("evaluate", data, row.method, row.preset, given, seed, asked)
-        for seed in seeds_of(context, row.method)
+        for seed in range(context.n_seeds)
     ]
 
 
@@ -161,9 +177,13 @@ def plan_evaluations(context: Context) -> dict[Slot, list[Cell]]:
 def method_values(
     outcome: Outcome, row: MethodRow, data: DataSpec, metrics: Mapping[Any, Metric]
 ) -> list[Value]:
-    """Return a row's values of some metrics on one data set, the paper's numbers beside them."""
+    """Return a row's values of some metrics on one data set, the paper's numbers beside them.
+
+    The paper calibrates nothing, so its numbers stand beside those at γ = 0.
+    """
     slot = (data.name, row.name)
-    return [outcome.value(slot, metric, row.published(data, metric)) for metric in metrics.values()]
+    printed = {m: None if m in _CALIBRATED else row.published(data, m) for m in metrics.values()}
+    return [outcome.value(slot, metric, printed[metric]) for metric in metrics.values()]
 
 
 def data_note(context: Context) -> str:
