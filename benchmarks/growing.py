@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 from _script import FEATURES, arguments, one_thread, write_record
 from hgkt._geometry import normalised_scores
+from hgkt.calibration.curve import SeenUnseenCurve, best_calibration, seen_unseen_curve
+from hgkt.calibration.folds import split_fold
 from hgkt.data import GZSLDataset, load_dataset
 from hgkt.estimators import HGKTClassifier
 from hgkt.evaluation import ClassFoldSearch, gzsl_metrics
-from hgkt.evaluation.curve import SeenUnseenCurve, best_calibration, seen_unseen_curve
-from hgkt.evaluation.folds import split_fold
 
 STEPS = (1, 2, 5, 10)
 POSTERIOR, CLASS_MEAN = "attributes and images", "images only"
@@ -164,7 +164,7 @@ def run(name: str, root: str, n_seeds: int) -> dict[str, Any]:
     rows = []
     for seed in range(n_seeds):
         for scores in grow(model, images, seed):
-            kept = model.calibration
+            kept = model.gamma_
             graded = kept * max(0.0, 1.0 - scores.n_images / n_average)
             values = (0.0, kept, graded, gammas[_key(scores)])
             for calibration, gamma in zip(CALIBRATIONS, values, strict=True):
@@ -180,7 +180,7 @@ def run(name: str, root: str, n_seeds: int) -> dict[str, Any]:
         "n_old_classes": len(dataset.seen_classes),
         "n_new_classes": len(dataset.unseen_classes),
         "params": search.best_params_,
-        "calibration": model.calibration,
+        "calibration": model.gamma_,
         "matched_calibrations": gammas,
         "seconds": time.perf_counter() - start,
         "rows": rows,

@@ -58,7 +58,7 @@ def results(name: str, root: str) -> Iterator[dict[str, Any]]:
             parts = [(X[r], y[r]) for r in (rows.val_seen, rows.val_unseen)]
             scored = [(model.score_classes(rows, penalty=False), truth) for rows, truth in parts]
             found.append(
-                gzsl_metrics(*scored[0], *scored[1], model.classes_, len(train), model.calibration)
+                gzsl_metrics(*scored[0], *scored[1], model.classes_, len(train), model.gamma_)
             )
         means = {m: float(np.mean([getattr(f, m) for f in found])) for m in ("ausuc", "H")}
         yield {"data": name, "variant": variant, "AUSUC": means["ausuc"], "H": means["H"]}

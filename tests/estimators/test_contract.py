@@ -58,11 +58,12 @@ def test_scikit_learn_checks_pass(name, params):
 
 @every_method
 def test_seen_scores_are_bit_identical_whatever_is_added(fitted, small):
-    before = fitted.score_classes(small["X"])
+    before = fitted.score_classes(small["X"], penalty=False)
     rng = np.random.default_rng(3)
     fitted.add_classes(small["unseen"])
     fitted.add_classes({f"extra {i}": rng.random(5) for i in range(30)})
-    assert np.array_equal(fitted.score_classes(small["X"])[:, : before.shape[1]], before)
+    after = fitted.score_classes(small["X"], penalty=False)
+    assert np.array_equal(after[:, : before.shape[1]], before)
 
 
 @every_method
@@ -107,7 +108,7 @@ def test_candidates_are_respected(fitted, small):
 def test_calibration_is_taken_off_seen_classes(fitted, small):
     fitted.add_classes(small["unseen"])
     X = np.concatenate([small["X"], small["X_unseen"]])
-    raw = fitted.score_classes(X)
+    raw = fitted.score_classes(X, penalty=False)
     fitted.set_params(calibration=0.7)
     assert np.array_equal(fitted.score_classes(X, penalty=False), raw)
     assert fitted.penalties_.tolist() == [0.7] * 6 + [0.0] * 2
@@ -143,9 +144,9 @@ def test_order_of_rows_and_keys_has_no_effect(fitted, name, params, small):
     order = rng.permutation(len(small["X"]))
     table = dict(reversed(list(small["seen"].items())))
     other = clone(fitted).fit(small["X"][order], small["y"][order], class_attributes=table)
-    np.testing.assert_allclose(
-        other.score_classes(small["X_unseen"]), fitted.score_classes(small["X_unseen"]), rtol=1e-6
-    )
+    # What a fit holds out to calibrate itself does depend on the order.
+    found, expected = (m.score_classes(small["X_unseen"], penalty=False) for m in (other, fitted))
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 @every_method

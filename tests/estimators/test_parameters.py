@@ -41,7 +41,7 @@ def test_parameters_of_the_closed_form_have_these_defaults() -> None:
         "attribute_blocks": None,
         "block_weights": None,
         "mixture": None,
-        "calibration": 0.0,
+        "calibration": "auto",
         "device": "auto",
     }
 

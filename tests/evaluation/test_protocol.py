@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.evaluation.conftest import make_data
 
+from hgkt.calibration import Calibration
 from hgkt.data import ClassFold, GZSLDataset
 from hgkt.evaluation import ClassFoldSearch, evaluate, harmonic_mean, per_class_accuracy
 
@@ -43,7 +44,9 @@ def test_evaluate_with_calibration_agrees_with_the_search(toy, ridge):
     search.fit(X, y, toy.attributes_of(toy.seen_classes))
     search.add_classes(toy.attributes_of(toy.unseen_classes))
     rows, truth = toy.rows("test_unseen")
-    assert record.calibration == search.calibration_ == record.selected["calibration"]
+    assert search.calibration_ == Calibration.of(record.selected["calibration"])
+    counts = len(toy.seen_classes), len(toy.unseen_classes)
+    assert record.calibration == search.gamma_ == search.calibration_.gamma(*counts)
     assert set(record.selected) == {"calibration"}
     assert record.validation["n_settings"] == 1
     assert record.metrics == record.calibrated != record.uncalibrated
@@ -65,7 +68,8 @@ def test_evaluate_without_calibration_still_shows_the_one_it_found(toy, ridge):
 
 def test_evaluate_calibrates_every_method_without_a_calibration_of_its_own(toy, ridge):
     record = evaluate(ridge(), toy)
-    assert record.calibration == record.selected["calibration"] != 0.0
+    law = Calibration.of(record.selected["calibration"])
+    assert record.calibration == law.gamma(len(toy.seen_classes), len(toy.unseen_classes)) != 0.0
     assert record.metrics == record.calibrated != record.uncalibrated
     by_hand = evaluate(ridge(calibration=2.5), toy)
     assert by_hand.calibration == 2.5

@@ -134,11 +134,11 @@ def test_a_record_tells_how_its_model_was_chosen(toy) -> None:
     assert record.validation == {
         "metric": "ausuc",
         "score": search.best_score_,
-        "calibration": search.calibration_,
+        "calibration": search.calibration_.to_dict(),
         "n_folds": 2,
         "n_settings": 2,
     }
-    assert record.selected == {**search.best_params_, "calibration": search.calibration_}
+    assert record.selected == {**search.best_params_, "calibration": search.calibration_.to_dict()}
     assert record.method == "hgkt"
     plain = evaluate(HGKTClassifier(), toy, calibrate=False)
     assert (plain.validation, plain.selected, plain.calibrated) == ({}, {}, None)

@@ -19,10 +19,10 @@ from hgkt.cli._common import JsonOption, SeedOption, emit, note, out, progress_b
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
+    from hgkt.calibration.curve import SeenUnseenCurve
     from hgkt.data import GZSLDataset
     from hgkt.estimators import ClassExplanation
     from hgkt.evaluation import GZSLMetrics
-    from hgkt.evaluation.curve import SeenUnseenCurve
 
 _HIDDEN = "six"
 _N_IMAGES = 10

@@ -139,7 +139,7 @@ def _fit(
         random_state=options.seed,
         progress=progress,
     ).fit(X, y, attributes, folds=dataset.class_folds() or None)
-    gamma = {"calibration": search.calibration_} if search.calibrated_ else {}
+    gamma = {"calibration": search.calibration_.to_dict()} if search.calibrated_ else {}
     validation = {
         "metric": search.metric_,
         "score": search.best_score_,

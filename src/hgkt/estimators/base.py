@@ -20,12 +20,13 @@ from hgkt._typing import Progress
 from hgkt._validation import (
     attribute_matrix,
     attribute_table,
-    check_number,
     label_array,
     label_list,
     label_text,
 )
+from hgkt.calibration import Calibration
 from hgkt.closed_form.family import FEW_CLASSES
+from hgkt.estimators._calibrating import AUTO, own_calibration
 from hgkt.estimators._inputs import CheckedInputs
 from hgkt.estimators._rows import GrowingRows, row_chunks
 from hgkt.estimators.hub import PretrainedModel
@@ -50,7 +51,9 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, CheckedInputs, metaclass=
 
     Every method has a parameter ``calibration``: γ, taken off the score of every class that was
     seen at the first fit. A class that came by its attributes never pays it, whatever instances
-    it gets later. γ can be changed after `fit`.
+    it gets later. It is a number; or a dict of ``offset`` and ``slope``, by which γ depends on how
+    many classes were added (:class:`hgkt.calibration.Calibration`); or "auto": `fit` leaves seen
+    classes out in turn and finds that law itself. It can be changed after `fit`.
 
     Attributes
     ----------
@@ -59,7 +62,8 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, CheckedInputs, metaclass=
     """
 
     _learned: ClassVar[tuple[str, ...]] = ()
-    calibration: float = 0.0
+    calibration: float | str | Mapping[str, float] = 0.0
+    _own_calibration: Calibration | None = None
     _progress: Progress | None = None
     classes_: NDArray[Any]
     seen_classes_: NDArray[Any]
@@ -100,8 +104,21 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, CheckedInputs, metaclass=
     def penalties_(self) -> NDArray[np.float64]:
         """What calibration takes off the scores, one number per class, ordered as ``classes_``."""
         penalties = np.zeros(len(self.classes_))
-        penalties[: len(self.seen_classes_)][~self._grown] = self.calibration
+        penalties[: len(self.seen_classes_)][~self._grown] = self.gamma_
         return penalties
+
+    @property
+    def calibration_(self) -> Calibration:
+        """The calibration in force: the parameter, or what `fit` found."""
+        if self.calibration == AUTO:
+            return self._own_calibration or Calibration()
+        return Calibration.of(self.calibration)
+
+    @property
+    def gamma_(self) -> float:
+        """γ in force: what a class that was seen at the first fit pays now."""
+        n_paying = int((~self._grown).sum())
+        return self.calibration_.gamma(n_paying, len(self.classes_) - n_paying)
 
     def default_folds(self, n_classes: int) -> int:
         """Return 3, or 6 where classes are few: a fold then holds out two or three of them."""
@@ -148,7 +165,11 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, CheckedInputs, metaclass=
             a plain classifier to which no class can be added.
         """
         features, codes, classes, attributes = self._check_training_data(X, y, class_attributes)
-        return self._learn(features, codes, classes, attributes, class_attributes is not None)
+        self._learn(features, codes, classes, attributes, class_attributes is not None)
+        if self.calibration == AUTO and self._has_attributes:
+            table = dict(zip(classes.tolist(), attributes, strict=True))
+            self._own_calibration = own_calibration(self, features, classes[codes], table)
+        return self
 
     def _learn(
         self,
@@ -158,7 +179,9 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, CheckedInputs, metaclass=
         attributes: NDArray[np.float64],
         has_attributes: bool,
     ) -> Self:
-        check_number("calibration", self.calibration)
+        if self.calibration != AUTO:
+            Calibration.of(self.calibration)
+        self._own_calibration = None
         table = self._fit_seen(X, codes, attributes)
         self._grown = np.zeros(len(attributes), dtype=bool)
         self._seen_table = table
@@ -281,7 +304,7 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, CheckedInputs, metaclass=
             scores[rows, :n_seen] = self._score(prepared, self._seen_table, True)
             if n_seen < len(self.classes_):
                 scores[rows, n_seen:] = self._score(prepared, added, False)
-        if penalty and self.calibration != 0.0:
+        if penalty and self.gamma_ != 0.0:
             scores[:, :n_seen] -= self.penalties_[:n_seen]
         return scores
 
@@ -345,6 +368,9 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, CheckedInputs, metaclass=
         state = {f"learned/{name}": np.asarray(getattr(self, name)) for name in self._learned}
         state |= {f"seen/{key}": rows for key, rows in self._seen_table.items()}
         state |= {f"added/{key}": rows.array for key, rows in self._added_table.items()}
+        if self._own_calibration is not None:
+            law = self._own_calibration
+            state["calibration"] = np.array([law.offset, law.slope])
         return state | {"grown": self._grown}
 
     def _restore(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -359,6 +385,8 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, CheckedInputs, metaclass=
                 tables[group][name] = rows
         self._seen_table = tables["seen"]
         self._grown = np.asarray(state["grown"], dtype=bool)
+        if "calibration" in state:
+            self._own_calibration = Calibration(*state["calibration"].tolist())
         self._set_added(self.unseen_classes_, self._added_attributes.array, tables["added"])
 
     def save(self, path: str | Path, **about: Any) -> Path:

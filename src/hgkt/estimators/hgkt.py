@@ -70,8 +70,10 @@ class HGKTClassifier(TransferClassifier):
         validation classes finds them: ``Mixture.to_dict`` of `hgkt.closed_form.Mixture`. It takes
         the place of `feature_map`, `shrinkage`, `attribute_map`, `kernel`, `kernel_scale`,
         `relevance`, `block_weights` and `ridge`.
-    calibration : float, default=0.0
-        γ, taken off the score of every seen class; choose it on validation classes.
+    calibration : float, dict or "auto", default="auto"
+        γ, taken off the score of every class seen in training, see :class:`GZSLClassifier`. "auto":
+        `fit` finds it on seen classes left out in turn, where there are six or more;
+        ``calibration_`` says what it found. 0: none.
     device : {"auto", "cpu", "cuda"}, default="auto"
         Where statistics are gathered and decomposed.
 
@@ -119,7 +121,7 @@ class HGKTClassifier(TransferClassifier):
         attribute_blocks: list[int] | None = None,
         block_weights: list[float] | None = None,
         mixture: dict[str, Any] | None = None,
-        calibration: float = 0.0,
+        calibration: float | str | Mapping[str, float] = "auto",
         device: str = "auto",
     ) -> None:
         self.feature_map = feature_map
@@ -209,7 +211,7 @@ class HGKTClassifier(TransferClassifier):
         A class that was added by its attributes becomes a seen one with its first instances. Its
         mean enters the transfer with noise λ·N̄/n for n instances (N̄ on average over classes), so
         its embedding moves from the predicted to the observed mean as n grows: the posterior of
-        the mean.
+        the mean. Only `fit` finds a calibration; a model that starts here has none.
 
         Parameters
         ----------
@@ -222,7 +224,9 @@ class HGKTClassifier(TransferClassifier):
             any time.
         """
         if not self.__sklearn_is_fitted__():
-            return self.fit(X, y, class_attributes=class_attributes)
+            # One batch is not what there will be, and earlier rows are gone later: no calibration.
+            checked = self._check_training_data(X, y, class_attributes)
+            return self._learn(*checked, class_attributes is not None)
         features, labels = self._check_labelled(X, y, reset=False)
         seen = np.unique(np.concatenate([self.seen_classes_, np.unique(labels)]))
         attributes = self._grown_attributes(seen, class_attributes)

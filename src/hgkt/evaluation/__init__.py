@@ -1,8 +1,8 @@
 """Metrics, the protocol, selection on validation classes and run records."""
 
+from hgkt.calibration.curve import SeenUnseenCurve, seen_unseen_curve
+from hgkt.calibration.folds import FoldRows, class_folds, split_fold
 from hgkt.evaluation.comparison import PairedDifference, paired_difference
-from hgkt.evaluation.curve import SeenUnseenCurve, seen_unseen_curve
-from hgkt.evaluation.folds import FoldRows, class_folds, split_fold
 from hgkt.evaluation.metrics import (
     ClassAccuracies,
     GZSLMetrics,

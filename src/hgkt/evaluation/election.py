@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from hgkt._typing import Progress
+from hgkt.calibration.curve import SeenUnseenCurve, ValidationRows
 from hgkt.closed_form.family import NORM_POWERS, MixtureFamily
 from hgkt.closed_form.grid import FoldScorer, GridData
 from hgkt.closed_form.mixture import MetricTerm, Mixture
-from hgkt.evaluation.curve import SeenUnseenCurve, ValidationRows
 
 # What a curve is worth; AUSUC by default.
 Value = Callable[[SeenUnseenCurve], float]

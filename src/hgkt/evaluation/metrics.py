@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hgkt.evaluation.curve import (
+from hgkt.calibration.curve import (
     GroupedScores,
     class_columns,
     class_weights,

@@ -11,10 +11,11 @@ from sklearn.base import clone
 
 from hgkt._plain import plain
 from hgkt._typing import Progress
+from hgkt.calibration.curve import SeenUnseenCurve, seen_unseen_curve
 from hgkt.data import GZSLDataset
+from hgkt.estimators._calibrating import blank_clone
 from hgkt.estimators.base import GZSLClassifier
 from hgkt.estimators.methods import METHODS
-from hgkt.evaluation.curve import SeenUnseenCurve, seen_unseen_curve
 from hgkt.evaluation.metrics import ClassAccuracies, GZSLMetrics, class_accuracies, gzsl_metrics
 from hgkt.evaluation.records import RunRecord, ZSLResult, machine, versions
 from hgkt.evaluation.selection import ClassFoldSearch, Stage, wants_calibration
@@ -89,15 +90,18 @@ def evaluate(
     search = _search(estimator, select, calibrate, metric, stages, n_folds, random_state, progress)
     model: GZSLClassifier
     if search is None:
-        model = clone(estimator).on_progress(progress).fit(X, y, class_attributes=attributes)
+        model = blank_clone(estimator).on_progress(progress)
+        model.fit(X, y, class_attributes=attributes)
     else:
         search.fit(X, y, attributes, folds=dataset.class_folds() or None)
         model = search.best_estimator_
     model.add_classes(dataset.attributes_of(dataset.unseen_classes))
     fitted = time.perf_counter()
-    gamma = float(model.calibration)
+    gamma = model.gamma_
     known = search is not None or gamma != 0.0
-    found = search.calibration_ if search is not None else gamma
+    found = gamma
+    if search is not None:
+        found = search.calibration_.gamma(len(model.seen_classes_), len(model.unseen_classes_))
     tested = _test(model, dataset, [0.0, gamma, found], on_test)
     plain_result, used, calibrated = tested.metrics
     end = time.perf_counter()
@@ -182,7 +186,7 @@ def _test(
     if on_test is not None:
         on_test(model, seen_unseen_curve(*data))
     results = {gamma: gzsl_metrics(*data, calibration=gamma) for gamma in dict.fromkeys(gammas)}
-    per_class = class_accuracies(*data, calibration=float(model.calibration))
+    per_class = class_accuracies(*data, calibration=model.gamma_)
     return _Tested([results[gamma] for gamma in gammas], per_class)
 
 
@@ -213,7 +217,7 @@ def _validation(search: ClassFoldSearch | None) -> dict[str, Any]:
     return {
         "metric": search.metric_,
         "score": search.best_score_,
-        "calibration": search.calibration_,
+        "calibration": plain(search.calibration_),
         "n_folds": len(search.folds_),
         "n_settings": len(search.cv_results_),
     }

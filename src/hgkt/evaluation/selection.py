@@ -5,24 +5,27 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from inspect import signature
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils.validation import check_is_fitted
 
 from hgkt._typing import Progress
 from hgkt._validation import attribute_matrix, attribute_table, check_choice, check_number
+from hgkt.calibration.curve import SeenUnseenCurve, best_calibration
+from hgkt.calibration.folds import ClassFolds, ValidationFold, class_folds, validation_folds
+from hgkt.calibration.law import Calibration, fit_calibration
 from hgkt.closed_form.family import single_setting
 from hgkt.closed_form.grid import GridData
+from hgkt.estimators._calibrating import blank_clone, scored_folds
 from hgkt.estimators.base import GZSLClassifier
 from hgkt.estimators.hgkt import HGKTClassifier
-from hgkt.evaluation.curve import SeenUnseenCurve, best_calibration
 from hgkt.evaluation.election import ElectionFold, elect_mixture
-from hgkt.evaluation.folds import ClassFolds, ValidationFold, class_folds, split_fold
 from hgkt.evaluation.metrics import harmonic_mean
 from hgkt.evaluation.settings import SettingResult, settings_frame
 from hgkt.exceptions import DataError
@@ -38,8 +41,8 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
     In each fold some seen classes play the unseen ones and a part of the images of the others
     plays the test images of seen classes. Stages are searched one after another, each a full grid
     with the best of the earlier ones fixed; the first of equally good settings wins. The
-    calibration γ is chosen on the same folds for the setting that won: the middle of the plateau
-    with the highest mean H.
+    calibration is found on the same folds for the setting that won: the law of γ with the highest
+    mean H (:func:`hgkt.calibration.fit_calibration`).
 
     A fitted search answers as `best_estimator_` does: `predict`, `add_classes`, `save`, `explain`
     and every other attribute are that model's.
@@ -77,8 +80,8 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         The values chosen.
     best_score_ : float
         Mean validation metric of the winner, in percent.
-    calibration_ : float
-        γ of the winner, whether it is used or not.
+    calibration_ : Calibration
+        That of the winner, whether it is used or not.
     calibrated_ : bool
         Whether it is used.
     cv_results_ : list of SettingResult
@@ -100,7 +103,7 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
     >>> X, y = data.rows("train")
     >>> search = ClassFoldSearch(HGKTClassifier(), stages=[], calibrate=True)
     >>> search = search.fit(X, y, data.attributes_of(data.seen_classes))
-    >>> len(search.folds_), search.best_estimator_.calibration == search.calibration_
+    >>> len(search.folds_), search.best_estimator_.calibration_ == search.calibration_
     (6, True)
     """
 
@@ -175,6 +178,10 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
             self._elect(self.estimator, self._iter_folds(features, labels, table))
         else:
             self._search(lambda: self._iter_folds(features, labels, table))
+        winner = blank_clone(self.estimator).set_params(**self.best_params_)
+        parts = self.folds_, self.holdout, self.random_state
+        scored = scored_folds(winner, features, labels, table, *parts)
+        self.calibration_ = fit_calibration(scored, self.random_state)
         self.select_time_ = time.perf_counter() - start
         model = self._best_model().on_progress(self.progress)
         self.best_estimator_ = model.fit(X, y, class_attributes=class_attributes).on_progress(None)
@@ -208,13 +215,12 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         ]
         mixtures = [
             self._result(1, {"mixture": c.mixture.to_dict(), "norm_power": c.mixture.norm_power},
-                         c.curves, 0.0)
+                         c.curves, [0.0] * len(c.curves))
             for c in election.mixtures
         ]  # fmt: skip
         self.cv_results_ += mixtures
         best = max(mixtures, key=lambda result: result.mean)
-        self.best_params_ = best.params
-        self.best_score_, self.calibration_ = best.mean, best.calibration
+        self._take(best)
 
     def _search(self, folds: Callable[[], Iterator[ValidationFold]]) -> None:
         default = self.stages is None
@@ -234,8 +240,10 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
             ]
             best = max(results, key=lambda result: result.mean)  # the first of equal ones
             self.cv_results_ += results
-            self.best_params_ = best.params
-            self.best_score_, self.calibration_ = best.mean, best.calibration
+            self._take(best)
+
+    def _take(self, best: SettingResult) -> None:
+        self.best_params_, self.best_score_ = best.params, best.mean
 
     def _key(self, params: dict[str, Any]) -> str:
         """Tell settings apart by all their parameters, given here or not."""
@@ -246,10 +254,15 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
     ) -> list[SettingResult]:
         # A curve is what is kept of a score matrix: a few numbers an image, whatever the classes.
         curves: list[list[SeenUnseenCurve]] = [[] for _ in grid]
-        penalties = [float(clone(self.estimator).set_params(**p).calibration) for p in grid]
+        laws = [
+            Calibration.of(blank_clone(self.estimator).set_params(**params).calibration)
+            for params in grid
+        ]
+        paid: list[list[float]] = [[] for _ in grid]
         done, total = 0, len(grid) * len(self.folds_)
         for number, fold in enumerate(folds):
-            scored = clone(self.estimator).fit_score_grid(
+            penalties = [law.gamma(fold.rows.n_seen, fold.rows.n_unseen) for law in laws]
+            scored = blank_clone(self.estimator).fit_score_grid(
                 grid,
                 fold.X,
                 fold.y,
@@ -260,12 +273,17 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
             )
             for index, scores in scored:
                 curves[index].append(fold.rows.curve(scores))
+                paid[index].append(penalties[index])
                 done += 1
                 self._report(label, done, total, curves[index][-1], penalties[index])
-        return [self._result(stage, *item) for item in zip(grid, curves, penalties, strict=True)]
+        return [self._result(stage, *item) for item in zip(grid, curves, paid, strict=True)]
 
     def _result(
-        self, stage: int, params: dict[str, Any], curves: list[SeenUnseenCurve], penalty: float
+        self,
+        stage: int,
+        params: dict[str, Any],
+        curves: list[SeenUnseenCurve],
+        penalties: Sequence[float],
     ) -> SettingResult:
         if len(curves) != len(self.folds_):
             raise DataError(
@@ -273,7 +291,10 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
                 f"{len(curves)} times in {len(self.folds_)} folds; once a fold is expected"
             )
         gamma, best = best_calibration(curves)
-        harmonic = best if self.calibrated_ else np.array([_h_at(c, penalty) for c in curves])
+        harmonic = best
+        if not self.calibrated_:
+            pairs = zip(curves, penalties, strict=True)
+            harmonic = np.array([_h_at(curve, penalty) for curve, penalty in pairs])
         options: dict[str, Any] = {
             "ausuc": [curve.area for curve in curves],
             "H": harmonic,
@@ -286,32 +307,15 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
     def _iter_folds(
         self, X: NDArray[Any], y: NDArray[Any], table: dict[Any, Any]
     ) -> Iterator[ValidationFold]:
-        """Yield one fold at a time: only one copy of its rows is ever held."""
-        for number, (train, val) in enumerate(self.folds_):
-            rows = split_fold(y, train, val, self.holdout, [self.random_state, number])
-            if not len(rows.val_seen):
-                raise DataError(
-                    "every train class of a fold has one image only, so none can be held out; "
-                    "selection needs classes of two images or more"
-                )
-            for name in (*train, *val):
-                if name not in table:
-                    raise DataError(f"class {name!r} has no attributes in class_attributes")
-            yield ValidationFold(
-                X[rows.fit],
-                y[rows.fit],
-                X[np.concatenate([rows.val_seen, rows.val_unseen])],
-                y[rows.val_seen],
-                y[rows.val_unseen],
-                {name: table[name] for name in train},
-                {name: table[name] for name in val},
-            )
+        return validation_folds(X, y, table, self.folds_, self.holdout, self.random_state)
 
     def _best_model(self) -> GZSLClassifier:
-        model: GZSLClassifier = clone(self.estimator).set_params(**self.best_params_)
+        model = blank_clone(self.estimator).set_params(**self.best_params_)
         if hasattr(model, "write_to"):  # clones write nothing, so that only the final fit does
             model.write_to(self.estimator._checkpoint, self.estimator._tensorboard)
-        return model.set_params(calibration=self.calibration_) if self.calibrated_ else model
+        if self.calibrated_:
+            model.set_params(calibration=self.calibration_.to_dict())
+        return model
 
     def _check_names(self, grids: list[list[dict[str, Any]]]) -> None:
         known = self.estimator.get_params()
@@ -355,13 +359,15 @@ def _election_fold(fold: ValidationFold) -> ElectionFold:
 def wants_calibration(estimator: GZSLClassifier, calibrate: bool | str) -> bool:
     """Resolve ``calibrate``: True, False or "auto".
 
-    "auto" leaves a calibration that was set by hand alone.
+    "auto" leaves a calibration that was set by hand alone, 0 included where that is not what the
+    method has anyway.
     """
     if calibrate != "auto":
         if not isinstance(calibrate, bool):
             raise DataError(f"calibrate must be True, False or 'auto'; got {calibrate!r}")
         return calibrate
-    return estimator.calibration == 0.0
+    default = signature(type(estimator)).parameters["calibration"].default
+    return bool(estimator.calibration == default)
 
 
 def _h_at(curve: SeenUnseenCurve, gamma: float) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from hgkt._geometry import FeatureMap, power_of
+from hgkt.calibration import Calibration
 from hgkt.closed_form.kernels import ClassKernel, KernelTerm
 from hgkt.closed_form.transfer import ClosedFormTransfer
 from hgkt.export.builder import GraphBuilder
@@ -39,12 +40,13 @@ def embedder_graph(transfer: ClosedFormTransfer | NetworkTransfer) -> Any:
 
 
 def scorer_graph(
-    transfer: ClosedFormTransfer | NetworkTransfer, n_features: int, calibration: float
+    transfer: ClosedFormTransfer | NetworkTransfer, n_features: int, calibration: Calibration
 ) -> Any:
     """Return the model from ``features``, ``embeddings`` and ``penalised`` to ``scores``.
 
     ``penalised`` (C,) says which classes pay the calibration γ: the seen ones. The class table is
-    an input, so classes can be added to a model that was exported before they were known.
+    an input, so classes can be added to a model that was exported before they were known; γ
+    follows their number as it does in the model.
     """
     graph = GraphBuilder("hgkt scorer")
     dtype = _score_dtype(transfer)
@@ -56,8 +58,21 @@ def scorer_graph(
     else:
         rows = _mapped(graph, features, transfer.settings.feature_map, dtype)
         scores = _compared(graph, rows, table, transfer.settings.metric, 1.0, dtype)
-    penalty = graph.mul(graph.cast(penalised, dtype), graph.constant(calibration, dtype))
+    paying = graph.cast(penalised, dtype)
+    penalty = graph.mul(paying, _gamma(graph, paying, calibration, dtype))
     return graph.finish(graph.sub(scores, penalty), "scores", dtype, ["n_rows", "n_classes"])
+
+
+def _gamma(graph: GraphBuilder, paying: str, calibration: Calibration, dtype: Any) -> str:
+    """`Calibration.gamma` of the classes that pay and of those that do not."""
+    offset, one = graph.constant(calibration.offset, dtype), graph.constant(1.0, dtype)
+    if calibration.slope == 0.0:
+        return offset
+    n_paying = graph.node("ReduceSum", paying, keepdims=0)
+    n_free = graph.node("ReduceSum", graph.sub(one, paying), keepdims=0)
+    ratio = graph.node("Div", graph.node("Max", n_paying, one), graph.node("Max", n_free, one))
+    slope = graph.constant(calibration.slope, dtype)
+    return graph.add(offset, graph.mul(slope, graph.node("Log", ratio)))
 
 
 def _closed_form_scores(

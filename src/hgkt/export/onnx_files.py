@@ -45,7 +45,7 @@ def export_onnx(model: GZSLClassifier, folder: str | Path) -> Path:
         raise DataError("the model is not fitted, so there is nothing to export")
     graphs = {
         EMBEDDER: embedder_graph(model._transfer),
-        SCORER: scorer_graph(model._transfer, int(model.n_features_in_), float(model.calibration)),
+        SCORER: scorer_graph(model._transfer, int(model.n_features_in_), model.calibration_),
     }
     with atomic_folder(folder, _is_export, ModelFolderError, "an ONNX export") as scratch:
         for name, graph in graphs.items():
@@ -61,12 +61,12 @@ def _is_export(path: Path) -> bool:
 
 def _description(model: HGKTClassifier | HGKTNetworkClassifier) -> dict[str, Any]:
     n_seen = len(model.seen_classes_)
-    penalised = model.penalties_ != 0.0
+    penalised = np.concatenate([~model._grown, np.zeros(len(model.unseen_classes_), dtype=bool)])
     return {
         "format": FORMAT,
         "n_features": int(model.n_features_in_),
         "n_attributes": int(model.class_attributes_.shape[1]),
-        "calibration": float(model.calibration),
+        "calibration": model.calibration_.to_dict(),
         "classes": [
             {"name": name, "seen": column < n_seen, "penalised": bool(penalised[column])}
             for column, name in enumerate(model.classes_.tolist())

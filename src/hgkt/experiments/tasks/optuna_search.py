@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hgkt._validation import check_number, import_extra
-from hgkt.evaluation.folds import ValidationFold
+from hgkt.calibration.folds import ValidationFold
 from hgkt.evaluation.selection import ClassFoldSearch, SettingResult, Stage
 
 _LOG_RATIO = 10.0
@@ -159,8 +159,7 @@ class OptunaSearch(ClassFoldSearch):
                 self.cv_results_.append(known[key])
             study.tell(trial, known[key].mean)
         best = max(self.cv_results_, key=lambda result: result.mean)
-        self.best_params_ = best.params
-        self.best_score_, self.calibration_ = best.mean, best.calibration
+        self._take(best)
         return None
 
     def _own_setting(self, space: Mapping[str, Range]) -> dict[str, Any]:

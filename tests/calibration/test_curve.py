@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import recall_score
 
+from hgkt.calibration.curve import best_calibration
 from hgkt.evaluation import seen_unseen_curve
-from hgkt.evaluation.curve import best_calibration
 from hgkt.exceptions import DataError
 
 CLASSES, N_SEEN = np.arange(10), 6

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hgkt._validation import check_number, label_text
-from hgkt.evaluation.curve import ValidationRows
+from hgkt.calibration.curve import ValidationRows
 from hgkt.exceptions import DataError
 
 ClassFolds = Sequence[tuple[Sequence[Any], Sequence[Any]]]
@@ -65,8 +65,9 @@ def class_folds(
 ) -> list[tuple[list[Any], list[Any]]]:
     """Divide classes at random into train and validation classes, several times.
 
-    The classes are shuffled once and each fold takes the next block as its validation classes,
-    going round at the end: folds overlap only where there are not enough classes.
+    The classes are shuffled and each fold takes the next block as its validation classes; where
+    too few are left for another block they are shuffled anew. Folds overlap only where there are
+    not enough classes.
 
     Parameters
     ----------
@@ -102,11 +103,15 @@ def class_folds(
             "three are expected"
         )
     n_val = min(max(2, round(share * len(names))), len(names) - 2)
-    order = np.random.default_rng(random_state).permutation(len(names))
+    rng = np.random.default_rng(random_state)
+    order = rng.permutation(len(names))
     folds = []
-    for fold in range(n_folds):
+    for _ in range(n_folds):
+        if len(order) < n_val:
+            order = rng.permutation(len(names))
         chosen = np.zeros(len(names), dtype=bool)
-        chosen[np.take(order, np.arange(fold * n_val, (fold + 1) * n_val), mode="wrap")] = True
+        chosen[order[:n_val]] = True
+        order = order[n_val:]
         folds.append((names[~chosen].tolist(), names[chosen].tolist()))
     return folds
 
@@ -162,6 +167,50 @@ def split_fold(
         np.flatnonzero(held),
         np.flatnonzero(np.isin(codes, val)),
     )
+
+
+def validation_folds(
+    X: NDArray[Any],
+    y: NDArray[Any],
+    attributes: Mapping[Any, Any],
+    folds: ClassFolds,
+    holdout: float = 0.2,
+    random_state: int = 0,
+) -> Iterator[ValidationFold]:
+    """Yield the data of one fold at a time: only one copy of its rows is ever held.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+    y : ndarray of shape (n_samples,)
+        Class of each row.
+    attributes : mapping
+        Attribute vector of every class that a fold names.
+    folds : list of (train classes, validation classes)
+    holdout : float, default=0.2
+        Share of the rows of a train class that plays its test images.
+    random_state : int, default=0
+        Seed of what is held out.
+    """
+    for number, (train, val) in enumerate(folds):
+        rows = split_fold(y, train, val, holdout, [random_state, number])
+        if not len(rows.val_seen):
+            raise DataError(
+                "every train class of a fold has one image only, so none can be held out; "
+                "selection needs classes of two images or more"
+            )
+        for name in (*train, *val):
+            if name not in attributes:
+                raise DataError(f"class {name!r} has no attributes in class_attributes")
+        yield ValidationFold(
+            X[rows.fit],
+            y[rows.fit],
+            X[np.concatenate([rows.val_seen, rows.val_unseen])],
+            y[rows.val_seen],
+            y[rows.val_unseen],
+            {name: attributes[name] for name in train},
+            {name: attributes[name] for name in val},
+        )
 
 
 def _codes(classes: Sequence[Any], positions: dict[Any, int]) -> list[int]:

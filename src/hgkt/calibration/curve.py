@@ -170,7 +170,7 @@ class ValidationRows:
         n_seen: int,
     ) -> None:
         self.n_seen_rows = len(np.asarray(y_seen))
-        self._n_seen = n_seen
+        self.n_seen, self.n_unseen = n_seen, len(classes) - n_seen
         truths = class_columns(y_seen, classes), class_columns(y_unseen, classes)
         self._groups = [(truth, class_weights(truth)) for truth in truths]
 
@@ -178,7 +178,20 @@ class ValidationRows:
         """Return the curve of scores (n, n_classes), rows of seen classes first."""
         n = self.n_seen_rows
         parts = zip((scores[:n], scores[n:]), self._groups, strict=True)
-        return curve_of(*(_reduce(part, *group, self._n_seen) for part, group in parts))
+        return curve_of(*(_reduce(part, *group, self.n_seen) for part, group in parts))
+
+    def curve_among(self, scores: NDArray[Any], columns: NDArray[np.intp]) -> SeenUnseenCurve:
+        """Return the curve as it would be if only these classes, in ascending order, were there."""
+        n, n_seen = self.n_seen_rows, int((columns < self.n_seen).sum())
+        position = np.full(scores.shape[1], -1)
+        position[columns] = np.arange(len(columns))
+        parts = []
+        for part, (truth, _) in zip((scores[:n], scores[n:]), self._groups, strict=True):
+            new = position[truth]
+            kept = np.flatnonzero(new >= 0)
+            new = new[kept]
+            parts.append(_reduce(part[np.ix_(kept, columns)], new, class_weights(new), n_seen))
+        return curve_of(*parts)
 
 
 def best_calibration(

@@ -1,0 +1,86 @@
+"""A model that calibrates itself: leave seen classes out, see what γ they would have needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from hgkt.calibration import Calibration, ScoredFold, class_folds, fit_calibration, validation_folds
+from hgkt.calibration.folds import ClassFolds
+
+if TYPE_CHECKING:
+    from hgkt.estimators.base import GZSLClassifier
+
+AUTO = "auto"
+MIN_CLASSES = 6
+"""Of fewer seen classes a fold would hold out too many to tell anything."""
+_MAX_ROWS = 20_000  # γ is two numbers; more rows would cost time and change nothing
+
+
+def own_calibration(
+    model: GZSLClassifier,
+    X: NDArray[Any],
+    y: NDArray[Any],
+    attributes: Mapping[Any, NDArray[np.float64]],
+) -> Calibration:
+    """Return the calibration that class folds of the training data ask for.
+
+    Parameters
+    ----------
+    model : GZSLClassifier
+        Whose clones are fitted, once per fold.
+    X : ndarray of shape (n_samples, n_features)
+    y : ndarray of shape (n_samples,)
+    attributes : mapping
+        Attribute vector of every class in `y`.
+
+    Returns
+    -------
+    Calibration
+        None at all (γ = 0) where there are fewer than six classes, or no class has two rows.
+    """
+    names, counts = np.unique(y, return_counts=True)
+    if len(names) < MIN_CLASSES or counts.max() < 2:
+        return Calibration()
+    kept = _few_rows(y)
+    folds = class_folds(names, model.default_folds(len(names)))
+    return fit_calibration(scored_folds(model, X[kept], y[kept], attributes, folds))
+
+
+def scored_folds(
+    model: GZSLClassifier,
+    X: NDArray[Any],
+    y: NDArray[Any],
+    attributes: Mapping[Any, Any],
+    folds: ClassFolds,
+    holdout: float = 0.2,
+    random_state: int = 0,
+) -> Iterator[ScoredFold]:
+    """Fit a clone on each fold and score its validation rows, without any calibration."""
+    for fold in validation_folds(X, y, attributes, folds, holdout, random_state):
+        blank = clone(model).set_params(calibration=0.0)
+        scored = blank.fit_score_grid(
+            [{}], fold.X, fold.y, fold.train_attributes, fold.val_attributes, fold.X_eval
+        )
+        for _, scores in scored:
+            yield ScoredFold(fold.rows, scores)
+
+
+def blank_clone(model: GZSLClassifier) -> GZSLClassifier:
+    """Return an unfitted clone that does not calibrate itself."""
+    blank: GZSLClassifier = clone(model)
+    return blank.set_params(calibration=0.0) if blank.calibration == AUTO else blank
+
+
+def _few_rows(y: NDArray[Any]) -> NDArray[np.intp]:
+    """Return rows (n,), at most `_MAX_ROWS`: the first ones of each class, as many of each."""
+    if len(y) <= _MAX_ROWS:
+        return np.arange(len(y))
+    order = np.argsort(y, kind="stable")
+    _, first, counts = np.unique(y[order], return_index=True, return_counts=True)
+    rank = np.arange(len(y)) - np.repeat(first, counts)
+    return np.sort(order[rank < max(2, _MAX_ROWS // len(first))])
