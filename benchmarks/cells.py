@@ -1,24 +1,31 @@
 """Evaluate what documentation shows and keep it in docs/results/cells.
 
     python benchmarks/cells.py --root DATA [--report hgkt-report] [--jobs 2] [--device auto]
-                               [--data CUB,AWA1,digits] [--methods hgkt,dem]
+                               [--data CUB,AWA1,digits] [--methods hgkt,dem] [--minutes 9]
 
 Cells that the store of the report holds are taken from there, so that a run of `hgkt reproduce` is
 not made twice; the others run now, by the same engine and into the same store. What is kept has
 neither arrays nor the path of the data. Results of other mathematics than the installed method's
-are made anew. Then `make tables` shows the new numbers.
+or another protocol are made anew. The longest cells start first; every result is kept as soon as it is
+there, so that a run which is stopped, or ends by --minutes, goes on where it was. hgkt need not be
+installed: numpy, scipy, scikit-learn, joblib and, for networks, torch are enough. Then `make tables`
+shows the new numbers.
 """
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from _script import FEATURES, RESULTS, arguments
-from page_tables.shown import CLOSED_FORM, Evaluation, everything
+from _script import FEATURES, RESULTS, arguments, without_installation
+
+without_installation()
+
+from page_tables.shown import CLOSED_FORM, Evaluation, everything  # noqa: E402
 
 if TYPE_CHECKING:
     from hgkt.experiments.base import Cell, CellResult, DataSpec
@@ -27,12 +34,16 @@ if TYPE_CHECKING:
 KEPT = RESULTS / "cells"
 
 
+class OutOfTimeError(Exception):
+    """The minutes given are over."""
+
+
 def cells_of(asked: Evaluation, root: str) -> list[Cell]:
     """Return the cells of an evaluation, one per seed, as `hgkt reproduce` would plan them."""
     from hgkt.experiments.base import Cell
 
     # What the report calls the closed form; it is part of a cell's key.
-    preset = "default" if asked.method == CLOSED_FORM else ""
+    preset = "default" if asked.method == CLOSED_FORM else asked.preset
     options = {"select": True, **asked.options}
     data = _spec(asked.data, asked.attributes, root)
     return [
@@ -71,6 +82,8 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", default="CUB,AWA1,digits")
     parser.add_argument("--methods", default="", help="comma-separated; by default all")
     parser.add_argument("--kept", type=Path, default=KEPT, help="where results are kept")
+    parser.add_argument("--minutes", type=float, help="start nothing and stop after so long")
+    parser.add_argument("--list", action="store_true", help="only say what is missing")
     args = parser.parse_args(given)
     sets, methods = args.data.split(","), args.methods.split(",") if args.methods else []
     wanted = [e for e in everything() if e.data in sets and (not methods or e.method in methods)]
@@ -78,18 +91,36 @@ def main(given: Sequence[str] | None = None) -> None:
     store, committed = ResultStore(args.report / "cells"), ResultStore(args.kept)
     there = committed.load(cells)
     missing = [cell for cell in cells if cell.key not in there]
+    print(f"{len(cells)} cells, {len(there)} there, {len(missing)} to make", file=sys.stderr)
+    if args.list:
+        print("\n".join(cell.label for cell in missing))
+        return
+    end = None if args.minutes is None else time.monotonic() + 60 * args.minutes
+    n_failed = 0
 
     def tell(state: RunState) -> None:
+        nonlocal n_failed
         if state.last is not None:
             said = state.last.error or f"{state.last.seconds:.0f} s"
             line = f"{state.n_done}/{state.n_total} {state.last.cell.label}: {said}"
-            print(line, file=sys.stderr)
+            print(line, file=sys.stderr, flush=True)
+            n_failed += not state.last.ok
+            if state.last.ok:
+                committed.put(kept(state.last))
+        if end is not None and time.monotonic() > end:
+            raise OutOfTimeError
 
-    found = run_cells(missing, store, n_jobs=args.jobs, device=args.device, progress=tell)
-    good = [result for result in found.values() if result.ok]
-    for result in good:
-        committed.put(kept(result))
-    print(f"{len(good)} results new, {len(there)} there, {len(found) - len(good)} failed")
+    try:
+        found = run_cells(missing, store, n_jobs=args.jobs, device=args.device, progress=tell)
+    except OutOfTimeError:
+        left = len(missing) - len(committed.load(missing))
+        print(f"time is up; {left} cells are left: the same command goes on")
+        return
+    for result in found.values():  # what the report's store held was not told
+        if result.ok:
+            committed.put(kept(result))
+    n_good = sum(result.ok for result in found.values())
+    print(f"{n_good} results new, {len(there)} there, {n_failed} failed")
 
 
 if __name__ == "__main__":

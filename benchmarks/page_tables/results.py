@@ -51,13 +51,11 @@ def relations(records: Records) -> str:
 
 def _table(records: Records, shown: Sequence[tuple[str, str, Evaluation]], head: str) -> str:
     found = [(data, name, records.runs(row)) for data, name, row in shown]
-    lines = [
-        [data, name, str(len(runs)), *result_cells(runs)] for data, name, runs in found if runs
-    ]
+    there = [(data, name, runs) for data, name, runs in found if runs]
+    lines = [[data, name, str(len(runs)), *result_cells(runs)] for data, name, runs in there]
     missing = [f"{name} on {data}" for data, name, runs in found if not runs]
-    return table(["data", head, "seeds", *RESULTS], lines, text=[head]) + absent(
-        missing, len(shown)
-    )
+    text = table(["data", head, "seeds", *RESULTS], lines, text=[head])
+    return text + absent(missing, len(shown))
 
 
 def choices(records: Records) -> str:

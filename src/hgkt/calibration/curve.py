@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from hgkt._validation import label_text
@@ -283,12 +282,14 @@ def _reduce(
 def class_columns(y: ArrayLike, classes: Sequence[Any] | NDArray[Any]) -> NDArray[np.intp]:
     """Return the position in `classes` of every label; an unknown label is refused."""
     labels = np.asarray(y)
-    columns = pd.Index(np.asarray(classes)).get_indexer(pd.Index(labels))
+    positions = {name: column for column, name in enumerate(np.asarray(classes).tolist())}
+    names, codes = np.unique(labels, return_inverse=True)
+    known = np.array([positions.get(name, -1) for name in names.tolist()], dtype=np.intp)
+    columns: NDArray[np.intp] = known[codes]
     if (columns < 0).any():
         row = int(np.flatnonzero(columns < 0)[0])
         raise DataError(f"class {label_text(labels[row])} (row {row}) is not among the classes")
-    result: NDArray[np.intp] = columns
-    return result
+    return columns
 
 
 def class_weights(codes: NDArray[np.intp]) -> NDArray[np.float64]:

@@ -10,14 +10,15 @@ from collections.abc import Iterable
 from dataclasses import MISSING, asdict, dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Self
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any, Self
 
 from hgkt._files import sha256, write_file
 from hgkt._plain import json_text, plain
 from hgkt.evaluation.metrics import ClassAccuracies, GZSLMetrics
 from hgkt.exceptions import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FORMAT = "hgkt-run-1"
 PROTOCOL = "2"  # 1: most methods selected by H without γ; 2: all by AUSUC, then γ
@@ -224,6 +225,8 @@ def records_frame(records: Iterable[RunRecord]) -> pd.DataFrame:
     records : iterable of RunRecord
         The records.
     """
+    import pandas as pd
+
     return pd.DataFrame(
         [
             {

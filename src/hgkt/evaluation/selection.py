@@ -6,10 +6,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import ParameterGrid
@@ -29,6 +28,9 @@ from hgkt.evaluation.election import ElectionFold, elect_mixture
 from hgkt.evaluation.metrics import harmonic_mean
 from hgkt.evaluation.settings import SettingResult, settings_frame
 from hgkt.exceptions import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Stage = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
 METRICS = ("ausuc", "H", "zsl")

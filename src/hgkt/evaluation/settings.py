@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ def settings_frame(results: Iterable[SettingResult]) -> pd.DataFrame:
     results : iterable of SettingResult
         As `ClassFoldSearch.cv_results_` has them.
     """
+    import pandas as pd
+
     rows: list[dict[str, Any]] = []
     for result in results:
         folds = {f"fold_{k}": value for k, value in enumerate(result.values)}
