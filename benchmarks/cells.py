@@ -6,10 +6,10 @@
 Cells that the store of the report holds are taken from there, so that a run of `hgkt reproduce` is
 not made twice; the others run now, by the same engine and into the same store. What is kept has
 neither arrays nor the path of the data. Results of other mathematics than the installed method's
-or another protocol are made anew. The longest cells start first; every result is kept as soon as it is
-there, so that a run which is stopped, or ends by --minutes, goes on where it was. hgkt need not be
-installed: numpy, scipy, scikit-learn, joblib and, for networks, torch are enough. Then `make tables`
-shows the new numbers.
+or another protocol are made anew. The longest cells start first; every result is kept as soon as
+it is there, so that a run which is stopped, or ends by --minutes, goes on where it was. hgkt need
+not be installed: numpy, scipy, scikit-learn, joblib and, for networks, torch are enough. Then
+`make tables` shows the new numbers.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     python benchmarks/tables.py --check    # write nothing; fail where page and records differ
 
 A table stands between <!-- begin NAME --> and <!-- end NAME -->. Rows of methods whose records are
-missing, of other mathematics than the installed method's or of another protocol are left out, and the
-table says how many. Both ways end with an error where another record is of other mathematics.
+missing, of other mathematics than the installed method's or of another protocol are left out, and
+the table says how many. Both ways end with an error where another record is of other mathematics.
 """
 
 from __future__ import annotations
