@@ -14,7 +14,8 @@ from hgkt.evaluation.metrics import (
 )
 from hgkt.evaluation.protocol import evaluate
 from hgkt.evaluation.records import RunRecord, ZSLResult, load_records, records_frame
-from hgkt.evaluation.selection import ClassFoldSearch, SettingResult
+from hgkt.evaluation.selection import ClassFoldSearch
+from hgkt.evaluation.settings import SettingResult
 
 __all__ = [
     "ClassAccuracies",

@@ -114,7 +114,8 @@ def paired_difference(
         for place, sample in zip(drawn, samples, strict=True):
             picked[place] = np.asarray(sample, dtype=np.intp)
         *classes, runs = picked
-        return figures[0].of(classes, runs) - figures[1].of(classes, runs)
+        found: NDArray[np.float64] = figures[0].of(classes, runs) - figures[1].of(classes, runs)
+        return found
 
     whole = float(difference(*(np.arange(sizes[axis]) for axis in drawn)))
     low = high = whole

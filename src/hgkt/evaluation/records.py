@@ -147,7 +147,7 @@ class RunRecord:
         missing = [name for name in needed if name not in document]
         if missing:
             raise DataError(f"the run record lacks {missing[0]!r}")
-        values = {name: document.get(name) for name in (field.name for field in fields(cls))}
+        values: dict[str, Any] = {field.name: document.get(field.name) for field in fields(cls)}
         try:
             for name, kind in _PARTS.items():
                 values[name] = None if values[name] is None else kind(**_tuples(values[name]))

@@ -16,7 +16,7 @@ Group = tuple[str, tuple[tuple[str, str], ...]]
 _MAX_ITEMS = 12
 _RECORD = ("metrics", "uncalibrated", "calibrated", "selected", "taken", "validation",
            "parameters", "data", "timings", "versions", "machine", "format", "method", "seed",
-           "calibration")  # fmt: skip
+           "calibration", "per_class", "by_zsl")  # fmt: skip
 _NAMES = {"zsl": "ZSL", "ausuc": "AUSUC", "H_star": "H* (oracle)", "n_settings": "settings tried",
           "n_folds": "validation folds", "metric": "chosen by", "score": "validation score, %",
           "n_cpus": "processors"}  # fmt: skip
@@ -126,6 +126,8 @@ def _result_lines(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     for part, words in (("uncalibrated", "H at γ = 0"), ("calibrated", "H at the γ chosen")):
         if isinstance(values.get(part), dict):
             lines.append((words, text_of(values[part].get("H"))))
+    if isinstance(values.get("by_zsl"), dict):
+        lines.append(("ZSL, selected by ZSL", text_of(values["by_zsl"].get("zsl"))))
     rest = {name: item for name, item in values.items() if name not in _RECORD}
     return (*lines, *_lines(rest))
 

@@ -117,7 +117,7 @@ class VariantTable:
 def _line(outcome: Outcome, data: DataSpec, variant: Variant) -> list[Value | str]:
     printed = RELATIONS.get(variant.published, {}).get(data.name.upper())
     # The paper calibrates nothing: its H belongs beside ours at γ = 0.
-    numbers = {("uncalibrated", "H"): printed[2]} if printed else {}
+    numbers: dict[Metric, float] = {("uncalibrated", "H"): printed[2]} if printed else {}
     slot = variant.slot(data)
     values = [outcome.value(slot, metric, numbers.get(metric)) for metric in METRICS.values()]
     return [data.name, *variant.words, *values]

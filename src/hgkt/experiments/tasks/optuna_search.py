@@ -10,7 +10,8 @@ import numpy as np
 
 from hgkt._validation import check_number, import_extra
 from hgkt.calibration.folds import ValidationFold
-from hgkt.evaluation.selection import ClassFoldSearch, SettingResult, Stage
+from hgkt.evaluation.selection import ClassFoldSearch, Stage
+from hgkt.evaluation.settings import SettingResult
 
 _LOG_RATIO = 10.0
 
