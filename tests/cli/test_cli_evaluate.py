@@ -103,6 +103,13 @@ def test_evaluate_command_selects_calibrates_and_writes_a_record(tmp_path):
     assert record.parameters["random_state"] == 3
 
 
+def test_evaluate_command_selects_by_the_metric_asked_for():
+    document = json.loads(call("--select", "--metric", "zsl", "--json").stdout)
+    assert document["validation"]["metric"] == "zsl"
+    assert json.loads(call("--select", "--json").stdout)["validation"]["metric"] == "ausuc"
+    assert "metric must be one of" in str(call("--select", "--metric", "f1").exception)
+
+
 def test_evaluate_command_repeats_over_seeds(tmp_path):
     result = call(
         "--json", "--seeds", "3", "--seed", "5", "-p", "noise=2.0", "--out", str(tmp_path)

@@ -27,6 +27,9 @@ def evaluate_command(
     seeds: Annotated[
         int, typer.Option("--seeds", min=1, help="Repeat with this many seeds from --seed on.")
     ] = 1,
+    metric: Annotated[
+        str, typer.Option("--metric", help="What --select maximises: auto (AUSUC), H or zsl.")
+    ] = "auto",
     out_folder: Annotated[
         Path | None,
         typer.Option("--out", metavar="FOLDER", help="Write a run record for every seed."),
@@ -51,6 +54,7 @@ def evaluate_command(
                 dataset,
                 select=options.select,
                 calibrate=options.calibration,
+                metric=metric,
                 n_folds=options.folds,
                 random_state=seed,
                 progress=progress,
