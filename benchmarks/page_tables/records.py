@@ -133,10 +133,10 @@ def _evaluation(cell: Mapping[str, Any]) -> Evaluation:
 
 
 def _by_protocol(run: Run, asked: Evaluation) -> bool:
-    """Tell whether a run was selected by what is asked and tested with the γ chosen."""
-    how = run.get("validation") or {}
+    """Tell whether a run was selected by what is asked and tested with the calibration found."""
+    how, chosen = run.get("validation") or {}, run.get("selected") or {}
     metric = asked.options.get("metric", "ausuc")
-    return how.get("metric") == metric and run["calibration"] == how.get("calibration")
+    return how.get("metric") == metric and chosen.get("calibration") == how.get("calibration")
 
 
 _SELECT = ("select", True)

@@ -312,7 +312,7 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         return validation_folds(X, y, table, self.folds_, self.holdout, self.random_state)
 
     def _best_model(self) -> GZSLClassifier:
-        model = blank_clone(self.estimator).set_params(**self.best_params_)
+        model: GZSLClassifier = blank_clone(self.estimator).set_params(**self.best_params_)
         if hasattr(model, "write_to"):  # clones write nothing, so that only the final fit does
             model.write_to(self.estimator._checkpoint, self.estimator._tensorboard)
         if self.calibrated_:
