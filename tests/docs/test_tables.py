@@ -39,10 +39,11 @@ def put_cell(folder, method, seed, h, versions=None, metric="ausuc", per_class=N
     metrics = {"ts": h - 1, "tr": h + 1, "H": h, "zsl": h, "ausuc": h / 2}
     cell = {"task": "evaluate", "data": {"name": "CUB", "attributes": "att"}, "method": method,
             "preset": "", "params": {}, "seed": seed, "options": {"select": True}}  # fmt: skip
-    values = {"metrics": metrics, "uncalibrated": {**metrics, "H": h - 10}, "calibration": 0.5,
+    law = {"offset": 0.5, "slope": 0.1}
+    values = {"metrics": metrics, "uncalibrated": {**metrics, "H": h - 10}, "calibration": 0.6,
               "calibrated": metrics, "by_zsl": {"zsl": h + 2, "per_class": [h + 1, h + 3]},
-              "validation": {"metric": metric, "calibration": 0.5}, "seed": seed,
-              "per_class": per_class}  # fmt: skip
+              "validation": {"metric": metric, "calibration": law}, "seed": seed,
+              "selected": {"calibration": law}, "per_class": per_class}  # fmt: skip
     installed = getattr(METHODS.load(method), "mathematics_version", 1)
     document = {"cell": {**cell, **more}, "values": values, "error": "",
                 "versions": versions or {"mathematics": str(installed)}}  # fmt: skip
