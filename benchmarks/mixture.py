@@ -37,9 +37,9 @@ class Variant(HGKTClassifier):
 
     change: Callable[[MixtureFamily], MixtureFamily] = staticmethod(lambda family: family)
 
-    def mixture_family(self) -> MixtureFamily:
-        """Return the changed family."""
-        return type(self).change(super().mixture_family())
+    def mixture_families(self) -> list[MixtureFamily]:
+        """Return the changed families."""
+        return [type(self).change(family) for family in super().mixture_families()]
 
 
 def results(name: str, root: str) -> Iterator[dict[str, Any]]:

@@ -36,7 +36,9 @@ MIXTURE = Mixture(
 
 
 def fitted(mixture=MIXTURE, **parameters):
-    model = HGKTClassifier(mixture=mixture.to_dict(), norm_power=mixture.norm_power, **parameters)
+    model = HGKTClassifier(
+        mixture=mixture.to_dict(), norm_power=mixture.norm_power, calibration=0, **parameters
+    )
     return model.fit(X, np.array(NAMES)[CODES], class_attributes=SEEN).add_classes(NEW)
 
 
@@ -98,7 +100,7 @@ def test_mixture_of_one_is_the_single_setting():
         ridges=(Ridge(0.05),),
         norm_power=1.1,
     )
-    single = HGKTClassifier(**single_setting(member))
+    single = HGKTClassifier(**single_setting(member), calibration=0)
     single.fit(X, np.array(NAMES)[CODES], class_attributes=SEEN).add_classes(NEW)
     assert np.array_equal(single.score_classes(ROWS), fitted(member).score_classes(ROWS))
 
@@ -120,7 +122,7 @@ def test_mixture_grows_to_the_model_of_one_full_fit():
     rows = np.abs(RNG.normal(size=(7, 8))) + 1.0
     model = fitted().partial_fit(rows[:3], ["new 0"] * 3).partial_fit(rows[3:], ["new 0"] * 4)
     y = np.concatenate([np.array(NAMES)[CODES], ["new 0"] * 7])
-    whole = HGKTClassifier(mixture=MIXTURE.to_dict(), norm_power=1.2)
+    whole = HGKTClassifier(mixture=MIXTURE.to_dict(), norm_power=1.2, calibration=0)
     whole.fit(np.concatenate([X, rows]), y, {**SEEN, "new 0": N[0]}).add_classes({"new 1": N[1]})
     np.testing.assert_allclose(model.score_classes(ROWS), whole.score_classes(ROWS), atol=1e-8)
 

@@ -14,6 +14,7 @@ from hgkt.calibration.curve import ValidationRows
 from hgkt.closed_form import MetricTerm, Mixture
 from hgkt.closed_form.family import NORM_POWERS, MixtureFamily, single_setting
 from hgkt.closed_form.grid import FoldScorer, GridData
+from hgkt.data import load_dataset
 from hgkt.evaluation import ClassFoldSearch, gzsl_metrics, split_fold
 from hgkt.evaluation.election import ElectionFold, elect_mixture
 
@@ -76,7 +77,7 @@ VALUES = {"area": lambda curve: curve.area, "zsl": lambda curve: curve.zsl}
 def test_the_best_metrics_stay_and_the_best_members_vote(kind: str, max_metrics: int) -> None:
     folds, value = make_folds(), VALUES[kind]
     family = make_family(max_metrics=max_metrics)
-    election = elect_mixture(family, iter(folds), value)
+    election = elect_mixture([family], iter(folds), value)
     # Screening: a metric is worth the mean of its four best members.
     screened = list(family.screening())
     means = values_of(screened, folds, value).mean(axis=1)
@@ -124,7 +125,7 @@ def check_balance(mixture: Mixture, elected: Mixture, folds: list[ElectionFold])
 
 def test_all_vote_where_classes_are_few() -> None:
     folds = make_folds(n_classes=16)
-    election = elect_mixture(make_family(), folds)
+    election = elect_mixture([make_family()], folds)
     assert len(election.mixtures) == len(NORM_POWERS)
     elected = make_family().elect([member for member, _ in election.members])
     assert set(election.mixtures[0].mixture.kernels) == set(elected.kernels)
@@ -137,8 +138,8 @@ def test_all_vote_where_classes_are_few() -> None:
 
 def test_relevance_stands_where_the_smallest_fold_allows_it() -> None:
     family = make_family(weighs_attributes=True)
-    large = elect_mixture(family, make_folds(n_classes=24))
-    small = elect_mixture(family, make_folds(n_classes=23))  # 19 train classes: one too few
+    large = elect_mixture([family], make_folds(n_classes=24))
+    small = elect_mixture([family], make_folds(n_classes=23))  # 19 train classes: one too few
     assert {member.kernels[0].relevance for member, _ in large.members} == {False, True}
     assert {member.kernels[0].relevance for member, _ in small.members} == {False}
 
@@ -146,7 +147,7 @@ def test_relevance_stands_where_the_smallest_fold_allows_it() -> None:
 def test_progress_tells_of_every_twentieth_setting_and_of_the_last() -> None:
     heard: list[Any] = []
     family, folds = make_family(max_metrics=1), make_folds()
-    election = elect_mixture(family, folds, progress=lambda *call: heard.append(call))
+    election = elect_mixture([family], folds, progress=lambda *call: heard.append(call))
     total = 2 * (len(list(family.screening())) + len(election.members))
     assert [call[:3] for call in heard] == [
         ("select", done, total) for done in (*range(20, total, 20), total)
@@ -196,7 +197,7 @@ def test_a_search_elects_by_its_metric(toy, metric: str, calibrate: bool, name: 
         assert result.mean == result.values[0]
     best = max(mixtures, key=lambda result: result.mean)
     assert search.best_params_ == best.params
-    assert set(best.params) == {"mixture", "norm_power"}
+    assert set(best.params) == {"mixture", "metric", "norm_power"}
     assert search.best_score_ == best.mean
     assert search.best_estimator_.mixture == best.params["mixture"]
     law = search.calibration_ if calibrate else Calibration()
@@ -226,3 +227,16 @@ def test_a_search_with_stages_elects_nothing(toy) -> None:
     search = ClassFoldSearch(HGKTClassifier(), stages=[{"ridge": [0.1]}], n_folds=1)
     assert search.fit(X, y, table).best_params_ == {"ridge": 0.1}
     assert search.best_estimator_.mixture is None
+
+
+def test_distances_win_where_features_are_few_and_lengths_matter() -> None:
+    """Seven segments, eight digits: cosines lose what a length says."""
+    data = load_dataset("digits")
+    X, y = data.rows("train")
+    table = data.attributes_of(data.seen_classes)
+    free = ClassFoldSearch(HGKTClassifier()).fit(X, y, table)
+    assert free.best_params_["metric"] == free.best_estimator_.metric == "euclidean"
+    assert len(free.best_params_["mixture"]["metrics"]) == 1
+    assert free.best_params_["norm_power"] == 1.0
+    fixed = ClassFoldSearch(HGKTClassifier(metric="euclidean")).fit(X, y, table)
+    assert fixed.best_params_ == free.best_params_

@@ -114,7 +114,8 @@ class MixtureFamily:
     def _members(
         self, terms: Sequence[KernelTerm], ridges: Sequence[float], metrics: Sequence[MetricTerm]
     ) -> Iterator[Mixture]:
-        for term, ridge, metric, power in product(terms, ridges, metrics, _VOTING_POWERS):
+        powers = [power for power in self.norm_powers if power in _VOTING_POWERS]
+        for term, ridge, metric, power in product(terms, ridges, metrics, powers):
             yield replace(
                 self.base,
                 metrics=(metric,),
@@ -131,6 +132,11 @@ class MixtureFamily:
         if n_classes < FEW_CLASSES:
             return [voters]
         return [voters[:n_votes] for n_votes in self.n_votes]
+
+    @property
+    def norm_powers(self) -> tuple[float, ...]:
+        """The powers of an embedding's length to try; distances know none."""
+        return (1.0,) if self.base.metric == "euclidean" else NORM_POWERS
 
     @property
     def n_metrics(self) -> int:
@@ -160,4 +166,12 @@ def single_setting(member: Mixture) -> dict[str, Any]:
     """
     metric, kernel = asdict(member.metrics[0]), asdict(member.kernels[0])
     del metric["weight"], kernel["weight"]
-    return {**metric, **kernel, "ridge": member.ridges[0].ridge, "norm_power": member.norm_power}
+    ridge = member.ridges[0].ridge
+    shared = {"ridge": ridge, "metric": member.metric, "norm_power": member.norm_power}
+    return {**metric, **kernel, **shared}
+
+
+def mixture_setting(mixture: Mixture) -> dict[str, Any]:
+    """Return a mixture as parameters of `HGKTClassifier`."""
+    shared = {"metric": mixture.metric, "norm_power": mixture.norm_power}
+    return {"mixture": mixture.to_dict(), **shared}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,7 +17,7 @@ from hgkt._validation import attribute_matrix, attribute_table
 from hgkt.closed_form.family import MixtureFamily
 from hgkt.closed_form.grid import GridData, score_grid
 from hgkt.closed_form.kernels import KernelTerm
-from hgkt.closed_form.mixture import MetricTerm, Mixture, Ridge
+from hgkt.closed_form.mixture import METRICS, MetricTerm, Mixture, Ridge
 from hgkt.closed_form.transfer import ClosedFormTransfer
 from hgkt.estimators.base import ClassTable
 from hgkt.estimators.transfer import TransferClassifier
@@ -174,9 +175,19 @@ class HGKTClassifier(TransferClassifier):
         )
 
     # ------------------------------------------------------------------ selection
-    def mixture_family(self) -> MixtureFamily:
-        """Return the metrics, kernels, ridges and powers from which selection mixes a model."""
-        return MixtureFamily.of(self._settings(), self.intra, self.inter)
+    def mixture_families(self) -> list[MixtureFamily]:
+        """Return the metrics, kernels, ridges and powers from which selection mixes a model.
+
+        Cosines win where features are many. Where they are few, a length says something and
+        distances win: validation decides, unless `metric` was set to "euclidean".
+        """
+        base = self._settings()
+        base = replace(base, metrics=base.metrics[:1])  # members bring their own
+        comparisons = METRICS if self.metric == "cosine" else (self.metric,)
+        return [
+            MixtureFamily.of(replace(base, metric=metric), self.intra, self.inter)
+            for metric in comparisons
+        ]
 
     def fit_score_grid(
         self,

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from hgkt._typing import Progress
 from hgkt.calibration.curve import SeenUnseenCurve, ValidationRows
-from hgkt.closed_form.family import NORM_POWERS, MixtureFamily
+from hgkt.closed_form.family import MixtureFamily
 from hgkt.closed_form.grid import FoldScorer, GridData
 from hgkt.closed_form.mixture import MetricTerm, Mixture
 
@@ -62,7 +62,7 @@ class Election:
 
 
 def elect_mixture(
-    family: MixtureFamily,
+    families: Sequence[MixtureFamily],
     folds: Iterable[ElectionFold],
     value: Value = lambda curve: curve.area,
     progress: Progress | None = None,
@@ -71,8 +71,9 @@ def elect_mixture(
 
     Parameters
     ----------
-    family : MixtureFamily
-        Who stands for election.
+    families : sequence of MixtureFamily
+        Who stands for election: families that differ in how instances are compared with class
+        embeddings. All are screened, the one with the best metrics goes on.
     folds : iterable of ElectionFold
         Read once; of each only inner products are kept.
     value : callable
@@ -82,16 +83,24 @@ def elect_mixture(
     """
     scorers, rows, sizes = [], [], []
     for fold in folds:
-        scorers.append(FoldScorer(fold.data, family.metrics, family.base))
+        scorers.append(FoldScorer(fold.data, families[0].metrics, families[0].base))
         rows.append(fold.rows)
         sizes.append(fold.data.attributes.shape)
     n_classes, n_attributes = min(sizes)
-    screened = list(family.screening())
-    few = family.metrics[: family.n_metrics]
-    n_voters = len(list(family.voters(few, n_classes, n_attributes)))
-    report = _Reporter(progress, len(scorers) * (len(screened) + n_voters))
-    found = _values(screened, scorers, rows, value, report)
-    metrics = _best_metrics(family, screened, found)
+    screened = [list(family.screening()) for family in families]
+    n_voters = max(
+        len(list(family.voters(family.metrics[: family.n_metrics], n_classes, n_attributes)))
+        for family in families
+    )
+    report = _Reporter(progress, len(scorers) * (sum(map(len, screened)) + n_voters))
+    ranked = [
+        _ranked_metrics(family, members, _values(members, scorers, rows, value, report))
+        for family, members in zip(families, screened, strict=True)
+    ]
+    # The first of equally good families.
+    chosen = max(range(len(families)), key=lambda index: ranked[index][0][0])
+    family = families[chosen]
+    metrics = [metric for _, metric in ranked[chosen][: family.n_metrics]]
     # What relevance is learned from is the metric that comes first.
     for scorer in scorers:
         scorer.put_first(metrics[0])
@@ -101,7 +110,7 @@ def elect_mixture(
     mixtures = [
         _candidate(replace(family.elect(voting), norm_power=power), scorers, rows)
         for voting in family.electorates([voters[i] for i in order], n_classes)
-        for power in NORM_POWERS
+        for power in family.norm_powers
     ]
     percents = [tuple((100.0 * row).tolist()) for row in found]
     return Election(list(zip(voters, percents, strict=True)), mixtures)
@@ -138,17 +147,18 @@ def _values(
     return found
 
 
-def _best_metrics(
+def _ranked_metrics(
     family: MixtureFamily, members: Sequence[Mixture], found: NDArray[np.float64]
-) -> list[MetricTerm]:
-    """Return the metrics whose best few members are best on average, the best first."""
+) -> list[tuple[float, MetricTerm]]:
+    """Return each metric and what its best few members are worth on average, the best first."""
     means = found.mean(axis=1)
 
     def worth(metric: MetricTerm) -> float:
         own = [mean for mean, m in zip(means, members, strict=True) if m.metrics[0] == metric]
         return float(np.mean(sorted(own)[-_SCREENED:]))
 
-    return sorted(family.metrics, key=worth, reverse=True)[: family.n_metrics]
+    worths = [(worth(metric), metric) for metric in family.metrics]
+    return sorted(worths, key=lambda pair: pair[0], reverse=True)
 
 
 def _balanced(

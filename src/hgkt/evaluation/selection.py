@@ -19,7 +19,7 @@ from hgkt._validation import attribute_matrix, attribute_table, check_choice, ch
 from hgkt.calibration.curve import SeenUnseenCurve, best_calibration
 from hgkt.calibration.folds import ClassFolds, ValidationFold, class_folds, validation_folds
 from hgkt.calibration.law import Calibration, fit_calibration
-from hgkt.closed_form.family import single_setting
+from hgkt.closed_form.family import mixture_setting, single_setting
 from hgkt.closed_form.grid import GridData
 from hgkt.estimators._calibrating import blank_clone, scored_folds
 from hgkt.estimators.base import GZSLClassifier
@@ -209,17 +209,16 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
             "H": lambda curve: curve.harmonic.max() if self.calibrated_ else _h_at(curve, 0.0),
             "zsl": lambda curve: curve.zsl,
         }[self.metric_]
-        family = estimator.mixture_family()
-        election = elect_mixture(family, map(_election_fold, folds), value, self.progress)
+        families = estimator.mixture_families()
+        election = elect_mixture(families, map(_election_fold, folds), value, self.progress)
         self.cv_results_ = [
             SettingResult(0, single_setting(member), values, float(np.mean(values)), *_UNKNOWN)
             for member, values in election.members
         ]
         mixtures = [
-            self._result(1, {"mixture": c.mixture.to_dict(), "norm_power": c.mixture.norm_power},
-                         c.curves, [0.0] * len(c.curves))
+            self._result(1, mixture_setting(c.mixture), c.curves, [0.0] * len(c.curves))
             for c in election.mixtures
-        ]  # fmt: skip
+        ]
         self.cv_results_ += mixtures
         best = max(mixtures, key=lambda result: result.mean)
         self._take(best)
