@@ -36,9 +36,8 @@ MIXTURE = Mixture(
 
 
 def fitted(mixture=MIXTURE, **parameters):
-    model = HGKTClassifier(
-        mixture=mixture.to_dict(), norm_power=mixture.norm_power, calibration=0, **parameters
-    )
+    given = {"norm_power": mixture.norm_power, "calibration": 0, **parameters}
+    model = HGKTClassifier(mixture=mixture.to_dict(), **given)
     return model.fit(X, np.array(NAMES)[CODES], class_attributes=SEEN).add_classes(NEW)
 
 
