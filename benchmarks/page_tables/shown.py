@@ -120,7 +120,6 @@ CHOICES: dict[str, Evaluation] = {
         ("aggregation: inter-only", {"aggregation": "inter-only"}, "att"),
         ("unseen kNN: visual space", {"unseen_space": "visual"}, "att"),
         ("attributes: original_att", {}, "original_att"),
-        ("loss scale: mean over D", {"loss_reduction": "mean"}, "att"),
         ("test metric: cosine", {"metric": "cosine"}, "att"),
         ("graph space: attributes", {"graph_space": "attributes"}, "att"),
         ("representative: euclidean", {"representative": "euclidean"}, "att"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -34,7 +36,7 @@ def test_network_neighbours_are_what_explain_says(small):
     {"loss_nodes": "instance"}, {"loss_nodes": "representative"}, {"graph_space": "attributes"},
     {"representative": "euclidean"}, {"representative": "random"}, {"representative": "medoid"},
     {"symmetric": True}, {"intra": False}, {"n_neighbors": 0}, {"n_neighbors": 50},
-    {"loss_reduction": "mean"}, {"weighting": "uniform"}, {"metric": "cosine"},
+    {"optimizer": "adam"}, {"weighting": "uniform"}, {"metric": "cosine"},
     {"output_activation": "relu"}, {"n_sampled": 5},
     {"representative": "sinkhorn", "reg": 0.01},
 ], ids=str)  # fmt: skip
@@ -141,3 +143,50 @@ def test_wrong_parameters_are_refused_in_one_sentence(small, params, match):
 def test_what_has_moved_is_said(name, match):
     with pytest.raises(TypeError, match=match):
         HGKTNetworkClassifier(**{name: 1})
+
+
+@pytest.mark.parametrize("factor", [1e3, 1e-3])
+@pytest.mark.parametrize("options", [{}, {"n_sampled": 3}, {"optimizer": "adam"}])
+def test_predictions_do_not_depend_on_the_unit_of_features(small, factor, options):
+    steps = None if not options else 30
+    models = [
+        fit({**small, "X": small["X"] * unit}, n_steps=steps, **options).add_classes(
+            small["unseen"]
+        )
+        for unit in (1.0, factor)
+    ]
+    assert (models[0].predict(small["X"]) == models[1].predict(small["X"] * factor)).all()
+    embeddings = [model.class_embeddings_ for model in models]
+    np.testing.assert_allclose(embeddings[1], factor * embeddings[0], rtol=1e-3, atol=1e-4 * factor)
+    losses = [model.loss_curve_[-1] for model in models]
+    assert losses[1] == pytest.approx(factor**2 * losses[0], rel=1e-3)
+
+
+def test_training_goes_to_the_end_unless_told_the_steps(small):
+    model = fit(small, n_steps=None)
+    longer = fit(small, n_steps=len(model.loss_curve_) + 100)
+    assert model.loss_curve_[-1] < 0.5 * model.loss_curve_[0]
+    assert model.loss_curve_[-1] == pytest.approx(longer.loss_curve_[-1], rel=0.05)
+    assert len(fit(small, n_steps=7).loss_curve_) == 7
+
+
+def test_grid_shares_a_run_between_the_end_and_fewer_steps(small):
+    grid = [{"n_steps": None}, {"n_steps": 5}]
+    model = HGKTNetworkClassifier(**SMALL)
+    data = (small["X"], small["y"], small["seen"], small["unseen"], small["X"][:6])
+    scores = dict(model.fit_score_grid(grid, *data))
+    for index, params in enumerate(grid):
+        alone = fit(small, **params).add_classes(small["unseen"])
+        np.testing.assert_array_equal(scores[index], alone.score_classes(small["X"][:6]))
+
+
+def test_a_folder_of_format_2_loads_without_the_scale_of_its_loss(small, tmp_path):
+    model = fit(small, n_steps=5)
+    model.save(tmp_path / "model")
+    config = tmp_path / "model" / "config.json"
+    old = json.loads(config.read_text())
+    old["format_version"] = 2
+    old["parameters"] |= {"loss_reduction": "mean"}
+    config.write_text(json.dumps(old))
+    loaded = load_model(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict(small["X"]), model.predict(small["X"]))

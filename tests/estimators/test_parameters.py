@@ -60,11 +60,11 @@ def test_parameters_of_the_network_have_these_defaults() -> None:
         "n_hidden": 1600,
         "output_activation": "leaky_relu",
         "loss_nodes": "class",
-        "loss_reduction": "sum",
         "weighting": "count",
-        "learning_rate": 1e-4,
         "weight_decay": 1e-3,
-        "n_steps": 500,
+        "optimizer": "auto",
+        "learning_rate": 1e-4,
+        "n_steps": None,
         "n_sampled": None,
         "feature_map": "none",
         "attribute_map": "none",
@@ -76,13 +76,16 @@ def test_parameters_of_the_network_have_these_defaults() -> None:
 
 
 # ------------------------------------------------------------------ grids
-def test_the_paper_chooses_mu_and_k_each_with_the_number_of_steps() -> None:
-    steps = [100, 200, 400, 800]
-    assert HGKTNetworkClassifier().default_stages() == [
-        {"mu": [0.01, 0.1, 0.5, 1.0], "n_steps": steps},
-        {"n_neighbors": [1, 2, 5, 10, 50], "n_steps": steps},
-    ]
-    assert HGKTNetworkClassifier().default_folds(50) == 1
+def test_the_network_trains_to_the_end_and_chooses_the_rest() -> None:
+    stages = HGKTNetworkClassifier().default_stages()
+    chosen = [name for stage in stages for name in stage]
+    assert chosen == [
+        "feature_map", "attribute_map", "weight_decay", "mu", "n_neighbors", "n_hidden",
+    ]  # fmt: skip
+    literal = HGKTNetworkClassifier().get_params()
+    for stage in stages:  # the paper's own values can be chosen
+        assert all(literal[name] in values for name, values in stage.items())
+    assert HGKTNetworkClassifier().default_folds(50) == 3
     assert [HGKTClassifier().default_folds(n) for n in (19, 20)] == [6, 3]
     assert HGKTClassifier().default_stages() == []
 

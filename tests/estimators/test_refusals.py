@@ -247,7 +247,7 @@ def test_folders_that_hold_no_model_say_why(tmp_path: Path) -> None:
     for found in (0, 3, "2", None):
         config.write_text(json.dumps({**json.loads(text), "format_version": found}))
         assert refusal(lambda: load_model(path)) == (
-            f"{path} has format version {found}; this release reads versions 1 to 2"
+            f"{path} has format version {found}; this release reads versions 1 to 3"
         )
     document = json.loads(text)
     config.write_text(json.dumps({key: document[key] for key in document if key != "n_features"}))
@@ -271,7 +271,7 @@ def test_the_folder_says_what_it_holds(tmp_path: Path) -> None:
     model = fit(calibration=0.25).add_classes(NEW)
     path = model.save(tmp_path / "model", data="toy", encoder=None)
     config = json.loads((path / "config.json").read_text())
-    assert config["format_version"] == 2
+    assert config["format_version"] == 3
     assert config["method"] == "hgkt"
     assert config["parameters"]["calibration"] == 0.25
     assert (config["n_features"], config["n_attributes"]) == (2, 3)

@@ -25,7 +25,7 @@ QUOTIENT = Quotient([4, 2, 6], ClassNeighbors.from_rows([[1], [2], [0]]))
 TARGETS = Targets.from_features(X, CODES, 3)
 CONFIG = TrainingConfig(
     n_steps=60, n_hidden=6, learning_rate=0.01, device="cpu", batch_size=5, n_sampled=3,
-    checkpoint_every=7,
+    checkpoint_every=7, optimizer="adam",
 )  # fmt: skip
 
 

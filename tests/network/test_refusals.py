@@ -24,7 +24,7 @@ from hgkt.network.weights import EmbedderWeights
 QUOTIENT = Quotient([2, 1], ClassNeighbors.from_rows([[1], [0]]))
 P, X, CODES = np.eye(2), np.array([[1.0], [3.0], [5.0]]), np.array([0, 0, 1])
 TARGETS = Targets.from_features(X, CODES, 2)
-CONFIG = TrainingConfig(n_steps=3, n_hidden=2, device="cpu")
+CONFIG = TrainingConfig(n_steps=3, n_hidden=2, device="cpu", optimizer="adam")
 SAMPLED = replace(CONFIG, mode="sampled")
 WEIGHTS = EmbedderWeights(np.ones((1, 4)), np.zeros(1), np.ones((1, 2)), np.zeros(1))
 
@@ -69,8 +69,14 @@ REFUSALS: list[tuple[Callable[[], Any], str]] = [
         config(n_steps=5, snapshot_steps=(1, 6)),
         "snapshot_steps must be an integer in [0, 5]; got 6",
     ),
-    (config(snapshot_steps=(-1,)), "snapshot_steps must be an integer in [0, 1000]; got -1"),
-    (config(snapshot_steps=(1.5,)), "snapshot_steps must be an integer in [0, 1000]; got 1.5"),
+    (
+        config(n_steps=1000, snapshot_steps=(-1,)),
+        "snapshot_steps must be an integer in [0, 1000]; got -1",
+    ),
+    (
+        config(n_steps=1000, snapshot_steps=(1.5,)),
+        "snapshot_steps must be an integer in [0, 1000]; got 1.5",
+    ),
     # the run
     (
         lambda: train_embedder(QUOTIENT, P[0], TARGETS, CONFIG),
@@ -226,7 +232,8 @@ def test_a_run_that_went_astray_says_what_to_lower() -> None:
 
 def test_defaults_of_the_settings_are_the_papers() -> None:
     assert asdict(TrainingConfig()) == {
-        "n_steps": 1000,
+        "n_steps": None,
+        "optimizer": "auto",
         "mode": "quotient",
         "n_hidden": 1600,
         "mu": 1.0,
@@ -242,6 +249,7 @@ def test_defaults_of_the_settings_are_the_papers() -> None:
         "seed": 0,
         "device": "auto",
         "dtype": "float32",
+        "feature_norm": None,
         "checkpoint": None,
         "checkpoint_every": 500,
         "snapshot_steps": (),
@@ -270,7 +278,7 @@ def test_identity_of_a_run_leaves_out_where_and_how_long_it_goes() -> None:
     assert elsewhere.identity() == plain
     assert set(plain) == {
         "mode", "n_hidden", "mu", "activation", "output_activation", "loss_nodes", "reduction",
-        "class_weight", "learning_rate", "weight_decay", "seed", "dtype",
+        "class_weight", "weight_decay", "seed", "dtype", "optimizer", "feature_norm",
     }  # fmt: skip
     sampled = TrainingConfig(mode="sampled", batch_size=3, n_sampled=4).identity()
     assert (sampled["batch_size"], sampled["n_sampled"]) == (3, 4)

@@ -28,7 +28,14 @@ GRAPH = HeterogeneousGraph(CODES, CHOSEN, class_graph(X[CHOSEN], 2, "euclidean")
 QUOTIENT = Quotient.from_graph(GRAPH)
 TARGETS = Targets.from_features(X, CODES, 5, CHOSEN)
 CONFIG = TrainingConfig(
-    n_steps=40, n_hidden=8, mu=0.7, learning_rate=0.01, dtype="float64", device="cpu", seed=3
+    n_steps=40,
+    n_hidden=8,
+    mu=0.7,
+    learning_rate=0.01,
+    dtype="float64",
+    device="cpu",
+    seed=3,
+    optimizer="adam",
 )
 CPU = torch.device("cpu")
 

@@ -96,7 +96,12 @@ def same_minimum(n_steps: int) -> dict[str, float]:
     task = make_task(SMALL)
     objective = SquaredObjective.build(task.targets)
     config = TrainingConfig(
-        n_steps=n_steps, n_hidden=32, learning_rate=2e-3, batch_size=30, device="cpu"
+        n_steps=n_steps,
+        n_hidden=32,
+        optimizer="adam",
+        learning_rate=2e-3,
+        batch_size=30,
+        device="cpu",
     )
     losses = {}
     for mode in ("quotient", "sampled"):
@@ -134,9 +139,9 @@ def _seconds_per_step(task: Task, config: TrainingConfig, n_steps: int) -> tuple
     """Median time of optimiser steps, sampled and quotient in turn, after two that warm up."""
     import torch
 
+    from hgkt.network.adam import AdamRun
     from hgkt.network.batches import QuotientLoss, SampledLoss, StepLoss
     from hgkt.network.embedder import HGKTEmbedder
-    from hgkt.network.loop import TrainingRun
 
     data, where = (task.quotient, task.attributes), (torch.device("cpu"), torch.float32)
     losses: tuple[StepLoss, StepLoss] = (
@@ -146,15 +151,9 @@ def _seconds_per_step(task: Task, config: TrainingConfig, n_steps: int) -> tuple
     widths = task.attributes.shape[1], task.targets.n_features, config.n_hidden
     config = replace(config, n_steps=n_steps + _N_WARM_UP)
     runs = [
-        TrainingRun(
-            config,
-            HGKTEmbedder(*widths, generator=torch.Generator().manual_seed(0)),
-            loss,
-            None,
-            None,
-        )
+        AdamRun(config, HGKTEmbedder(*widths, generator=torch.Generator().manual_seed(0)), loss)
         for loss in losses
     ]
-    walls = [[timed(run.step)[1].wall for run in runs] for _ in range(config.n_steps)]
+    walls = [[timed(run.step)[1].wall for run in runs] for _ in range(n_steps + _N_WARM_UP)]
     sampled, exact = np.median(walls[_N_WARM_UP:], axis=0)
     return float(sampled), float(exact)

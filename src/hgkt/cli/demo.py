@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _HIDDEN = "six"
 _N_IMAGES = 10
-_PAPER_STEPS = 500
 _FIGURE_SUFFIXES = (".png", ".pdf", ".svg", ".jpg")
 
 
@@ -140,15 +139,12 @@ def _paper_run(dataset: GZSLDataset, seed: int, progress: Progress) -> DemoRun:
 
     from hgkt.estimators import HGKTNetworkClassifier
 
-    model = HGKTNetworkClassifier.from_preset(
-        "paper", n_steps=_PAPER_STEPS, random_state=seed, device="cpu"
-    )
+    model = HGKTNetworkClassifier.from_preset("paper", random_state=seed, device="cpu")
     # Sixteen rows per step: waiting for a second thread costs more than it brings.
     n_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        title = f"paper preset, {_PAPER_STEPS} steps"
-        return _run(title, model, dataset, False, seed, progress)[1]
+        return _run("paper preset", model, dataset, False, seed, progress)[1]
     finally:
         torch.set_num_threads(n_threads)
 

@@ -15,11 +15,21 @@ from hgkt.exceptions import ModelFolderError
 def upgrade(
     config: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], n_seen: int
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Return config and arrays of a folder of format 1 as those of format 2.
+    """Return config and arrays of a folder of an earlier format as those of today's.
 
     Format 1 had one class for closed form and network, and kept the calibration of other methods
-    among what a model was made with.
+    among what a model was made with. In format 2 the network had a scale of its loss, which no
+    trained model needs.
     """
+    if config["format_version"] == 1:
+        config, arrays = _from_first(config, arrays, n_seen)
+    parameters = {k: v for k, v in config["parameters"].items() if k != "loss_reduction"}
+    return {**config, "parameters": parameters}, dict(arrays)
+
+
+def _from_first(
+    config: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], n_seen: int
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     method, about = config["method"], dict(config.get("about", {}))
     parameters = dict(config["parameters"])
     if method == "hgkt" and parameters.get("transfer") == "network":

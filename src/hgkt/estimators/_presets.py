@@ -23,6 +23,8 @@ _MOVED = {
         "training": "n_sampled=None trains on all neighbours exactly, a number draws so many",
         "batch_size": "it is 64; hgkt.network.config.TrainingConfig has it",
         "activation": "the hidden layer is leaky ReLU; hgkt.network.config.TrainingConfig has it",
+        "loss_reduction": "the loss is a sum over features; a mean over D of them has the same "
+        "minimum as a sum with D times the weight_decay",
         "dtype": "the network has the type of the features, float32 or float64",
         "checkpoint": "call write_to(checkpoint=…) before fit",
         "tensorboard": "call write_to(tensorboard=…) before fit",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,7 @@ from hgkt._validation import attribute_matrix, check_choice
 from hgkt.estimators.base import ClassTable
 from hgkt.estimators.transfer import TransferClassifier
 from hgkt.graph import HeterogeneousGraph
+from hgkt.network.config import FEATURE_NORM
 from hgkt.network.transfer import NetworkSettings, NetworkTransfer
 
 _CLASS_WEIGHTS = {"count": "image", "uniform": "balanced"}
@@ -60,15 +61,18 @@ default="wasserstein"
         Of the output layer.
     loss_nodes : {"class", "instance", "representative"}, default="class"
         Which nodes enter the loss.
-    loss_reduction : {"sum", "mean"}, default="sum"
-        Over features. Paper: the formula is a sum; with "mean", as in DEM, the weight decay
-        weighs D times more and smothers the network where attributes are small numbers.
     weighting : {"count", "uniform"}, default="count"
         Whether a class weighs in the loss by its number of instances or all weigh the same.
-    learning_rate, weight_decay : float, default=1e-4, 1e-3
-        Of Adam. Paper: the defaults.
-    n_steps : int, default=500
-        Optimiser steps; choose them on validation classes.
+    weight_decay : float, default=1e-3
+        Weight of ½‖W‖² in the loss, over features scaled to a root mean square norm of 10 while
+        the network is trained; embeddings and scores are in their own unit. Paper: 0.001.
+    optimizer : {"auto", "lbfgs", "adam"}, default="auto"
+        "lbfgs" ends in seconds at a loss that Adam comes down to in hours; it needs the exact loss
+        (``n_sampled=None``) and a weight decay, and "auto" takes it there. Paper: Adam.
+    learning_rate : float, default=1e-4
+        Of Adam. Paper: the default.
+    n_steps : int, optional
+        Optimiser steps; None trains until the loss stands. Paper: not said.
     n_sampled : int, optional
         None: exact full-batch steps on two rows per class. A number: the paper's mini-batches
         with so many neighbours drawn per node (paper: S = 50).
@@ -94,18 +98,21 @@ default="wasserstein"
     representatives_ : ndarray of shape (n_seen,)
         Row of each seen class's representative in the training data.
     loss_curve_ : ndarray of shape (n_steps,)
-        Training loss at each step.
+        Training loss before each step, a mean of squared distances in the features' unit.
 
     Examples
     --------
     >>> import numpy as np
     >>> X = np.array([[9, 1, 1, 0], [8, 2, 1, 0], [1, 9, 1, 0], [2, 8, 1, 0.0]])
     >>> y = ["horse", "horse", "tiger", "tiger"]
-    >>> model = HGKTNetworkClassifier(n_hidden=8, learning_rate=0.01, random_state=0)
+    >>> model = HGKTNetworkClassifier(n_hidden=8, random_state=0)
     >>> model = model.fit(X, y, class_attributes={"horse": [1.0, 0.0], "tiger": [0.0, 1.0]})
     >>> model.add_classes({"zebra": [0.6, 0.8]}).predict([[9, 1, 0, 0]]).tolist()
     ['horse']
     """
+
+    # 1: a chosen number of Adam's steps in the features' unit; 2: trained to the end, in a fixed one
+    mathematics_version: ClassVar[int] = 2
 
     _transfer: NetworkTransfer
     _checkpoint: str | Path | None = None
@@ -126,11 +133,11 @@ default="wasserstein"
         n_hidden: int = 1600,
         output_activation: str = "leaky_relu",
         loss_nodes: str = "class",
-        loss_reduction: str = "sum",
         weighting: str = "count",
-        learning_rate: float = 1e-4,
         weight_decay: float = 1e-3,
-        n_steps: int = 500,
+        optimizer: str = "auto",
+        learning_rate: float = 1e-4,
+        n_steps: int | None = None,
         n_sampled: int | None = None,
         feature_map: str | float = "none",
         attribute_map: str | float = "none",
@@ -151,10 +158,10 @@ default="wasserstein"
         self.n_hidden = n_hidden
         self.output_activation = output_activation
         self.loss_nodes = loss_nodes
-        self.loss_reduction = loss_reduction
         self.weighting = weighting
-        self.learning_rate = learning_rate
         self.weight_decay = weight_decay
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
         self.n_steps = n_steps
         self.n_sampled = n_sampled
         self.feature_map = feature_map
@@ -215,7 +222,9 @@ default="wasserstein"
                 "mu": self.mu,
                 "output_activation": self.output_activation,
                 "loss_nodes": self.loss_nodes,
-                "reduction": self.loss_reduction,
+                "reduction": "sum",
+                "feature_norm": FEATURE_NORM,
+                "optimizer": self.optimizer,
                 "class_weight": _CLASS_WEIGHTS[self.weighting],
                 "learning_rate": self.learning_rate,
                 "weight_decay": self.weight_decay,
@@ -228,15 +237,23 @@ default="wasserstein"
 
     # ------------------------------------------------------------------ selection
     def default_folds(self, n_classes: int) -> int:
-        """Return 1: the whole grid then takes minutes on two cores."""
-        return 1
+        """Return 3: the whole grid then takes minutes on two cores."""
+        return 3
 
     def default_stages(self) -> list[Any]:
-        """Return the paper's grids of μ and k, each with the number of steps."""
-        steps = [100, 200, 400, 800]
+        """Return the grids: maps, weight decay, the paper's μ and k, and the width.
+
+        Ends that a choice may meet cannot move: below a decay of 1e-6 nothing changes, k = 0 is the
+        network without neighbours (as is μ = 0), and k = 50 joins all classes of a small set.
+        """
+        maps = ["none", "l2", "sqrt+l2"]
         return [
-            {"mu": [0.01, 0.1, 0.5, 1.0], "n_steps": steps},
-            {"n_neighbors": [1, 2, 5, 10, 50], "n_steps": steps},
+            {"feature_map": maps},
+            {"attribute_map": maps},
+            {"weight_decay": [1e-6, 1e-5, 1e-4, 1e-3, 1e-2]},
+            {"mu": [0.01, 0.1, 0.5, 1.0, 2.0]},
+            {"n_neighbors": [0, 1, 2, 5, 10, 50]},
+            {"n_hidden": [800, 1600, 3200]},
         ]
 
     def fit_score_grid(
@@ -249,29 +266,33 @@ default="wasserstein"
         X_eval: NDArray[Any],
         progress: Progress | None = None,
     ) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Score a grid with one training run for all numbers of steps."""
+        """Score a grid, with representatives shared, and one run for all numbers of steps."""
         models = [clone(self).set_params(**params) for params in grid]
         features, codes, _, attributes = self._check_training_data(X, y, class_attributes)
         new = attribute_matrix(new_attributes, list(new_attributes), attributes.shape[1])
         representatives: dict[Any, NDArray[np.intp]] = {}
         for indices in _same_but_steps(models):
-            longest = models[max(indices, key=lambda i: models[i].n_steps)]
-            steps = tuple(sorted({models[i].n_steps for i in indices}))
-            settings = longest._settings(features.dtype)
-            transfer = NetworkTransfer(
-                replace(settings, training=settings.training | {"snapshot_steps": steps})
-            )
+            steps = {models[i].n_steps for i in indices if models[i].n_steps is not None}
+            to_the_end = any(models[i].n_steps is None for i in indices)
+            settings = models[indices[0]]._settings(features.dtype)
+            length = {
+                "n_steps": None if to_the_end else max(steps),
+                "snapshot_steps": tuple(sorted(steps)),
+            }
+            transfer = NetworkTransfer(replace(settings, training=settings.training | length))
             key = settings.representative_key
             if key not in representatives:
                 representatives[key] = transfer.choose_representatives(features, codes, progress)
-            results: dict[int, NDArray[Any]] = {}
+            results: dict[int | None, NDArray[Any]] = {}
 
-            def score(step: int, at: NetworkTransfer, seen: NDArray[Any]) -> None:
+            def score(step: int | None, at: NetworkTransfer, seen: NDArray[Any]) -> None:
                 results[step] = at.score(X_eval, seen, at.embed(new))  # noqa: B023
 
-            transfer.fit(
+            seen = transfer.fit(
                 features, codes, attributes, progress, representatives[key], on_snapshot=score
             )
+            if to_the_end:
+                score(None, transfer, seen)
             for index in indices:
                 yield index, results[models[index].n_steps]
 

@@ -25,7 +25,7 @@ from hgkt.exceptions import ModelFolderError
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 WEIGHTS, CONFIG, CLASSES, CARD = "model.safetensors", "config.json", "classes.parquet", "README.md"
 _KINDS = {"U": "string", "O": "object", "i": "integer", "u": "integer", "f": "number", "b": "bool"}
 

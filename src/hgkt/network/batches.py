@@ -19,7 +19,18 @@ _BATCHES, _DRAWS = 1, 2  # streams of random numbers: independent, and a functio
 
 
 class StepLoss(Protocol):
-    """The loss of one step, counted from 0, as a function of the embedder's weights."""
+    """The loss of one step, counted from 0, as a function of the embedder's weights.
+
+    Its mean over `steps_per_epoch` steps weighs every instance the same; no weights bring it
+    below `floor`.
+    """
+
+    floor: float
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps in which every node of the loss is seen once."""
+        ...
 
     def __call__(self, embedder: HGKTEmbedder, step: int) -> torch.Tensor:
         """Return the loss, a scalar."""
@@ -52,12 +63,17 @@ class QuotientLoss:
         def tensor(array: NDArray[Any]) -> torch.Tensor:
             return torch.as_tensor(array, dtype=dtype, device=device)
 
-        self.objective = objective
+        self.objective, self.floor = objective, objective.constant
         self.attributes = tensor(attributes)
         self.mixing = tensor(quotient.mixing().toarray())
         self.targets = tensor(objective.targets.copy())
         # The root goes into the residual, so that one fused norm gives the weighted sum.
         self.scales = tensor(np.sqrt(objective.weights))[:, None]
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """One: a step sees every instance."""
+        return 1
 
     def __call__(self, embedder: HGKTEmbedder, step: int = 0) -> torch.Tensor:
         """Return the loss; `step` has no effect."""
@@ -92,6 +108,8 @@ class SampledLoss:
         Settings.
     device, dtype : torch.device, torch.dtype
         Where and in what type to compute.
+    scale : float
+        What the features of `instances` are multiplied by; those of `targets` are already.
     """
 
     def __init__(
@@ -104,7 +122,9 @@ class SampledLoss:
         config: TrainingConfig,
         device: torch.device,
         dtype: torch.dtype,
+        scale: float = 1.0,
     ) -> None:
+        self.scale = scale
         self.quotient, self.config, self.device, self.dtype = quotient, config, device, dtype
         self.attributes = torch.as_tensor(attributes, dtype=dtype, device=device)
         self.features, codes = instances[0], np.asarray(instances[1], dtype=np.intp)
@@ -122,10 +142,14 @@ class SampledLoss:
                     "targets"
                 )
             self.features, codes = targets.representatives, np.arange(targets.n_classes)
+            self.scale = 1.0
             weights = np.ones(targets.n_classes)
         self.codes = codes
         scale = 1.0 / targets.n_features if config.reduction == "mean" else 1.0
         self.weights = scale * weights[codes]
+        self.floor = SquaredObjective.build(
+            targets, config.loss_nodes, config.reduction, config.class_weight
+        ).constant
         self._epoch, self._order = -1, np.empty(0, dtype=np.intp)
 
     @property
@@ -138,7 +162,7 @@ class SampledLoss:
         batch = self._batch(step)
         codes, roles = self.codes[batch], self.roles[batch]
         rows = self.embed(embedder, codes, roles, self._rng(_DRAWS, step))
-        residuals = rows - self._tensor(self.features[batch])
+        residuals = rows - self.scale * self._tensor(self.features[batch])
         return (self._tensor(self.weights[batch]) * residuals.square().sum(dim=1)).mean()
 
     def embed(

@@ -1,15 +1,18 @@
-"""The training loop: deterministic, resumable, refusing what went astray."""
+"""What every training run does: stop where the loss stands, report, resume, refuse what is astray."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from hgkt._typing import Progress
 from hgkt._validation import import_extra
@@ -21,9 +24,9 @@ from hgkt.network.embedder import HGKTEmbedder
 from hgkt.network.weights import EmbedderWeights
 
 OnSnapshot = Callable[[int, EmbedderWeights], None]
-"""Called as ``on_snapshot(steps done, weights)`` after each of ``snapshot_steps``."""
+"""Called as ``on_snapshot(step, weights)`` for each of ``snapshot_steps``."""
 
-_REPORT_EVERY = 20  # reading a loss off a GPU waits for it
+_TOLERANCE = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +51,12 @@ class TrainingResult:
     resumed_from: int = 0
 
 
-class TrainingRun:
-    """The state of one training run: weights, moments of Adam, losses, steps done.
+class TrainingRun(ABC):
+    """The state of one training run: weights, losses, steps done.
+
+    Without a number of steps a run ends where the loss stands: where its mean over a window of
+    steps, weight decay included, is less than 1 % below that of the window before. The percent is
+    of what training can change; the scatter of features within classes is left out.
 
     Parameters
     ----------
@@ -59,46 +66,55 @@ class TrainingRun:
         The network, on its device.
     loss : StepLoss
         The loss of each step.
+    scale : float
+        What features were multiplied by; reports, snapshots and the result undo it.
     progress, on_snapshot : callable or None
         As in `hgkt.network.training.train_embedder`.
     """
+
+    max_steps: ClassVar[int]
 
     def __init__(
         self,
         config: TrainingConfig,
         embedder: HGKTEmbedder,
         loss: StepLoss,
-        progress: Progress | None,
-        on_snapshot: OnSnapshot | None,
+        scale: float = 1.0,
+        progress: Progress | None = None,
+        on_snapshot: OnSnapshot | None = None,
     ) -> None:
-        self.config, self.embedder, self.loss = config, embedder, loss
+        self.config, self.embedder, self.loss, self.scale = config, embedder, loss, scale
         self.progress, self.on_snapshot = progress, on_snapshot
-        self.optimizer = _adam(embedder, config)
         self.device = embedder.layer1.weight.device
-        self.losses = torch.zeros(config.n_steps, dtype=embedder.dtype, device=self.device)
+        self.limit = self.max_steps if config.n_steps is None else config.n_steps
+        # Losses, and losses with the weight decay's part.
+        self.losses = torch.zeros(2, self.limit, dtype=torch.float64, device=self.device)
         self.done = self.reported = self.resumed_from = 0
         self.saved = -1
-        self.updating = False
+        self.updating = self.stuck = False
         self.identity = ""
         self.writer: Any = None
         if config.tensorboard is not None:
             module = import_extra("torch.utils.tensorboard", "tensorboard")
             self.writer = module.SummaryWriter(str(config.tensorboard))
 
+    @property
+    @abstractmethod
+    def window(self) -> int:
+        """Steps between two looks whether the loss stands."""
+
+    @abstractmethod
+    def advance(self) -> None:
+        """Do a step or a few."""
+
     def train(self) -> TrainingResult:
         """Do the steps that are left."""
-        snapshots = set(self.config.snapshot_steps)
         try:
-            if self.done == 0 and 0 in snapshots:
-                self._snapshot()
-            while self.done < self.config.n_steps:
-                self.step()
-                if self.done % _REPORT_EVERY == 0 or self.done == self.config.n_steps:
-                    self._report()
-                if self.done % self.config.checkpoint_every == 0:
-                    self._save()
-                if self.done in snapshots:
-                    self._snapshot()
+            if self.done == 0:
+                self._snapshot_if_asked()
+            while self.done < self.limit and not self.stands():
+                self.advance()
+            self._report()
             self._save()
         except KeyboardInterrupt:
             # Inside an update the weights may be half new: the last checkpoint stands then.
@@ -109,23 +125,37 @@ class TrainingRun:
         finally:
             if self.writer is not None:
                 self.writer.close()
-        losses = self.losses.detach().cpu().numpy().astype(np.float64)
-        return TrainingResult(self._weights(), losses, self.done, self.resumed_from)
+        if self.config.n_steps is None and not self.stands():
+            warnings.warn(
+                f"the training loss still falls after {self.done} steps; set n_steps higher, or "
+                "raise weight_decay",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        for step in self.config.snapshot_steps:  # the run ended before them
+            if step > self.done:
+                self._snapshot(step)
+        losses = self.losses[0, : self.done].cpu().numpy() / self.scale**2
+        return TrainingResult(self._own_weights(), losses, self.done, self.resumed_from)
 
-    def step(self) -> None:
-        """Do one optimiser step."""
-        self.optimizer.zero_grad(set_to_none=True)
-        loss = self.loss(self.embedder, self.done)
-        loss.backward()  # type: ignore[no-untyped-call]
-        self.updating = True
-        self.losses[self.done] = loss.detach()
-        self.optimizer.step()
-        self.done += 1
-        self.updating = False
+    def stands(self) -> bool:
+        """Whether more steps would bring next to nothing."""
+        if self.stuck:
+            return True
+        if self.config.n_steps is not None or self.done < 2 * self.window:
+            return False
+        recent = self.losses[1, self.done - 2 * self.window : self.done].cpu().numpy()
+        before, after = recent.reshape(2, -1).mean(axis=1)
+        return bool(before - after < _TOLERANCE * (after - self.loss.floor))
+
+    def decay(self) -> torch.Tensor:
+        """Return what the weight decay adds to the loss."""
+        squares = [torch.linalg.vector_norm(p).square() for p in self.embedder.parameters()]
+        return 0.5 * self.config.weight_decay * torch.stack(squares).sum()
 
     def _report(self) -> None:
         """Read the losses since the last report: refuse a run that went astray, tell the rest."""
-        fresh = self.losses[self.reported : self.done].cpu().numpy()
+        fresh = self.losses[0, self.reported : self.done].cpu().numpy() / self.scale**2
         if not np.isfinite(fresh).all():
             step = self.reported + int(np.flatnonzero(~np.isfinite(fresh))[0])
             raise self._astray(f"the loss is {fresh[step - self.reported]} at step {step}")
@@ -134,7 +164,7 @@ class TrainingRun:
                 self.writer.add_scalar("loss", float(value), self.reported + offset)
         self.reported = self.done
         if self.progress is not None and len(fresh):
-            self.progress("train", self.done, self.config.n_steps, {"loss": float(fresh[-1])})
+            self.progress("train", self.done, self.limit, {"loss": float(fresh[-1])})
 
     def _astray(self, what: str) -> DataError:
         return DataError(
@@ -148,20 +178,34 @@ class TrainingRun:
             raise self._astray(f"the weights are not finite after step {self.done}")
         return weights
 
-    def _snapshot(self) -> None:
+    def _own_weights(self) -> EmbedderWeights:
+        """Weights in the features' own unit."""
+        weights = self._weights()
+        return weights if self.scale == 1.0 else weights.scaled(1.0 / self.scale)
+
+    def _snapshot_if_asked(self) -> None:
+        if self.done in self.config.snapshot_steps:
+            self._snapshot(self.done)
+
+    def _snapshot(self, step: int) -> None:
         if self.on_snapshot is not None:
             self._report()
-            self.on_snapshot(self.done, self._weights())
+            self.on_snapshot(step, self._own_weights())
 
     # ------------------------------------------------------------------ checkpoints
+    def optimizer_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what the optimiser needs to go on, beside weights and losses."""
+        return {}
+
+    def restore_optimizer(self, arrays: Mapping[str, torch.Tensor]) -> None:
+        """Set what `optimizer_arrays` returned."""
+
     def _save(self) -> None:
         if self.config.checkpoint is None or self.saved == self.done:
             return
         self._report()
-        arrays = {"losses": self.losses[: self.done].cpu().numpy(), **self._weights().arrays()}
-        for name, parameter in self.embedder.named_weights().items():
-            for key, value in self.optimizer.state[parameter].items():
-                arrays[f"{key}.{name}"] = value.cpu().numpy()
+        arrays = {"losses": self.losses[:, : self.done].cpu().numpy(), **self._weights().arrays()}
+        arrays |= self.optimizer_arrays()
         write_checkpoint(self.config.checkpoint, Checkpoint(self.done, self.identity, arrays))
         self.saved = self.done
 
@@ -172,33 +216,16 @@ class TrainingRun:
         checkpoint = read_checkpoint(self.config.checkpoint, identity)
         if checkpoint is None:
             return
-        if checkpoint.step > self.config.n_steps:
+        if checkpoint.step > self.limit:
             raise DataError(
                 f"the checkpoint {self.config.checkpoint} is at step {checkpoint.step}, beyond "
-                f"n_steps={self.config.n_steps}; raise n_steps or delete it"
+                f"n_steps={self.limit}; raise n_steps or delete it"
             )
         arrays = {name: torch.from_numpy(value.copy()) for name, value in checkpoint.arrays.items()}
-        self.losses[: checkpoint.step] = arrays.pop("losses").to(self.device)
-        state = {}
+        self.losses[:, : checkpoint.step] = arrays.pop("losses").to(self.device)
         with torch.no_grad():
-            for index, (name, parameter) in enumerate(self.embedder.named_weights().items()):
+            for name, parameter in self.embedder.named_weights().items():
                 parameter.copy_(arrays[name])
-                state[index] = {
-                    key.removesuffix(f".{name}"): value
-                    for key, value in arrays.items()
-                    if key.endswith(f".{name}")
-                }
-        if checkpoint.step:
-            groups = self.optimizer.state_dict()["param_groups"]
-            self.optimizer.load_state_dict({"state": state, "param_groups": groups})
         self.done = self.reported = self.saved = self.resumed_from = checkpoint.step
-
-
-def _adam(embedder: HGKTEmbedder, config: TrainingConfig) -> torch.optim.Adam:
-    parameters = list(embedder.named_weights().values())
-    rate, decay = config.learning_rate, config.weight_decay
-    try:
-        # One pass over weights and moments instead of a dozen: 20 times faster on a CPU.
-        return torch.optim.Adam(parameters, lr=rate, weight_decay=decay, fused=True)
-    except RuntimeError:  # a device without the fused kernel
-        return torch.optim.Adam(parameters, lr=rate, weight_decay=decay)
+        if checkpoint.step:
+            self.restore_optimizer(arrays)

@@ -100,6 +100,19 @@ class Targets:
         """Length of a feature vector."""
         return int(self.means.shape[1])
 
+    @property
+    def norm(self) -> float:
+        """Root mean square norm of the instances; without `scatter`, of their class means."""
+        squares = self.counts * np.square(self.means).sum(axis=1)
+        total = squares.sum() + (0.0 if self.scatter is None else self.scatter.sum())
+        return float(np.sqrt(total / self.counts.sum()))
+
+    def scaled(self, factor: float) -> Self:
+        """Return the targets of features that are `factor` times as long."""
+        scatter = None if self.scatter is None else self.scatter * factor**2
+        chosen = None if self.representatives is None else self.representatives * factor
+        return type(self)(self.counts, self.means * factor, scatter, chosen)
+
     def instance_weights(self, class_weight: str) -> NDArray[np.float64]:
         """Weight of one instance of each class in the loss, (n_classes,); they sum to one."""
         check_choice("class_weight", class_weight, CLASS_WEIGHTS)

@@ -13,12 +13,14 @@ from hgkt._typing import Progress
 from hgkt._validation import check_finite
 from hgkt.exceptions import DataError
 from hgkt.graph.quotient import Quotient
-from hgkt.network.batches import QuotientLoss, SampledLoss, StepLoss
+from hgkt.network.adam import AdamRun
+from hgkt.network.batches import QuotientLoss, SampledLoss
 from hgkt.network.checkpoint import run_identity
 from hgkt.network.config import TrainingConfig
 from hgkt.network.embedder import HGKTEmbedder
 from hgkt.network.loop import OnSnapshot, TrainingResult, TrainingRun
 from hgkt.network.objectives import SquaredObjective, Targets
+from hgkt.network.projection import ProjectedRun
 
 __all__ = ["TrainingConfig", "TrainingResult", "train_embedder"]
 
@@ -85,18 +87,24 @@ def train_embedder(
         # Drawn on the CPU from a generator of its own: every device starts from the same weights.
         torch.Generator().manual_seed(config.seed),
     ).to(device)
-    loss: StepLoss
+    scale = 1.0
+    if config.feature_norm is not None and targets.norm > 0:
+        scale = config.feature_norm / targets.norm
+        targets = targets.scaled(scale)
+    run: TrainingRun
     if config.mode == "quotient":
         objective = SquaredObjective.build(
             targets, config.loss_nodes, config.reduction, config.class_weight
         )
-        loss = QuotientLoss(quotient, rows, objective, device, dtype)
+        exact = QuotientLoss(quotient, rows, objective, device, dtype)
+        kind = ProjectedRun if config.solver == "lbfgs" else AdamRun
+        run = kind(config, embedder, exact, scale, progress, on_snapshot)
     else:
         assert instances is not None
         loss = SampledLoss(
-            quotient, rows, targets, instances, representatives, config, device, dtype
+            quotient, rows, targets, instances, representatives, config, device, dtype, scale
         )
-    run = TrainingRun(config, embedder, loss, progress, on_snapshot)
+        run = AdamRun(config, embedder, loss, scale, progress, on_snapshot)
     if config.checkpoint is not None:
         run.resume(_identity(quotient, rows, targets, config, instances, representatives))
     return run.train()

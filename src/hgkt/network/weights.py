@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -99,6 +99,14 @@ class EmbedderWeights:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the four arrays by name, to be saved."""
         return {"w1": self.w1, "b1": self.b1, "w2": self.w2, "b2": self.b2}
+
+    def scaled(self, factor: float) -> Self:
+        """Return weights whose embeddings are `factor` > 0 times as long, exactly.
+
+        Every activation here is positively homogeneous: δ(a·x) = a·δ(x).
+        """
+        factor = np.asarray(factor, dtype=self.w2.dtype)[()]
+        return replace(self, w2=self.w2 * factor, b2=self.b2 * factor)
 
     @property
     def n_attributes(self) -> int:

@@ -14,9 +14,6 @@ from hgkt.experiments.figures import style
 from hgkt.experiments.tables.rows import MethodRow, evaluate_cells
 from hgkt.experiments.tables.variants import VariantTable
 
-STEPS_ONLY: Mapping[str, Any] = {"stages": [{"n_steps": [100, 200, 400, 800]}]}
-"""Options that leave the number of steps alone to validation, as in the network's own grid."""
-
 DEFAULTS: Mapping[str, Any] = {"select": False}
 """Options that leave nothing but γ to validation."""
 

@@ -20,13 +20,13 @@ _REGS: tuple[float, ...] = (1e-2, 1e-3)
 # ---------------------------------------------------------------------- barycenters
 def _plan_barycenters(context: Context) -> Plan:
     sizes: dict[str, Any] = {"n_classes": 8, "n_instances": 25, "max_iter": 200, "work": 4e9}
-    steps, regs = 400, _REGS
+    params, regs = {}, _REGS
     if context.quick:
         sizes = {"n_classes": 3, "n_instances": 12, "max_iter": 60, "work": 5e7}
-        steps, regs = 200, _REGS[:1]
+        params, regs = {"n_steps": 50}, _REGS[:1]
     return {
         data.name: [
-            Cell("barycenters", data, PAPER.method, "", {"n_steps": steps}, 0,
+            Cell("barycenters", data, PAPER.method, "", params, 0,
                  {**sizes, "reg": reg})
             for reg in regs
         ]
@@ -124,11 +124,12 @@ def _draw_barycenters(data: DataSpec, ran: list[CellResult], keys: tuple[str, ..
 
 # ---------------------------------------------------------------------- permuted channels
 def _plan_permutations(context: Context) -> Plan:
-    n_runs, steps = (2, 200) if context.quick else (5, 400)
+    n_runs = 2 if context.quick else 5
+    params = {"n_steps": 50} if context.quick else {}
 
     def cell(data: DataSpec, seed: int, permutation: int) -> Cell:
         options = {"permutation": permutation}
-        return Cell("permutation", data, PAPER.method, "", {"n_steps": steps}, seed, options)
+        return Cell("permutation", data, PAPER.method, "", params, seed, options)
 
     plan: dict[Any, list[Cell]] = {}
     for data in context.data:

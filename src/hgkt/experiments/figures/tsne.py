@@ -12,7 +12,7 @@ from hgkt.experiments.figures import style
 from hgkt.experiments.tables.rows import DEFAULT, PAPER, MethodRow, evaluate_cells, row_of
 
 _ROWS = (PAPER, DEFAULT, row_of("dem"))
-_QUICK_STEPS = {"hgkt-paper": 400, "dem": 100}
+_QUICK_STEPS = {"hgkt-paper": 50, "dem": 100}
 
 
 def _plan(context: Context) -> Plan:

@@ -177,7 +177,7 @@ def train_network(
     steps: Sequence[int] = (),
     representatives: NDArray[np.intp] | None = None,
 ) -> NetworkRun:
-    """Train the network of a model and test it after each of `steps`, by default the last one.
+    """Train the network of a model and test it after each of `steps`, by default at its end.
 
     Parameters
     ----------
@@ -186,7 +186,8 @@ def train_network(
     division : Division
         The data.
     steps : sequence of int
-        Steps after which to test; training goes on to the largest.
+        Steps after which to test; training goes on to the largest. Without any it goes on to
+        the end, where the test is.
     representatives : ndarray of shape (L,), optional
         Rows that represent the classes; by default the model chooses them.
 
@@ -204,8 +205,10 @@ def train_network(
     from hgkt.network.transfer import NetworkTransfer
 
     settings = model._settings(division.X.dtype)
-    wanted = tuple(sorted(set(steps))) or (int(settings.training["n_steps"]),)
-    training = {**settings.training, "n_steps": wanted[-1], "snapshot_steps": wanted}
+    wanted = tuple(sorted(set(steps)))
+    training = settings.training
+    if wanted:
+        training = {**training, "n_steps": wanted[-1], "snapshot_steps": wanted}
     features = map_rows(division.X, settings.feature_map)
     targets = Targets.from_features(features, division.codes, len(division.seen))
     objective = SquaredObjective.build(targets, reduction=settings.training["reduction"])
@@ -222,13 +225,15 @@ def train_network(
         looks.append((began, time.perf_counter()))
 
     transfer = NetworkTransfer(replace(settings, training=training))
-    transfer.fit(
+    table = transfer.fit(
         division.X,
         division.codes,
         division.attributes,
         representatives=representatives,
         on_snapshot=snapshot,
     )
+    if not wanted:
+        snapshot(len(transfer.losses), transfer, table)
     gaps = [after[0] - before[1] for before, after in itertools.pairwise(looks)]
     seconds = sum(gaps) / (wanted[-1] - wanted[0]) if gaps else float("nan")
     return NetworkRun(metrics, losses, seconds, objective.constant, transfer)
