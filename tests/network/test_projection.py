@@ -97,7 +97,7 @@ def test_snapshots_beyond_the_end_are_those_of_the_end() -> None:
     np.testing.assert_array_equal(seen[5000].w2, result.weights.w2)
 
 
-@pytest.mark.parametrize("kind, change", [(ProjectedRun, {}), (AdamRun, {"optimizer": "adam"})])
+@pytest.mark.parametrize(("kind", "change"), [(ProjectedRun, {}), (AdamRun, {"optimizer": "adam"})])
 def test_a_run_that_meets_its_cap_says_so(
     monkeypatch: pytest.MonkeyPatch, kind: Any, change: dict[str, Any]
 ) -> None:

@@ -111,7 +111,7 @@ default="wasserstein"
     ['horse']
     """
 
-    # 1: a chosen number of Adam's steps in the features' unit; 2: trained to the end, in a fixed one
+    # 1: a chosen number of steps, in the features' unit; 2: to the end, in a unit of its own
     mathematics_version: ClassVar[int] = 2
 
     _transfer: NetworkTransfer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -134,8 +135,9 @@ class TrainingConfig:
         check_number("learning_rate", self.learning_rate, low=0, open_low=True)
         for name in ("mu", "weight_decay"):
             check_number(name, getattr(self, name), low=0)
+        last = math.inf if self.n_steps is None else self.n_steps
         for step in self.snapshot_steps:
-            check_number("snapshot_steps", step, low=0, high=self.n_steps, integer=True)
+            check_number("snapshot_steps", step, low=0, high=last, integer=True)
         if self.optimizer == "lbfgs" and not self._can_project:
             raise DataError(
                 "optimizer='lbfgs' needs the exact loss (mode='quotient', n_sampled=None) and a "

@@ -1,4 +1,4 @@
-"""What every training run does: stop where the loss stands, report, resume, refuse what is astray."""
+"""What every training run does: stop where the loss stands, report, resume, refuse."""
 
 from __future__ import annotations
 
@@ -193,10 +193,11 @@ class TrainingRun(ABC):
             self.on_snapshot(step, self._own_weights())
 
     # ------------------------------------------------------------------ checkpoints
+    @abstractmethod
     def optimizer_arrays(self) -> dict[str, NDArray[Any]]:
         """Return what the optimiser needs to go on, beside weights and losses."""
-        return {}
 
+    @abstractmethod
     def restore_optimizer(self, arrays: Mapping[str, torch.Tensor]) -> None:
         """Set what `optimizer_arrays` returned."""
 

@@ -191,7 +191,8 @@ class _Projection:
             solved.diagonal().sum() + weight.double().square().sum() + bias.double().square().sum()
         )
         total.backward()  # type: ignore[no-untyped-call]
-        assert weight.grad is not None and bias.grad is not None
+        assert weight.grad is not None
+        assert bias.grad is not None
         with torch.no_grad():
             spread = torch.linalg.solve(system, solved.T).diagonal()
             data = float((self.run.noise.diagonal() * spread).sum() * self.decay)

@@ -105,8 +105,8 @@ class EmbedderWeights:
 
         Every activation here is positively homogeneous: δ(a·x) = a·δ(x).
         """
-        factor = np.asarray(factor, dtype=self.w2.dtype)[()]
-        return replace(self, w2=self.w2 * factor, b2=self.b2 * factor)
+        number = self.w2.dtype.type(factor)
+        return replace(self, w2=self.w2 * number, b2=self.b2 * number)
 
     @property
     def n_attributes(self) -> int:
