@@ -28,7 +28,7 @@ def hgkt(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def train_arguments(out: Path, n_steps: int) -> list[str]:
-    values = ["n_hidden=64", f"n_steps={n_steps}", "representative=euclidean"]
+    values = ["optimizer=adam", "n_hidden=64", f"n_steps={n_steps}", "representative=euclidean"]
     params = [word for value in values for word in ("-p", value)]
     network = ["--preset", "paper", "--device", "cpu", *params]
     return ["train", "--out", str(out), "--with-unseen", *network]

@@ -80,7 +80,7 @@ def test_the_network_trains_to_the_end_and_chooses_the_rest() -> None:
     stages = HGKTNetworkClassifier().default_stages()
     chosen = [name for stage in stages for name in stage]
     assert chosen == [
-        "feature_map", "attribute_map", "weight_decay", "mu", "n_neighbors", "n_hidden",
+        "feature_map", "attribute_map", "weight_decay", "mu", "n_neighbors",
     ]  # fmt: skip
     literal = HGKTNetworkClassifier().get_params()
     for stage in stages:  # the paper's own values can be chosen

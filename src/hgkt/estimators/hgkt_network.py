@@ -241,7 +241,7 @@ default="wasserstein"
         return 3
 
     def default_stages(self) -> list[Any]:
-        """Return the grids: maps, weight decay, the paper's μ and k, and the width.
+        """Return the grids: maps, weight decay, and the paper's μ and k; the width is the paper's.
 
         Ends that a choice may meet cannot move: below a decay of 1e-6 nothing changes, k = 0 is the
         network without neighbours (as is μ = 0), and k = 50 joins all classes of a small set.
@@ -253,7 +253,6 @@ default="wasserstein"
             {"weight_decay": [1e-6, 1e-5, 1e-4, 1e-3, 1e-2]},
             {"mu": [0.01, 0.1, 0.5, 1.0, 2.0]},
             {"n_neighbors": [0, 1, 2, 5, 10, 50]},
-            {"n_hidden": [800, 1600, 3200]},
         ]
 
     def fit_score_grid(

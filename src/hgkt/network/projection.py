@@ -36,7 +36,7 @@ class ProjectedRun(TrainingRun):
     of the parabola that touches the loss of each entry at the round's start, with the curvature
     that the loss has where the activation is the identity. Where features are not negative, as
     behind a ReLU, the parabola lies above the loss, so a round never raises it; for other data a
-    round that does is taken back and ends the run.
+    round that does is taken back and ends the run, some percent above the minimum.
 
     A round depends on the weights at its start and on nothing else, so a run resumed from a
     checkpoint, which is written between rounds, ends with the same bits. Parameters as

@@ -59,8 +59,8 @@ def _draw_iterations(outcome: Outcome, data: DataSpec) -> Block:
         frame,
         "The paper's network at the preset's μ and k, by the paper's Adam. Training stops "
         f"after {stop} iterations, where H is highest on the validation fold; the network of the "
-        "right panel is trained on all seen classes, and its test accuracy is only looked at. The paper shows test accuracy "
-        "and does not say how it stops.",
+        "right panel is trained on all seen classes, and its test accuracy is only looked at. The "
+        "paper shows test accuracy and does not say how it stops.",
         outcome.keys(data.name),
     )
 
