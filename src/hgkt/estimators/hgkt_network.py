@@ -67,8 +67,8 @@ default="wasserstein"
         Weight of ½‖W‖² in the loss, over features scaled to a root mean square norm of 10 while
         the network is trained; embeddings and scores are in their own unit. Paper: 0.001.
     optimizer : {"auto", "lbfgs", "adam"}, default="auto"
-        "lbfgs" ends in seconds at a loss that Adam comes down to in hours; it needs the exact loss
-        (``n_sampled=None``) and a weight decay, and "auto" takes it there. Paper: Adam.
+        "lbfgs" solves the output layer at every step; it needs the exact loss (``n_sampled=None``)
+        and a weight decay, and "auto" takes it there. Paper: Adam.
     learning_rate : float, default=1e-4
         Of Adam. Paper: the default.
     n_steps : int, optional
@@ -243,7 +243,7 @@ default="wasserstein"
     def default_stages(self) -> list[Any]:
         """Return the grids: maps, weight decay, and the paper's μ and k; the width is the paper's.
 
-        Ends that a choice may meet cannot move: below a decay of 1e-6 nothing changes, k = 0 is the
+        Ends that a choice may meet cannot move: a decay of 1e-6 is next to none, k = 0 is the
         network without neighbours (as is μ = 0), and k = 50 joins all classes of a small set.
         """
         maps = ["none", "l2", "sqrt+l2"]
