@@ -244,7 +244,7 @@ def test_folders_that_hold_no_model_say_why(tmp_path: Path) -> None:
     for content in ("[]", "{}", '{"sha256": 1}'):
         config.write_text(content)
         assert refusal(lambda: load_model(path)) == f"{config} is not the config of an hgkt model"
-    for found in (0, 3, "2", None):
+    for found in (0, 4, "2", None):
         config.write_text(json.dumps({**json.loads(text), "format_version": found}))
         assert refusal(lambda: load_model(path)) == (
             f"{path} has format version {found}; this release reads versions 1 to 3"
