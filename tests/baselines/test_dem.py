@@ -47,6 +47,8 @@ def test_dem_follows_adam_on_the_instance_loss_with_explicit_penalty(training):
     A = np.array([attributes[name] for name in names], dtype=np.float64)
     A *= np.sqrt(A.shape[1]) / np.linalg.norm(A, axis=1, keepdims=True)
     means = np.array([X[codes == code].astype(np.float64).mean(axis=0) for code in range(len(A))])
+    unit = np.linalg.norm(means, axis=1).mean() / 10  # features are trained at a mean norm of 10
+    means, rows = means / unit, torch.tensor(X).double() / unit
     seed = int(np.random.RandomState(0).randint(np.iinfo(np.int32).max))
     weights = [w.double().requires_grad_() for w in model._initial(means, A.shape[1], seed)]
     optimizer = torch.optim.Adam(weights, lr=3e-3)
@@ -55,11 +57,21 @@ def test_dem_follows_adam_on_the_instance_loss_with_explicit_penalty(training):
         hidden = torch.relu(torch.tensor(A)[codes] @ weights[0].T + weights[1])
         output = torch.relu(hidden @ weights[2].T + weights[3])
         penalty = 0.005 * sum((w**2).sum() for w in weights)
-        (((output - torch.tensor(X).double()) ** 2).mean() + penalty).backward()
+        (((output - rows) ** 2).mean() + penalty).backward()
         optimizer.step()
     model.fit(X, y, attributes)
-    for found, expected in zip(("w1_", "b1_", "w2_", "b2_"), weights, strict=True):
-        np.testing.assert_allclose(getattr(model, found), expected.detach().numpy(), atol=2e-4)
+    for name, expected, factor in zip(model._learned, weights, (1, 1, unit, unit), strict=True):
+        found = getattr(model, name) / factor
+        np.testing.assert_allclose(found, expected.detach().numpy(), atol=2e-4)
+
+
+def test_dem_does_not_depend_on_the_unit_of_the_features(training):
+    X, y, attributes = training
+    model = small(n_steps=20).fit(X, y, attributes)
+    other = small(n_steps=20).fit(1024.0 * X, y, attributes)
+    np.testing.assert_allclose(
+        other.class_embeddings_, 1024.0 * model.class_embeddings_, rtol=1e-3, atol=1.0
+    )
 
 
 @pytest.mark.parametrize("activation", ["relu", "leaky_relu", "linear"])

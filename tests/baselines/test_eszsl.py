@@ -33,7 +33,7 @@ def test_eszsl_weights_minimise_the_published_loss(small, coding):
         terms = (X @ V @ A.T - Y, gamma**0.5 * V @ A.T, lam**0.5 * X @ V, (gamma * lam) ** 0.5 * V)
         return sum((term**2).sum() for term in terms)
 
-    model = ESZSLClassifier(gamma, lam, coding, normalize_attributes=False)
+    model = ESZSLClassifier(gamma, lam, coding, attribute_map="none")
     model.fit(X, y, class_attributes=attributes)
     best = minimize(loss, np.zeros(8), method="BFGS", options={"gtol": 1e-9})
     np.testing.assert_allclose(model.weights_.ravel(), best.x, atol=1e-5)

@@ -28,11 +28,11 @@ def _fit(model, data):
     return model.add_classes(data.attributes_of(data.unseen_classes))
 
 
-def _random_model(feature_map, seed=0):
+def _random_model(comparison, seed=0):
     rng = np.random.default_rng(seed)
     X, codes = rng.random((15, 6)), np.arange(15) % 4
     mixtures = rng.dirichlet(np.ones(4), size=4)
-    return TemplateModel(rng.normal(size=6), rng.random((4, 6)), feature_map), X, codes, mixtures
+    return TemplateModel(rng.normal(size=6), rng.random((4, 6)), comparison), X, codes, mixtures
 
 
 def test_project_to_simplex_agrees_with_a_general_solver():
@@ -79,23 +79,23 @@ def test_simplex_mixtures_are_not_the_projection_of_similarities():
     assert np.abs(simplex_mixtures(target, sources, 0.01) - euclidean).max() > 0.1
 
 
-@pytest.mark.parametrize("feature_map", ["relu", "intersection"])
-def test_template_similarities_equal_the_formula(feature_map):
-    model, X, _, _ = _random_model(feature_map)
+@pytest.mark.parametrize("comparison", ["relu", "intersection"])
+def test_template_similarities_equal_the_formula(comparison):
+    model, X, _, _ = _random_model(comparison)
     by_hand = np.empty((15, 4))
     for n, x in enumerate(X):
         for s, v in enumerate(model.templates):
-            phi = np.minimum(x, v) if feature_map == "intersection" else np.maximum(0, x - v)
+            phi = np.minimum(x, v) if comparison == "intersection" else np.maximum(0, x - v)
             by_hand[n, s] = model.weights @ phi
     np.testing.assert_allclose(model.similarities(X), by_hand)
 
 
-@pytest.mark.parametrize("feature_map", ["relu", "intersection"])
-def test_hinge_objective_gradients_agree_with_finite_differences(feature_map):
-    model, X, codes, mixtures = _random_model(feature_map)
+@pytest.mark.parametrize("comparison", ["relu", "intersection"])
+def test_hinge_objective_gradients_agree_with_finite_differences(comparison):
+    model, X, codes, mixtures = _random_model(comparison)
 
     def at(vector):
-        moved = TemplateModel(vector[:6], vector[6:].reshape(4, 6), feature_map)
+        moved = TemplateModel(vector[:6], vector[6:].reshape(4, 6), comparison)
         return hinge_objective(moved, X, codes, mixtures, (0.3, 0.2))
 
     point = np.concatenate([model.weights, model.templates.ravel()])
@@ -135,16 +135,16 @@ def test_sse_training_reaches_the_optimum_of_the_linear_program():
     method = SSEClassifier(
         C=1e9, template_decay=0.0, learning_rate=0.05, n_epochs=1500, batch_size=24, random_state=0
     )
-    trained = method._train(start, X, codes, mixtures)
+    trained = method._descend(start, X, codes, mixtures)
     reached = hinge_objective(trained, X, codes, mixtures, (0.0, 0.0))[0]
     assert reached <= program.fun * 1.02
     assert reached < hinge_objective(start, X, codes, mixtures, (0.0, 0.0))[0] * 0.7
 
 
-def test_sse_maps_rank_classes_alike(data):
+def test_sse_comparisons_rank_classes_alike(data):
     X = data.rows("test_unseen")[0].astype(np.float64)
     models = [
-        _fit(SSEClassifier(feature_map=kind, n_epochs=2, random_state=0), data)
+        _fit(SSEClassifier(comparison=kind, n_epochs=2, random_state=0), data)
         for kind in ("relu", "intersection")
     ]
     np.testing.assert_allclose(models[0].weights_, -models[1].weights_, atol=1e-3)

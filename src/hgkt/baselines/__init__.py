@@ -80,6 +80,12 @@ BASELINES = {
         "generative framework, Gaussian classes",
         "Verma, Rai, A Simple Exponential Family Framework for Zero-Shot Learning, ECML-PKDD 2017",
     ),
+    "exem": _to_visual(
+        "exem:EXEMClassifier",
+        "visual exemplars predicted from attributes",
+        "Changpinyo, Chao, Sha, Predicting Visual Exemplars of Unseen Classes for Zero-Shot "
+        "Learning, ICCV 2017",
+    ),
     "dem": _to_visual(
         "dem:DEMClassifier",
         "deep embedding model",

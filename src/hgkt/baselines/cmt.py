@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from hgkt._geometry import distance_scores, unit_rows
+from hgkt._geometry import MAPS, FeatureMap, distance_scores
 from hgkt._validation import check_number
 from hgkt.baselines._shared.cross_modal import TanhNetwork, fit_network
-from hgkt.baselines._shared.grids import PathClassifier, Seen
+from hgkt.baselines._shared.grids import ATTRIBUTE_MAPS, PathClassifier, Seen
 from hgkt.estimators.base import ClassTable
 
 
@@ -35,6 +35,11 @@ class CMTClassifier(PathClassifier):
         λ, as in the authors' program.
     n_steps : int, default=200
         Most L-BFGS steps; the authors allow 500.
+    feature_map : {"none", "l2", "sqrt+l2"} or float, default="none"
+        What is done to each row of features first: nothing, unit length, signed square root and
+        unit length, or another power and unit length.
+    attribute_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
+        The same for each attribute vector.
     calibration : float, default=0.0
         γ, taken off the score of every seen class; choose it on validation classes.
     random_state : int, RandomState or None, default=None
@@ -72,18 +77,26 @@ class CMTClassifier(PathClassifier):
         n_hidden: int = 200,
         decay: float = 1e-4,
         n_steps: int = 200,
+        feature_map: FeatureMap = "none",
+        attribute_map: FeatureMap = "l2",
         calibration: float = 0.0,
         random_state: Any = None,
     ) -> None:
         self.n_hidden = n_hidden
         self.decay = decay
         self.n_steps = n_steps
+        self.feature_map = feature_map
+        self.attribute_map = attribute_map
         self.calibration = calibration
         self.random_state = random_state
 
-    def default_stages(self) -> list[dict[str, list[Any]]]:
-        """Return the grid: weight decay and, along each training run, when to stop."""
-        return [{"decay": [1e-4, 1e-3], "n_steps": [50, 100, 200]}]
+    def default_stages(self) -> list[Any]:
+        """Return maps, then weight decay, with, along each training run, when to stop."""
+        return [
+            {"feature_map": list(MAPS), "n_steps": [10, 20, 50, 100]},
+            {"attribute_map": list(ATTRIBUTE_MAPS), "n_steps": [10, 20, 50, 100]},
+            {"decay": [1e-6, 1e-5, 1e-4, 1e-3], "n_steps": [10, 20, 50, 100, 200]},
+        ]
 
     def _check_params(self) -> None:
         check_number("n_hidden", self.n_hidden, low=1, integer=True)
@@ -93,13 +106,13 @@ class CMTClassifier(PathClassifier):
     def _train(self, seen: Seen, stops: Sequence[int]) -> Iterator[int]:
         rng = check_random_state(self.random_state)
         settings = (self.n_hidden, self.decay, stops, rng, self._progress)
-        networks = fit_network(seen.X, seen.codes, unit_rows(seen.attributes), *settings)
+        networks = fit_network(seen.X, seen.codes, seen.attributes, *settings)
         for stop, network in zip(stops, networks, strict=True):
             self.inner_, self.inner_bias_, self.outer_, self.outer_bias_ = network.arrays
             yield stop
 
-    def _embed_classes(self, attributes: NDArray[np.float64]) -> ClassTable:
-        return {"embedding": unit_rows(attributes)}
+    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassTable:
+        return {"embedding": rows}
 
     def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
         network = TanhNetwork(self.inner_, self.inner_bias_, self.outer_, self.outer_bias_)

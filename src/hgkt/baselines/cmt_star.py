@@ -12,10 +12,10 @@ from scipy.special import erf
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
-from hgkt._geometry import distance_scores, unit_rows
+from hgkt._geometry import MAPS, FeatureMap, distance_scores
 from hgkt._validation import check_choice, check_number
 from hgkt.baselines._shared.cross_modal import TanhNetwork, fit_network
-from hgkt.baselines._shared.grids import Seen, StagedClassifier
+from hgkt.baselines._shared.grids import ATTRIBUTE_MAPS, Seen, StagedClassifier
 from hgkt.baselines._shared.lbfgs import fit_softmax, predict_softmax
 from hgkt.estimators.base import ClassTable
 
@@ -61,6 +61,11 @@ class CMTStarClassifier(StagedClassifier):
         Weight decay of the network, as in the authors' program.
     n_steps : int, default=200
         Most L-BFGS steps; the authors allow 500.
+    feature_map : {"none", "l2", "sqrt+l2"} or float, default="none"
+        What is done to each row of features first: nothing, unit length, signed square root and
+        unit length, or another power and unit length.
+    attribute_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
+        The same for each attribute vector.
     calibration : float, default=0.0
         γ, taken off the score of every seen class; choose it on validation classes.
     random_state : int, RandomState or None, default=None
@@ -105,6 +110,8 @@ class CMTStarClassifier(StagedClassifier):
         n_hidden: int = 200,
         decay: float = 1e-4,
         n_steps: int = 200,
+        feature_map: FeatureMap = "none",
+        attribute_map: FeatureMap = "l2",
         calibration: float = 0.0,
         random_state: Any = None,
     ) -> None:
@@ -114,14 +121,20 @@ class CMTStarClassifier(StagedClassifier):
         self.n_hidden = n_hidden
         self.decay = decay
         self.n_steps = n_steps
+        self.feature_map = feature_map
+        self.attribute_map = attribute_map
         self.calibration = calibration
         self.random_state = random_state
 
-    def default_stages(self) -> list[dict[str, list[Any]]]:
-        """Return the grid: eleven cut-offs, as the authors sweep; radii have none."""
-        if self.detector == "radius":
-            return []
-        return [{"rejected": [0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9]}]
+    def default_stages(self) -> list[Any]:
+        """Return maps and numbers of steps, each with eleven cut-offs, as the authors sweep."""
+        cuts = {"rejected": [0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9]}
+        cuts = {} if self.detector == "radius" else cuts  # radii are their own cut-off
+        return [
+            {"feature_map": list(MAPS), "n_steps": [50], **cuts},
+            {"attribute_map": list(ATTRIBUTE_MAPS), **cuts},
+            {"n_steps": [20, 50, 100, 200], **cuts},
+        ]
 
     def _check_params(self) -> None:
         check_choice("detector", self.detector, DETECTORS)
@@ -133,7 +146,7 @@ class CMTStarClassifier(StagedClassifier):
 
     def _train(self, gathered: Seen) -> Any:
         X, codes, attributes = gathered
-        rng, table = check_random_state(self.random_state), self._embed_classes(attributes)
+        rng, table = check_random_state(self.random_state), self._embed_rows(attributes)
         settings = (self.n_hidden, self.decay, [self.n_steps], rng, self._progress)
         (network,) = fit_network(X, codes, table["embedding"], *settings)
         self.inner_, self.inner_bias_, self.outer_, self.outer_bias_ = network.arrays
@@ -150,8 +163,8 @@ class CMTStarClassifier(StagedClassifier):
         self.starts_ = state.starts
         return table
 
-    def _embed_classes(self, attributes: NDArray[np.float64]) -> ClassTable:
-        return {"embedding": unit_rows(attributes)}
+    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassTable:
+        return {"embedding": rows}
 
     def _embed_images(self, X: NDArray[Any]) -> NDArray[Any]:
         network = TanhNetwork(self.inner_, self.inner_bias_, self.outer_, self.outer_bias_)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._geometry import unit_rows
+from hgkt._geometry import FeatureMap, unit_rows
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared.grids import Seen
+from hgkt.baselines._shared.grids import ATTRIBUTE_MAPS, Seen
 from hgkt.baselines._shared.networks import (
     AttributeNetworkClassifier,
     attribute_rows,
@@ -20,6 +20,7 @@ from hgkt.baselines._shared.networks import (
     uniform,
 )
 from hgkt.baselines._shared.rows import similarity_scores
+from hgkt.estimators._presets import Preset
 from hgkt.estimators.base import ClassTable
 
 if TYPE_CHECKING:
@@ -66,6 +67,11 @@ class CNZSLClassifier(AttributeNetworkClassifier):
         code divides by the variance; "none" leaves CN out.
     seen_factor : float, default=1.0
         The released code multiplies seen classes' scores by 0.95 (1 on CUB).
+    feature_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
+        What is done to each row of features first: nothing, unit length, signed square root and
+        unit length, or another power and unit length.
+    attribute_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
+        The same for each attribute vector.
     calibration : float, default=0.0
         γ, taken off the score of every seen class; choose it on validation classes.
     random_state : int, RandomState or None, default=None
@@ -73,7 +79,7 @@ class CNZSLClassifier(AttributeNetworkClassifier):
     device : {"auto", "cpu", "cuda"}, default="auto"
         Where training runs; "auto" takes CUDA where there is one.
 
-    The defaults are those of the released code.
+    The defaults are those of the released code; the preset "released" has its `seen_factor` too.
 
     Attributes
     ----------
@@ -102,6 +108,9 @@ class CNZSLClassifier(AttributeNetworkClassifier):
     _learned = (*_weights, "running_")
     _path = "n_epochs"
     _only_scoring = ("seen_factor",)
+    named_presets: ClassVar[Mapping[str, Preset]] = {
+        "released": Preset({"seen_factor": 0.95}, {"CUB": {"seen_factor": 1.0}})
+    }
 
     def __init__(
         self,
@@ -114,6 +123,8 @@ class CNZSLClassifier(AttributeNetworkClassifier):
         batch_size: int = 256,
         standardization: str = "variance",
         seen_factor: float = 1.0,
+        feature_map: FeatureMap = "l2",
+        attribute_map: FeatureMap = "l2",
         calibration: float = 0.0,
         random_state: Any = None,
         device: str = "auto",
@@ -127,13 +138,20 @@ class CNZSLClassifier(AttributeNetworkClassifier):
         self.batch_size = batch_size
         self.standardization = standardization
         self.seen_factor = seen_factor
+        self.feature_map = feature_map
+        self.attribute_map = attribute_map
         self.calibration = calibration
         self.random_state = random_state
         self.device = device
 
-    def default_stages(self) -> list[dict[str, list[Any]]]:
-        """Return numbers of epochs, which one run serves, with temperatures."""
-        return [{"n_epochs": [10, 20, 25, 30, 50], "scale": [15.0, 25.0, 35.0]}]
+    def default_stages(self) -> list[Any]:
+        """Return maps, then temperatures, with numbers of epochs, which one run serves."""
+        counts = {"n_epochs": [10, 20, 25, 30, 50]}
+        return [
+            {"feature_map": ["l2", "sqrt+l2"], **counts},
+            {"attribute_map": list(ATTRIBUTE_MAPS), **counts},
+            {"scale": [15.0, 25.0, 35.0], **counts},
+        ]
 
     def _check_params(self) -> None:
         super()._check_params()
@@ -169,8 +187,8 @@ class CNZSLClassifier(AttributeNetworkClassifier):
             self.running_ = to_numpy(torch.stack(network.running))
             yield step // per_epoch
 
-    def _embed_classes(self, attributes: NDArray[np.float64]) -> ClassTable:
-        hidden = np.maximum(attribute_rows(attributes) @ self.w1_.T + self.b1_, 0.0)
+    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassTable:
+        hidden = np.maximum(attribute_rows(rows) @ self.w1_.T + self.b1_, 0.0)
         hidden = self._standardize(hidden @ self.w2_.T + self.b2_, self.running_[:2])
         hidden = self._standardize(np.maximum(hidden, 0.0), self.running_[2:])
         return {"embedding": np.maximum(hidden @ self.w3_.T + self.b3_, 0.0)}

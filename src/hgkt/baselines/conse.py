@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._geometry import unit_rows
+from hgkt._geometry import MAPS, FeatureMap, unit_rows
 from hgkt._validation import check_number
-from hgkt.baselines._shared.grids import Seen, StagedClassifier
+from hgkt.baselines._shared.grids import ATTRIBUTE_MAPS, Seen, StagedClassifier
 from hgkt.baselines._shared.lbfgs import fit_softmax, predict_softmax
 from hgkt.estimators.base import ClassTable
 
@@ -33,6 +33,11 @@ class ConSEClassifier(StagedClassifier):
         Weight of the loss of the softmax regression against ½‖W‖², on z-scored features scaled
         to unit mean square. Paper gap: the original has the softmax layer of a network; this
         is one of the grid.
+    feature_map : {"none", "l2", "sqrt+l2"} or float, default="none"
+        What is done to each row of features first: nothing, unit length, signed square root and
+        unit length, or another power and unit length.
+    attribute_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
+        The same for each attribute vector.
     calibration : float, default=0.0
         γ, taken off the score of every seen class; choose it on validation classes.
 
@@ -65,15 +70,27 @@ class ConSEClassifier(StagedClassifier):
         self,
         n_top: int = 10,
         C: float = 10.0,
+        feature_map: FeatureMap = "none",
+        attribute_map: FeatureMap = "l2",
         calibration: float = 0.0,
     ) -> None:
         self.n_top = n_top
         self.C = C
+        self.feature_map = feature_map
+        self.attribute_map = attribute_map
         self.calibration = calibration
 
-    def default_stages(self) -> list[dict[str, list[Any]]]:
-        """Return the grid; each softmax regression serves all numbers of classes."""
-        return [{"C": [0.1, 1.0, 10.0, 100.0], "n_top": [1, 2, 5, 10, 20, 50, 1000]}]
+    def default_stages(self) -> list[Any]:
+        """Return feature maps, C and T, then attribute maps.
+
+        A softmax regression serves all T. A thousand classes are all there are.
+        """
+        tops = {"n_top": [1, 2, 5, 10, 20, 50, 1000]}
+        return [
+            {"feature_map": list(MAPS), "C": [1.0, 10.0, 100.0], **tops},
+            {"C": [0.1, 1.0, 10.0, 100.0, 1000.0], **tops},
+            {"attribute_map": list(ATTRIBUTE_MAPS), **tops},
+        ]
 
     def _check_params(self) -> None:
         check_number("n_top", self.n_top, low=1, integer=True)
@@ -85,8 +102,8 @@ class ConSEClassifier(StagedClassifier):
         self.seen_embeddings_ = unit_rows(attributes)
         return {"embedding": self.seen_embeddings_}
 
-    def _embed_classes(self, attributes: NDArray[np.float64]) -> ClassTable:
-        return {"embedding": unit_rows(attributes)}
+    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassTable:
+        return {"embedding": unit_rows(rows)}
 
     def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
         probabilities = predict_softmax(X, self.weights_, self.bias_)

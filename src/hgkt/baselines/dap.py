@@ -42,6 +42,11 @@ class DAPClassifier(AttributeProbabilityClassifier):
         binary matrix of Animals with Attributes was made, or the mean of that attribute.
     prior : {"class_mean", "uniform"}, default="class_mean"
         π_m: share of seen classes with the attribute, as published, or ½.
+    feature_map : {"none", "l2", "sqrt+l2"} or float, default="none"
+        What is done to each row of features first: nothing, unit length, signed square root and
+        unit length, or another power and unit length.
+    attribute_map : {"none", "l2", "sqrt+l2"} or float, default="none"
+        The same for each attribute vector.
     calibration : float, default=0.0
         γ, taken off the score of every seen class; choose it on validation classes.
 
@@ -73,12 +78,12 @@ class DAPClassifier(AttributeProbabilityClassifier):
 
     _learned = ("weights_", "bias_", "threshold_", "priors_")
     _late = ("prior",)
-    _grid = (1.0, 10.0)
+    _grid = (0.01, 0.1, 1.0, 10.0, 100.0)
 
     def _train(self, gathered: Seen) -> ClassTable:
         X, codes, attributes = gathered
         self.threshold_ = binarization_threshold(attributes, self.binarization)
-        table = self._embed_classes(attributes)
+        table = self._embed_rows(attributes)
         learnable = varying(table["embedding"])
         self.weights_ = np.zeros((attributes.shape[1], X.shape[1]))
         self.bias_ = np.zeros(attributes.shape[1])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hgkt._geometry import MAPS, FeatureMap
 from hgkt._validation import check_choice, check_number
 from hgkt.baselines._shared.grids import Seen
 from hgkt.baselines._shared.networks import (
@@ -15,6 +16,7 @@ from hgkt.baselines._shared.networks import (
     attribute_rows,
     centred_layers,
     class_mean_loss,
+    feature_unit,
     trainable,
     two_layers,
 )
@@ -64,6 +66,11 @@ class DEMClassifier(AttributeNetworkClassifier):
         start: weights by Glorot's rule, a tenth of it in the output layer, whose biases are the
         mean. A number draws weights normal with that deviation, cut at two deviations, and sets
         biases to it; the authors' 0.1 needs their 10⁵ and more steps to be forgotten.
+    feature_map : {"none", "l2", "sqrt+l2"} or float, default="none"
+        What is done to each row of features first: nothing, unit length, signed square root and
+        unit length, or another power and unit length.
+    attribute_map : {"none", "l2", "sqrt+l2"} or float, default="none"
+        The same for each attribute vector.
     calibration : float, default=0.0
         γ, taken off the score of every seen class; choose it on validation classes.
     random_state : int, RandomState or None, default=None
@@ -105,6 +112,8 @@ class DEMClassifier(AttributeNetworkClassifier):
         activation: str = "relu",
         attribute_rms: float | None = 1.0,
         initial_deviation: float | None = None,
+        feature_map: FeatureMap = "none",
+        attribute_map: FeatureMap = "none",
         calibration: float = 0.0,
         random_state: Any = None,
         device: str = "auto",
@@ -117,18 +126,19 @@ class DEMClassifier(AttributeNetworkClassifier):
         self.activation = activation
         self.attribute_rms = attribute_rms
         self.initial_deviation = initial_deviation
+        self.feature_map = feature_map
+        self.attribute_map = attribute_map
         self.calibration = calibration
         self.random_state = random_state
         self.device = device
 
-    def default_stages(self) -> list[dict[str, list[Any]]]:
-        """Return step counts and metrics, which one run serves, with the weight decay."""
+    def default_stages(self) -> list[Any]:
+        """Return maps, then weight decay, with step counts and metrics, which one run serves."""
+        runs = {"n_steps": [25, 50, 100, 200, 400], "metric": list(METRICS)}
         return [
-            {
-                "n_steps": [50, 100, 200, 400],
-                "metric": list(METRICS),
-                "weight_decay": [1e-5, 1e-4, 1e-3],
-            }
+            {"feature_map": list(MAPS), **runs},
+            {"attribute_map": ["none", "sqrt+l2"], **runs},
+            {"weight_decay": [0.0, 1e-5, 1e-4, 1e-3], **runs, "n_steps": [50, 100, 200, 400, 800]},
         ]
 
     def _check_params(self) -> None:
@@ -149,6 +159,8 @@ class DEMClassifier(AttributeNetworkClassifier):
 
         X, codes, attributes = seen
         counts, means = class_counts_and_means(X, codes, len(attributes))
+        unit = feature_unit(means)
+        means /= unit
         seed, device = self._start()
         weights = trainable(self._initial(means, attributes.shape[1], seed), device)
         arrays = (self._attribute_rows(attributes), means, counts / counts.sum())
@@ -161,7 +173,9 @@ class DEMClassifier(AttributeNetworkClassifier):
             embeddings = two_layers(rows, weights, activation, activation)
             return class_mean_loss(embeddings, targets, shares)
 
-        yield from self._minimise(weights, loss, stops)
+        for stop in self._minimise(weights, loss, stops):
+            self._in_feature_units(unit)
+            yield stop
 
     def _initial(
         self, means: NDArray[np.float64], n_attributes: int, seed: int
@@ -182,9 +196,8 @@ class DEMClassifier(AttributeNetworkClassifier):
     def _attribute_rows(self, attributes: NDArray[np.float64]) -> NDArray[np.float64]:
         return attribute_rows(attributes, self.attribute_rms) if self.attribute_rms else attributes
 
-    def _embed_classes(self, attributes: NDArray[np.float64]) -> ClassTable:
-        rows = self._attribute_rows(attributes)
-        hidden = _activate(rows @ self.w1_.T + self.b1_, self.activation)
+    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassTable:
+        hidden = _activate(self._attribute_rows(rows) @ self.w1_.T + self.b1_, self.activation)
         return {"embedding": _activate(hidden @ self.w2_.T + self.b2_, self.activation)}
 
     def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:

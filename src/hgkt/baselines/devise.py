@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hgkt._geometry import FeatureMap
 from hgkt.baselines._shared.compatibility import CompatibilityClassifier
 
 
@@ -30,11 +31,16 @@ class DeViSEClassifier(CompatibilityClassifier):
     margin : float, default=1.0
         m. Descent starts at W = 0, so it sets units only: the model of
         (learning_rate η, margin m) is m times that of (η/m, 1).
-    scaling : {"zscore", "l2", "none"}, default="zscore"
-        What is done to features: "zscore" standardises them and divides by the largest value of
-        the standardised training rows, as in the evaluation code of Xian et al., "Zero-shot
-        learning: a comprehensive evaluation of the good, the bad and the ugly", TPAMI 2019; "l2"
-        scales rows to unit length.
+    scaling : {"zscore", "none"}, default="zscore"
+        What is done to mapped features: "zscore" standardises them and divides by the largest
+        value of the standardised training rows, as in the evaluation code of Xian et al.,
+        "Zero-shot learning: a comprehensive evaluation of the good, the bad and the ugly", TPAMI
+        2019.
+    feature_map : {"none", "l2", "sqrt+l2"} or float, default="none"
+        What is done to each row of features first: nothing, unit length, signed square root and
+        unit length, or another power and unit length.
+    attribute_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
+        The same for each attribute vector.
     calibration : float, default=0.0
         γ, taken off the score of every seen class; choose it on validation classes.
     random_state : int, RandomState or None, default=None
@@ -67,6 +73,8 @@ class DeViSEClassifier(CompatibilityClassifier):
     """
 
     _loss = "hinge_sum"
+    _rates = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
+    _epochs = (2, 5, 10, 20, 50, 100, 200)
 
     def __init__(
         self,
@@ -75,13 +83,12 @@ class DeViSEClassifier(CompatibilityClassifier):
         batch_size: int = 64,
         margin: float = 1.0,
         scaling: str = "zscore",
+        feature_map: FeatureMap = "none",
+        attribute_map: FeatureMap = "l2",
         calibration: float = 0.0,
         random_state: Any = None,
     ) -> None:
         super().__init__(
-            learning_rate, n_epochs, batch_size, margin, scaling, calibration, random_state
+            *(learning_rate, n_epochs, batch_size, margin, scaling),
+            *(feature_map, attribute_map, calibration, random_state),
         )
-
-    def default_stages(self) -> list[dict[str, list[Any]]]:
-        """Return the learning rate with the number of epochs."""
-        return [{"learning_rate": [0.001, 0.01, 0.1], "n_epochs": [5, 10, 20, 50, 100, 200]}]

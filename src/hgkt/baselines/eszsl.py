@@ -8,9 +8,9 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from hgkt._geometry import unit_rows
+from hgkt._geometry import FeatureMap
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared.grids import Seen, StagedClassifier
+from hgkt.baselines._shared.grids import Seen, StagedClassifier, map_grid, powers
 from hgkt.estimators.base import ClassTable
 from hgkt.statistics import ClassStatistics
 
@@ -36,8 +36,11 @@ class ESZSLClassifier(StagedClassifier):
         λ, with the same source.
     label_coding : {"binary", "signed"}, default="binary"
         Y in {0, 1} as in the authors' code, or in {−1, 1} as in the paper.
-    normalize_attributes : bool, default=True
-        Whether attribute vectors are scaled to unit length.
+    feature_map : {"none", "l2", "sqrt+l2"} or float, default="none"
+        What is done to each row of features first: nothing, unit length, signed square root and
+        unit length, or another power and unit length.
+    attribute_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
+        The same for each attribute vector.
     calibration : float, default=0.0
         γ, taken off the score of every seen class; choose it on validation classes.
 
@@ -69,22 +72,23 @@ class ESZSLClassifier(StagedClassifier):
         feature_ridge: float = 1e3,
         attribute_ridge: float = 1.0,
         label_coding: str = "binary",
-        normalize_attributes: bool = True,
+        feature_map: FeatureMap = "none",
+        attribute_map: FeatureMap = "l2",
         calibration: float = 0.0,
     ) -> None:
         self.feature_ridge = feature_ridge
         self.attribute_ridge = attribute_ridge
         self.label_coding = label_coding
-        self.normalize_attributes = normalize_attributes
+        self.feature_map = feature_map
+        self.attribute_map = attribute_map
         self.calibration = calibration
 
-    def default_stages(self) -> list[dict[str, list[Any]]]:
-        """Return the authors' grid, extended upwards: γ is often chosen at its edge."""
+    def default_stages(self) -> list[Any]:
+        """Return maps with both ridges, then these more finely: γ has the unit of the features."""
+        gammas = powers(-2, 10)
         return [
-            {
-                "feature_ridge": [10.0**k for k in range(-3, 7)],
-                "attribute_ridge": [10.0**k for k in range(-3, 4)],
-            }
+            {**map_grid(), "feature_ridge": gammas, "attribute_ridge": [0.01, 0.1, 1.0]},
+            {"feature_ridge": gammas, "attribute_ridge": powers(-5, 3)},
         ]
 
     def _check_params(self) -> None:
@@ -98,17 +102,16 @@ class ESZSLClassifier(StagedClassifier):
         return seen.attributes, statistics.sums, _eigen(statistics.second_moment)
 
     def _train(self, gathered: Any) -> Any:
-        attributes, sums, (feature_values, feature_basis) = gathered
-        rows = self._attribute_rows(attributes)
+        rows, sums, (feature_values, feature_basis) = gathered
         values, basis = _eigen(rows.T @ rows)
         targets = feature_basis.T @ self._label_products(sums, rows) @ basis
-        return attributes, targets, (feature_values, values), (feature_basis, basis)
+        return rows, targets, (feature_values, values), (feature_basis, basis)
 
     def _finish(self, trained: Any) -> ClassTable:
-        attributes, targets, (feature_values, values), (feature_basis, basis) = trained
+        rows, targets, (feature_values, values), (feature_basis, basis) = trained
         scales = np.outer(feature_values + self.feature_ridge, values + self.attribute_ridge)
         self.weights_ = feature_basis @ (targets / scales) @ basis.T
-        return self._embed_classes(attributes)
+        return self._embed_rows(rows)
 
     def _label_products(
         self, sums: NDArray[np.float64], rows: NDArray[np.float64]
@@ -119,11 +122,8 @@ class ESZSLClassifier(StagedClassifier):
             return binary
         return 2.0 * binary - np.outer(sums.sum(axis=0), rows.sum(axis=0))
 
-    def _attribute_rows(self, attributes: NDArray[np.float64]) -> NDArray[np.float64]:
-        return unit_rows(attributes) if self.normalize_attributes else attributes
-
-    def _embed_classes(self, attributes: NDArray[np.float64]) -> ClassTable:
-        return {"embedding": self._attribute_rows(attributes) @ self.weights_.T}
+    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassTable:
+        return {"embedding": rows @ self.weights_.T}
 
     def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
         return X @ table["embedding"].T

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from hgkt._geometry import unit_rows
+from hgkt._geometry import FeatureMap
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared.grids import Seen, StagedClassifier
+from hgkt.baselines._shared.grids import Seen, StagedClassifier, map_grid, powers
+from hgkt.baselines._shared.moments import class_means_and_variances
+from hgkt.estimators._presets import Preset
 from hgkt.estimators.base import ClassTable
-from hgkt.statistics import class_sums
 
 SEEN_PARAMETERS = ("regressed", "empirical")
-_CHUNK_ROWS = 4096
 
 
 class GFZSLClassifier(StagedClassifier):
@@ -44,8 +45,11 @@ class GFZSLClassifier(StagedClassifier):
         ε.
     variance_floor : float, default=0.05
         f, in squared units of the features.
-    normalize_attributes : bool, default=True
-        Whether attribute vectors are scaled to unit length.
+    feature_map : {"none", "l2", "sqrt+l2"} or float, default="none"
+        What is done to each row of features first: nothing, unit length, signed square root and
+        unit length, or another power and unit length.
+    attribute_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
+        The same for each attribute vector.
     calibration : float, default=0.0
         γ, taken off the score of every seen class; choose it on validation classes.
 
@@ -74,7 +78,17 @@ class GFZSLClassifier(StagedClassifier):
     """
 
     _learned = ("mean_weights_", "variance_weights_", "references_")
-    _late = ("mean_ridge", "variance_ridge", "seen_parameters")
+    _late = ("mean_ridge", "variance_ridge", "seen_parameters", "variance_floor")
+    named_presets: ClassVar[Mapping[str, Preset]] = {
+        # The authors' scripts for the proposed splits; AWA1 and SUN have the defaults.
+        "released": Preset(
+            {"mean_ridge": 0.1, "variance_ridge": 1e8},
+            {
+                "AWA2": {"mean_ridge": 0.01},
+                "CUB": {"mean_ridge": 1.0, "variance_ridge": 1e7, "variance_offset": 1e-4},
+            },
+        )
+    }
 
     def __init__(
         self,
@@ -83,7 +97,8 @@ class GFZSLClassifier(StagedClassifier):
         seen_parameters: str = "regressed",
         variance_offset: float = 1e-3,
         variance_floor: float = 0.05,
-        normalize_attributes: bool = True,
+        feature_map: FeatureMap = "none",
+        attribute_map: FeatureMap = "l2",
         calibration: float = 0.0,
     ) -> None:
         self.mean_ridge = mean_ridge
@@ -91,12 +106,25 @@ class GFZSLClassifier(StagedClassifier):
         self.seen_parameters = seen_parameters
         self.variance_offset = variance_offset
         self.variance_floor = variance_floor
-        self.normalize_attributes = normalize_attributes
+        self.feature_map = feature_map
+        self.attribute_map = attribute_map
         self.calibration = calibration
 
-    def default_stages(self) -> list[dict[str, list[Any]]]:
-        """Return both ridges; the second from a real regression to the authors' constant."""
-        return [{"mean_ridge": [0.01, 0.1, 1.0, 10.0], "variance_ridge": [0.1, 10.0, 1e3, 1e8]}]
+    def default_stages(self) -> list[Any]:
+        """Return maps with the first ridge, then variances, then the first ridge more finely.
+
+        Variances are regressed or, by a large ridge, one; floor and offset have the squared unit
+        of the features.
+        """
+        return [
+            {**map_grid(), "mean_ridge": powers(-3, 2), "variance_ridge": [1.0, 1e8]},
+            {
+                "variance_ridge": [0.01, 0.1, 1.0, 10.0, 100.0, 1e3, 1e8],
+                "variance_floor": [0.05, 1e-3, 1e-4, 1e-5, 1e-6],
+                "variance_offset": [1e-3, 1e-6],
+            },
+            {"mean_ridge": powers(-4, 3, 2)},
+        ]
 
     def _check_params(self) -> None:
         for name in ("mean_ridge", "variance_ridge", "variance_offset", "variance_floor"):
@@ -108,26 +136,22 @@ class GFZSLClassifier(StagedClassifier):
         return attributes, *class_means_and_variances(X, codes, len(attributes))
 
     def _train(self, gathered: Any) -> Any:
-        attributes, means, variances = gathered
-        self.references_ = self._attribute_rows(attributes)
+        self.references_, means, variances = gathered
         values, basis = scipy.linalg.eigh(_quadratic(self.references_, self.references_))
         logarithms = np.log(variances + self.variance_offset)
         targets = basis.T @ means, basis.T @ logarithms
         return gathered, np.maximum(values, 0.0)[:, None], basis, targets
 
     def _finish(self, trained: Any) -> ClassTable:
-        (attributes, means, variances), values, basis, (mean_targets, variance_targets) = trained
+        (rows, means, variances), values, basis, (mean_targets, variance_targets) = trained
         self.mean_weights_ = basis @ (mean_targets / (values + self.mean_ridge))
         self.variance_weights_ = basis @ (variance_targets / (values + self.variance_ridge))
         if self.seen_parameters == "empirical":
             return {"embedding": means, "variance": variances}
-        return self._embed_classes(attributes)
+        return self._embed_rows(rows)
 
-    def _attribute_rows(self, attributes: NDArray[np.float64]) -> NDArray[np.float64]:
-        return unit_rows(attributes) if self.normalize_attributes else attributes
-
-    def _embed_classes(self, attributes: NDArray[np.float64]) -> ClassTable:
-        kernel = _quadratic(self._attribute_rows(attributes), self.references_)
+    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassTable:
+        kernel = _quadratic(rows, self.references_)
         variances = np.exp(kernel @ self.variance_weights_)
         return {"embedding": kernel @ self.mean_weights_, "variance": variances}
 
@@ -138,37 +162,6 @@ class GFZSLClassifier(StagedClassifier):
         squares = X**2 @ (1.0 / variances).T - 2.0 * X @ (means / variances).T
         constants = (means**2 / variances + np.log(2.0 * np.pi * variances)).sum(axis=1)
         return -0.5 * (squares + constants)
-
-
-def class_means_and_variances(
-    X: NDArray[Any], codes: NDArray[np.intp], n_classes: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return means and unbiased variances of each class, (n_classes, D) both, in one pass.
-
-    Paper gap: a class of one instance has no variance; it takes the pooled one of all classes.
-
-    Examples
-    --------
-    >>> class_means_and_variances(np.array([[1.0], [3.0], [9.0]]), np.array([0, 0, 1]), 2)
-    (array([[2.],
-           [9.]]), array([[2.],
-           [2.]]))
-    """
-    shift = np.asarray(X[0], dtype=np.float64)  # keeps the squares small against their differences
-    counts, sums = np.zeros(n_classes), np.zeros((n_classes, X.shape[1]))
-    squares = np.zeros_like(sums)
-    for start in range(0, len(X), _CHUNK_ROWS):
-        rows = np.asarray(X[start : start + _CHUNK_ROWS], dtype=np.float64) - shift
-        labels = codes[start : start + _CHUNK_ROWS]
-        counts += np.bincount(labels, minlength=n_classes)
-        sums += class_sums(rows, labels, n_classes)
-        squares += class_sums(rows**2, labels, n_classes)
-    means = sums / np.maximum(counts, 1.0)[:, None]
-    scatters = np.maximum(squares - counts[:, None] * means**2, 0.0)
-    pooled = scatters.sum(axis=0) / max(float((counts - 1.0).clip(0.0).sum()), 1.0)
-    variances = scatters / np.maximum(counts - 1.0, 1.0)[:, None]
-    variances[counts < 2] = pooled
-    return means + shift, variances
 
 
 def _quadratic(rows: NDArray[np.float64], references: NDArray[np.float64]) -> NDArray[np.float64]:

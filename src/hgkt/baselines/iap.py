@@ -44,6 +44,11 @@ class IAPClassifier(AttributeProbabilityClassifier):
         binary matrix of Animals with Attributes was made, or the mean of that attribute.
     prior : {"class_mean", "uniform"}, default="class_mean"
         π_m: share of seen classes with the attribute, as published, or ½.
+    feature_map : {"none", "l2", "sqrt+l2"} or float, default="none"
+        What is done to each row of features first: nothing, unit length, signed square root and
+        unit length, or another power and unit length.
+    attribute_map : {"none", "l2", "sqrt+l2"} or float, default="none"
+        The same for each attribute vector.
     calibration : float, default=0.0
         γ, taken off the score of every seen class; choose it on validation classes.
 
@@ -77,7 +82,7 @@ class IAPClassifier(AttributeProbabilityClassifier):
 
     _learned = ("weights_", "bias_", "seen_binary_", "threshold_", "priors_")
     _late = ("binarization", "prior")
-    _grid = (0.1, 1.0, 10.0, 100.0)
+    _grid = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 
     def _train(self, gathered: Seen) -> NDArray[np.float64]:
         X, codes, attributes = gathered
@@ -86,7 +91,7 @@ class IAPClassifier(AttributeProbabilityClassifier):
 
     def _finish(self, trained: NDArray[np.float64]) -> ClassTable:
         self.threshold_ = binarization_threshold(trained, self.binarization)
-        table = self._embed_classes(trained)
+        table = self._embed_rows(trained)
         binary = table["embedding"]
         self.priors_ = attribute_priors(binary, self.prior)
         self.seen_binary_ = np.where(varying(binary), binary, 0.5)

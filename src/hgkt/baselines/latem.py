@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hgkt._geometry import FeatureMap
 from hgkt.baselines._shared.compatibility import CompatibilityClassifier
 
 
@@ -34,11 +35,16 @@ class LatEmClassifier(CompatibilityClassifier):
         Rows a step; 1 is the published stochastic descent.
     margin : float, default=1.0
         m. The authors' code has 1.
-    scaling : {"zscore", "l2", "none"}, default="zscore"
-        What is done to features: "zscore" standardises them and divides by the largest value of
-        the standardised training rows, as in the evaluation code of Xian et al., "Zero-shot
-        learning: a comprehensive evaluation of the good, the bad and the ugly", TPAMI 2019; "l2"
-        scales rows to unit length.
+    scaling : {"zscore", "none"}, default="zscore"
+        What is done to mapped features: "zscore" standardises them and divides by the largest
+        value of the standardised training rows, as in the evaluation code of Xian et al.,
+        "Zero-shot learning: a comprehensive evaluation of the good, the bad and the ugly", TPAMI
+        2019.
+    feature_map : {"none", "l2", "sqrt+l2"} or float, default="none"
+        What is done to each row of features first: nothing, unit length, signed square root and
+        unit length, or another power and unit length.
+    attribute_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
+        The same for each attribute vector.
     calibration : float, default=0.0
         γ, taken off the score of every seen class; choose it on validation classes.
     random_state : int, RandomState or None, default=None
@@ -71,6 +77,8 @@ class LatEmClassifier(CompatibilityClassifier):
     """
 
     _loss = "latent"
+    _rates = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+    _epochs = (5, 10, 20, 50, 100, 150)
 
     def __init__(
         self,
@@ -80,17 +88,18 @@ class LatEmClassifier(CompatibilityClassifier):
         batch_size: int = 64,
         margin: float = 1.0,
         scaling: str = "zscore",
+        feature_map: FeatureMap = "none",
+        attribute_map: FeatureMap = "l2",
         calibration: float = 0.0,
         random_state: Any = None,
     ) -> None:
         super().__init__(
-            learning_rate, n_epochs, batch_size, margin, scaling, calibration, random_state
+            *(learning_rate, n_epochs, batch_size, margin, scaling),
+            *(feature_map, attribute_map, calibration, random_state),
         )
         self.n_matrices = n_matrices
 
-    def default_stages(self) -> list[dict[str, list[Any]]]:
-        """Return the learning rate with the number of epochs, then the number of matrices."""
-        return [
-            {"learning_rate": [0.1, 1.0, 10.0], "n_epochs": [20, 50, 100, 150]},
-            {"n_matrices": [2, 4, 8], "n_epochs": [20, 50, 100, 150]},
-        ]
+    def default_stages(self) -> list[Any]:
+        """Return the stages of all compatibilities, then the number of matrices."""
+        counts = {"n_matrices": [1, 2, 4, 8], "n_epochs": [10, 20, 50, 100]}
+        return [*super().default_stages(), counts]

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._geometry import unit_rows
+from hgkt._geometry import MAPS, FeatureMap, unit_rows
 from hgkt._validation import check_number
-from hgkt.baselines._shared.grids import Seen
+from hgkt.baselines._shared.grids import ATTRIBUTE_MAPS, Seen
 from hgkt.baselines._shared.networks import (
     AttributeNetworkClassifier,
     attribute_rows,
     centred_layers,
     class_mean_loss,
+    feature_unit,
     trainable,
     two_layers,
 )
@@ -70,6 +71,11 @@ class PSRZSLClassifier(AttributeNetworkClassifier):
         κ, on biases too.
     batch_size : int, default=256
         Images a step in L_S and L_D.
+    feature_map : {"none", "l2", "sqrt+l2"} or float, default="none"
+        What is done to each row of features first: nothing, unit length, signed square root and
+        unit length, or another power and unit length.
+    attribute_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
+        The same for each attribute vector.
     calibration : float, default=0.0
         γ, taken off the score of every seen class; choose it on validation classes.
     random_state : int, RandomState or None, default=None
@@ -111,6 +117,8 @@ class PSRZSLClassifier(AttributeNetworkClassifier):
         learning_rate: float = 1e-3,
         weight_decay: float = 1e-5,
         batch_size: int = 256,
+        feature_map: FeatureMap = "none",
+        attribute_map: FeatureMap = "l2",
         calibration: float = 0.0,
         random_state: Any = None,
         device: str = "auto",
@@ -124,13 +132,20 @@ class PSRZSLClassifier(AttributeNetworkClassifier):
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.batch_size = batch_size
+        self.feature_map = feature_map
+        self.attribute_map = attribute_map
         self.calibration = calibration
         self.random_state = random_state
         self.device = device
 
-    def default_stages(self) -> list[dict[str, list[Any]]]:
-        """Return step counts, which one run serves, with the weight of dissimilar classes."""
-        return [{"n_steps": [50, 100, 200, 400], "dissimilar_weight": [0.01, 0.1, 1.0]}]
+    def default_stages(self) -> list[Any]:
+        """Return maps, then the weight of dissimilar classes, with step counts of one run."""
+        counts = {"n_steps": [25, 50, 100, 200, 400]}
+        return [
+            {"feature_map": list(MAPS), **counts},
+            {"attribute_map": list(ATTRIBUTE_MAPS), **counts},
+            {"dissimilar_weight": [0.01, 0.1, 1.0, 10.0], **counts},
+        ]
 
     def _check_params(self) -> None:
         super()._check_params()
@@ -149,6 +164,8 @@ class PSRZSLClassifier(AttributeNetworkClassifier):
             return torch.tensor(array, dtype=torch.float32, device=device)
 
         counts, means = class_counts_and_means(X, codes, len(attributes))
+        unit = feature_unit(means)
+        means /= unit
         weights = trainable(self._initial(means, attribute_rows(attributes), seed), device)
         cosines = unit_rows(attributes) @ unit_rows(attributes).T
         similar = torch.tensor(similar_classes(cosines, self.similar_share), device=device)
@@ -168,7 +185,9 @@ class PSRZSLClassifier(AttributeNetworkClassifier):
             rebuilt = class_mean_loss(decoded, rows, shares)
             return identical + factors[0] * kept + factors[1] * parted + factors[2] * rebuilt
 
-        yield from self._minimise(weights, loss, stops)
+        for stop in self._minimise(weights, loss, stops):
+            self._in_feature_units(unit)
+            yield stop
 
     def _initial(
         self, means: NDArray[np.float64], rows: NDArray[np.float64], seed: int
@@ -180,8 +199,8 @@ class PSRZSLClassifier(AttributeNetworkClassifier):
         encoder = centred_layers(rows.shape[1], n_hidden, means, generator)
         return encoder + centred_layers(means.shape[1], n_hidden, rows, generator)
 
-    def _embed_classes(self, attributes: NDArray[np.float64]) -> ClassTable:
-        hidden = np.maximum(attribute_rows(attributes) @ self.w1_.T + self.b1_, 0.0)
+    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassTable:
+        hidden = np.maximum(attribute_rows(rows) @ self.w1_.T + self.b1_, 0.0)
         return {"embedding": np.maximum(hidden @ self.w2_.T + self.b2_, 0.0)}
 
     def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:

@@ -8,9 +8,9 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from hgkt._geometry import unit_rows
+from hgkt._geometry import FeatureMap
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared.grids import Seen, StagedClassifier
+from hgkt.baselines._shared.grids import Seen, StagedClassifier, map_grid, powers
 from hgkt.baselines._shared.rows import METRICS, similarity_scores
 from hgkt.estimators.base import ClassTable
 from hgkt.statistics import class_counts_and_means
@@ -32,8 +32,11 @@ class RidgeClassMeanClassifier(StagedClassifier):
         λ, on attributes of unit length; chosen on validation classes of CUB.
     metric : {"euclidean", "cosine"}, default="euclidean"
         What is compared.
-    normalize_attributes : bool, default=True
-        Whether attribute vectors are scaled to unit length.
+    feature_map : {"none", "l2", "sqrt+l2"} or float, default="none"
+        What is done to each row of features first: nothing, unit length, signed square root and
+        unit length, or another power and unit length.
+    attribute_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
+        The same for each attribute vector.
     calibration : float, default=0.0
         γ, taken off the score of every seen class; choose it on validation classes.
 
@@ -62,17 +65,19 @@ class RidgeClassMeanClassifier(StagedClassifier):
         self,
         ridge: float = 0.1,
         metric: str = "euclidean",
-        normalize_attributes: bool = True,
+        feature_map: FeatureMap = "none",
+        attribute_map: FeatureMap = "l2",
         calibration: float = 0.0,
     ) -> None:
         self.ridge = ridge
         self.metric = metric
-        self.normalize_attributes = normalize_attributes
+        self.feature_map = feature_map
+        self.attribute_map = attribute_map
         self.calibration = calibration
 
-    def default_stages(self) -> list[dict[str, list[Any]]]:
-        """Return λ on a logarithmic grid with both metrics."""
-        return [{"ridge": [10.0 ** (k / 2) for k in range(-8, 5)], "metric": list(METRICS)}]
+    def default_stages(self) -> list[Any]:
+        """Return maps, λ on a logarithmic grid and both metrics."""
+        return [{**map_grid(), "ridge": powers(-6, 3, 2), "metric": list(METRICS)}]
 
     def _check_params(self) -> None:
         check_number("ridge", self.ridge, low=0.0, open_low=True)
@@ -83,8 +88,7 @@ class RidgeClassMeanClassifier(StagedClassifier):
         return seen.attributes, means
 
     def _train(self, gathered: Any) -> Any:
-        attributes, means = gathered
-        rows = self._attribute_rows(attributes)
+        rows, means = gathered
         origin, center = rows.mean(axis=0), means.mean(axis=0)
         values, basis = scipy.linalg.eigh((rows - origin) @ (rows - origin).T)
         targets = basis.T @ (means - center)
@@ -96,11 +100,8 @@ class RidgeClassMeanClassifier(StagedClassifier):
         self.intercept_ = center - origin @ self.weights_
         return {"embedding": means}
 
-    def _attribute_rows(self, attributes: NDArray[np.float64]) -> NDArray[np.float64]:
-        return unit_rows(attributes) if self.normalize_attributes else attributes
-
-    def _embed_classes(self, attributes: NDArray[np.float64]) -> ClassTable:
-        return {"embedding": self._attribute_rows(attributes) @ self.weights_ + self.intercept_}
+    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassTable:
+        return {"embedding": rows @ self.weights_ + self.intercept_}
 
     def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
         return similarity_scores(X, table["embedding"], self.metric)

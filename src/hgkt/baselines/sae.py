@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from hgkt._geometry import unit_rows
+from hgkt._geometry import FeatureMap, unit_rows
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared.grids import Seen, StagedClassifier
+from hgkt.baselines._shared.grids import Seen, StagedClassifier, map_grid, powers
 from hgkt.baselines._shared.rows import similarity_scores
+from hgkt.estimators._presets import Preset
 from hgkt.estimators.base import ClassTable
 from hgkt.statistics import ClassStatistics
 
@@ -23,7 +25,7 @@ _RELATIVE_RANK = 1e-12  # eigenvalues below this share of the largest are roundi
 class SAEClassifier(StagedClassifier):
     """Semantic autoencoder.
 
-    Encoder W (d, D) and decoder Wᵀ are tied. With unit-length features X (N, D) and the
+    Encoder W (d, D) and decoder Wᵀ are tied. With features X (N, D) and the
     attributes S (N, d) of each row's class,
 
         min_W ‖X − S W‖² + λ‖X Wᵀ − S‖²,  so  (SᵀS) W + λ W (XᵀX) = (1 + λ) SᵀX.
@@ -32,8 +34,10 @@ class SAEClassifier(StagedClassifier):
     A class is recognised where the decoder takes it, score(x, c) = cos(x, Wᵀa_c), or where the
     encoder takes the features, score(x, c) = cos(W x, a_c).
 
-    The authors' demonstrations for some sets do more: features replaced by ridge regression
-    scores, and scores standardised over the test set. Neither is part of the model here.
+    The authors' programs scale each row of W, the features of one attribute, to unit length
+    before either comparison; `normalize_weights` does so. Those for some sets do more: features
+    replaced by ridge regression scores, and scores standardised over the test set. Neither is part
+    of the model here.
 
     Parameters
     ----------
@@ -42,15 +46,22 @@ class SAEClassifier(StagedClassifier):
         reports both.
     encoder_weight : float, default=0.2
         λ; the authors' for CUB.
-    normalize_attributes : bool, default=True
-        Whether attribute vectors are scaled to unit length.
+    normalize_weights : bool, default=False
+        Whether rows of W are scaled to unit length, as the authors' programs do; the paper does
+        not mention it.
+    feature_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
+        What is done to each row of features first: nothing, unit length, signed square root and
+        unit length, or another power and unit length.
+    attribute_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
+        The same for each attribute vector.
     calibration : float, default=0.0
         γ, taken off the score of every seen class; choose it on validation classes.
 
     Attributes
     ----------
     weights_ : ndarray of shape (n_attributes, n_features)
-        W; of smallest norm where several solve the equation.
+        W; of smallest norm where several solve the equation, its rows of unit length where
+        `normalize_weights` says so.
 
     References
     ----------
@@ -68,23 +79,37 @@ class SAEClassifier(StagedClassifier):
     """
 
     _learned = ("weights_",)
-    _late = ("encoder_weight", "direction")
+    _late = ("encoder_weight", "direction", "normalize_weights")
+    named_presets: ClassVar[Mapping[str, Preset]] = {
+        "released": Preset(
+            {"normalize_weights": True},
+            {"AWA1": {"encoder_weight": 5e5}, "AWA2": {"encoder_weight": 5e5}},
+        )
+    }
 
     def __init__(
         self,
         direction: str = "to-features",
         encoder_weight: float = 0.2,
-        normalize_attributes: bool = True,
+        normalize_weights: bool = False,
+        feature_map: FeatureMap = "l2",
+        attribute_map: FeatureMap = "l2",
         calibration: float = 0.0,
     ) -> None:
         self.direction = direction
         self.encoder_weight = encoder_weight
-        self.normalize_attributes = normalize_attributes
+        self.normalize_weights = normalize_weights
+        self.feature_map = feature_map
+        self.attribute_map = attribute_map
         self.calibration = calibration
 
-    def default_stages(self) -> list[dict[str, list[Any]]]:
-        """Return a logarithmic grid of λ: its optimum lies far apart in the two directions."""
-        return [{"encoder_weight": [10.0 ** (k / 2) for k in range(-10, 13)]}]
+    def default_stages(self) -> list[Any]:
+        """Return maps with λ, then λ more finely in both directions."""
+        norms = {"normalize_weights": [False, True]}
+        return [
+            {**map_grid(), **norms, "encoder_weight": powers(-5, 8)},
+            {**norms, "encoder_weight": powers(-5, 8, 2), "direction": list(DIRECTIONS)},
+        ]
 
     def _check_params(self) -> None:
         check_choice("direction", self.direction, DIRECTIONS)
@@ -94,28 +119,24 @@ class SAEClassifier(StagedClassifier):
         statistics = ClassStatistics(len(seen.attributes), seen.X.shape[1])
         for start in range(0, len(seen.X), _CHUNK_ROWS):
             part = slice(start, start + _CHUNK_ROWS)
-            statistics.update(unit_rows(seen.X[part].astype(np.float64)), seen.codes[part])
+            statistics.update(seen.X[part].astype(np.float64), seen.codes[part])
         return seen.attributes, statistics, _positive_part(statistics.second_moment)
 
     def _train(self, gathered: Any) -> Any:
-        attributes, statistics, (feature_values, feature_basis) = gathered
-        rows = self._attribute_rows(attributes)
+        rows, statistics, (feature_values, feature_basis) = gathered
         values, basis = _positive_part((rows * statistics.counts[:, None]).T @ rows)
         targets = basis.T @ (rows.T @ statistics.sums) @ feature_basis
-        return attributes, targets, (values[:, None], feature_values), (basis, feature_basis)
+        return rows, targets, (values[:, None], feature_values), (basis, feature_basis)
 
     def _finish(self, trained: Any) -> ClassTable:
-        attributes, targets, (values, feature_values), (basis, feature_basis) = trained
+        rows, targets, (values, feature_values), (basis, feature_basis) = trained
         weight = self.encoder_weight
         solved = (1.0 + weight) * targets / (values + weight * feature_values)
-        self.weights_ = basis @ solved @ feature_basis.T
-        return self._embed_classes(attributes)
+        weights = basis @ solved @ feature_basis.T
+        self.weights_ = unit_rows(weights) if self.normalize_weights else weights
+        return self._embed_rows(rows)
 
-    def _attribute_rows(self, attributes: NDArray[np.float64]) -> NDArray[np.float64]:
-        return unit_rows(attributes) if self.normalize_attributes else attributes
-
-    def _embed_classes(self, attributes: NDArray[np.float64]) -> ClassTable:
-        rows = self._attribute_rows(attributes)
+    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassTable:
         return {"embedding": rows @ self.weights_ if self.direction == "to-features" else rows}
 
     def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:

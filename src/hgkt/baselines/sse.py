@@ -9,19 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from hgkt._geometry import unit_rows
+from hgkt._geometry import FeatureMap, unit_rows
 from hgkt._validation import check_choice, check_number
+from hgkt.baselines._shared.grids import ATTRIBUTE_MAPS, Seen, StagedClassifier
 from hgkt.baselines._shared.ranking import hinge_sum
-from hgkt.estimators.base import ClassTable, GZSLClassifier
+from hgkt.estimators.base import ClassTable
 from hgkt.statistics import class_counts_and_means
 
-FEATURE_MAPS = ("relu", "intersection")
+COMPARISONS = ("relu", "intersection")
 _CHUNK_ROWS = 32  # a chunk of images stays in cache while it meets all templates
 _MAX_STEPS = 5000
 _TOLERANCE = 1e-10
 
 
-class SSEClassifier(GZSLClassifier):
+class SSEClassifier(StagedClassifier):
     """Describe classes and images alike by how much of each seen class is in them.
 
     Every class is a mixture of the seen ones, by its attributes a_c of unit length:
@@ -36,9 +37,9 @@ class SSEClassifier(GZSLClassifier):
         min ½‖w‖² + (λ/2) Σ_s‖v_s‖² + (κ/N) Σ_n Σ_{c≠y_n} [1 + score(x_n, c) − score(x_n, y_n)]₊
 
     over w and v ≥ 0, by mini-batches; templates start at the class means. This is the paper's
-    hinge of each image; its second hinge, of class means, is left out. Features are scaled to
-    unit length. Paper gap: comparison needs non-negative features; where the training rows have
-    negative ones, positive and negative parts become features of their own.
+    hinge of each image; its second hinge, of class means, is left out. Mapped features are
+    scaled to unit length. Paper gap: comparison needs non-negative features; where the training
+    rows have negative ones, positive and negative parts become features of their own.
 
     As Σ_s z_cs = 1 and max(0, x − v) = x − min(x, v), the two maps rank classes alike with w of
     opposite signs: they are one model under this loss.
@@ -51,7 +52,7 @@ class SSEClassifier(GZSLClassifier):
     C : float, default=1000.0
         κ, weight of the hinge, averaged over images; the highest H on validation classes of CUB
         among 10, 100 and 1000.
-    feature_map : {"relu", "intersection"}, default="relu"
+    comparison : {"relu", "intersection"}, default="relu"
         max(0, x − v), which the authors' program uses, or min(x, v).
     template_decay : float, default=1e-3
         λ. Paper gap: no value is given.
@@ -63,6 +64,11 @@ class SSEClassifier(GZSLClassifier):
         intersection similarity.
     batch_size : int, default=128
         Images a step.
+    feature_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
+        What is done to each row of features first: nothing, unit length, signed square root and
+        unit length, or another power and unit length.
+    attribute_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
+        The same for each attribute vector.
     calibration : float, default=0.0
         γ, taken off the score of every seen class; choose it on validation classes.
     random_state : int, RandomState or None, default=None
@@ -101,43 +107,50 @@ class SSEClassifier(GZSLClassifier):
         self,
         gamma: float = 1.0,
         C: float = 1000.0,
-        feature_map: str = "relu",
+        comparison: str = "relu",
         template_decay: float = 1e-3,
         learning_rate: float = 0.1,
         n_epochs: int = 5,
         batch_size: int = 128,
+        feature_map: FeatureMap = "l2",
+        attribute_map: FeatureMap = "l2",
         calibration: float = 0.0,
         random_state: Any = None,
     ) -> None:
         self.gamma = gamma
         self.C = C
-        self.feature_map = feature_map
+        self.comparison = comparison
         self.template_decay = template_decay
         self.learning_rate = learning_rate
         self.n_epochs = n_epochs
         self.batch_size = batch_size
+        self.feature_map = feature_map
+        self.attribute_map = attribute_map
         self.calibration = calibration
         self.random_state = random_state
 
-    def default_stages(self) -> list[dict[str, list[Any]]]:
-        """Return the grids: the spread of mixtures, then the weight of the hinge."""
-        return [{"gamma": [0.01, 0.1, 1.0, 10.0]}, {"C": [100.0, 1000.0, 10000.0]}]
+    def default_stages(self) -> list[Any]:
+        """Return maps with the spread of mixtures, the weight of the hinge, the spread again."""
+        return [
+            {"feature_map": ["l2", "sqrt+l2"], "gamma": [1.0, 10.0], "C": [1e4]},
+            {"attribute_map": list(ATTRIBUTE_MAPS)},
+            {"C": [1e3, 1e4, 1e5]},
+            {"gamma": [0.1, 1.0, 10.0, 100.0]},
+        ]
 
-    def _fit_seen(
-        self, X: NDArray[Any], codes: NDArray[np.intp], attributes: NDArray[np.float64]
-    ) -> ClassTable:
-        self._check_params()
+    def _train(self, gathered: Seen) -> ClassTable:
+        X, codes, attributes = gathered
         self.sources_ = unit_rows(attributes)
-        table = self._embed_classes(attributes)
+        table = self._embed_rows(attributes)
         self.signed_ = bool(X.min() < 0.0)
         features = self._scaled(X)
         _, means = class_counts_and_means(features, codes, len(attributes))
-        start = TemplateModel.start(means.astype(X.dtype), self.feature_map)
-        model = self._train(start, features, codes, table["embedding"].astype(X.dtype))
+        start = TemplateModel.start(means.astype(X.dtype), self.comparison)
+        model = self._descend(start, features, codes, table["embedding"].astype(X.dtype))
         self.weights_, self.templates_ = model.weights, model.templates
         return table
 
-    def _train(
+    def _descend(
         self,
         start: TemplateModel,
         X: NDArray[Any],
@@ -145,7 +158,7 @@ class SSEClassifier(GZSLClassifier):
         mixtures: NDArray[Any],
     ) -> TemplateModel:
         """Minimise `hinge_objective` over w and v ≥ 0 by Adam; the step falls linearly to zero."""
-        model = TemplateModel(start.weights.copy(), start.templates.copy(), start.feature_map)
+        model = TemplateModel(start.weights.copy(), start.templates.copy(), start.comparison)
         steps = (_Adam(model.weights), _Adam(model.templates))
         scale, rng = float(model.templates.mean()), check_random_state(self.random_state)
         penalties = (1.0 / self.C, self.template_decay / self.C)
@@ -171,7 +184,7 @@ class SSEClassifier(GZSLClassifier):
         for name in ("gamma", "template_decay", "learning_rate"):
             check_number(name, getattr(self, name), low=0.0)
         check_number("C", self.C, low=0.0, open_low=True)
-        check_choice("feature_map", self.feature_map, FEATURE_MAPS)
+        check_choice("comparison", self.comparison, COMPARISONS)
         check_number("n_epochs", self.n_epochs, low=0, integer=True)
         check_number("batch_size", self.batch_size, low=1, integer=True)
 
@@ -181,11 +194,11 @@ class SSEClassifier(GZSLClassifier):
             positive = np.concatenate([positive, positive - X], axis=1)
         return unit_rows(positive)
 
-    def _embed_classes(self, attributes: NDArray[np.float64]) -> ClassTable:
-        return {"embedding": simplex_mixtures(unit_rows(attributes), self.sources_, self.gamma)}
+    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassTable:
+        return {"embedding": simplex_mixtures(unit_rows(rows), self.sources_, self.gamma)}
 
     def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
-        model = TemplateModel(self.weights_, self.templates_, self.feature_map)
+        model = TemplateModel(self.weights_, self.templates_, self.comparison)
         return model.similarities(self._scaled(X)) @ table["embedding"].T
 
 
@@ -193,7 +206,7 @@ class SSEClassifier(GZSLClassifier):
 class TemplateModel:
     """g_s(x) = wᵀφ(x, v_s) for weights w (D,) and templates v (n_seen, D).
 
-    φ is min(x, v) for the feature map "intersection" and max(0, x − v) for "relu".
+    φ is min(x, v) for the comparison "intersection" and max(0, x − v) for "relu".
 
     Examples
     --------
@@ -204,19 +217,19 @@ class TemplateModel:
 
     weights: NDArray[Any]
     templates: NDArray[Any]
-    feature_map: str
+    comparison: str
 
     @classmethod
-    def start(cls, templates: NDArray[Any], feature_map: str) -> Self:
+    def start(cls, templates: NDArray[Any], comparison: str) -> Self:
         """Return the plain intersection similarity: w = 1, or −1 for what exceeds a template."""
-        model = cls(np.ones(templates.shape[1], templates.dtype), templates, feature_map)
+        model = cls(np.ones(templates.shape[1], templates.dtype), templates, comparison)
         model.weights *= model.sign
         return model
 
     @property
     def sign(self) -> float:
         """Factor of min(x, v) in φ: max(0, x − v) = x − min(x, v)."""
-        return 1.0 if self.feature_map == "intersection" else -1.0
+        return 1.0 if self.comparison == "intersection" else -1.0
 
     def similarities(self, X: NDArray[Any]) -> NDArray[Any]:
         """Return g (n, n_seen) of features (n, D)."""
@@ -227,7 +240,7 @@ class TemplateModel:
             for s, template in enumerate(self.templates):
                 np.minimum(rows, template, out=least)
                 result[start : start + len(rows), s] = least @ self.weights
-        if self.feature_map == "relu":
+        if self.comparison == "relu":
             result = (X @ self.weights)[:, None] - result
         return result
 

@@ -11,21 +11,23 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist, pdist
 from scipy.special import softmax
 
-from hgkt._geometry import unit_rows
+from hgkt._geometry import FeatureMap
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared.grids import Seen, StagedClassifier
+from hgkt.baselines._shared.grids import Seen, StagedClassifier, map_grid
 from hgkt.baselines._shared.lbfgs import minimise_lbfgs
 from hgkt.estimators.base import ClassTable
 
 LOSSES = ("ovo", "cs", "struct")
 _CHUNK_ROWS = 4096
+_UNIT = ("l2", "sqrt+l2")
+_LAMBDAS = [2.0**e for e in range(-24, -8, 2)]
 _SMOOTHING = (1.0, 0.1, 0.01, 0.001)
 
 
 class SynCClassifier(StagedClassifier):
     """Synthesised classifiers.
 
-    Linear classifiers w_c of the seen classes minimise, on features of unit length,
+    Linear classifiers w_c of the seen classes minimise
 
     - ``"ovo"``: (1/NL) Σ_n Σ_c [1 − ȳ_nc w_cᵀx_n]₊² + (λ/2) Σ_c ‖w_c‖², with ȳ_nc = ±1,
     - ``"cs"``: (1/N) Σ_n [max_c (1[c≠y_n] + w_cᵀx_n) − w_{y_n}ᵀx_n]₊ + (λ/2) Σ_c ‖w_c‖²,
@@ -33,8 +35,8 @@ class SynCClassifier(StagedClassifier):
 
     Every classifier is a mixture of phantom classifiers v_r that sit at the seen classes'
     attributes: w_c = Σ_r s_cr v_r with s_cr = softmax_r(−δ‖a_c − a_r‖²). So V = S⁺W, and a new
-    class with similarities s gets w = sᵀV. The score is w_cᵀx. Attribute vectors are scaled to
-    unit length, then divided by the median distance between two seen classes (the authors'
+    class with similarities s gets w = sᵀV. The score is w_cᵀx. Attribute vectors are divided by
+    the median distance between two seen classes (the authors'
     loader takes the median over all classes; here unseen ones stay unknown), which makes δ free
     of scale.
 
@@ -55,6 +57,11 @@ class SynCClassifier(StagedClassifier):
         Most L-BFGS iterations (for each τ), as in the authors' code.
     tol : float, default=1e-9
         Stop when the objective, which is 1 at w = 0, falls by less in an iteration.
+    feature_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
+        What is done to each row of features first: nothing, unit length, signed square root and
+        unit length, or another power and unit length.
+    attribute_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
+        The same for each attribute vector.
     calibration : float, default=0.0
         γ, taken off the score of every seen class; choose it on validation classes.
 
@@ -65,7 +72,7 @@ class SynCClassifier(StagedClassifier):
     positions_ : ndarray of shape (n_seen, n_attributes)
         Attributes at which they sit, in units of `attribute_unit_`.
     attribute_unit_ : float
-        Median distance between the unit attribute vectors of two seen classes.
+        Median distance between the mapped attribute vectors of two seen classes.
 
     References
     ----------
@@ -93,6 +100,8 @@ class SynCClassifier(StagedClassifier):
         similarity_scale: float = 0.5,
         n_iterations: int = 1000,
         tol: float = 1e-9,
+        feature_map: FeatureMap = "l2",
+        attribute_map: FeatureMap = "l2",
         calibration: float = 0.0,
     ) -> None:
         self.loss = loss
@@ -100,6 +109,8 @@ class SynCClassifier(StagedClassifier):
         self.similarity_scale = similarity_scale
         self.n_iterations = n_iterations
         self.tol = tol
+        self.feature_map = feature_map
+        self.attribute_map = attribute_map
         self.calibration = calibration
 
     def _check_params(self) -> None:
@@ -109,20 +120,21 @@ class SynCClassifier(StagedClassifier):
         check_number("n_iterations", self.n_iterations, low=1, integer=True)
         check_number("tol", self.tol, low=0.0)
 
-    def default_stages(self) -> list[dict[str, list[Any]]]:
-        """Return λ and δ as one grid over the authors' ranges, λ finer in the middle."""
+    def default_stages(self) -> list[Any]:
+        """Return maps with λ and δ, then both over the authors' ranges and beyond.
+
+        Features are of unit length, as the authors have them: λ has their unit.
+        """
+        deltas = [2.0**e for e in range(-7, 6)]
         return [
-            {
-                "regularization": [2.0**e for e in (-24, -20, -18, -16, -14, -12, -8)],
-                "similarity_scale": [2.0**e for e in range(-5, 6)],
-            }
+            {**map_grid(_UNIT), "regularization": _LAMBDAS[2:7:2], "similarity_scale": deltas},
+            {"regularization": _LAMBDAS, "similarity_scale": deltas},
         ]
 
     def _gather(self, seen: Seen) -> Seen:
-        unit = unit_rows(seen.attributes)
-        median = float(np.median(pdist(unit)))
+        median = float(np.median(pdist(seen.attributes)))
         self.attribute_unit_ = median if median > 0 else 1.0
-        self.positions_ = unit / self.attribute_unit_
+        self.positions_ = seen.attributes / self.attribute_unit_
         return seen
 
     def _finish(self, classifiers: NDArray[np.float64]) -> ClassTable:
@@ -132,12 +144,11 @@ class SynCClassifier(StagedClassifier):
         self.phantoms_ = np.linalg.pinv(similarities) @ classifiers
         return {"embedding": similarities @ self.phantoms_}
 
-    def _embed_classes(self, attributes: NDArray[np.float64]) -> ClassTable:
-        positions = unit_rows(attributes) / self.attribute_unit_
-        return {"embedding": self._similarities(positions) @ self.phantoms_}
+    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassTable:
+        return {"embedding": self._similarities(rows / self.attribute_unit_) @ self.phantoms_}
 
     def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
-        return unit_rows(X.astype(np.float64)) @ table["embedding"].T
+        return X @ table["embedding"].T
 
     def _similarities(self, positions: NDArray[np.float64]) -> NDArray[np.float64]:
         squared = cdist(positions, self.positions_, "sqeuclidean")
@@ -169,13 +180,10 @@ class SynCClassifier(StagedClassifier):
 class SeenObjective:
     """The regularised loss of the seen classes' classifiers, and its gradient.
 
-    Features count as scaled to unit length, but are read in chunks and never copied: their norms
-    divide the scores and the slopes instead.
-
     Parameters
     ----------
     X : ndarray of shape (N, D)
-        Raw features.
+        Features.
     codes : ndarray of shape (N,)
         Class codes.
     margins : ndarray of shape (L, L)
@@ -192,12 +200,6 @@ class SeenObjective:
     regularization: float
     one_versus_other: bool
 
-    def __post_init__(self) -> None:
-        chunks = range(0, len(self.X), _CHUNK_ROWS)
-        norms = [np.linalg.norm(self.X[i : i + _CHUNK_ROWS], axis=1) for i in chunks]
-        lengths = np.concatenate(norms)
-        self._inverse = (1.0 / np.where(lengths > 0, lengths, 1.0)).astype(self.X.dtype)[:, None]
-
     def __call__(
         self, flat: NDArray[np.float64], temperature: float = 0.0
     ) -> tuple[float, NDArray[np.float64]]:
@@ -208,11 +210,10 @@ class SeenObjective:
         total = 0.0
         for start in range(0, len(self.X), _CHUNK_ROWS):
             rows = slice(start, start + _CHUNK_ROWS)
-            X, inverse = self.X[rows], self._inverse[rows]
-            scores = (X @ small.T) * inverse
-            value, slope = loss(scores, self.codes[rows], self.margins, temperature)
+            X = self.X[rows]
+            value, slope = loss(X @ small.T, self.codes[rows], self.margins, temperature)
             total += value / len(self.X)
-            gradient += ((slope * inverse).T @ X) / len(self.X)
+            gradient += (slope.T @ X) / len(self.X)
         total += 0.5 * self.regularization * float(flat @ flat)
         return total, (gradient + self.regularization * weights).ravel()
 

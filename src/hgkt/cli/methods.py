@@ -61,7 +61,11 @@ class FitOptions:
     ] = "hgkt"
     preset: Annotated[
         str | None,
-        typer.Option("--preset", help="Preset of parameters: default or paper (hgkt only)."),
+        typer.Option(
+            "--preset",
+            help="Preset of parameters: default or paper (hgkt); released (cn-zsl, sync, gfzsl, "
+            "sae): what its authors published.",
+        ),
     ] = None
     param: Annotated[
         list[str] | None,
@@ -119,6 +123,7 @@ class FitOptions:
             self.method,
             self.preset,
             parse_params(self.param),
+            data=None if dataset is None else dataset.name,
             device=str(self.device),
             random_state=self.seed if seed is None else seed,
             attribute_blocks=blocks if len(blocks) > 1 else None,

@@ -4,7 +4,7 @@ from hgkt.estimators.base import GZSLClassifier
 from hgkt.estimators.explanation import ClassExplanation, Contribution, PredictionExplanation
 from hgkt.estimators.hgkt import HGKTClassifier
 from hgkt.estimators.hgkt_network import HGKTNetworkClassifier
-from hgkt.estimators.methods import METHODS
+from hgkt.estimators.methods import METHODS, presets_of
 from hgkt.estimators.model_folder import load_model
 
 __all__ = [
@@ -16,4 +16,5 @@ __all__ = [
     "HGKTNetworkClassifier",
     "PredictionExplanation",
     "load_model",
+    "presets_of",
 ]

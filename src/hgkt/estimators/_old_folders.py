@@ -18,13 +18,15 @@ def upgrade(
     """Return config and arrays of a folder of an earlier format as those of today's.
 
     Format 1 had one class for closed form and network, and kept the calibration of other methods
-    among what a model was made with. In format 2 the network had a scale of its loss, which no
-    trained model needs.
+    among what a model was made with. Format 2 had other names for the maps of rows, and for the
+    network a scale of its loss, which no trained model needs.
     """
+    parameters = _map_parameters(config["method"], config["parameters"])
+    parameters.pop("loss_reduction", None)
+    config = {**config, "parameters": parameters}
     if config["format_version"] == 1:
-        config, arrays = _from_first(config, arrays, n_seen)
-    parameters = {k: v for k, v in config["parameters"].items() if k != "loss_reduction"}
-    return {**config, "parameters": parameters}, dict(arrays)
+        return _from_first(config, arrays, n_seen)
+    return config, dict(arrays)
 
 
 def _from_first(
@@ -41,6 +43,17 @@ def _from_first(
     # Only a closed form could grow then; the classes of all others are those of their fit.
     arrays = {"grown": np.zeros(n_seen, dtype=bool), **arrays}
     return {**config, "method": method, "parameters": parameters, "about": about}, arrays
+
+
+def _map_parameters(method: str, old: Mapping[str, Any]) -> dict[str, Any]:
+    new = dict(old)
+    if "normalize_attributes" in new:
+        new["attribute_map"] = "l2" if new.pop("normalize_attributes") else "none"
+    if new.get("scaling") == "l2":
+        new |= {"scaling": "none", "feature_map": "l2"}
+    if method == "sse":
+        new["comparison"] = new.pop("feature_map", "relu")
+    return new
 
 
 def _network_parameters(old: Mapping[str, Any]) -> dict[str, Any]:

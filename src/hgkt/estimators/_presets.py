@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from hgkt.exceptions import UnknownNameError
@@ -32,6 +33,32 @@ _MOVED = {
 }
 
 Model = TypeVar("Model")
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A named set of parameters of a method, such as those its authors released.
+
+    Parameters
+    ----------
+    parameters : mapping
+        Parameters that differ from the defaults.
+    by_data : mapping
+        Further ones for single data sets, by name; they win over `parameters`.
+
+    Examples
+    --------
+    >>> preset = Preset({"factor": 0.95}, {"CUB": {"factor": 1.0}})
+    >>> preset.on("CUB"), preset.on("AWA1"), preset.on(None)
+    ({'factor': 1.0}, {'factor': 0.95}, {'factor': 0.95})
+    """
+
+    parameters: Mapping[str, Any]
+    by_data: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def on(self, data: str | None) -> dict[str, Any]:
+        """Return the parameters for the data set of that name."""
+        return {**self.parameters, **self.by_data.get(data or "", {})}
 
 
 def take_preset(cls: type[Model], name: str, parameters: Mapping[str, Any]) -> Model:

@@ -28,6 +28,7 @@ from hgkt.calibration import Calibration
 from hgkt.closed_form.family import FEW_CLASSES
 from hgkt.estimators._calibrating import AUTO, own_calibration
 from hgkt.estimators._inputs import CheckedInputs
+from hgkt.estimators._presets import Preset
 from hgkt.estimators._rows import GrowingRows, row_chunks
 from hgkt.estimators.hub import PretrainedModel
 from hgkt.exceptions import DataError
@@ -60,6 +61,9 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, CheckedInputs, metaclass=
     classes_, seen_classes_, unseen_classes_ : ndarray
         Seen classes in sorted order, then added ones in the order they came; and the two parts.
     """
+
+    named_presets: ClassVar[Mapping[str, Preset]] = {}
+    """Sets of parameters by name; see `hgkt.estimators.methods.presets_of`."""
 
     _learned: ClassVar[tuple[str, ...]] = ()
     calibration: float | str | Mapping[str, float] = 0.0

@@ -40,6 +40,7 @@ def build_method(
     method: str,
     preset: str | None = None,
     parameters: Mapping[str, Any] | None = None,
+    data: str | None = None,
     **common: Any,
 ) -> Any:
     """Return an unfitted estimator by name.
@@ -48,10 +49,13 @@ def build_method(
     ----------
     method : str
         A registered name.
-    preset : {"default", "paper"}, optional
-        A preset of HGKT; with method "hgkt" the preset "paper" stands for "hgkt-network".
+    preset : str, optional
+        A preset of the method, one of `presets_of`; with method "hgkt" the preset "paper" stands
+        for "hgkt-network".
     parameters : mapping, optional
-        Parameters of the method; an unknown one is refused.
+        Parameters of the method; an unknown one is refused. They win over a preset's.
+    data : str, optional
+        Name of the data set it is for: a preset may have settings of its own for it.
     **common
         Parameters that are set where the method has them: seed, device, attribute blocks.
 
@@ -63,7 +67,7 @@ def build_method(
     Traceback (most recent call last):
     hgkt.exceptions.DataError: method 'hgkt' has no parameter 'mu': it is a parameter of ...
     """
-    method = _of_preset(method, preset) if preset else method
+    method, chosen = _of_preset(method, preset, data) if preset else (method, {})
     kind = METHODS.load(method)
     known = kind._get_param_names()
     for name in parameters or {}:
@@ -72,14 +76,32 @@ def build_method(
             rest = f": {reason}" if reason else f"; choose from: {', '.join(sorted(known))}"
             raise DataError(f"method {method!r} has no parameter {name!r}{rest}")
     given = {name: value for name, value in common.items() if name in known}
-    return kind(**{**given, **(parameters or {})})
+    return kind(**{**given, **chosen, **(parameters or {})})
 
 
-def _of_preset(method: str, preset: str) -> str:
-    if method.lower() not in PRESETS.values():
+def presets_of(method: str) -> tuple[str, ...]:
+    """Return the names of a method's presets; "released" are the settings its authors published.
+
+    Examples
+    --------
+    >>> presets_of("hgkt"), presets_of("cn-zsl"), presets_of("ridge")
+    (('default', 'paper'), ('released',), ())
+    """
+    if method.lower() == "hgkt":
+        return tuple(PRESETS)
+    own = tuple(name for name, target in PRESETS.items() if target == method.lower())
+    return own + tuple(METHODS.load(method).named_presets)
+
+
+def _of_preset(method: str, preset: str, data: str | None) -> tuple[str, dict[str, Any]]:
+    """Return the method that a preset stands for, and its parameters there."""
+    choices = presets_of(method)
+    if not choices:
         raise DataError(f"method {method!r} has no presets; leave out the preset {preset!r}")
-    if preset not in PRESETS:
-        raise UnknownNameError(f"unknown preset {preset!r}; choose from: {', '.join(PRESETS)}")
-    if method.lower() != "hgkt" and method.lower() != PRESETS[preset]:
+    if preset in choices:
+        if preset in PRESETS:
+            return PRESETS[preset], {}
+        return method, METHODS.load(method).named_presets[preset].on(data)
+    if preset in PRESETS:
         raise DataError(f"preset {preset!r} is one of method {PRESETS[preset]!r}, not {method!r}")
-    return PRESETS[preset]
+    raise UnknownNameError(f"unknown preset {preset!r}; choose from: {', '.join(choices)}")

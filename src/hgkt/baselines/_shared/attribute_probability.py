@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from hgkt._geometry import MAPS, FeatureMap
 from hgkt._validation import check_choice, check_number
 from hgkt.baselines._shared.grids import StagedClassifier
 from hgkt.estimators.base import ClassTable
@@ -31,17 +32,25 @@ class AttributeProbabilityClassifier(StagedClassifier):
         C: float = 10.0,
         binarization: str = "global",
         prior: str = "class_mean",
+        feature_map: FeatureMap = "none",
+        attribute_map: FeatureMap = "none",
         calibration: float = 0.0,
     ) -> None:
         self.C = C
         self.binarization = binarization
         self.prior = prior
+        self.feature_map = feature_map
+        self.attribute_map = attribute_map
         self.calibration = calibration
 
-    def default_stages(self) -> list[dict[str, list[Any]]]:
-        """Return the grid; settings that differ in `prior` alone share one training."""
+    def default_stages(self) -> list[Any]:
+        """Return maps of features, C, then maps of attributes; the prior costs no training."""
         choices = {"binarization": list(BINARIZATIONS), "prior": list(PRIORS)}
-        return [{"C": list(self._grid), **choices}]
+        return [
+            {"feature_map": list(MAPS), "C": [self._grid[len(self._grid) // 2]], **choices},
+            {"C": list(self._grid), "prior": list(PRIORS)},
+            {"attribute_map": ["none", "sqrt+l2"], **choices},
+        ]
 
     def _check_params(self) -> None:
         check_number("C", self.C, low=0.0, open_low=True)
@@ -52,8 +61,8 @@ class AttributeProbabilityClassifier(StagedClassifier):
     def _probabilities(self, X: NDArray[Any]) -> NDArray[Any]:
         """Return how probable each attribute is for each image, (n, d)."""
 
-    def _embed_classes(self, attributes: NDArray[np.float64]) -> ClassTable:
-        return {"embedding": (attributes > self.threshold_).astype(np.float64)}
+    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassTable:
+        return {"embedding": (rows > self.threshold_).astype(np.float64)}
 
     def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
         return attribute_scores(self._probabilities(X), table["embedding"], self.priors_)

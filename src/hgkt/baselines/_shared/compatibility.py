@@ -10,14 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from hgkt._geometry import unit_rows
+from hgkt._geometry import FeatureMap
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared.grids import PathClassifier, Seen
+from hgkt.baselines._shared.grids import ATTRIBUTE_MAPS, PathClassifier, Seen
 from hgkt.baselines._shared.ranking import ValueAndSlope, hinge_max, hinge_sum, latent, warp
 from hgkt.baselines._shared.rows import ZScore
 from hgkt.estimators.base import ClassTable
 
-SCALINGS = ("zscore", "l2", "none")
+SCALINGS = ("zscore", "none")
+PREPARATIONS = (
+    {"feature_map": ["none", "sqrt+l2"], "scaling": ["zscore"]},
+    {"feature_map": ["l2", "sqrt+l2"], "scaling": ["none"]},
+)
+"""What selection tries of features. The learning rate has their unit, so it is never raw."""
 _SCORE_LOSSES: dict[str, Callable[[NDArray[Any], NDArray[np.intp], float], ValueAndSlope]] = {
     "warp": warp,
     "hinge_sum": hinge_sum,
@@ -29,13 +34,17 @@ class CompatibilityClassifier(PathClassifier):
     """Base of the methods that rank classes by F(x, c) = max_k xᵀW_k a_c.
 
     Subclasses name their loss in `_loss`, write their own constructor where a default differs, and
-    may make the number K of matrices, `n_matrices`, a parameter. Features are scaled as `scaling`
-    says, with statistics of the training rows, attribute vectors to unit length.
+    may make the number K of matrices, `n_matrices`, a parameter. Mapped features are standardised,
+    with statistics of the training rows, where `scaling` says so.
     """
 
     _learned = ("weights_", "mean_", "divisor_", "loss_")
     _path = "n_epochs"
     _loss: ClassVar[str]
+    _rates: ClassVar[tuple[float, ...]]
+    _epochs: ClassVar[tuple[int, ...]]
+    """Learning rates and numbers of epochs that selection tries."""
+
     n_matrices: int = 1
 
     def __init__(
@@ -45,6 +54,8 @@ class CompatibilityClassifier(PathClassifier):
         batch_size: int = 64,
         margin: float = 1.0,
         scaling: str = "zscore",
+        feature_map: FeatureMap = "none",
+        attribute_map: FeatureMap = "l2",
         calibration: float = 0.0,
         random_state: Any = None,
     ) -> None:
@@ -53,8 +64,20 @@ class CompatibilityClassifier(PathClassifier):
         self.batch_size = batch_size
         self.margin = margin
         self.scaling = scaling
+        self.feature_map = feature_map
+        self.attribute_map = attribute_map
         self.calibration = calibration
         self.random_state = random_state
+
+    def default_stages(self) -> list[Any]:
+        """Return what is done to rows, then the learning rate, with the number of epochs."""
+        epochs = list(self._epochs)
+        few = {"learning_rate": list(self._rates[2:5:2]), "n_epochs": epochs[:-2]}
+        return [
+            [{**preparation, **few} for preparation in PREPARATIONS],
+            {"attribute_map": list(ATTRIBUTE_MAPS), **few},
+            {"learning_rate": list(self._rates), "n_epochs": epochs},
+        ]
 
     def _check_params(self) -> None:
         for name in ("n_epochs", "batch_size", "n_matrices"):
@@ -73,7 +96,7 @@ class CompatibilityClassifier(PathClassifier):
         trainer = BilinearTrainer(
             X,
             codes,
-            unit_rows(attributes),
+            attributes,
             self._scale,
             np.random.default_rng(seed),
             loss=self._loss,
@@ -90,11 +113,10 @@ class CompatibilityClassifier(PathClassifier):
                 self.loss_, self.weights_ = loss, trainer.weights
                 yield epoch
 
-    def _embed_classes(self, attributes: NDArray[np.float64]) -> ClassTable:
-        vectors = unit_rows(attributes)
+    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassTable:
         if self.n_matrices == 1:
-            return {"embedding": vectors @ self.weights_[0].T}
-        return {"embeddings": np.stack([vectors @ w.T for w in self.weights_], axis=1)}
+            return {"embedding": rows @ self.weights_[0].T}
+        return {"embeddings": np.stack([rows @ w.T for w in self.weights_], axis=1)}
 
     def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
         X = self._scale(X.astype(np.float64))
@@ -108,7 +130,7 @@ class CompatibilityClassifier(PathClassifier):
     def _scale(self, X: NDArray[Any]) -> NDArray[Any]:
         if self.scaling == "zscore":
             return ZScore(self.mean_, self.divisor_).apply(X)
-        return unit_rows(X) if self.scaling == "l2" else X
+        return X
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 `StagedClassifier` is for methods whose costly part does not read all parameters, `PathClassifier`
 for those trained step by step. A plain fit is a grid of one setting, so both run the same code.
+Either maps the rows of features and attributes before the method sees them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
+from hgkt._geometry import MAPS, FeatureMap, check_map, map_rows
 from hgkt._typing import Progress
 from hgkt._validation import attribute_matrix, attribute_table
 from hgkt.estimators.base import ClassTable, GZSLClassifier
@@ -22,11 +24,38 @@ Setting = Mapping[str, Any]
 Fitted = Iterator[tuple[int, ClassTable]]
 """Index of each setting with the table of seen classes under it."""
 
+ATTRIBUTE_MAPS = ("l2", "sqrt+l2")
+"""What selection tries of attributes, as that of `hgkt` does: their length says nothing."""
+
 _CHUNK_ROWS = 4096
 
 
+def map_grid(
+    features: Sequence[FeatureMap] = MAPS, attributes: Sequence[FeatureMap] = ATTRIBUTE_MAPS
+) -> dict[str, list[FeatureMap]]:
+    """Return the maps of features and attributes that selection tries, as part of a grid.
+
+    Examples
+    --------
+    >>> map_grid(["l2"])
+    {'feature_map': ['l2'], 'attribute_map': ['l2', 'sqrt+l2']}
+    """
+    return {"feature_map": list(features), "attribute_map": list(attributes)}
+
+
+def powers(low: int, high: int, per_decade: int = 1) -> list[float]:
+    """Return the powers of ten from 10^low to 10^high.
+
+    Examples
+    --------
+    >>> powers(-1, 1)
+    [0.1, 1.0, 10.0]
+    """
+    return [10.0 ** (k / per_decade) for k in range(low * per_decade, high * per_decade + 1)]
+
+
 class Seen(NamedTuple):
-    """What a method learns from: features (N, D), class codes (N,) and attributes (L, d)."""
+    """What a method learns from: mapped features (N, D), codes (N,), mapped attributes (L, d)."""
 
     X: NDArray[Any]
     codes: NDArray[np.intp]
@@ -34,24 +63,60 @@ class Seen(NamedTuple):
 
 
 class GridClassifier(GZSLClassifier):
-    """A method that learns many settings of its parameters in one go."""
+    """A method that learns many settings of its parameters in one go, on mapped rows.
+
+    Every such method has the parameters ``feature_map`` and ``attribute_map``. Features and
+    attributes are mapped here, in training and later; the hooks see mapped rows only.
+    """
+
+    mathematics_version: ClassVar[int] = 2  # 1: no choice of maps, selected by H
+    feature_map: FeatureMap
+    attribute_map: FeatureMap
 
     @abstractmethod
     def _fit_settings(self, seen: Seen, settings: Sequence[Setting]) -> Fitted:
         """Learn every setting; yield its index and the table of seen classes.
 
-        Each setting names the same parameters. At a yield the parameters and the learned
-        attributes of that setting are in place; the order is free.
+        Each setting names the same parameters, and all of them the same maps. At a yield the
+        parameters and the learned attributes of that setting are in place; the order is free.
         """
 
     @abstractmethod
+    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassTable:
+        """Return the table rows of classes from their mapped attributes (U, d)."""
+
+    @abstractmethod
     def _check_params(self) -> None:
-        """Refuse parameters outside their range."""
+        """Refuse parameters outside their range; maps are checked already."""
+
+    def _map_features(self, X: NDArray[Any]) -> NDArray[Any]:
+        return map_rows(X, self.feature_map)
+
+    def _embed_classes(self, attributes: NDArray[np.float64]) -> ClassTable:
+        return self._embed_rows(map_rows(attributes, self.attribute_map))
+
+    def _fit_mapped(
+        self,
+        X: NDArray[Any],
+        codes: NDArray[np.intp],
+        attributes: NDArray[np.float64],
+        settings: Sequence[Setting],
+    ) -> Fitted:
+        """Learn every setting from raw rows, the features mapped once for each feature map."""
+        for outer in group_settings(settings, ["feature_map"], differ=True):
+            self._apply(settings[outer[0]])
+            features = map_rows(X, self.feature_map)
+            alike = [settings[index] for index in outer]
+            for inner in group_settings(alike, ["attribute_map"], differ=True):
+                self._apply(alike[inner[0]])
+                seen = Seen(features, codes, map_rows(attributes, self.attribute_map))
+                for index, table in self._fit_settings(seen, [alike[i] for i in inner]):
+                    yield outer[inner[index]], table
 
     def _fit_seen(
         self, X: NDArray[Any], codes: NDArray[np.intp], attributes: NDArray[np.float64]
     ) -> ClassTable:
-        ((_, table),) = self._fit_settings(Seen(X, codes, attributes), [{}])
+        ((_, table),) = self._fit_mapped(X, codes, attributes, [{}])
         return table
 
     def fit_score_grid(
@@ -72,7 +137,7 @@ class GridClassifier(GZSLClassifier):
         names = {name for setting in grid for name in setting}
         common = {name: getattr(model, name) for name in names}
         settings = [{**common, **setting} for setting in grid]
-        fits = model._fit_settings(Seen(features, codes, attributes), settings)
+        fits = model._fit_mapped(features, codes, attributes, settings)
         for done, (index, rows) in enumerate(fits, start=1):
             yield index, _score_both(model, X_eval, rows, model._embed_classes(added))
             if progress is not None:
@@ -81,6 +146,8 @@ class GridClassifier(GZSLClassifier):
     def _apply(self, setting: Setting) -> None:
         """Set the parameters of a setting and refuse those outside their range."""
         self.set_params(**setting)
+        check_map("feature_map", self.feature_map)
+        check_map("attribute_map", self.attribute_map)
         self._check_params()
 
 
@@ -141,11 +208,15 @@ class PathClassifier(GridClassifier):
             for stop in self._train(seen, sorted(at)):
                 for index in at[stop]:
                     self.set_params(**settings[index])
-                    yield index, self._embed_classes(seen.attributes)
+                    yield index, self._embed_rows(seen.attributes)
 
 
-def group_settings(settings: Sequence[Setting], free: Sequence[str]) -> list[list[int]]:
-    """Group the indices of settings that differ in no parameter but the `free` ones.
+def group_settings(
+    settings: Sequence[Setting], names: Sequence[str], differ: bool = False
+) -> list[list[int]]:
+    """Group the indices of settings that differ in no parameter but the named ones.
+
+    With `differ` it is the other way round: settings that agree in the named ones.
 
     Examples
     --------
@@ -154,7 +225,7 @@ def group_settings(settings: Sequence[Setting], free: Sequence[str]) -> list[lis
     """
     groups: dict[str, list[int]] = {}
     for index, setting in enumerate(settings):
-        fixed = sorted((name, repr(value)) for name, value in setting.items() if name not in free)
+        fixed = sorted((k, repr(v)) for k, v in setting.items() if (k in names) == differ)
         groups.setdefault(repr(fixed), []).append(index)
     return list(groups.values())
 

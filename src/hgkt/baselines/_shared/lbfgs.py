@@ -13,6 +13,7 @@ from itertools import count
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit, log_softmax, softmax
@@ -104,7 +105,7 @@ def fit_softmax(
         gradient[own] -= 1.0
         return value, gradient
 
-    return _fit(X, n_classes, loss, C, progress)
+    return _fit(X, n_classes, loss, 1.0 / n_classes, C, progress)
 
 
 def fit_sigmoids(
@@ -150,7 +151,7 @@ def fit_sigmoids(
         value = float((np.logaddexp(0.0, scores) - targets * scores).sum(dtype=np.float64))
         return value, expit(scores) - targets
 
-    return _fit(X, class_targets.shape[1], loss, C, progress)
+    return _fit(X, class_targets.shape[1], loss, 0.25, C, progress)
 
 
 def predict_softmax(X: NDArray[Any], weights: NDArray[Any], bias: NDArray[Any]) -> NDArray[Any]:
@@ -160,12 +161,18 @@ def predict_softmax(X: NDArray[Any], weights: NDArray[Any], bias: NDArray[Any]) 
 
 
 def _fit(
-    X: NDArray[Any], n_outputs: int, loss: _Loss, C: float, progress: Progress | None
+    X: NDArray[Any],
+    n_outputs: int,
+    loss: _Loss,
+    curvature: float,
+    C: float,
+    progress: Progress | None,
 ) -> LinearMap:
     n_rows, n_features = X.shape
     zscore = ZScore.of(X).divided_by(np.sqrt(n_features))
-    features = zscore.apply(X)
     decay, n_weights = 1.0 / (C * n_rows), n_outputs * n_features
+    features, basis = _whiten(zscore.apply(X), decay, curvature)
+    penalties = decay * (basis**2).sum(axis=0)
 
     def objective(parameters: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         weights = parameters[:n_weights].reshape(n_outputs, n_features)
@@ -179,8 +186,8 @@ def _fit(
             slope += residual.T @ features[rows]
             gradient[n_weights:] += residual.sum(axis=0, dtype=np.float64)
         gradient /= n_rows
-        slope += decay * weights
-        return total / n_rows + 0.5 * decay * float((weights**2).sum()), gradient
+        slope += penalties * weights
+        return total / n_rows + 0.5 * float((penalties * weights**2).sum()), gradient
 
     def report(done: int, _: NDArray[np.float64], value: float) -> None:
         if progress is not None:
@@ -190,5 +197,23 @@ def _fit(
     tolerance = 1e-6 if X.dtype == np.float32 else 1e-11
     start = np.zeros(n_weights + n_outputs)
     found = minimise_lbfgs(objective, start, _MAX_STEPS, report, ftol=tolerance, gtol=1e-8)
-    weights = found[:n_weights].reshape(n_outputs, n_features)
+    weights = found[:n_weights].reshape(n_outputs, n_features) @ basis.T
     return zscore.to_raw(weights, found[n_weights:])
+
+
+def _whiten(
+    features: NDArray[Any], decay: float, curvature: float
+) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """Return features F (N, D) as FB, and the basis B (D, D) in which the loss is nearly round.
+
+    At W = 0 the Hessian of each output is about decay·I + κ·FᵀF/N, with κ = p(1 − p) the
+    `curvature` of its loss there. B is its inverse square root: L-BFGS then needs half its steps.
+    Columns of B are orthogonal.
+    """
+    gram = np.zeros((features.shape[1], features.shape[1]))
+    for start in range(0, len(features), _CHUNK_ROWS):
+        rows = features[start : start + _CHUNK_ROWS].astype(np.float64)
+        gram += rows.T @ rows
+    values, basis = scipy.linalg.eigh(curvature / len(features) * gram)
+    basis /= np.sqrt(decay + np.maximum(values, 0.0))
+    return features @ basis.astype(features.dtype), basis

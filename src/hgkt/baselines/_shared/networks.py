@@ -63,6 +63,13 @@ class AttributeNetworkClassifier(PathClassifier):
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         return int(seed), torch_device(self.device)
 
+    def _in_feature_units(self, unit: float) -> None:
+        """Rewrite a network trained on features divided by `unit` as one of the features.
+
+        δ(t·v) = t·δ(v) for every activation there is, so it is enough to scale the output layer.
+        """
+        self.w2_, self.b2_ = unit * self.w2_, unit * self.b2_
+
     def _minimise(
         self,
         weights: Sequence[torch.Tensor],
@@ -88,6 +95,21 @@ def attribute_rows(attributes: NDArray[np.float64], rms: float = 1.0) -> NDArray
            [0. , 0. , 0. , 0. ]])
     """
     return rms * math.sqrt(attributes.shape[1]) * unit_rows(attributes)
+
+
+def feature_unit(means: NDArray[np.float64]) -> float:
+    """Return what class means (L, D) are divided by to have a mean norm of 10.
+
+    Steps and weight decay then mean the same whatever unit features are stored in. Ten is about
+    what pooled features of a CNN have as they are.
+
+    Examples
+    --------
+    >>> feature_unit(np.array([[300.0, 400.0], [0.0, 500.0]]))
+    50.0
+    """
+    mean = float(np.linalg.norm(means, axis=1).mean())
+    return mean / 10.0 if mean > 0 else 1.0
 
 
 def uniform(shape: Sequence[int], bound: float, generator: torch.Generator) -> torch.Tensor:

@@ -116,6 +116,7 @@ def build_estimator(cell: Cell, dataset: GZSLDataset) -> GZSLClassifier:
         cell.method,
         cell.preset or None,
         cell.params,
+        dataset.name,
         random_state=cell.seed,
         device=_device.get(),
         attribute_blocks=blocks if len(blocks) > 1 else None,

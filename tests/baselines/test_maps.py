@@ -1,0 +1,73 @@
+"""Maps of features and attributes, which every baseline has alike."""
+
+import numpy as np
+import pytest
+
+from hgkt._geometry import map_rows
+from hgkt.baselines import BASELINES
+from hgkt.data import make_synthetic
+from hgkt.exceptions import DataError
+
+FAST = {"n_hidden": 16, "n_steps": 20, "n_epochs": 2, "random_state": 0, "device": "cpu"}
+
+
+def build(name, **params):
+    model = BASELINES[name].load()()
+    known = model.get_params()
+    return model.set_params(**{k: v for k, v in {**FAST, **params}.items() if k in known})
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_synthetic(n_seen=12, n_unseen=3, noise=0.3)
+
+
+def parts(data):
+    X, y = data.rows("train")
+    seen, unseen = data.attributes_of(data.seen_classes), data.attributes_of(data.unseen_classes)
+    return X.astype(np.float64), y, seen, unseen, data.rows("test_unseen")[0].astype(np.float64)
+
+
+def mapped(table, kind):
+    return {name: map_rows(np.asarray([row]), kind)[0] for name, row in table.items()}
+
+
+@pytest.mark.parametrize("name", list(BASELINES))
+def test_a_map_is_the_method_on_mapped_rows(data, name):
+    X, y, seen, unseen, X_new = parts(data)
+    maps = {"feature_map": "sqrt+l2", "attribute_map": "sqrt+l2"}
+    model = build(name, **maps).fit(X, y, seen).add_classes(unseen)
+    other = build(name, feature_map="none", attribute_map="none")
+    other.fit(map_rows(X, "sqrt+l2"), y, mapped(seen, "sqrt+l2"))
+    other.add_classes(mapped(unseen, "sqrt+l2"))
+    expected = other.score_classes(map_rows(X_new, "sqrt+l2"))
+    np.testing.assert_allclose(model.score_classes(X_new), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", list(BASELINES))
+def test_a_grid_over_maps_equals_separate_fits(data, name):
+    X, y, seen, unseen, X_new = parts(data)
+    grid = [
+        {"feature_map": f, "attribute_map": a} for a in ("l2", "sqrt+l2") for f in ("sqrt+l2", "l2")
+    ]
+    found = dict(build(name).fit_score_grid(grid, X, y, seen, unseen, X_new))
+    assert sorted(found) == list(range(len(grid)))
+    for index, maps in enumerate(grid):
+        model = build(name, **maps).fit(X, y, seen).add_classes(unseen)
+        np.testing.assert_allclose(found[index], model.score_classes(X_new), rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", list(BASELINES))
+def test_selection_may_choose_both_maps(name):
+    stages = build(name).default_stages()
+    grids = [grid for stage in stages for grid in (stage if isinstance(stage, list) else [stage])]
+    for map_name in ("feature_map", "attribute_map"):
+        offered = {value for grid in grids for value in grid.get(map_name, [])}
+        assert {"sqrt+l2"} < offered, map_name
+
+
+@pytest.mark.parametrize("name", ["feature_map", "attribute_map"])
+def test_an_unknown_map_is_refused(data, name):
+    X, y, seen, _, _ = parts(data)
+    with pytest.raises(DataError, match=f"{name} must be one of"):
+        build("eszsl", **{name: "log"}).fit(X, y, seen)
