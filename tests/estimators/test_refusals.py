@@ -14,7 +14,7 @@ import pytest
 from hgkt import HGKTClassifier, HGKTNetworkClassifier, load_model
 from hgkt.estimators import METHODS
 from hgkt.estimators.evidence import attribute_evidence, seen_pulls
-from hgkt.estimators.methods import build_method
+from hgkt.estimators.methods import build_method, presets_of
 from hgkt.exceptions import DataError, HGKTError, ModelFolderError, UnknownNameError
 
 X = np.array([[3.0, 1.0], [3.0, 1.2], [1.0, 3.0], [1.1, 3.0]])
@@ -209,6 +209,7 @@ def test_presets_and_common_parameters_reach_the_method() -> None:
     assert (model.mu, model.random_state) == (0.1, 5)
     assert type(build_method("HGKT", "default")) is HGKTClassifier
     assert type(build_method("hgkt-network", "paper")) is HGKTNetworkClassifier
+    assert presets_of("hgkt-network") == ("paper",)
     # What is given by name wins over what is common to all.
     assert build_method("hgkt-network", None, {"random_state": 1}, random_state=2).random_state == 1
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from hgkt._geometry import FeatureMap
 from hgkt._validation import check_choice, check_number
 from hgkt.baselines._shared.grids import Seen, StagedClassifier, map_grid
 from hgkt.baselines._shared.lbfgs import minimise_lbfgs
+from hgkt.estimators._presets import Preset
 from hgkt.estimators.base import ClassTable
 
 LOSSES = ("ovo", "cs", "struct")
@@ -92,6 +94,11 @@ class SynCClassifier(StagedClassifier):
 
     _learned = ("phantoms_", "positions_", "attribute_unit_")
     _late = ("similarity_scale",)
+    named_presets: ClassVar[Mapping[str, Preset]] = {
+        # The authors' demonstration has this loss and unit-length rows, and searches λ and δ for
+        # each set. These are of their ranges, and the ones at which their program was compared.
+        "released": Preset({"loss": "ovo", "regularization": 2.0**-16, "similarity_scale": 0.5})
+    }
 
     def __init__(
         self,
