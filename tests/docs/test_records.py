@@ -46,7 +46,8 @@ def test_cells_takes_what_a_report_holds_and_runs_nothing_twice(cells, tmp_path,
     arguments = ["--root", str(tmp_path), "--data", "digits", "--jobs", "1"]
     arguments += ["--report", str(tmp_path / "report"), "--kept", str(tmp_path / "kept")]
     (cell,) = cells.cells_of(Evaluation("digits", "ridge", n_seeds=1), str(tmp_path))
-    there = CellResult(cell, {"metrics": {"H": 1.0}}, {"curve": np.arange(3)})
+    version = {"mathematics": cell.mathematics}
+    there = CellResult(cell, {"metrics": {"H": 1.0}}, {"curve": np.arange(3)}, versions=version)
     ResultStore(tmp_path / "report" / "cells").put(there)
     cells.main(arguments)
     found = ResultStore(tmp_path / "kept").get(cell)
@@ -116,7 +117,7 @@ def test_costs_are_measured_in_a_process_of_its_own(script, data_root, tmp_path)
     found = json.loads(out.read_text())["methods"]
     assert found["sae"] == {"skipped": "more than 0 s"}
     ridge = found["ridge"]
-    assert ridge["mathematics"] == "1"
+    assert ridge["mathematics"] == "2"
     # One thread: no more CPU than wall time, but for the clocks' grain.
     assert 0 < ridge["fit_cpu_s"] <= ridge["fit_wall_s"] * 1.1 + 0.02
     assert ridge["images_per_cpu_s"] > 100

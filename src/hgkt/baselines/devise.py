@@ -73,7 +73,7 @@ class DeViSEClassifier(CompatibilityClassifier):
     """
 
     _loss = "hinge_sum"
-    _rates = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
+    _rates = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
     _epochs = (2, 5, 10, 20, 50, 100, 200)
 
     def __init__(
