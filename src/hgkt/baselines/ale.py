@@ -74,7 +74,7 @@ class ALEClassifier(CompatibilityClassifier):
 
     _loss = "warp"
     _rates = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
-    _epochs = (2, 5, 10, 20, 50, 100)
+    _epochs = (5, 10, 20, 50, 100, 200)
 
     def __init__(
         self,

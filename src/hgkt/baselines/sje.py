@@ -70,5 +70,5 @@ class SJEClassifier(CompatibilityClassifier):
     """
 
     _loss = "hinge_max"
-    _rates = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
-    _epochs = (2, 5, 10, 20, 50, 100, 200)
+    _rates = (0.01, 0.03, 0.1, 0.3, 1.0)
+    _epochs = (5, 10, 20, 50, 100, 200, 400)
