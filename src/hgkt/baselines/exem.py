@@ -130,7 +130,7 @@ class EXEMClassifier(StagedClassifier):
             {**map_grid(), **variants, "kernel_scale": [0.125, 0.5, 2.0]},
             {**variants, "C": [0.25, 0.5, 1.0, 2.0, 4.0], "kernel_scale": widths},
             {**variants, "nu": [2.0**k for k in range(-6, 1)]},
-            {**variants, "n_components": [125, 250, 350, 500, 700, 1000, 2000]},
+            {**variants, "n_components": [125, 250, 500, 1000, 2000]},
         ]
 
     def _check_params(self) -> None:
