@@ -56,9 +56,14 @@ def results(name: str, root: str) -> Iterator[dict[str, Any]]:
             search.fit(X[rows.fit], y[rows.fit], {c: table[c] for c in train})
             model = search.best_estimator_.add_classes({c: table[c] for c in outer})
             parts = [(X[r], y[r]) for r in (rows.val_seen, rows.val_unseen)]
-            scored = [(model.score_classes(rows, penalty=False), truth) for rows, truth in parts]
+            columns = model.candidates()  # seen classes first
+            scored = [
+                (model.score_classes(rows, penalty=False)[:, columns], truth)
+                for rows, truth in parts
+            ]
+            classes = model.classes_[columns]
             found.append(
-                gzsl_metrics(*scored[0], *scored[1], model.classes_, len(train), model.gamma_)
+                gzsl_metrics(*scored[0], *scored[1], classes, len(train), model.gamma_)
             )
         means = {m: float(np.mean([getattr(f, m) for f in found])) for m in ("ausuc", "H")}
         yield {"data": name, "variant": variant, "AUSUC": means["ausuc"], "H": means["H"]}

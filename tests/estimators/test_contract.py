@@ -62,8 +62,8 @@ def test_seen_scores_are_bit_identical_whatever_is_added(fitted, small):
     rng = np.random.default_rng(3)
     fitted.add_classes(small["unseen"])
     fitted.add_classes({f"extra {i}": rng.random(5) for i in range(30)})
-    after = fitted.score_classes(small["X"], penalty=False)
-    assert np.array_equal(after[:, : before.shape[1]], before)
+    after = fitted.score_classes(small["X"], penalty=False)[:, fitted.candidates("seen")]
+    assert np.array_equal(after, before)
 
 
 @every_method
@@ -79,6 +79,30 @@ def test_added_classes_come_and_go(fitted, small):
     fitted.remove_classes(["class g"])
     assert fitted.unseen_classes_.tolist() == ["class h"]
     assert set(fitted.predict(small["X_unseen"], among="unseen")) == {"class h"}
+
+
+@every_method
+def test_everything_follows_sorted_classes_whatever_order_they_came_in(fitted, small):
+    X, vectors = small["X_unseen"], list(small["unseen"].values())
+    fitted.add_classes({"class g": vectors[0]})
+    scores = fitted.score_classes(X)
+    fitted.add_classes({"a class before all others": vectors[1]})
+    assert fitted.classes_.tolist() == ["a class before all others", *small["seen"], "class g"]
+    assert fitted.seen_mask_.tolist() == [False, *[True] * 6, False]
+    assert fitted.candidates().tolist() == [1, 2, 3, 4, 5, 6, 7, 0]
+    np.testing.assert_allclose(fitted.decision_function(X)[:, 1:], scores, rtol=1e-6, atol=1e-8)
+    assert np.array_equal(fitted.class_attributes_[0], vectors[1])
+    assert np.array_equal(fitted.class_attributes_[-1], vectors[0])
+    assert (fitted.classes_[fitted.score_classes(X).argmax(axis=1)] == fitted.predict(X)).all()
+
+
+@every_method
+def test_fit_adds_the_classes_of_which_it_has_attributes_alone(fitted, name, params, small):
+    both = build(name, **params).fit(small["X"], small["y"], small["unseen"] | small["seen"])
+    fitted.add_classes(small["unseen"])
+    assert both.unseen_classes_.tolist() == list(small["unseen"])
+    X = small["X_unseen"]
+    np.testing.assert_array_equal(both.score_classes(X), fitted.score_classes(X))
 
 
 @every_method
@@ -155,7 +179,8 @@ def test_integer_labels_work(name, params, small):
     table = {int(i) * 10: small["seen"][label] for i, label in enumerate(labels)}
     model = build(name, **params).fit(small["X"], codes * 10, class_attributes=table)
     model.add_classes({7: small["unseen"]["class g"]})
-    assert model.classes_.tolist() == [0, 10, 20, 30, 40, 50, 7]
+    assert model.classes_.tolist() == [0, 7, 10, 20, 30, 40, 50]
+    assert model.unseen_classes_.tolist() == [7]
     with pytest.raises(DataError, match="the classes of this model are numbers"):
         model.add_classes({"seven": small["unseen"]["class g"]})
 

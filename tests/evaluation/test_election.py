@@ -166,14 +166,15 @@ def by_hand(toy: Any, parameters: dict[str, Any], folds: Any) -> list[Any]:
         model = HGKTClassifier(**parameters, calibration=0)
         model.fit(X[rows.fit], y[rows.fit], {name: table[name] for name in train})
         model.add_classes({name: table[name] for name in val})
-        scores = [model.score_classes(X[part]) for part in (rows.val_seen, rows.val_unseen)]
+        columns, parts = model.candidates(), (rows.val_seen, rows.val_unseen)
+        scores = [model.score_classes(X[part])[:, columns] for part in parts]
         found.append(
             gzsl_metrics(
                 scores[0],
                 y[rows.val_seen],
                 scores[1],
                 y[rows.val_unseen],
-                model.classes_,
+                model.classes_[columns],
                 len(train),
             )
         )

@@ -22,12 +22,13 @@ def fold_metrics(estimator, X, y, table, train, val, seed, gamma=0.0):
     rows = split_fold(y, train, val, 0.2, seed)
     model = clone(estimator).fit(X[rows.fit], y[rows.fit], {name: table[name] for name in train})
     model.add_classes({name: table[name] for name in val})
+    columns = model.candidates()
     return gzsl_metrics(
-        model.score_classes(X[rows.val_seen], penalty=False),
+        model.score_classes(X[rows.val_seen], penalty=False)[:, columns],
         y[rows.val_seen],
-        model.score_classes(X[rows.val_unseen], penalty=False),
+        model.score_classes(X[rows.val_unseen], penalty=False)[:, columns],
         y[rows.val_unseen],
-        model.classes_,
+        model.classes_[columns],
         len(train),
         calibration=gamma,
     )

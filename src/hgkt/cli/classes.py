@@ -36,13 +36,15 @@ def list_(
     from hgkt.estimators import load_model
 
     loaded = load_model(model)
-    n_seen = len(loaded.seen_classes_)
+    columns = loaded.candidates()
     entries: list[dict[str, Any]] = [
-        {"name": name, "seen": position < n_seen}
-        for position, name in enumerate(loaded.classes_.tolist())
+        {"name": name, "seen": seen}
+        for name, seen in zip(
+            loaded.classes_[columns].tolist(), loaded.seen_mask_[columns].tolist(), strict=True
+        )
     ]
     if relatives:
-        for entry, near in zip(entries, _relatives(loaded, relatives), strict=True):
+        for entry, near in zip(entries, _relatives(loaded, columns, relatives), strict=True):
             entry["relatives"] = near
 
     def render() -> None:
@@ -55,7 +57,7 @@ def list_(
     document = {
         "model": model,
         "n_classes": len(entries),
-        "n_seen_classes": n_seen,
+        "n_seen_classes": len(loaded.seen_classes_),
         "attribute_names": about_model(loaded).get("attribute_names"),
         "accepts_text": _describer(loaded).accepts_text,
         "classes": entries,
@@ -185,10 +187,10 @@ def _report(verb: str, names: list[Any], model: Any, path: Path, as_json: bool) 
     emit({verb: names, "n_classes": count, "model": path}, as_json, lambda: say(sentence))
 
 
-def _relatives(model: Any, k: int) -> list[list[dict[str, Any]]]:
-    """For each class the others with the highest cosine of attribute vectors."""
-    unit = unit_rows(model.class_attributes_)
-    labels = model.classes_.tolist()
+def _relatives(model: Any, columns: NDArray[np.intp], k: int) -> list[list[dict[str, Any]]]:
+    """For each class of `columns` the others with the highest cosine of attribute vectors."""
+    unit = unit_rows(model.class_attributes_[columns])
+    labels = model.classes_[columns].tolist()
     found = []
     for own, row in enumerate(unit):
         similarities = unit @ row

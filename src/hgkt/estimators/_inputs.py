@@ -47,13 +47,6 @@ class CheckedInputs(BaseEstimator):
         if class_attributes is None:
             return features, codes, classes, np.eye(len(classes))
         table = attribute_table(class_attributes)
-        known = set(classes.tolist())
-        extra = [name for name in table if name not in known]
-        if extra:
-            raise DataError(
-                f"class {label_text(extra[0])} has attributes but no instance in y; "
-                "fit takes seen classes only, add others afterwards with add_classes"
-            )
         return features, codes, classes, attribute_matrix(table, classes.tolist())
 
     def one_row(self, x: ArrayLike) -> NDArray[Any]:

@@ -29,6 +29,7 @@ from hgkt.closed_form.family import FEW_CLASSES
 from hgkt.estimators._calibrating import AUTO, own_calibration
 from hgkt.estimators._inputs import CheckedInputs
 from hgkt.estimators._presets import Preset
+from hgkt.estimators._order import ClassOrder
 from hgkt.estimators._rows import GrowingRows, row_chunks
 from hgkt.estimators.hub import PretrainedModel
 from hgkt.exceptions import DataError
@@ -59,7 +60,8 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, CheckedInputs, metaclass=
     Attributes
     ----------
     classes_, seen_classes_, unseen_classes_ : ndarray
-        Seen classes in sorted order, then added ones in the order they came; and the two parts.
+        All classes, sorted; those learned from instances, sorted; and added ones in the order
+        they came. Whatever is said to be ordered as ``classes_`` changes its order with them.
     """
 
     named_presets: ClassVar[Mapping[str, Preset]] = {}
@@ -72,7 +74,9 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, CheckedInputs, metaclass=
     classes_: NDArray[Any]
     seen_classes_: NDArray[Any]
     unseen_classes_: NDArray[Any]
-    _columns: dict[Any, int]
+    _order: ClassOrder
+    _rows: dict[Any, int]
+    """The row of each class in the tables: seen classes first, then added ones."""
     _seen_table: ClassTable
     _seen_attributes: NDArray[np.float64]
     _added_table: dict[str, GrowingRows]
@@ -108,7 +112,7 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, CheckedInputs, metaclass=
     def penalties_(self) -> NDArray[np.float64]:
         """What calibration takes off the scores, one number per class, ordered as ``classes_``."""
         penalties = np.zeros(len(self.classes_))
-        penalties[: len(self.seen_classes_)][~self._grown] = self.gamma_
+        penalties[self.candidates("seen")[~self._grown]] = self.gamma_
         return penalties
 
     @property
@@ -123,6 +127,11 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, CheckedInputs, metaclass=
         """γ in force: what a class that was seen at the first fit pays now."""
         n_paying = int((~self._grown).sum())
         return self.calibration_.gamma(n_paying, len(self.classes_) - n_paying)
+
+    @property
+    def seen_mask_(self) -> NDArray[np.bool_]:
+        """Which classes were learned from instances, ordered as ``classes_``."""
+        return self._order.rows < len(self.seen_classes_)
 
     def default_folds(self, n_classes: int) -> int:
         """Return 3, or 6 where classes are few: a fold then holds out two or three of them."""
@@ -144,14 +153,15 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, CheckedInputs, metaclass=
     ) -> Iterator[tuple[int, NDArray[Any]]]:
         """Fit every parameter setting, add the new classes and score `X_eval`.
 
-        Yields ``(index in grid, scores)`` with columns ordered as ``classes_`` of such a fit.
+        Yields ``(index in grid, scores)`` with the columns of seen classes first, sorted, and
+        those of new classes after them, as `new_attributes` has them.
         A method that can share work between settings (one decomposition for a whole grid, one
         training run for many step counts) overrides this; the yields may come in any order.
         """
         for index, params in enumerate(grid):
             model = clone(self).set_params(**params)
             model.fit(X, y, class_attributes=class_attributes).add_classes(new_attributes)
-            yield index, model.score_classes(X_eval, penalty=False)
+            yield index, model.score_classes(X_eval, penalty=False)[:, model.candidates()]
             if progress is not None:
                 progress("select", index + 1, len(grid), {})
 
@@ -165,15 +175,16 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, CheckedInputs, metaclass=
         y : array-like of shape (n_samples,)
             Class of each row, strings or integers.
         class_attributes : mapping or DataFrame, optional
-            Attribute vector of every class in `y`, keyed by class. None means one-hot vectors:
-            a plain classifier to which no class can be added.
+            Attribute vector of every class in `y`, keyed by class. Classes that `y` has not are
+            added after learning, as `add_classes` would. None means one-hot vectors: a plain
+            classifier to which no class can be added.
         """
         features, codes, classes, attributes = self._check_training_data(X, y, class_attributes)
         self._learn(features, codes, classes, attributes, class_attributes is not None)
         if self.calibration == AUTO and self._has_attributes:
             table = dict(zip(classes.tolist(), attributes, strict=True))
             self._own_calibration = own_calibration(self, features, classes[codes], table)
-        return self
+        return self._add_others(class_attributes)
 
     def _learn(
         self,
@@ -221,10 +232,17 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, CheckedInputs, metaclass=
         self._added_table = {key: self._added_table[key].append(rows[key]) for key in rows}
         new = label_array(names, self.seen_classes_)
         self.unseen_classes_ = np.concatenate([self.unseen_classes_, new])
-        self.classes_ = np.concatenate([self.classes_, new])
-        first = len(self._columns)
-        self._columns.update({name: first + i for i, name in enumerate(names)})
+        self._order = self._order.insert(new)
+        self.classes_ = self._order.labels
+        first = len(self._rows)
+        self._rows.update({name: first + i for i, name in enumerate(names)})
         return self
+
+    def _add_others(self, class_attributes: Any) -> Self:
+        """Add the classes of a table that the model has not."""
+        table = {} if class_attributes is None else attribute_table(class_attributes)
+        others = {name: row for name, row in table.items() if name not in self._rows}
+        return self.add_classes(others) if others else self
 
     def remove_classes(self, classes: Sequence[Any]) -> Self:
         """Remove added classes; all or nothing. Classes learned from instances stay.
@@ -237,9 +255,9 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, CheckedInputs, metaclass=
         check_is_fitted(self)
         names = set(label_list(classes))
         for name in names:
-            if name not in self._columns:
+            if name not in self._rows:
                 raise DataError(f"class {label_text(name)} is unknown, so it cannot be removed")
-            if self._columns[name] < len(self.seen_classes_):
+            if self._rows[name] < len(self.seen_classes_):
                 raise DataError(
                     f"class {label_text(name)} was learned from instances and cannot be removed; "
                     "leave it out of a prediction with among="
@@ -255,7 +273,7 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, CheckedInputs, metaclass=
     def _check_new_names(self, names: list[Any]) -> None:
         strings = self.seen_classes_.dtype.kind in "UO"
         for name in names:
-            if name in self._columns:
+            if name in self._rows:
                 raise DataError(f"class {label_text(name)} is there already")
             if isinstance(name, str) != strings:
                 kind = "strings" if strings else "numbers"
@@ -267,20 +285,24 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, CheckedInputs, metaclass=
         self.unseen_classes_ = classes
         self._added_attributes = GrowingRows(attributes)
         self._added_table = {key: GrowingRows(rows) for key, rows in table.items()}
-        self.classes_ = np.concatenate([self.seen_classes_, classes])
-        self._columns = {name: column for column, name in enumerate(self.classes_.tolist())}
+        labels = np.concatenate([self.seen_classes_, classes])
+        self._order = ClassOrder.of(labels)
+        self.classes_ = self._order.labels
+        self._rows = {name: row for row, name in enumerate(labels.tolist())}
 
     @property
     def class_attributes_(self) -> NDArray[np.float64]:
         """Attribute vectors, one row a class, ordered as ``classes_``."""
-        return np.concatenate([self._seen_attributes, self._added_attributes.array])
+        return np.concatenate([self._seen_attributes, self._added_attributes.array])[
+            self._order.rows
+        ]
 
     @property
     def class_embeddings_(self) -> NDArray[Any]:
         """Embeddings, one row a class, ordered as ``classes_`` (methods that have them)."""
         try:
             added = self._added_table["embedding"].array
-            return np.concatenate([self._seen_table["embedding"], added])
+            return np.concatenate([self._seen_table["embedding"], added])[self._order.rows]
         except KeyError:
             raise AttributeError(f"{type(self).__name__} embeds no classes") from None
 
@@ -300,16 +322,17 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, CheckedInputs, metaclass=
             Columns ordered as ``classes_``; higher is better.
         """
         check_is_fitted(self)
-        features, n_seen = self._check_features(X), len(self.seen_classes_)
+        features = self._check_features(X)
+        seen, unseen = np.split(self._order.columns, [len(self.seen_classes_)])
         added = {key: rows.array for key, rows in self._added_table.items()}
         scores = np.empty((len(features), len(self.classes_)), dtype=np.float64)
         for rows in row_chunks(len(features), max(features.shape[1], scores.shape[1])):
             prepared = self._map_features(features[rows])
-            scores[rows, :n_seen] = self._score(prepared, self._seen_table, True)
-            if n_seen < len(self.classes_):
-                scores[rows, n_seen:] = self._score(prepared, added, False)
+            scores[rows, seen] = self._score(prepared, self._seen_table, True)
+            if len(unseen):
+                scores[rows, unseen] = self._score(prepared, added, False)
         if penalty and self.gamma_ != 0.0:
-            scores[:, :n_seen] -= self.penalties_[:n_seen]
+            scores -= self.penalties_
         return scores
 
     def decision_function(self, X: ArrayLike) -> NDArray[Any]:
@@ -338,7 +361,11 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, CheckedInputs, metaclass=
         return result
 
     def candidates(self, among: str | Sequence[Any] = "all") -> NDArray[np.intp]:
-        """Return the columns of ``classes_`` that `among` stands for."""
+        """Return the columns of ``classes_`` that `among` stands for.
+
+        A group comes as ``seen_classes_`` and ``unseen_classes_`` have it, "all" as the two in
+        turn; a list of classes comes as it is given.
+        """
         check_is_fitted(self)
         n_seen, n_classes = len(self.seen_classes_), len(self.classes_)
         groups = {"all": (0, n_classes), "seen": (0, n_seen), "unseen": (n_seen, n_classes)}
@@ -347,7 +374,7 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, CheckedInputs, metaclass=
                 raise DataError(
                     f"among must be 'all', 'seen', 'unseen' or a list of classes; got {among!r}"
                 )
-            columns = np.arange(*groups[among])
+            columns = self._order.columns[slice(*groups[among])]
             if not len(columns):
                 raise DataError("among='unseen' but no class has been added; use add_classes first")
             return columns
@@ -355,16 +382,16 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, CheckedInputs, metaclass=
         if not names:
             raise DataError("among is an empty list; at least one class is expected")
         for name in names:
-            if name not in self._columns:
+            if name not in self._rows:
                 raise DataError(f"among names class {label_text(name)}, which the model has not")
-        return np.array([self._columns[name] for name in names], dtype=np.intp)
+        return self._order.columns[[self._rows[name] for name in names]]
 
     def column_of(self, label: Any) -> int:
         """Return the position of a class in ``classes_``; an unknown one is refused."""
         check_is_fitted(self)
-        if label not in self._columns:
+        if label not in self._rows:
             raise DataError(f"class {label_text(label)} is unknown to this model")
-        return self._columns[label]
+        return int(self._order.columns[self._rows[label]])
 
     # ------------------------------------------------------------------ saving
     def _state(self) -> dict[str, NDArray[Any]]:

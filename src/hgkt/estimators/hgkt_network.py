@@ -315,8 +315,8 @@ default="wasserstein"
 
     def _source_weights(self, column: int) -> NDArray[np.float64]:
         weights = np.zeros(len(self.seen_classes_))
-        if column < len(self.seen_classes_):
-            neighbors = self.graph_.neighbors.of(column)
+        if self.seen_mask_[column]:
+            neighbors = self.graph_.neighbors.of(int(self._order.rows[column]))
         else:
             neighbors = self._transfer.neighbors(self.class_attributes_[column : column + 1])[0]
         weights[neighbors] = 1.0 / max(len(neighbors), 1)

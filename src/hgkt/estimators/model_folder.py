@@ -72,11 +72,12 @@ def save_model(model: GZSLClassifier, path: str | Path, about: dict[str, Any]) -
         "labels": _KINDS[model.classes_.dtype.kind],
         "about": plain({**getattr(model, "about_", {}), **about}),
     }
+    columns = model.candidates()  # seen classes first, as the arrays have them
     classes = pd.DataFrame(
         {
-            "name": model.classes_.tolist(),
-            "seen": [i < len(model.seen_classes_) for i in range(len(model.classes_))],
-            "attributes": list(model.class_attributes_),
+            "name": model.classes_[columns].tolist(),
+            "seen": model.seen_mask_[columns].tolist(),
+            "attributes": list(model.class_attributes_[columns]),
         }
     )
     folder = ModelFolder(config, model._state(), classes, _card(config, classes))

@@ -127,7 +127,7 @@ class TransferClassifier(GZSLClassifier):
         """
         column = self.column_of(label)
         sources = self._rank(self._source_weights(column))
-        return ClassExplanation(label, column < len(self.seen_classes_), sources)
+        return ClassExplanation(label, bool(self.seen_mask_[column]), sources)
 
     def explain(self, X: ArrayLike, n_runner_ups: int = 3) -> list[PredictionExplanation]:
         """Say for each row why it was given its class.

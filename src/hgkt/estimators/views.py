@@ -39,5 +39,5 @@ def view_of(model: Model) -> Model:
     """
     view = copy(model)
     # The one thing that adding changes in place; everything else is replaced.
-    view._columns = dict(model._columns)
+    view._rows = dict(model._rows)
     return view

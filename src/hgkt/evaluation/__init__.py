@@ -14,12 +14,14 @@ from hgkt.evaluation.metrics import (
 )
 from hgkt.evaluation.protocol import evaluate
 from hgkt.evaluation.records import RunRecord, ZSLResult, load_records, records_frame
+from hgkt.evaluation.scorers import ClassKFold, ausuc, h_score, zsl_score
 from hgkt.evaluation.selection import ClassFoldSearch
 from hgkt.evaluation.settings import SettingResult
 
 __all__ = [
     "ClassAccuracies",
     "ClassFoldSearch",
+    "ClassKFold",
     "FoldRows",
     "GZSLMetrics",
     "PairedDifference",
@@ -27,10 +29,12 @@ __all__ = [
     "SeenUnseenCurve",
     "SettingResult",
     "ZSLResult",
+    "ausuc",
     "class_accuracies",
     "class_folds",
     "evaluate",
     "gzsl_metrics",
+    "h_score",
     "harmonic_mean",
     "load_records",
     "paired_difference",
@@ -39,4 +43,5 @@ __all__ = [
     "seen_unseen_curve",
     "split_fold",
     "top_k_accuracy",
+    "zsl_score",
 ]

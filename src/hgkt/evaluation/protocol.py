@@ -178,11 +178,13 @@ def _test(
     on_test: OnTest | None = None,
 ) -> _Tested:
     """Score the test rows once and read the result at each γ; classes at that of the model."""
+    columns = model.candidates()  # seen classes first
     X_seen, y_seen = dataset.rows("test_seen")
-    scores_seen = model.score_classes(X_seen, penalty=False)
+    scores_seen = model.score_classes(X_seen, penalty=False)[:, columns]
     X_unseen, y_unseen = dataset.rows("test_unseen")
-    scores_unseen = model.score_classes(X_unseen, penalty=False)
-    data = (scores_seen, y_seen, scores_unseen, y_unseen, model.classes_, len(model.seen_classes_))
+    scores_unseen = model.score_classes(X_unseen, penalty=False)[:, columns]
+    classes, n_seen = model.classes_[columns], len(model.seen_classes_)
+    data = (scores_seen, y_seen, scores_unseen, y_unseen, classes, n_seen)
     if on_test is not None:
         on_test(model, seen_unseen_curve(*data))
     results = {gamma: gzsl_metrics(*data, calibration=gamma) for gamma in dict.fromkeys(gammas)}

@@ -60,16 +60,17 @@ def _is_export(path: Path) -> bool:
 
 
 def _description(model: HGKTClassifier | HGKTNetworkClassifier) -> dict[str, Any]:
-    n_seen = len(model.seen_classes_)
-    penalised = np.concatenate([~model._grown, np.zeros(len(model.unseen_classes_), dtype=bool)])
+    labels, seen = model.classes_.tolist(), model.seen_mask_.tolist()
+    pays = np.concatenate([~model._grown, np.zeros(len(model.unseen_classes_), dtype=bool)])
+    penalised = pays[model._order.rows].tolist()
     return {
         "format": FORMAT,
         "n_features": int(model.n_features_in_),
         "n_attributes": int(model.class_attributes_.shape[1]),
         "calibration": model.calibration_.to_dict(),
         "classes": [
-            {"name": name, "seen": column < n_seen, "penalised": bool(penalised[column])}
-            for column, name in enumerate(model.classes_.tolist())
+            {"name": name, "seen": learned, "penalised": paying}
+            for name, learned, paying in zip(labels, seen, penalised, strict=True)
         ],
         "about": getattr(model, "about_", {}),
     }

@@ -91,7 +91,7 @@ class ClassMap:
     def of(cls, model: GZSLClassifier) -> Self:
         """Fit two principal components on the seen classes of a model."""
         rows, what = _class_rows(model)
-        seen = rows[: len(model.seen_classes_)]
+        seen = rows[model.seen_mask_]
         center = seen.mean(axis=0)
         _, lengths, directions = np.linalg.svd(seen - center, full_matrices=False)
         axes = np.zeros((seen.shape[1], 2))

@@ -153,9 +153,19 @@ class Edition:
         with np.errstate(over="ignore"):  # a class of enormous numbers is related to none
             return unit_rows(self.model.class_attributes_)
 
+    @cached_property
+    def order(self) -> NDArray[np.intp]:
+        """The columns of seen classes, then those of added ones in the order they came."""
+        return self.model.candidates()
+
+    @cached_property
+    def seen(self) -> NDArray[np.bool_]:
+        """Which classes were learned from instances, ordered as ``model.classes_``."""
+        return self.model.seen_mask_
+
     @property
     def n_seen(self) -> int:
-        """How many classes, at the front, were learned from instances."""
+        """How many classes were learned from instances."""
         return len(self.model.seen_classes_)
 
     def canonical(self, name: str) -> str:

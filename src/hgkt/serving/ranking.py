@@ -99,13 +99,11 @@ def rank(model: GZSLClassifier, X: NDArray[Any], columns: NDArray[np.intp], k: i
     """
     k = min(k, len(columns))
     step = max(1, _CHUNK_SCORES // len(model.classes_))
-    every = len(columns) == len(model.classes_)
     places, values = [], []
     for start in range(0, len(X), step):
-        scores = model.score_classes(X[start : start + step])
-        part = scores if every else scores[:, columns]
+        part = model.score_classes(X[start : start + step])[:, columns]
         order = best_columns(part, k)
-        places.append(order if every else columns[order])
+        places.append(columns[order])
         values.append(np.take_along_axis(part, order, axis=1))
     return Ranking(np.concatenate(places), _finite(np.concatenate(values)))
 

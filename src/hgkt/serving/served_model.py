@@ -140,7 +140,7 @@ class ServedModel:
         edition = self.refresh()
         columns = dict.fromkeys(edition.find(name) for name in names)
         for column in columns:
-            if column < edition.n_seen:
+            if edition.seen[column]:
                 raise ClassLearnedError(edition.names[column])
         leaving = [edition.names[column] for column in columns]
         revision = self.registry.remove(leaving, self._saved)
@@ -159,7 +159,7 @@ class ServedModel:
         for row, name in enumerate(vectors):
             # A score that is infinite or no number would win every prediction.
             good = all(np.isfinite(array[row]).all() for array in embedded)
-            if not good or not scores[len(trial.seen_classes_) + row] < np.inf:
+            if not good or not scores[trial.candidates("unseen")[row]] < np.inf:
                 raise DataError(
                     f"the attributes of class {name!r} are too large for this model; its "
                     "scores would not be finite numbers"

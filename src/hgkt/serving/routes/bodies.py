@@ -216,7 +216,7 @@ def write_json(edition: Edition, ranking: Ranking, reasons: Sequence[Reason] | N
     """Return the JSON answer; pieces that repeat from row to row are written once."""
     starts = {
         column: f'"label":{json.dumps(edition.names[column])},'
-        f'"seen":{json.dumps(column < edition.n_seen)},"score":'
+        f'"seen":{json.dumps(bool(edition.seen[column]))},"score":'
         for column in np.unique(ranking.columns).tolist()
     }
     whys = ["null"] * len(ranking.columns)
@@ -241,7 +241,7 @@ def write_arrow(edition: Edition, ranking: Ranking) -> bytes:
     best = pa.array(np.arange(n_rows) * k)
     columns = {
         "label": labels.take(best),
-        "seen": pa.array(ranking.columns[:, 0] < edition.n_seen),
+        "seen": pa.array(edition.seen[ranking.columns[:, 0]]),
         "score": scores.take(best),
     }
     if k > 1:

@@ -218,10 +218,11 @@ def find_columns(edition: Edition, query: str, kind: Kind) -> Sequence[int]:
     """Return the columns of the classes of one kind whose name holds `query`, in any case."""
     first = edition.n_seen if kind == "added" else 0
     last = edition.n_seen if kind == "seen" else len(edition.names)
+    columns: list[int] = edition.order[first:last].tolist()
     wanted = query.casefold()
     if not wanted:
-        return range(first, last)
-    return [column for column in range(first, last) if wanted in edition.folded_names[column]]
+        return columns
+    return [column for column in columns if wanted in edition.folded_names[column]]
 
 
 def summarise(edition: Edition, column: int) -> ClassSummary:
@@ -229,7 +230,7 @@ def summarise(edition: Edition, column: int) -> ClassSummary:
     name = edition.names[column]
     return ClassSummary(
         name=name,
-        seen=column < edition.n_seen,
+        seen=bool(edition.seen[column]),
         text=edition.texts.get(name),
         added_at=edition.added_at.get(name),
     )

@@ -138,7 +138,7 @@ def build_router(
     router = APIRouter(tags=["model"])
     known = {sample.id: sample for sample in samples}
     first = served.current()
-    seen = set(first.names[: first.n_seen])
+    seen = {first.names[column] for column in first.order[: first.n_seen].tolist()}
 
     # Seen classes never change, nor do their ranges and the plane of the map.
     ranges = cache(lambda: attribute_ranges(first.model))
@@ -218,11 +218,15 @@ def build_router(
 
 def map_document(plane: ClassMap, edition: Edition) -> bytes:
     """Return the answer of ``/v1/map`` as JSON."""
+    places = plane.places(edition.model).tolist()
     points = [
-        {"name": name, "seen": column < edition.n_seen, "x": x, "y": y}
-        for column, (name, (x, y)) in enumerate(
-            zip(edition.names, plane.places(edition.model).tolist(), strict=True)
-        )
+        {
+            "name": edition.names[column],
+            "seen": bool(edition.seen[column]),
+            "x": places[column][0],
+            "y": places[column][1],
+        }
+        for column in edition.order.tolist()
     ]
     document = {
         "revision": edition.revision,
@@ -260,5 +264,5 @@ def _without_paths(value: Any) -> Any:
 
 def attribute_ranges(model: GZSLClassifier) -> list[tuple[float, float]]:
     """Return the lowest and highest value of each attribute over the seen classes."""
-    rows = model.class_attributes_[: len(model.seen_classes_)]
+    rows = model.class_attributes_[model.seen_mask_]
     return list(zip(rows.min(axis=0).tolist(), rows.max(axis=0).tolist(), strict=True))
