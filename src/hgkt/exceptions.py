@@ -25,6 +25,10 @@ class MissingExtraError(HGKTError, ImportError):
     """An optional dependency that is not installed."""
 
 
+class ClassWarning(UserWarning):
+    """A class that is taken in, but can hardly be told from others."""
+
+
 def first_line(error: BaseException) -> str:
     """Return the first line of what an error of another library says, or the name of its type.
 

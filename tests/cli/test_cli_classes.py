@@ -353,3 +353,16 @@ def test_classes_of_no_folder_leave_no_lock(hgkt, tmp_path):
     with pytest.raises(ModelFolderError, match="is not a folder"):
         hgkt("classes", "remove", "six", "--model", tmp_path / "none" / "model")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_classes_add_keeps_the_rule_for_names_and_notes_doubts(hgkt, model_folder, six):
+    vector = ",".join(map(str, six))
+    arguments = ["classes", "add", "--model", model_folder, "--attributes", vector]
+    with pytest.raises(DataError, match="'One' differs from class 'one' by case or blanks only"):
+        hgkt(*arguments, "--name", "One")
+    with pytest.raises(DataError, match="begins or ends with a blank"):
+        hgkt(*arguments, "--name", " new")
+    hgkt(*arguments, "--name", "six")
+    result = hgkt(*arguments, "--name", "another six")
+    assert "added 1 class" in result.stdout
+    assert "warning: class 'another six' is described like class 'six'" in result.stderr

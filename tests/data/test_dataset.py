@@ -88,7 +88,7 @@ def attributes_with_inf() -> np.ndarray:
         ({"labels": [0, 0, 1, 1, 2, 2, 3, 9]}, "row 7 has label 9"),
         ({"labels": [0, 0, 1, 1, 2, 2, 3, -1]}, "row 7 has label -1"),
         ({"class_names": ("a", "b", "b", "d")}, "class name 'b' occurs twice"),
-        ({"class_names": ("a", " ", "c", "d")}, "class 1 has an empty name"),
+        ({"class_names": ("a", " ", "c", "d")}, "a class has the blank name ' '"),
         ({"class_attributes": np.eye(3)}, "class 'd' has no attributes"),
         ({"class_attributes": np.eye(5)}, "5 rows for 4 class names"),
         ({"class_attributes": attributes_with_inf()}, "attributes of class 'b' contain NaN or inf"),

@@ -64,7 +64,7 @@ def test_cross_validation_by_class_scores_generalized_zero_shot():
     by_group = cross_val_score(
         HGKTClassifier(), X, Y, groups=Y, cv=GroupKFold(5), scoring=zsl_score, **given
     )
-    assert by_group.mean() > 0.7
+    assert by_group.mean() > 0.5
 
 
 def test_grid_search_chooses_by_ausuc_within_a_pipeline():

@@ -41,7 +41,8 @@ def test_served_model_shows_its_own_writes_at_once(make_served, digits, unseen, 
     served = make_served()
     before = served.current()
     assert (before.revision, added(served)) == (0, ["blot"])
-    after = served.add(unseen)
+    after, doubts = served.add(unseen)
+    assert doubts == []
     assert after is served.current()
     assert after.revision == 1
     assert added(served) == ["blot", "two", "six"]
@@ -119,7 +120,7 @@ def test_served_model_removes_a_class_of_the_folder_for_good(make_served):
     make_served().remove(["blot"])
     served = make_served()
     assert added(served) == []
-    now = served.add([ClassDescription("blot", vector=vector)])
+    now, _ = served.add([ClassDescription("blot", vector=vector)])
     place = now.columns["blot"]
     assert now.model.class_attributes_[place].tolist() == vector.tolist()
     again = make_served()
@@ -176,7 +177,7 @@ def test_served_model_turns_names_into_numbers_where_labels_are_numbers(make_ser
     X = np.array([[3.0, 1.0], [3.0, 1.2], [1.0, 3.0], [1.1, 3.0]])
     model = HGKTClassifier().fit(X, [10, 10, 20, 20], {10: [1.0, 0.0], 20: [0.0, 1.0]})
     served = make_served(model)
-    now = served.add([ClassDescription("007", vector=[1.0, 1.0])])
+    now, _ = served.add([ClassDescription("007", vector=[1.0, 1.0])])
     assert now.model.classes_.tolist() == [7, 10, 20]
     assert now.model.classes_.dtype.kind == "i"
     assert now.names[now.find("7")] == "7"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,10 +11,10 @@ import typer
 from numpy.typing import NDArray
 
 from hgkt._geometry import unit_rows
-from hgkt.cli._common import JsonOption, RootOption, emit, say, show_table
+from hgkt.cli._common import JsonOption, RootOption, emit, note, say, show_table
 from hgkt.cli._inputs import read_pairs, read_vector
 from hgkt.cli._model import ModelOption, about_model, held, label_of, load_matching
-from hgkt.exceptions import DataError
+from hgkt.exceptions import ClassWarning, DataError
 
 if TYPE_CHECKING:
     from hgkt.language import Describer
@@ -126,7 +127,12 @@ def add(
         else:
             table = _from_data(loaded, describer, str(from_data), root)
         new = {label_of(loaded, key): row for key, row in table.items()}
-        loaded.add_classes(new).save(model)
+        with warnings.catch_warnings():  # told as notes beside the result
+            warnings.simplefilter("ignore", ClassWarning)
+            doubts = loaded.class_doubts(new)
+            loaded.add_classes(new).save(model)
+    for sentence in doubts:
+        note(f"warning: {sentence}")
     _report("added", list(new), loaded, model, as_json)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
+from hgkt._class_names import check_class_name, refuse_twin, twin_key
 from hgkt._validation import check_finite
 from hgkt.data.catalog import Facts, find_facts
 from hgkt.data.dataset import SPLITS, GZSLDataset, split_digest
@@ -265,13 +267,17 @@ def _ranges(dataset: GZSLDataset) -> Iterator[str]:
 
 
 def _unique_names(dataset: GZSLDataset) -> Iterator[str]:
-    met: set[str] = set()
-    for code, name in enumerate(dataset.class_names):
-        if not name.strip():
-            yield f"class {code} has an empty name"
-        elif name in met:
+    met: dict[str, str] = {}
+    for name in dataset.class_names:
+        twin = met.setdefault(twin_key(name), name)
+        try:
+            check_class_name(name)
+            refuse_twin(name, twin)
+        except DataError as error:
+            yield str(error)
+    for name, count in Counter(dataset.class_names).items():
+        if count > 1:
             yield f"class name {name!r} occurs twice; names must be unique"
-        met.add(name)
 
 
 def _finite(dataset: GZSLDataset) -> Iterator[str]:

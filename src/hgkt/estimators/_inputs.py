@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from hgkt._class_names import refuse_twins
 from hgkt._validation import attribute_matrix, attribute_table, check_finite, label_text
 from hgkt.exceptions import DataError
 
@@ -47,6 +48,7 @@ class CheckedInputs(BaseEstimator):
         if class_attributes is None:
             return features, codes, classes, np.eye(len(classes))
         table = attribute_table(class_attributes)
+        refuse_twins(classes.tolist())
         return features, codes, classes, attribute_matrix(table, classes.tolist())
 
     def one_row(self, x: ArrayLike) -> NDArray[Any]:

@@ -6,7 +6,7 @@ A method fills in three hooks: `_fit_seen`, `_embed_classes` and `_score`. Every
 
 from __future__ import annotations
 
-from abc import ABCMeta, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -17,28 +17,19 @@ from sklearn.base import ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from hgkt._typing import Progress
-from hgkt._validation import (
-    attribute_matrix,
-    attribute_table,
-    label_array,
-    label_list,
-    label_text,
-)
 from hgkt.calibration import Calibration
 from hgkt.closed_form.family import FEW_CLASSES
 from hgkt.estimators._calibrating import AUTO, own_calibration
-from hgkt.estimators._inputs import CheckedInputs
+from hgkt.estimators._class_tables import ClassTable, ClassTables
+from hgkt.estimators._known import KnownClasses, warn_of_doubts
 from hgkt.estimators._presets import Preset
-from hgkt.estimators._order import ClassOrder
-from hgkt.estimators._rows import GrowingRows, row_chunks
+from hgkt.estimators._rows import row_chunks
 from hgkt.estimators.hub import PretrainedModel
-from hgkt.exceptions import DataError
 
-ClassTable = dict[str, NDArray[Any]]
-"""What scoring needs of each class: named arrays whose rows are classes."""
+__all__ = ["ClassTable", "GZSLClassifier"]
 
 
-class GZSLClassifier(PretrainedModel, ClassifierMixin, CheckedInputs, metaclass=ABCMeta):
+class GZSLClassifier(PretrainedModel, ClassifierMixin, ClassTables):
     """Base of all generalized zero-shot classifiers.
 
     Subclasses implement
@@ -71,18 +62,6 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, CheckedInputs, metaclass=
     calibration: float | str | Mapping[str, float] = 0.0
     _own_calibration: Calibration | None = None
     _progress: Progress | None = None
-    classes_: NDArray[Any]
-    seen_classes_: NDArray[Any]
-    unseen_classes_: NDArray[Any]
-    _order: ClassOrder
-    _rows: dict[Any, int]
-    """The row of each class in the tables: seen classes first, then added ones."""
-    _seen_table: ClassTable
-    _seen_attributes: NDArray[np.float64]
-    _added_table: dict[str, GrowingRows]
-    _added_attributes: GrowingRows
-    _grown: NDArray[np.bool_]
-    """Which seen classes (L,) came by their attributes and got their instances later."""
 
     def on_progress(self, progress: Progress | None) -> Self:
         """Have `progress` called while a fit goes on; a clone starts without it."""
@@ -95,10 +74,6 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, CheckedInputs, metaclass=
         self, X: NDArray[Any], codes: NDArray[np.intp], attributes: NDArray[np.float64]
     ) -> ClassTable:
         """Learn from features (N, D), class codes (N,) and attributes (L, d) of seen classes."""
-
-    @abstractmethod
-    def _embed_classes(self, attributes: NDArray[np.float64]) -> ClassTable:
-        """Return the table rows of new classes from their attributes (U, d)."""
 
     def _map_features(self, X: NDArray[Any]) -> NDArray[Any]:
         """Return what `_score` takes of features (n, D): work that all classes share."""
@@ -127,11 +102,6 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, CheckedInputs, metaclass=
         """γ in force: what a class that was seen at the first fit pays now."""
         n_paying = int((~self._grown).sum())
         return self.calibration_.gamma(n_paying, len(self.classes_) - n_paying)
-
-    @property
-    def seen_mask_(self) -> NDArray[np.bool_]:
-        """Which classes were learned from instances, ordered as ``classes_``."""
-        return self._order.rows < len(self.seen_classes_)
 
     def default_folds(self, n_classes: int) -> int:
         """Return 3, or 6 where classes are few: a fold then holds out two or three of them."""
@@ -181,6 +151,8 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, CheckedInputs, metaclass=
         """
         features, codes, classes, attributes = self._check_training_data(X, y, class_attributes)
         self._learn(features, codes, classes, attributes, class_attributes is not None)
+        if class_attributes is not None:
+            warn_of_doubts(KnownClasses([], attributes[:0]), classes.tolist(), attributes)
         if self.calibration == AUTO and self._has_attributes:
             table = dict(zip(classes.tolist(), attributes, strict=True))
             self._own_calibration = own_calibration(self, features, classes[codes], table)
@@ -205,106 +177,6 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, CheckedInputs, metaclass=
         self.seen_classes_ = classes
         self._set_added(classes[:0], attributes[:0], {k: v[:0] for k, v in table.items()})
         return self
-
-    # ------------------------------------------------------------------ classes that come and go
-    def add_classes(self, class_attributes: Any) -> Self:
-        """Add classes known by their attributes alone; no retraining, all or nothing.
-
-        Parameters
-        ----------
-        class_attributes : mapping or DataFrame
-            Attribute vector of each new class, keyed by class.
-        """
-        check_is_fitted(self)
-        if not self._has_attributes:
-            raise DataError(
-                "this model was fitted without class_attributes, so nothing is known by which a "
-                "new class could be told; fit it with class_attributes to add classes"
-            )
-        table = attribute_table(class_attributes)
-        names = list(table)
-        self._check_new_names(names)
-        attributes = attribute_matrix(table, names, self._seen_attributes.shape[1])
-        if not names:
-            return self
-        rows = self._embed_classes(attributes)
-        self._added_attributes = self._added_attributes.append(attributes)
-        self._added_table = {key: self._added_table[key].append(rows[key]) for key in rows}
-        new = label_array(names, self.seen_classes_)
-        self.unseen_classes_ = np.concatenate([self.unseen_classes_, new])
-        self._order = self._order.insert(new)
-        self.classes_ = self._order.labels
-        first = len(self._rows)
-        self._rows.update({name: first + i for i, name in enumerate(names)})
-        return self
-
-    def _add_others(self, class_attributes: Any) -> Self:
-        """Add the classes of a table that the model has not."""
-        table = {} if class_attributes is None else attribute_table(class_attributes)
-        others = {name: row for name, row in table.items() if name not in self._rows}
-        return self.add_classes(others) if others else self
-
-    def remove_classes(self, classes: Sequence[Any]) -> Self:
-        """Remove added classes; all or nothing. Classes learned from instances stay.
-
-        Parameters
-        ----------
-        classes : sequence of class labels
-            Classes that were added with `add_classes`.
-        """
-        check_is_fitted(self)
-        names = set(label_list(classes))
-        for name in names:
-            if name not in self._rows:
-                raise DataError(f"class {label_text(name)} is unknown, so it cannot be removed")
-            if self._rows[name] < len(self.seen_classes_):
-                raise DataError(
-                    f"class {label_text(name)} was learned from instances and cannot be removed; "
-                    "leave it out of a prediction with among="
-                )
-        keep = np.array([name not in names for name in self.unseen_classes_.tolist()], dtype=bool)
-        self._set_added(
-            self.unseen_classes_[keep],
-            self._added_attributes.array[keep],
-            {key: rows.array[keep] for key, rows in self._added_table.items()},
-        )
-        return self
-
-    def _check_new_names(self, names: list[Any]) -> None:
-        strings = self.seen_classes_.dtype.kind in "UO"
-        for name in names:
-            if name in self._rows:
-                raise DataError(f"class {label_text(name)} is there already")
-            if isinstance(name, str) != strings:
-                kind = "strings" if strings else "numbers"
-                raise DataError(f"class {label_text(name)}: the classes of this model are {kind}")
-
-    def _set_added(
-        self, classes: NDArray[Any], attributes: NDArray[np.float64], table: ClassTable
-    ) -> None:
-        self.unseen_classes_ = classes
-        self._added_attributes = GrowingRows(attributes)
-        self._added_table = {key: GrowingRows(rows) for key, rows in table.items()}
-        labels = np.concatenate([self.seen_classes_, classes])
-        self._order = ClassOrder.of(labels)
-        self.classes_ = self._order.labels
-        self._rows = {name: row for row, name in enumerate(labels.tolist())}
-
-    @property
-    def class_attributes_(self) -> NDArray[np.float64]:
-        """Attribute vectors, one row a class, ordered as ``classes_``."""
-        return np.concatenate([self._seen_attributes, self._added_attributes.array])[
-            self._order.rows
-        ]
-
-    @property
-    def class_embeddings_(self) -> NDArray[Any]:
-        """Embeddings, one row a class, ordered as ``classes_`` (methods that have them)."""
-        try:
-            added = self._added_table["embedding"].array
-            return np.concatenate([self._seen_table["embedding"], added])[self._order.rows]
-        except KeyError:
-            raise AttributeError(f"{type(self).__name__} embeds no classes") from None
 
     # ------------------------------------------------------------------ predicting
     def score_classes(self, X: ArrayLike, penalty: bool = True) -> NDArray[Any]:
@@ -359,39 +231,6 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, CheckedInputs, metaclass=
             columns[self.score_classes(X)[:, columns].argmax(axis=1)]
         ]
         return result
-
-    def candidates(self, among: str | Sequence[Any] = "all") -> NDArray[np.intp]:
-        """Return the columns of ``classes_`` that `among` stands for.
-
-        A group comes as ``seen_classes_`` and ``unseen_classes_`` have it, "all" as the two in
-        turn; a list of classes comes as it is given.
-        """
-        check_is_fitted(self)
-        n_seen, n_classes = len(self.seen_classes_), len(self.classes_)
-        groups = {"all": (0, n_classes), "seen": (0, n_seen), "unseen": (n_seen, n_classes)}
-        if isinstance(among, str):
-            if among not in groups:
-                raise DataError(
-                    f"among must be 'all', 'seen', 'unseen' or a list of classes; got {among!r}"
-                )
-            columns = self._order.columns[slice(*groups[among])]
-            if not len(columns):
-                raise DataError("among='unseen' but no class has been added; use add_classes first")
-            return columns
-        names = label_list(among)
-        if not names:
-            raise DataError("among is an empty list; at least one class is expected")
-        for name in names:
-            if name not in self._rows:
-                raise DataError(f"among names class {label_text(name)}, which the model has not")
-        return self._order.columns[[self._rows[name] for name in names]]
-
-    def column_of(self, label: Any) -> int:
-        """Return the position of a class in ``classes_``; an unknown one is refused."""
-        check_is_fitted(self)
-        if label not in self._rows:
-            raise DataError(f"class {label_text(label)} is unknown to this model")
-        return int(self._order.columns[self._rows[label]])
 
     # ------------------------------------------------------------------ saving
     def _state(self) -> dict[str, NDArray[Any]]:

@@ -254,7 +254,7 @@ class HGKTClassifier(TransferClassifier):
         self._seen_attributes, self.seen_classes_ = attributes, seen
         self._grown = np.array([name in grown for name in seen.tolist()], dtype=bool)
         self._set_added(seen[:0], attributes[:0], {key: rows[:0] for key, rows in table.items()})
-        return self.add_classes(left) if left else self
+        return self._add(list(left), np.array(list(left.values()))) if left else self
 
     def _grown_attributes(self, seen: NDArray[Any], given: Any) -> NDArray[np.float64]:
         """Attributes (L, d) of all classes with instances, known before or given now."""

@@ -38,6 +38,7 @@ def view_of(model: Model) -> Model:
     (2, 3)
     """
     view = copy(model)
-    # The one thing that adding changes in place; everything else is replaced.
+    # What adding changes in place; everything else is replaced.
     view._rows = dict(model._rows)
+    view._known = model._known.copy() if model._known is not None else None
     return view

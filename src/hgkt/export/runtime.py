@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hgkt._class_names import refuse_twins
 from hgkt._validation import attribute_matrix, attribute_table, check_finite, import_extra
 from hgkt._validation import label_text as text
 from hgkt.exceptions import DataError, ModelFolderError
@@ -64,6 +65,7 @@ class OnnxClassifier:
         taken = [name for name in names if name in self.classes]
         if taken:
             raise DataError(f"class {text(taken[0])} is there already")
+        refuse_twins([*self.classes, *names])
         if not names:
             return self
         attributes = attribute_matrix(table, names, self._n_attributes)

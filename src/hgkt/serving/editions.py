@@ -16,12 +16,12 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from hgkt._class_names import check_class_name
 from hgkt._geometry import unit_rows
+from hgkt._validation import attribute_matrix
 from hgkt.estimators import GZSLClassifier
 from hgkt.estimators.views import view_of
 from hgkt.exceptions import DataError, HGKTError
-
-MAX_NAME = 200
 
 
 class ClassExistsError(HGKTError, ValueError):
@@ -207,7 +207,10 @@ class Edition:
         if leaving:
             model.remove_classes([here[name] for name in leaving])
         if new:
-            model.add_classes({label_of(model, name): new[name].attributes for name in new})
+            # Checked when they were added; what an earlier release took in stays.
+            labels = [label_of(model, name) for name in new]
+            rows = dict(zip(labels, (entry.attributes for entry in new.values()), strict=True))
+            model._add(labels, attribute_matrix(rows, labels, model._seen_attributes.shape[1]))
         texts = {name: text for name, text in self.texts.items() if name not in leaving}
         times = {name: time for name, time in self.added_at.items() if name not in leaving}
         texts |= {name: entry.text for name, entry in new.items() if entry.text is not None}
@@ -239,27 +242,11 @@ def utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def check_name(name: str) -> None:
-    """Refuse a class name that cannot be stored, shown or put into an address.
-
-    Examples
-    --------
-    >>> check_name("Grey-cheeked thrush / Bicknell's")
-    >>> check_name("")
-    Traceback (most recent call last):
-    hgkt.exceptions.DataError: a class name has 1 to 200 characters; got 0
-    """
-    if not 1 <= len(name) <= MAX_NAME:
-        raise DataError(f"a class name has 1 to {MAX_NAME} characters; got {len(name)}")
-    if any(unicodedata.category(character) in ("Cc", "Cs") for character in name):
-        raise DataError(f"class {name!r} has a control character in its name")
-
-
 def check_entries(entries: Sequence[ClassEntry]) -> None:
     """Refuse entries that no database could hold, or one name twice."""
     names = set()
     for entry in entries:
-        check_name(entry.name)
+        check_class_name(entry.name)
         if entry.name in names:
             raise DataError(f"class {entry.name!r} was given twice")
         names.add(entry.name)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
+from hgkt._class_names import check_class_name
 from hgkt._validation import attribute_matrix
 from hgkt.estimators import GZSLClassifier
 from hgkt.estimators.views import view_of
@@ -22,7 +23,6 @@ from hgkt.serving.editions import (
     ClassExistsError,
     ClassLearnedError,
     Edition,
-    check_name,
     label_of,
     made_with,
     utc_now,
@@ -112,13 +112,21 @@ class ServedModel:
         return Describer(made_with(self._base), self._n_attributes)
 
     # ------------------------------------------------------------------ changing
-    def add(self, descriptions: Sequence[ClassDescription]) -> Edition:
-        """Add described classes, all or nothing; return an edition that has them."""
+    def add(self, descriptions: Sequence[ClassDescription]) -> tuple[Edition, list[str]]:
+        """Add described classes, all or nothing.
+
+        Returns
+        -------
+        edition : Edition
+            One that has the classes.
+        doubts : list of str
+            What is doubtful about them, in sentences.
+        """
         edition = self.refresh()
         given: dict[str, ClassDescription] = {}
         for description in descriptions:
-            check_name(description.name)
             name = edition.canonical(description.name)
+            check_class_name(name)
             if name in given:
                 raise DataError(f"class {description.name!r} was given twice")
             if name in edition.columns:
@@ -127,13 +135,15 @@ class ServedModel:
         describer = self.describer
         with self._describing:  # one sentence encoder, one thread at a time
             vectors = dict(zip(given, describer.vectors(descriptions), strict=True))
+        labels = {label_of(edition.model, name): vector for name, vector in vectors.items()}
+        doubts = edition.model.class_doubts(labels)
         self._try(vectors)
         now = utc_now()
         entries = [
             ClassEntry(name, vectors[name], "\n".join(described.texts or []) or None, now)
             for name, described in given.items()
         ]
-        return self._reach(self.registry.add(entries, self._saved), "add", entries)
+        return self._reach(self.registry.add(entries, self._saved), "add", entries), doubts
 
     def remove(self, names: Sequence[str]) -> Edition:
         """Remove added classes, all or nothing; return an edition without them."""
@@ -153,7 +163,7 @@ class ServedModel:
         with np.errstate(all="ignore"):
             trial = view_of(self._base)
             trial.remove_classes(trial.unseen_classes_.tolist())
-            trial.add_classes(dict(zip(table, rows, strict=True)))
+            trial._add(list(table), rows)
             scores = trial.score_classes(np.ones((1, trial.n_features_in_)))[0]
         embedded = [grown.array for grown in trial._added_table.values()]
         for row, name in enumerate(vectors):

@@ -156,7 +156,8 @@ async function submit() {
     const made = description();
     button.disabled = true;
     const answer = await api.add(made);
-    $("add-done").textContent = `“${made.name}” is in the model, which now has ${answer.n_classes} classes.`;
+    $("add-done").textContent = `“${made.name}” is in the model, which now has ${answer.n_classes} classes.` +
+      answer.warnings.map((sentence) => ` Note: ${sentence}.`).join("");
     $("name").value = "";
     await refresh({ atLeast: answer.revision });
     select(made.name, { fresh: true });

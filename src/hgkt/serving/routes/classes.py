@@ -9,10 +9,11 @@ from typing import Annotated, Any, Literal, Self
 from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from hgkt._class_names import MAX_NAME
 from hgkt.language import ClassDescription
 from hgkt.serving.class_facts import class_relatives, class_sources, named_attributes
 from hgkt.serving.database import RegistryError
-from hgkt.serving.editions import MAX_NAME, Edition, UnknownClassError
+from hgkt.serving.editions import Edition, UnknownClassError
 from hgkt.serving.metrics import Metrics
 from hgkt.serving.problems import Problem, documented
 from hgkt.serving.routes.bodies import Finite
@@ -128,6 +129,9 @@ class ClassesAdded(BaseModel):
     revision: int
     added: list[str]
     n_classes: int
+    warnings: list[str] = Field(
+        description="What is doubtful about them, such as a class described like another."
+    )
 
 
 class ClassesRemoved(BaseModel):
@@ -181,10 +185,15 @@ def build_router(served: ServedModel, settings: ServiceSettings, metrics: Metric
             ClassDescription(item.name, item.vector, item.attributes, item.text)
             for item in body.classes
         ]
-        edition = served.add(given)
+        edition, doubts = served.add(given)
         metrics.added.inc(len(given))
         names = [edition.canonical(item.name) for item in given]
-        return ClassesAdded(revision=edition.revision, added=names, n_classes=len(edition.names))
+        return ClassesAdded(
+            revision=edition.revision,
+            added=names,
+            n_classes=len(edition.names),
+            warnings=doubts,
+        )
 
     @router.get("/{name:path}", summary="Show one class", responses=documented(404, 422))
     def show_class(name: str) -> ClassDetail:

@@ -1,0 +1,205 @@
+"""The classes of a fitted model: they come, go, and are found by name or by group."""
+
+from __future__ import annotations
+
+from abc import ABCMeta, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from hgkt._validation import attribute_matrix, attribute_table, label_array, label_list, label_text
+from hgkt.estimators._inputs import CheckedInputs
+from hgkt.estimators._known import KnownClasses, warn_of_doubts
+from hgkt.estimators._order import ClassOrder
+from hgkt.estimators._rows import GrowingRows
+from hgkt.exceptions import DataError
+
+ClassTable = dict[str, NDArray[Any]]
+"""What scoring needs of each class: named arrays whose rows are classes."""
+
+
+class ClassTables(CheckedInputs, metaclass=ABCMeta):
+    """An estimator with a table of seen and a table of added classes.
+
+    The tables have seen classes first, sorted, and added ones in the order they came; what a
+    user meets is ordered as ``classes_``, which is sorted as scikit-learn expects it.
+    """
+
+    classes_: NDArray[Any]
+    seen_classes_: NDArray[Any]
+    unseen_classes_: NDArray[Any]
+    _order: ClassOrder
+    _known: KnownClasses | None = None
+    _rows: dict[Any, int]
+    """The row of each class in the tables: seen classes first, then added ones."""
+    _has_attributes: bool
+    _seen_table: ClassTable
+    _seen_attributes: NDArray[np.float64]
+    _added_table: dict[str, GrowingRows]
+    _added_attributes: GrowingRows
+    _grown: NDArray[np.bool_]
+    """Which seen classes (L,) came by their attributes and got their instances later."""
+
+    @abstractmethod
+    def _embed_classes(self, attributes: NDArray[np.float64]) -> ClassTable:
+        """Return the table rows of new classes from their attributes (U, d)."""
+
+    @property
+    def seen_mask_(self) -> NDArray[np.bool_]:
+        """Which classes were learned from instances, ordered as ``classes_``."""
+        return self._order.rows < len(self.seen_classes_)
+
+    def add_classes(self, class_attributes: Any) -> Self:
+        """Add classes known by their attributes alone; no retraining, all or nothing.
+
+        Parameters
+        ----------
+        class_attributes : mapping or DataFrame
+            Attribute vector of each new class, keyed by class.
+        """
+        names, attributes = self._newcomers(class_attributes)
+        warn_of_doubts(self._acquaintance(), names, attributes)
+        return self._add(names, attributes)
+
+    def class_doubts(self, class_attributes: Any) -> list[str]:
+        """Say what `add_classes` would warn of: classes described like others, or by nothing.
+
+        Parameters
+        ----------
+        class_attributes : mapping or DataFrame
+            Attribute vector of each new class, keyed by class.
+        """
+        names, attributes = self._newcomers(class_attributes)
+        return list(self._acquaintance().doubts(dict(zip(names, attributes, strict=True))))
+
+    def _newcomers(self, class_attributes: Any) -> tuple[list[Any], NDArray[np.float64]]:
+        """Check the names and attributes (U, d) of classes that are to be added."""
+        check_is_fitted(self)
+        if not self._has_attributes:
+            raise DataError(
+                "this model was fitted without class_attributes, so nothing is known by which a "
+                "new class could be told; fit it with class_attributes to add classes"
+            )
+        table = attribute_table(class_attributes)
+        names = list(table)
+        self._acquaintance().refuse(names, strings=self.seen_classes_.dtype.kind in "UO")
+        return names, attribute_matrix(table, names, self._seen_attributes.shape[1])
+
+    def _acquaintance(self) -> KnownClasses:
+        if self._known is None:
+            order = self.candidates()
+            self._known = KnownClasses(self.classes_[order].tolist(), self.class_attributes_[order])
+        return self._known
+
+    def _add(self, names: list[Any], attributes: NDArray[np.float64]) -> Self:
+        """Add classes whose names and attributes (U, d) are known to be good."""
+        if not names:
+            return self
+        rows = self._embed_classes(attributes)
+        if self._known is not None:
+            self._known.append(names, attributes)
+        self._added_attributes = self._added_attributes.append(attributes)
+        self._added_table = {key: self._added_table[key].append(rows[key]) for key in rows}
+        new = label_array(names, self.seen_classes_)
+        self.unseen_classes_ = np.concatenate([self.unseen_classes_, new])
+        self._order = self._order.insert(new)
+        self.classes_ = self._order.labels
+        first = len(self._rows)
+        self._rows.update({name: first + i for i, name in enumerate(names)})
+        return self
+
+    def _add_others(self, class_attributes: Any) -> Self:
+        """Add the classes of a table that the model has not."""
+        table = {} if class_attributes is None else attribute_table(class_attributes)
+        others = {name: row for name, row in table.items() if name not in self._rows}
+        return self.add_classes(others) if others else self
+
+    def remove_classes(self, classes: Sequence[Any]) -> Self:
+        """Remove added classes; all or nothing. Classes learned from instances stay.
+
+        Parameters
+        ----------
+        classes : sequence of class labels
+            Classes that were added with `add_classes`.
+        """
+        check_is_fitted(self)
+        names = set(label_list(classes))
+        for name in names:
+            if name not in self._rows:
+                raise DataError(f"class {label_text(name)} is unknown, so it cannot be removed")
+            if self._rows[name] < len(self.seen_classes_):
+                raise DataError(
+                    f"class {label_text(name)} was learned from instances and cannot be removed; "
+                    "leave it out of a prediction with among="
+                )
+        keep = np.array([name not in names for name in self.unseen_classes_.tolist()], dtype=bool)
+        self._set_added(
+            self.unseen_classes_[keep],
+            self._added_attributes.array[keep],
+            {key: rows.array[keep] for key, rows in self._added_table.items()},
+        )
+        return self
+
+    def _set_added(
+        self, classes: NDArray[Any], attributes: NDArray[np.float64], table: ClassTable
+    ) -> None:
+        self.unseen_classes_ = classes
+        self._known = None
+        self._added_attributes = GrowingRows(attributes)
+        self._added_table = {key: GrowingRows(rows) for key, rows in table.items()}
+        labels = np.concatenate([self.seen_classes_, classes])
+        self._order = ClassOrder.of(labels)
+        self.classes_ = self._order.labels
+        self._rows = {name: row for row, name in enumerate(labels.tolist())}
+
+    @property
+    def class_attributes_(self) -> NDArray[np.float64]:
+        """Attribute vectors, one row a class, ordered as ``classes_``."""
+        return np.concatenate([self._seen_attributes, self._added_attributes.array])[
+            self._order.rows
+        ]
+
+    @property
+    def class_embeddings_(self) -> NDArray[Any]:
+        """Embeddings, one row a class, ordered as ``classes_`` (methods that have them)."""
+        try:
+            added = self._added_table["embedding"].array
+            return np.concatenate([self._seen_table["embedding"], added])[self._order.rows]
+        except KeyError:
+            raise AttributeError(f"{type(self).__name__} embeds no classes") from None
+
+    def candidates(self, among: str | Sequence[Any] = "all") -> NDArray[np.intp]:
+        """Return the columns of ``classes_`` that `among` stands for.
+
+        A group comes as ``seen_classes_`` and ``unseen_classes_`` have it, "all" as the two in
+        turn; a list of classes comes as it is given.
+        """
+        check_is_fitted(self)
+        n_seen, n_classes = len(self.seen_classes_), len(self.classes_)
+        groups = {"all": (0, n_classes), "seen": (0, n_seen), "unseen": (n_seen, n_classes)}
+        if isinstance(among, str):
+            if among not in groups:
+                raise DataError(
+                    f"among must be 'all', 'seen', 'unseen' or a list of classes; got {among!r}"
+                )
+            columns = self._order.columns[slice(*groups[among])]
+            if not len(columns):
+                raise DataError("among='unseen' but no class has been added; use add_classes first")
+            return columns
+        names = label_list(among)
+        if not names:
+            raise DataError("among is an empty list; at least one class is expected")
+        for name in names:
+            if name not in self._rows:
+                raise DataError(f"among names class {label_text(name)}, which the model has not")
+        return self._order.columns[[self._rows[name] for name in names]]
+
+    def column_of(self, label: Any) -> int:
+        """Return the position of a class in ``classes_``; an unknown one is refused."""
+        check_is_fitted(self)
+        if label not in self._rows:
+            raise DataError(f"class {label_text(label)} is unknown to this model")
+        return int(self._order.columns[self._rows[label]])

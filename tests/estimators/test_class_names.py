@@ -1,0 +1,93 @@
+"""One rule for the names and descriptions of classes, the same at every door."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from hgkt import HGKTClassifier, load_model
+from hgkt.data import GZSLDataset
+from hgkt.exceptions import ClassWarning, DataError
+
+X = np.array([[3.0, 1.0, 0.1], [3.0, 1.2, 0.1], [1.0, 3.0, 0.1], [1.1, 3.0, 0.2]])
+Y = ["cat", "cat", "dog", "dog"]
+TABLE = {"cat": [1.0, 0.0], "dog": [0.0, 1.0]}
+BAD = {
+    "": "blank name",
+    " \t": "blank name",
+    " fox": "begins or ends with a blank",
+    "fox\u00a0": "begins or ends with a blank",
+    "fo\nx": "control character",
+    "fo\u200bx": "invisible character .zero-width or bidirectional. in its name, U.200B",
+    "\u202efox": "invisible character",
+    "fo\ud800x": "lone surrogate",
+    "renarde\u0301": "form NFC",
+    "f" * 201: "1 to 200 characters; got 201",
+    "CAT": "class 'CAT' differs from class 'cat' by case or blanks only",
+    "\uff43\uff41\uff54": "differs from class 'cat'",
+}
+
+
+def fit(**extra):
+    return HGKTClassifier(device="cpu").fit(X, Y, TABLE | extra)
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_names_are_refused_when_added_fitted_and_read(name):
+    model = fit()
+    with pytest.raises(DataError, match=BAD[name]):
+        model.add_classes({"fox": [1.0, 1.0], name: [1.0, 0.5]})
+    assert model.classes_.tolist() == ["cat", "dog"]
+    if name != "CAT" and "differs" not in BAD[name]:
+        with pytest.raises(DataError, match=BAD[name]):
+            HGKTClassifier().fit(X, [name, name, "dog", "dog"], {name: [1.0, 0.0]} | TABLE)
+    data = GZSLDataset(
+        name="own",
+        features=X.astype(np.float32),
+        labels=np.array([0, 0, 1, 2]),
+        class_names=("cat", "dog", name),
+        class_attributes=np.eye(3, dtype=np.float32),
+        train=np.array([0, 2]),
+        test_seen=np.array([1]),
+        test_unseen=np.array([3]),
+    )
+    with pytest.raises(DataError, match=BAD[name]):
+        data.validate()
+
+
+def test_twins_among_newcomers_and_seen_classes_are_refused():
+    with pytest.raises(DataError, match="'Fox' differs from class 'fox'"):
+        fit().add_classes({"fox": [1.0, 1.0], "Fox": [1.0, 0.5]})
+    with pytest.raises(DataError, match="'cat' differs from class 'Cat'"):
+        HGKTClassifier().fit(X, ["Cat", "cat", "dog", "dog"], TABLE | {"Cat": [1.0, 0.5]})
+    model = fit().add_classes({"fox": [1.0, 1.0]})
+    with pytest.raises(DataError, match="'FOX' differs from class 'fox'"):
+        model.add_classes({"FOX": [1.0, 0.5]})
+    model.remove_classes(["fox"]).add_classes({"FOX": [1.0, 0.5]})
+
+
+def test_descriptions_that_say_nothing_new_are_warned_of():
+    model = fit(fox=[0.5, 0.6])
+    with pytest.warns(ClassWarning, match="'wolf' is described like class 'dog'"):
+        model.add_classes({"wolf": [0.0, 1.0]})
+    with pytest.warns(ClassWarning, match="'vixen' is described like class 'fox'"):
+        model.add_classes({"vixen": [0.5, 0.60001]})
+    with pytest.warns(ClassWarning, match="the attributes of class 'nil' are all zero"):
+        model.add_classes({"nil": [0.0, 0.0]})
+    assert model.class_doubts({"a": [0.2, 0.9], "b": [0.2, 0.9]}) == [
+        "class 'b' is described like class 'a': the two cannot be told apart"
+    ]
+    with pytest.warns(ClassWarning, match="'dog' is described like class 'cat'"):
+        HGKTClassifier().fit(X, Y, {"cat": [1.0, 0.0], "dog": [1.0, 0.0]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.add_classes({"elk": [0.5, 0.7]})
+
+
+def test_a_saved_model_with_names_of_an_earlier_release_still_loads(tmp_path):
+    model = fit()
+    model._add([" Cat "], np.array([[0.5, 0.5]]))
+    loaded = load_model(model.save(tmp_path / "model"))
+    assert " Cat " in loaded.classes_.tolist()
