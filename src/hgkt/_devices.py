@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
-from hgkt._validation import check_choice
+from hgkt._validation import check_choice, import_extra
 from hgkt.exceptions import DataError
 
 
@@ -20,8 +21,9 @@ def torch_device(name: str) -> str:
         return "cpu"
     if name == "auto" and "torch" not in sys.modules and not Path("/proc/driver/nvidia").exists():
         return "cpu"
-    import torch
-
+    if name == "auto" and find_spec("torch") is None:
+        return "cpu"
+    torch = import_extra("torch", "network")
     if torch.cuda.is_available():
         return "cuda"
     if name == "cuda":

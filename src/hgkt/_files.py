@@ -69,6 +69,26 @@ def atomic_file(path: str | Path, error: Refusal = DataError) -> Iterator[Path]:
                 scratch.unlink(missing_ok=True)
 
 
+def check_writable(folder: str | Path, error: Refusal = DataError) -> None:
+    """Refuse a folder into which nothing could be written, before anything is computed for it.
+
+    The folder is made if it is not there.
+
+    Examples
+    --------
+    >>> check_writable(tempfile.gettempdir())
+    >>> check_writable("/proc/records")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    hgkt.exceptions.DataError: cannot write to /proc/records: ...
+    """
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as problem:
+        raise error(f"cannot write to {folder}: {problem.strerror or problem}") from problem
+
+
 def write_file(path: str | Path, content: bytes | str, error: Refusal = DataError) -> Path:
     """Write a whole file in one step; see `atomic_file`."""
     data = content.encode() if isinstance(content, str) else content

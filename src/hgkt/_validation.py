@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from hgkt.exceptions import DataError, MissingExtraError
 
 _CHUNK_ROWS = 4096
+_INSTALLED_AS = {"ot": "POT", "PIL": "pillow"}
 
 
 def check_finite(array: NDArray[Any], what: str) -> None:
@@ -158,8 +159,9 @@ def import_extra(module: str, extra: str) -> ModuleType:
     try:
         return import_module(module)
     except ImportError as error:
+        package = module.partition(".")[0]
         raise MissingExtraError(
-            f"this needs the package {module.partition('.')[0]!r}; install it with "
+            f"this needs the package {_INSTALLED_AS.get(package, package)!r}; install it with "
             f"pip install 'hgkt[{extra}]'"
         ) from error
 

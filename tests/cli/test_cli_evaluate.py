@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -11,11 +12,12 @@ from typer.testing import CliRunner
 
 from hgkt._registry import Entry
 from hgkt.cli.evaluate import evaluate_command
+from hgkt.cli.methods import FitOptions
 from hgkt.data import load_dataset
 from hgkt.estimators.base import GZSLClassifier
 from hgkt.estimators.methods import METHODS
 from hgkt.evaluation import RunRecord, evaluate
-from hgkt.exceptions import HGKTError
+from hgkt.exceptions import DataError, HGKTError
 
 app = typer.Typer(pretty_exceptions_enable=False)
 app.command("evaluate")(evaluate_command)
@@ -200,3 +202,35 @@ def test_evaluate_command_refuses_with_one_sentence(arguments, sentence):
     assert isinstance(error, HGKTError)
     assert sentence in str(error)
     assert "\n" not in str(error)
+
+
+def test_evaluate_refuses_a_place_for_records_before_it_computes(tmp_path):
+    (tmp_path / "file").write_text("")
+    arguments = ["--data", "no such data", "--out", str(tmp_path / "file")]
+    result = CliRunner().invoke(app, arguments)
+    assert isinstance(result.exception, DataError)
+    assert str(result.exception).startswith(f"cannot write to {tmp_path / 'file'}")
+
+
+def test_evaluate_shows_its_results_although_the_disk_refuses_the_record(tmp_path):
+    folder = tmp_path / "records"
+
+    def lose(*_arguments):
+        shutil.rmtree(folder)
+        folder.write_text("")  # now nothing can be written there
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hgkt.cli.methods.FitOptions.load", _then(FitOptions.load, lose))
+        result = CliRunner().invoke(app, ["--data", "digits", "--out", str(folder)])
+    assert isinstance(result.exception, DataError)
+    assert "cannot write" in str(result.exception)
+    assert "AUSUC" in result.stdout
+
+
+def _then(function, after):
+    def both(*arguments):
+        found = function(*arguments)
+        after()
+        return found
+
+    return both

@@ -11,9 +11,11 @@ import typer
 from rich.box import SIMPLE
 from rich.table import Table
 
+from hgkt._files import check_writable
 from hgkt._plain import short
 from hgkt.cli._common import JsonOption, emit, out, progress_bar, say
 from hgkt.cli.methods import FitOptions, with_fit_options
+from hgkt.exceptions import DataError, HGKTError
 
 _HEAD = ("ts", "tr", "H", "zsl", "ausuc")
 _BESIDE = {f"{name}_uncalibrated": name for name in ("ts", "tr", "H")}
@@ -43,9 +45,12 @@ def evaluate_command(
     from hgkt.evaluation import evaluate
 
     start = time.perf_counter()
+    if out_folder is not None:
+        check_writable(out_folder)
     options.estimator()  # a wrong parameter is told before the data is read
     dataset = options.load()
-    runs = []
+    runs: list[dict[str, Any]] = []
+    troubles: list[str] = []
     for seed in range(options.seed, options.seed + seeds):
         began = time.perf_counter()
         with progress_bar() as progress:
@@ -59,11 +64,24 @@ def evaluate_command(
                 random_state=seed,
                 progress=progress,
             )
-        path = None if out_folder is None else record.save(out_folder)
         seconds = time.perf_counter() - began
+        path, trouble = _keep(record, out_folder)
+        troubles += [trouble] if trouble else []
         runs.append(_document(record, seconds) | {"preset": options.preset, "record": path})
     document = _summary(runs, time.perf_counter() - start)
     emit(document, as_json, lambda: _render(document))
+    for trouble in troubles[:1]:  # told after the results, which are not lost
+        raise DataError(trouble)
+
+
+def _keep(record: Any, folder: Path | None) -> tuple[Path | None, str]:
+    """Write a record; return where it is, or what was wrong."""
+    if folder is None:
+        return None, ""
+    try:
+        return record.save(folder), ""
+    except HGKTError as error:
+        return None, str(error)
 
 
 def _document(record: Any, seconds: float) -> dict[str, Any]:

@@ -24,6 +24,9 @@ from hgkt.cli.serve import serve_command
 from hgkt.cli.train import train_command
 from hgkt.exceptions import HGKTError
 
+# What a plain installation leaves out, and the extra that brings it.
+_EXTRAS = {"torch": "network", "ot": "transport", "matplotlib": "report", "jinja2": "report"}
+
 app = typer.Typer(
     help="Generalized zero-shot learning: train on the classes you have, add the classes you get.",
     no_args_is_help=True,
@@ -69,6 +72,13 @@ def run() -> None:
         app()
     except HGKTError as error:
         log.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
+        sys.exit(1)
+    except ModuleNotFoundError as error:
+        if error.name not in _EXTRAS:
+            raise
+        extra = _EXTRAS[error.name]
+        sentence = f"this needs {error.name}; install it with pip install 'hgkt[{extra}]'"
+        log.print(f"[red]error:[/red] {escape(sentence)}", soft_wrap=True)
         sys.exit(1)
     except KeyboardInterrupt:
         log.print("interrupted", soft_wrap=True)

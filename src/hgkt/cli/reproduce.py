@@ -13,6 +13,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from hgkt._validation import import_extra
 from hgkt.cli._common import (
     AttributesOption,
     Device,
@@ -118,6 +119,8 @@ def reproduce_command(
         _list(as_json)
         return
     start = time.perf_counter()
+    for package in ("matplotlib", "jinja2"):
+        import_extra(package, "report")
     names, wanted = _split(only), _split(methods.lower())
     load_experiments(names)  # wrong names are told before data is read
     for name in wanted:

@@ -79,7 +79,7 @@ def to_pyg(
         ``y`` (class) and ``x``; edge types ``(role, "intra", role)`` and
         ``("representative", "inter", "representative")``.
     """
-    import torch
+    torch = import_extra("torch", "graph")
 
     data = import_extra("torch_geometric.data", "graph").HeteroData()
     roles = graph.is_representative.astype(np.intp)

@@ -95,6 +95,7 @@ class TrainingRun(ABC):
         self.identity = ""
         self.writer: Any = None
         if config.tensorboard is not None:
+            import_extra("tensorboard", "tensorboard")  # torch would name itself as missing
             module = import_extra("torch.utils.tensorboard", "tensorboard")
             self.writer = module.SummaryWriter(str(config.tensorboard))
 

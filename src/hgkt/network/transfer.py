@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hgkt._geometry import FeatureMap, check_map, distance_scores, map_rows, normalised_scores
 from hgkt._typing import Progress
-from hgkt._validation import check_choice, check_number
+from hgkt._validation import check_choice, check_number, import_extra
 from hgkt.graph import HeterogeneousGraph, Quotient, build_graph, nearest_classes
 from hgkt.graph.neighbors import SPACES, ClassNeighbors
 from hgkt.network.weights import EmbedderWeights, SeenEmbeddings
@@ -84,6 +84,7 @@ class NetworkTransfer:
         `representatives` (L,) saves choosing them again; `on_snapshot` is called as
         ``on_snapshot(step, self, seen embeddings)`` after each of the training's snapshot steps.
         """
+        import_extra("torch", "network")
         from hgkt.network.config import TrainingConfig
         from hgkt.network.objectives import Targets
         from hgkt.network.training import train_embedder

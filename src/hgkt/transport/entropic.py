@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hgkt._validation import check_finite, check_number
+from hgkt._validation import check_finite, check_number, import_extra
 from hgkt.exceptions import DataError
 from hgkt.transport._checks import check_histograms, check_weights
 from hgkt.transport.simplex import as_matrix
@@ -113,7 +113,7 @@ def entropic_barycenter(
     >>> a.round(3)
     array([0., 1., 0.])
     """
-    import ot
+    ot = import_extra("ot", "transport")
 
     matrix = check_histograms(histograms)
     scaled = check_weights(weights, len(matrix))
@@ -174,7 +174,7 @@ def entropic_distances(
     >>> entropic_distances(np.eye(3), [0.0, 0.0, 1.0], "squared", reg=0.02).round(6)
     array([4., 1., 0.])
     """
-    import ot
+    ot = import_extra("ot", "transport")
 
     matrix, goal, raw_cost = _checked_problem(histograms, target, cost)
     kernel_cost = _prepared_cost(raw_cost, matrix.shape[1], reg, normalize_cost)
@@ -215,7 +215,7 @@ def emd_distances(
     >>> emd_distances(np.eye(3), [0.0, 0.0, 1.0], "zero-one")
     array([1., 1., 0.])
     """
-    import ot
+    ot = import_extra("ot", "transport")
 
     matrix, goal, raw_cost = _checked_problem(histograms, target, cost)
     goal = goal / goal.sum()

@@ -18,7 +18,7 @@ from sklearn.utils import check_random_state
 from hgkt._devices import torch_device
 from hgkt._geometry import unit_rows
 from hgkt._typing import Progress
-from hgkt._validation import check_choice, check_number
+from hgkt._validation import check_choice, check_number, import_extra
 from hgkt.baselines._shared.grids import PathClassifier
 from hgkt.exceptions import DataError
 
@@ -46,6 +46,7 @@ class AttributeNetworkClassifier(PathClassifier):
     b2_: NDArray[np.float64]
 
     def _check_params(self) -> None:
+        import_extra("torch", "network")
         for name in (self._path, "n_hidden"):
             check_number(name, getattr(self, name), low=1, integer=True)
         check_number("learning_rate", self.learning_rate, low=0.0, open_low=True)
