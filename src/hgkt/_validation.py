@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import numbers
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from importlib import import_module
@@ -87,6 +88,11 @@ def attribute_table(class_attributes: Any, argument: str = "class_attributes") -
         if class_attributes.index.has_duplicates:
             twice = class_attributes.index[class_attributes.index.duplicated()][0]
             raise DataError(f"{argument} has class {twice!r} twice; one row a class is expected")
+        if "name" in class_attributes.columns:
+            raise DataError(
+                f"{argument} has its classes in a column 'name'; they are expected in the index: "
+                "use frame.set_index('name')"
+            )
         return dict(zip(class_attributes.index, class_attributes.to_numpy(), strict=True))
     raise DataError(
         f"{argument} must map each class to its attribute vector (a dict or a DataFrame indexed "
@@ -122,7 +128,10 @@ def attribute_matrix(
     rows = []
     for name in classes:
         if name not in table:
-            raise DataError(f"class {label_text(name)} has no attributes in class_attributes")
+            raise DataError(
+                f"class {label_text(name)} has no attributes in class_attributes"
+                f"{_hint(name, table)}"
+            )
         try:
             row = np.asarray(table[name], dtype=np.float64)
         except (TypeError, ValueError):
@@ -147,6 +156,17 @@ def attribute_matrix(
     if n_attributes == 0:
         raise DataError("attribute vectors are empty; at least one attribute is expected")
     return np.array(rows, dtype=np.float64).reshape(len(rows), n_attributes or 0)
+
+
+def _hint(name: Hashable, table: Mapping[Any, ArrayLike]) -> str:
+    """Say what is probably wrong with a table that has no row for a class."""
+    other: Any = name
+    with contextlib.suppress(ValueError):
+        other = int(name) if isinstance(name, str) else str(name)
+    if other in table:
+        kinds = "strings" if isinstance(other, str) else "numbers"
+        return f"; its keys are {kinds}, the labels are not: use one kind for both"
+    return ""
 
 
 def label_text(label: Any) -> str:

@@ -32,10 +32,16 @@ class ClassWarning(UserWarning):
 def first_line(error: BaseException) -> str:
     """Return the first line of what an error of another library says, or the name of its type.
 
+    Of an error of the operating system only its words are left, without number and path.
+
     Examples
     --------
     >>> first_line(ValueError("no such thing\\nsee the manual")), first_line(KeyError())
     ('no such thing', 'KeyError')
+    >>> first_line(FileNotFoundError(2, "No such file or directory", "rows.npy"))
+    'No such file or directory'
     """
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__

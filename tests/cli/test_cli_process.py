@@ -116,3 +116,26 @@ def test_help_imports_nothing_heavy():
     command = [sys.executable, "-c", code]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+def test_version_is_said_and_kept_in_one_place():
+    command = [sys.executable, "-c", "from hgkt.cli.main import run; run()", "--version"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert result.stdout.strip() == f"hgkt {hgkt.__version__}"
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert "version" not in project["project"]
+    assert project["tool"]["hatch"]["version"]["path"] == "src/hgkt/__init__.py"
+
+
+def test_a_method_in_the_working_folder_is_evaluated(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from hgkt import HGKTClassifier\nclass Mine(HGKTClassifier):\n    pass\n"
+    )
+    code = "from hgkt.cli.main import run; run()"
+    command = [sys.executable, "-c", code, "evaluate", "--method", "mine:Mine", "--json"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    result = subprocess.run(
+        command, capture_output=True, text=True, timeout=120, cwd=tmp_path, env=environment
+    )
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["method"] == "Mine"

@@ -104,3 +104,13 @@ def test_catalog_mirrors_come_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
         *facts.mirrors,
     ]
     assert find_facts("digits") is None
+
+
+def test_vectors_of_words_are_not_taken_for_missing_values():
+    data = load_digits()
+    words = np.random.default_rng(0).standard_normal((10, 32)).astype(np.float32)
+    about = {"attributes": "att", "encoder": {"name": "words", "identity": "w"}}
+    described = replace(data, class_attributes=words, attribute_names=None, about=about)
+    assert not [f for f in check_dataset(described) if "negative" in f.sentence]
+    unknown = replace(described, about={"attributes": "att"})
+    assert not [f for f in check_dataset(unknown) if "negative" in f.sentence]

@@ -112,7 +112,7 @@ def test_other_folders_are_left_alone(model, tmp_path):
     with pytest.raises(ModelFolderError, match="is not a model folder; it is left alone"):
         model.save(tmp_path / "photos")
     assert (tmp_path / "photos" / "cat.jpg").read_text() == "meow"
-    with pytest.raises(ModelFolderError, match="is not a folder"):
+    with pytest.raises(ModelFolderError, match="there is no model folder"):
         load_model(tmp_path / "nothing")
 
 

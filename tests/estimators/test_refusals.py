@@ -223,16 +223,14 @@ def test_a_method_that_could_not_be_loaded_is_not_saved(tmp_path: Path) -> None:
     model = Own().fit(X, Y, TABLE)
     assert refusal(lambda: model.save(tmp_path / "model")) == (
         "Own is not a registered method, so it could not be loaded again; "
-        "add it to hgkt.estimators.methods.METHODS"
+        "register it by an entry point of the group 'hgkt.methods' (docs page *add a method*)"
     )
 
 
 def test_folders_that_hold_no_model_say_why(tmp_path: Path) -> None:
     path = fit().save(tmp_path / "model")
     missing = tmp_path / "nothing"
-    assert refusal(lambda: load_model(missing)) == (
-        f"{missing} is not a folder; a model folder is expected"
-    )
+    assert refusal(lambda: load_model(missing)) == (f"there is no model folder {missing}")
     config = path / "config.json"
     text = config.read_text()
     config.write_text("{")

@@ -42,7 +42,8 @@ AttributesOption = Annotated[
     str,
     typer.Option(
         "--attributes",
-        help="Class attributes: att, original_att, sent, a file (.parquet, .csv), or a+b.",
+        help="Class attributes: att, original_att, NAME of a NAME_splits.mat (sent), "
+        "a file (.parquet, .csv), or a+b.",
     ),
 ]
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hgkt._validation import check_finite
 from hgkt.cli._common import progress_bar
 from hgkt.cli._model import about_model
-from hgkt.exceptions import DataError
+from hgkt.exceptions import DataError, first_line
 
 if TYPE_CHECKING:
     from hgkt.estimators import GZSLClassifier
@@ -161,7 +161,9 @@ def _read_numpy(path: Path) -> NDArray[Any]:
         with loaded as archive:
             matrices = {name: archive[name] for name in archive.files}
     except (OSError, ValueError, EOFError, KeyError) as error:
-        raise DataError(f"{path} cannot be read as a {path.suffix} file: {error}") from error
+        raise DataError(
+            f"{path} cannot be read as a {path.suffix} file: {first_line(error)}"
+        ) from error
     if "features" in matrices:
         return matrices["features"]
     wide = [array for array in matrices.values() if array.ndim == 2]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
@@ -53,11 +54,19 @@ class FitOptions:
     ] = "digits"
     root: RootOption = None
     features: Annotated[
-        str, typer.Option("--features", help="Feature file of an xlsa17 folder, without .mat.")
-    ] = "res101"
+        str | None,
+        typer.Option(
+            "--features",
+            help="Feature file of an xlsa17 folder, without .mat.",
+            show_default="res101, or the only one",
+        ),
+    ] = None
     attributes: AttributesOption = "att"
     method: Annotated[
-        str, typer.Option("--method", "-m", help="Method: a name of `hgkt methods`.")
+        str,
+        typer.Option(
+            "--method", "-m", help="Method: a name of `hgkt methods`, or package.module:Class."
+        ),
     ] = "hgkt"
     preset: Annotated[
         str | None,
@@ -118,6 +127,8 @@ class FitOptions:
         """
         from hgkt.estimators.methods import build_method
 
+        if ":" in self.method and "" not in sys.path:
+            sys.path.insert(0, "")  # a method of one's own may lie in the working folder
         blocks = [] if dataset is None else list(dataset.about.get("attribute_blocks") or [])
         model: GZSLClassifier = build_method(
             self.method,

@@ -87,7 +87,7 @@ __getattr__, __dir__ = attach(__name__, _HOMES)
 def load_dataset(
     name_or_path: str | Path,
     root: str | Path | None = None,
-    features: str = "res101",
+    features: str | None = None,
     attributes: str = "att",
     mmap: bool = False,
     validate: bool = True,
@@ -102,10 +102,12 @@ def load_dataset(
         (upper or lower case), or a path to a folder in the xlsa17 or the table layout.
     root : path, optional
         Folder that holds the benchmark's folders; by default ``$HGKT_DATA``.
-    features : str
-        Feature file of an xlsa17 folder, without its suffix.
+    features : str, optional
+        Feature file of an xlsa17 folder, without its suffix; by default "res101", or the only one
+        that is there.
     attributes : str
-        Class attributes: of an xlsa17 folder "att", "original_att" or "sent"; of any data set
+        Class attributes: of an xlsa17 folder "att", "original_att" or the NAME of a
+        ``NAME_splits.mat`` ("sent"); of any data set
         a file of class vectors (``names.parquet``, ``.csv``); or kinds joined by "+", where
         "att" stands for the data set's own. Each part of a "+" is scaled to length one.
     mmap : bool

@@ -17,6 +17,7 @@ from hgkt.exceptions import DataError
 
 OK, WARNING, ERROR = "ok", "warning", "error"
 _CHUNK_ROWS = 4096
+_MANY_NEGATIVE = 0.2
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,11 @@ def _attributes(dataset: GZSLDataset) -> Iterator[Finding]:
                 "no method can tell them apart where neither was seen",
             )
     n_negative = int((attributes < 0).sum())
-    if n_negative and dataset.about.get("attributes") == "att":
+    about = dataset.about
+    described = "encoder" in about or "text" in (about.get("attribute_kinds") or ())
+    # Numbers that stand for words are negative every other time; missing values are few.
+    rare = n_negative < _MANY_NEGATIVE * attributes.size
+    if n_negative and about.get("attributes") == "att" and rare and not described:
         yield Finding(
             WARNING,
             f"{n_negative} attribute values are negative: the mark of a missing value, scaled "

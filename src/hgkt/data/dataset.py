@@ -225,7 +225,11 @@ def split_digest(dataset: GZSLDataset) -> str:
 
 
 def hold_out(
-    rows: NDArray[np.intp], labels: NDArray[np.intp], fraction: float, seed: int
+    rows: NDArray[np.intp],
+    labels: NDArray[np.intp],
+    fraction: float,
+    seed: int,
+    names: Sequence[str] | None = None,
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Split `rows` into a part to train on and a part held out, class by class.
 
@@ -241,6 +245,8 @@ def hold_out(
         Share of each class to hold out.
     seed : int
         Seed of the choice.
+    names : sequence of str, optional
+        Names of the classes, for what is refused.
 
     Returns
     -------
@@ -258,9 +264,8 @@ def hold_out(
     for code in np.unique(labels[rows]):
         members = rng.permutation(np.sort(rows[labels[rows] == code]))
         if len(members) < 2:
-            raise DataError(
-                f"the class with code {code} has one instance only; two are needed to hold one out"
-            )
+            name = repr(names[code]) if names is not None else f"number {code + 1}"
+            raise DataError(f"class {name} has one instance only; two are needed to hold one out")
         n_out = min(max(1, round(fraction * len(members))), len(members) - 1)
         held_out.append(members[:n_out])
         kept.append(members[n_out:])

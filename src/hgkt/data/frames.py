@@ -84,10 +84,21 @@ def check_named(frame: pd.DataFrame, path: Path) -> None:
         raise DataError(f"{path} has no column 'name'; one row per class is expected")
 
 
+def row_text(path: Path, row: int) -> str:
+    """Say where a row of a table is, as an editor counts: from 1, a CSV file's header included.
+
+    Examples
+    --------
+    >>> row_text(Path("samples.csv"), 0), row_text(Path("samples.parquet"), 0)
+    ('line 2', 'row 1')
+    """
+    return f"line {row + 2}" if path.suffix.lower() == ".csv" else f"row {row + 1}"
+
+
 def parse_features(frame: pd.DataFrame, path: Path) -> NDArray[np.float32]:
     """Return the features (n, D) of a table: its list column ``features``, or numeric columns."""
     if "features" in frame:
-        rows = [f"row {row}" for row in range(len(frame))]
+        rows = [row_text(path, row) for row in range(len(frame))]
         return stack_vectors(frame["features"], rows, f"features in {path}")
     return numeric_columns(frame, SAMPLE_COLUMNS, r"f\d+", path, "features")[0]
 

@@ -10,8 +10,9 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from hgkt._validation import import_extra
 from hgkt.data.memmaps import pieces_of
-from hgkt.exceptions import DataError, first_line
+from hgkt.exceptions import DataError, HGKTError, first_line
 
 _HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
@@ -36,8 +37,7 @@ class MatFile:
         with _one_sentence(self.path), ExitStack() as stack:
             self._handle = stack.enter_context(open(self.path, "rb"))
             if _is_hdf5(self._handle):
-                import h5py
-
+                h5py = import_extra("h5py", "matlab")
                 # h5py reads a handle as fast as a path (measured, contiguous and compressed).
                 self._hdf5 = stack.enter_context(h5py.File(self._handle, "r"))
             self._opened = stack.pop_all()
@@ -131,7 +131,7 @@ def _is_hdf5(file: BinaryIO) -> bool:
 def _one_sentence(path: Path) -> Iterator[None]:
     try:
         yield
-    except DataError:
+    except HGKTError:
         raise
     except FileNotFoundError:
         raise DataError(f"{path} does not exist") from None

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._files import atomic_file, sha256
-from hgkt.exceptions import DataError
+from hgkt.exceptions import DataError, first_line
 
 _CHUNK_BYTES = 2**26
 
@@ -39,7 +39,7 @@ def open_npy(path: Path, mmap: bool = True) -> NDArray[Any]:
     try:
         array: NDArray[Any] = np.load(path, mmap_mode="r" if mmap else None, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise DataError(f"{path} cannot be read as a .npy file: {error}") from error
+        raise DataError(f"{path} cannot be read as a .npy file: {first_line(error)}") from error
     if array.ndim != 2 or array.dtype.kind not in "fiu":
         raise DataError(
             f"{path} must hold a matrix of numbers (instances, features); "

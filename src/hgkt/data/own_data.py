@@ -20,11 +20,12 @@ from hgkt.data.frames import (
     parse_features,
     read_frame,
     read_made,
+    row_text,
     write_classes,
     write_samples,
 )
 from hgkt.data.memmaps import open_npy
-from hgkt.exceptions import DataError
+from hgkt.exceptions import DataError, first_line
 
 FORMATS = ("parquet", "csv", "npz", "npy")
 _CHUNK_ROWS = 4096
@@ -71,7 +72,7 @@ def read_tables(
         rows, note = _given_split(samples["split"], samples_path), "given"
     else:
         seen = _seen_flags(classes, classes_path)
-        rows = _made_split(labels, seen, test_fraction, seed)
+        rows = _made_split(labels, seen, test_fraction, seed, names)
         note = f"test_seen is {test_fraction:g} of each seen class, seed {seed}"
     code = {name: position for position, name in enumerate(names)}
     try:
@@ -136,7 +137,7 @@ def _read_npz(path: Path) -> tuple[pd.DataFrame, NDArray[np.float32] | None]:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in SAMPLE_COLUMNS if name in archive}
     except (OSError, ValueError, EOFError) as error:
-        raise DataError(f"{path} cannot be read as a .npz file: {error}") from error
+        raise DataError(f"{path} cannot be read as a .npz file: {first_line(error)}") from error
     features = arrays.pop("features", None)
     if "class" not in arrays:
         raise DataError(f"{path} has no array 'class'; the class of each row is expected")
@@ -155,8 +156,8 @@ def _labels(
     labels = codes.get_indexer(pd.Index(samples["class"].astype(str)))
     for row in np.flatnonzero(labels < 0)[:1]:
         raise DataError(
-            f"row {row} of {path} has class {samples['class'].iloc[row]!r}, which is not in "
-            f"{classes_name}"
+            f"{row_text(path, row)} of {path} has class {samples['class'].iloc[row]!r}, which is "
+            f"not in {classes_name}"
         )
     return np.asarray(labels, dtype=np.intp)
 
@@ -165,7 +166,8 @@ def _given_split(column: pd.Series, path: Path) -> dict[str, NDArray[np.intp]]:
     values = column.fillna("").astype(str).str.strip().to_numpy(dtype=object)
     for row in np.flatnonzero(~np.isin(values, [*SPLITS, ""]))[:1]:
         raise DataError(
-            f"row {row} of {path} has split {values[row]!r}; expected is one of {', '.join(SPLITS)}"
+            f"{row_text(path, row)} of {path} has split {values[row]!r}; expected is one of "
+            f"{', '.join(SPLITS)}"
         )
     return {split: np.flatnonzero(values == split) for split in SPLITS}
 
@@ -181,15 +183,20 @@ def _seen_flags(classes: pd.DataFrame, path: Path) -> NDArray[np.bool_]:
                        "false": False, "0": False, "0.0": False, "no": False})  # fmt: skip
     for row in np.flatnonzero(flags.isna())[:1]:
         raise DataError(
-            f"row {row} of {path} has seen = {words.iloc[row]!r}; true or false expected"
+            f"{row_text(path, row)} of {path} has seen = {words.iloc[row]!r}; true or false "
+            "expected"
         )
     return flags.to_numpy(dtype=bool)
 
 
 def _made_split(
-    labels: NDArray[np.intp], seen: NDArray[np.bool_], fraction: float, seed: int
+    labels: NDArray[np.intp],
+    seen: NDArray[np.bool_],
+    fraction: float,
+    seed: int,
+    names: tuple[str, ...],
 ) -> dict[str, NDArray[np.intp]]:
-    train, test_seen = hold_out(np.flatnonzero(seen[labels]), labels, fraction, seed)
+    train, test_seen = hold_out(np.flatnonzero(seen[labels]), labels, fraction, seed, names)
     return {"train": train, "test_seen": test_seen, "test_unseen": np.flatnonzero(~seen[labels])}
 
 

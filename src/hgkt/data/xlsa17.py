@@ -14,14 +14,18 @@ from hgkt.data.dataset import ClassFold, GZSLDataset
 from hgkt.data.matfile import MatFile
 from hgkt.data.memmaps import cached_npy, open_npy
 from hgkt.data.xlsa17_splits import SplitFiles, from_one
-from hgkt.exceptions import DataError
+from hgkt.exceptions import DataError, first_line
 
 _MAX_FOLDS = 9
+_FEATURES = "res101"
 _ATTRIBUTE_KEYS = ("encoder", "attribute_blocks", "attribute_kinds", "attribute_names")
 
 
 def read_xlsa17(
-    folder: str | Path, features: str = "res101", attributes: str = "att", mmap: bool = False
+    folder: str | Path,
+    features: str | None = None,
+    attributes: str = "att",
+    mmap: bool = False,
 ) -> GZSLDataset:
     """Read a data set in the layout of the benchmark's archive.
 
@@ -35,13 +39,13 @@ def read_xlsa17(
     ----------
     folder : path
         The data set's folder.
-    features : str
-        Feature file, without suffix. ``<features>.npy`` (N×D) is taken too, with labels in
-        ``<features>.mat`` or ``labels.npy``.
+    features : str, optional
+        Feature file, without suffix; by default "res101", or the only one that is there.
+        ``<features>.npy`` (N×D) is taken too, with labels in ``<features>.mat`` or ``labels.npy``.
     attributes : str
         "att" (as stored), "original_att" (missing values, −1, become 0; percentages are divided
-        by 100), "sent" (`att` of ``sent_splits.mat``), or kinds joined by "+": each part is then
-        scaled to unit length and the parts are concatenated.
+        by 100), "sent" or any other NAME (`att` of ``NAME_splits.mat``), or kinds joined by "+":
+        each part is then scaled to unit length and the parts are concatenated.
     mmap : bool
         Whether features stay on disk; a MAT file is converted once, in the cache folder.
 
@@ -53,6 +57,7 @@ def read_xlsa17(
         ``<features>.json`` says the features were made with.
     """
     folder = Path(folder)
+    features = _default_features(folder) if features is None else features
     splits = SplitFiles(folder, attributes)
     X, labels, image_files, file_name = _read_features(folder, features, mmap)
     class_attributes, blocks = splits.attributes(int(labels.max()) + 1)
@@ -108,6 +113,14 @@ def feature_files(folder: str | Path) -> list[str]:
     return sorted(found)
 
 
+def _default_features(folder: Path) -> str:
+    """Return the benchmark's own features, or the only ones that are there."""
+    if any((folder / f"{_FEATURES}{suffix}").is_file() for suffix in (".mat", ".npy")):
+        return _FEATURES
+    there = feature_files(folder)
+    return there[0] if len(there) == 1 else _FEATURES
+
+
 def _read_features(
     folder: Path, features: str, mmap: bool
 ) -> tuple[NDArray[Any], NDArray[np.intp], tuple[str, ...] | None, str]:
@@ -126,7 +139,7 @@ def _read_features(
         there = ", ".join(feature_files(folder)) or "none"
         raise DataError(
             f"{folder} has no feature file {mat.name}; feature files there: {there} "
-            "(choose one with features=)"
+            "(choose one with --features, in Python features=)"
         )
     if len(X) != len(labels):
         raise DataError(f"{npy} has {len(X)} rows for {len(labels)} labels")
@@ -146,7 +159,7 @@ def _labels(found: dict[str, Any], folder: Path, mat: Path) -> NDArray[np.intp]:
     try:
         values = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise DataError(f"{path} cannot be read as a .npy file: {error}") from error
+        raise DataError(f"{path} cannot be read as a .npy file: {first_line(error)}") from error
     return from_one(values, "labels", path)
 
 

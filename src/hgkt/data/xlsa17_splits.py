@@ -12,41 +12,53 @@ from hgkt._geometry import unit_rows
 from hgkt.data.matfile import read_mat
 from hgkt.exceptions import DataError
 
-SPLIT_FILE, SENTENCE_FILE = "att_splits.mat", "sent_splits.mat"
-_SOURCES = {
-    "att": (SPLIT_FILE, "att"),
-    "original_att": (SPLIT_FILE, "original_att"),
-    "sent": (SENTENCE_FILE, "att"),
-}
+SPLIT_FILE = "att_splits.mat"
 _LOCS = {"train": "trainval_loc", "test_seen": "test_seen_loc", "test_unseen": "test_unseen_loc"}
+_SUFFIX = "_splits.mat"
 _LEAKY = ("train_loc", "val_loc")
 _NAMES = ("allclasses_names", "attributes_names", "attribute_names")
 
 
+def _source(kind: str) -> tuple[str, str]:
+    """Return the file of a kind of attributes and the variable that holds them."""
+    if kind == "original_att":
+        return SPLIT_FILE, kind
+    return f"{kind}{_SUFFIX}", "att"
+
+
+def _file_of(kind: str) -> str:
+    return _source(kind)[0]
+
+
 class SplitFiles:
-    """``att_splits.mat`` and, where it is there, ``sent_splits.mat``, each read once.
+    """``att_splits.mat`` and every other ``NAME_splits.mat`` that is wanted, each read once.
 
     Parameters
     ----------
     folder : Path
         The data set's folder.
     kinds : str
-        The attributes wanted: "att", "original_att", "sent", or kinds joined by "+".
+        The attributes wanted: "att", "original_att", the NAME of a ``NAME_splits.mat`` such as
+        "sent", or kinds joined by "+".
     """
 
     def __init__(self, folder: Path, kinds: str) -> None:
         self.folder = folder
         self._kinds = [kind.strip() for kind in kinds.split("+")]
         for kind in self._kinds:
-            if kind not in _SOURCES:
+            name = _source(kind)[0]
+            if name != SPLIT_FILE and not (folder / name).is_file():
+                there = sorted(path.name[: -len(_SUFFIX)] for path in folder.glob(f"*{_SUFFIX}"))
+                choices = dict.fromkeys(["att", "original_att", *there])
                 raise DataError(
-                    f"unknown attributes {kind!r}; choose from: {', '.join(_SOURCES)}, or join "
-                    "them by '+'"
+                    f"unknown attributes {kind!r}: {folder} has no {name}; choose from: "
+                    f"{', '.join(choices)}, or join them by '+'"
                 )
         self._files = {}
-        for name in (SPLIT_FILE, SENTENCE_FILE):
+        # sent_splits.mat is looked at in any case: its lists may hold test images too.
+        for name in dict.fromkeys([SPLIT_FILE, "sent_splits.mat", *map(_file_of, self._kinds)]):
             if name == SPLIT_FILE or (folder / name).is_file():
-                own = [_SOURCES[kind][1] for kind in self._kinds if _SOURCES[kind][0] == name]
+                own = [_source(kind)[1] for kind in self._kinds if _source(kind)[0] == name]
                 wanted = [*_LOCS.values(), *_LEAKY, *_NAMES, *own]
                 self._files[name] = read_mat(folder / name, wanted)
         main = self._files[SPLIT_FILE]
@@ -105,10 +117,8 @@ class SplitFiles:
         return np.hstack(parts).astype(np.float32), [part.shape[1] for part in parts]
 
     def _attributes_of(self, kind: str, n_labelled: int) -> NDArray[np.float64]:
-        name, variable = _SOURCES[kind]
+        name, variable = _source(kind)
         path = self.folder / name
-        if name not in self._files:
-            raise DataError(f"{self.folder} has no {name}, so there are no attributes {kind!r}")
         found = self._files[name]
         if variable not in found:
             other = "att" if variable != "att" else "original_att"

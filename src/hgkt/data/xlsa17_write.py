@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._files import atomic_folder
-from hgkt._validation import check_choice
+from hgkt._validation import check_choice, import_extra
 from hgkt.data.dataset import GZSLDataset
 
 _V5_LIMIT = 2**31 - 2**20  # bytes of one variable
@@ -119,7 +119,7 @@ def _write_lists(dataset: GZSLDataset, folder: Path) -> None:
 
 def _write_hdf5(dataset: GZSLDataset, target: Path) -> None:
     """Write MAT v7.3: HDF5 with reversed axes behind a 512-byte block that MATLAB looks for."""
-    import h5py
+    h5py = import_extra("h5py", "matlab")
 
     with h5py.File(target, "w", userblock_size=512) as file:
         shape = dataset.features.shape
@@ -138,7 +138,7 @@ def _write_hdf5(dataset: GZSLDataset, target: Path) -> None:
 
 
 def _hdf5_cell(file: Any, name: str, texts: Sequence[str]) -> None:
-    import h5py
+    h5py = import_extra("h5py", "matlab")
 
     pool = file.require_group("#refs#")
     cell = file.create_dataset(name, (1, len(texts)), h5py.ref_dtype)

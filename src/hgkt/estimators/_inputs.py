@@ -48,6 +48,11 @@ class CheckedInputs(BaseEstimator):
         if class_attributes is None:
             return features, codes, classes, np.eye(len(classes))
         table = attribute_table(class_attributes)
+        columns = getattr(class_attributes, "columns", ())
+        if not any(name in table for name in classes.tolist()) and set(classes) <= set(columns):
+            raise DataError(
+                "class_attributes has a column per class; a row per class is expected: use frame.T"
+            )
         refuse_twins(classes.tolist())
         return features, codes, classes, attribute_matrix(table, classes.tolist())
 

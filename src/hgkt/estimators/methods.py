@@ -7,7 +7,7 @@ from typing import Any
 
 from hgkt._registry import Entry, Registry
 from hgkt.estimators._presets import PRESETS, where_moved
-from hgkt.exceptions import DataError, UnknownNameError
+from hgkt.exceptions import DataError, UnknownNameError, first_line
 
 _PAPER = (
     "Wang et al., Heterogeneous Graph-based Knowledge Transfer for Generalized Zero-shot "
@@ -48,7 +48,7 @@ def build_method(
     Parameters
     ----------
     method : str
-        A registered name.
+        A registered name, or a method of one's own as ``"package.module:Class"``.
     preset : str, optional
         A preset of the method, one of `presets_of`; with method "hgkt" the preset "paper" stands
         for "hgkt-network".
@@ -68,7 +68,7 @@ def build_method(
     hgkt.exceptions.DataError: method 'hgkt' has no parameter 'mu': it is a parameter of ...
     """
     method, chosen = _of_preset(method, preset, data) if preset else (method, {})
-    kind = METHODS.load(method)
+    kind = _load(method)
     known = kind._get_param_names()
     for name in parameters or {}:
         if name not in known:
@@ -90,7 +90,27 @@ def presets_of(method: str) -> tuple[str, ...]:
     if method.lower() == "hgkt":
         return tuple(PRESETS)
     own = tuple(name for name, target in PRESETS.items() if target == method.lower())
-    return own + tuple(METHODS.load(method).named_presets)
+    return own + tuple(_load(method).named_presets)
+
+
+def _load(method: str) -> Any:
+    return _own_method(method) if ":" in method else METHODS.load(method)
+
+
+def _own_method(target: str) -> type:
+    """Import a class by ``package.module:Class``."""
+    from hgkt.estimators.base import GZSLClassifier
+
+    try:
+        kind = Entry(target, "").load()
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UnknownNameError(
+            f"method {target!r} cannot be imported: {first_line(error)}; package.module:Class is "
+            "expected"
+        ) from error
+    if not (isinstance(kind, type) and issubclass(kind, GZSLClassifier)):
+        raise UnknownNameError(f"method {target!r} is no subclass of GZSLClassifier")
+    return kind
 
 
 def _of_preset(method: str, preset: str, data: str | None) -> tuple[str, dict[str, Any]]:
@@ -101,7 +121,7 @@ def _of_preset(method: str, preset: str, data: str | None) -> tuple[str, dict[st
     if preset in choices:
         if preset in PRESETS:
             return PRESETS[preset], {}
-        return method, METHODS.load(method).named_presets[preset].on(data)
+        return method, _load(method).named_presets[preset].on(data)
     if preset in PRESETS:
         raise DataError(f"preset {preset!r} is one of method {PRESETS[preset]!r}, not {method!r}")
     raise UnknownNameError(f"unknown preset {preset!r}; choose from: {', '.join(choices)}")

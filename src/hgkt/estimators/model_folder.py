@@ -20,7 +20,7 @@ from hgkt.estimators._old_folders import upgrade
 from hgkt.estimators._rows import GrowingRows
 from hgkt.estimators.base import GZSLClassifier
 from hgkt.estimators.methods import METHODS
-from hgkt.exceptions import ModelFolderError
+from hgkt.exceptions import ModelFolderError, first_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,7 +60,7 @@ def save_model(model: GZSLClassifier, path: str | Path, about: dict[str, Any]) -
     if method is None:
         raise ModelFolderError(
             f"{type(model).__name__} is not a registered method, so it could not be loaded again; "
-            "add it to hgkt.estimators.methods.METHODS"
+            "register it by an entry point of the group 'hgkt.methods' (docs page *add a method*)"
         )
     config = {
         "method": method,
@@ -71,6 +71,7 @@ def save_model(model: GZSLClassifier, path: str | Path, about: dict[str, Any]) -
         "has_attributes": bool(model._has_attributes),
         "labels": _KINDS[model.classes_.dtype.kind],
         "about": plain({**getattr(model, "about_", {}), **about}),
+        "feature_names": plain(getattr(model, "feature_names_in_", None)),
     }
     columns = model.candidates()  # seen classes first, as the arrays have them
     classes = pd.DataFrame(
@@ -104,6 +105,8 @@ def load_model(path: str | Path) -> Any:
         model.n_features_in_ = int(config["n_features"])
         model._has_attributes = bool(config["has_attributes"])
         model.about_ = config.get("about", {})
+        if config.get("feature_names") is not None:
+            model.feature_names_in_ = np.array(config["feature_names"], dtype=object)
         model.seen_classes_, model.unseen_classes_ = names[:n_seen], names[n_seen:]
         model._seen_attributes = attributes[:n_seen]
         model._added_attributes = GrowingRows(attributes[n_seen:])
@@ -144,6 +147,8 @@ def read_model_folder(path: str | Path) -> ModelFolder:
 
     path = Path(path)
     if not path.is_dir():
+        if not path.exists():
+            raise ModelFolderError(f"there is no model folder {path}")
         raise ModelFolderError(f"{path} is not a folder; a model folder is expected")
     for name in (CONFIG, WEIGHTS, CLASSES):
         if not (path / name).is_file():
@@ -160,7 +165,7 @@ def read_model_folder(path: str | Path) -> ModelFolder:
         arrays = load(contents[WEIGHTS])
         classes = pd.read_parquet(path / CLASSES)
     except (SafetensorError, OSError, ValueError) as error:
-        raise ModelFolderError(f"{path} cannot be read: {error}") from error
+        raise ModelFolderError(f"{path} cannot be read: {first_line(error)}") from error
     if config["format_version"] < FORMAT_VERSION:
         config, arrays = upgrade(config, arrays, int(classes["seen"].sum()))
     card = path / CARD
@@ -175,7 +180,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     try:
         config = json.loads((path / CONFIG).read_text())
     except (OSError, ValueError) as error:
-        raise ModelFolderError(f"{path / CONFIG} is not valid JSON: {error}") from error
+        raise ModelFolderError(f"{path / CONFIG} is not valid JSON: {first_line(error)}") from error
     if not isinstance(config, dict) or not isinstance(config.get("sha256"), dict):
         raise ModelFolderError(f"{path / CONFIG} is not the config of an hgkt model")
     found = config.get("format_version")
