@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
-INSTALL = $(BIN)/python -m pip install --quiet --constraint constraints.txt
+# PyTorch's CPU build on plain PyPI: make demo PIP_OPTIONS="--extra-index-url https://download.pytorch.org/whl/cpu"
+INSTALL = $(BIN)/python -m pip install --quiet --constraint constraints.txt $(PIP_OPTIONS)
 
 .PHONY: demo page test slow mutants report tables lint format clean
 

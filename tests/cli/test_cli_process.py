@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from hgkt import __version__
 from hgkt.cli.main import app
 from hgkt.estimators import load_model
 
+ROOT = Path(__file__).parents[2]
 HGKT = [sys.executable, "-c", "from hgkt.cli.main import run; run()"]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
 
@@ -119,9 +122,7 @@ def test_help_imports_nothing_heavy():
 
 
 def test_version_is_said_and_kept_in_one_place():
-    command = [sys.executable, "-c", "from hgkt.cli.main import run; run()", "--version"]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert result.stdout.strip() == f"hgkt {hgkt.__version__}"
+    assert hgkt("--version").stdout.strip() == f"hgkt {__version__}"
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert "version" not in project["project"]
     assert project["tool"]["hatch"]["version"]["path"] == "src/hgkt/__init__.py"
@@ -131,9 +132,8 @@ def test_a_method_in_the_working_folder_is_evaluated(tmp_path):
     (tmp_path / "mine.py").write_text(
         "from hgkt import HGKTClassifier\nclass Mine(HGKTClassifier):\n    pass\n"
     )
-    code = "from hgkt.cli.main import run; run()"
-    command = [sys.executable, "-c", code, "evaluate", "--method", "mine:Mine", "--json"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    command = [*HGKT, "evaluate", "--method", "mine:Mine", "--json"]
+    environment = {**ENVIRONMENT, "PYTHONPATH": str(ROOT / "src")}
     result = subprocess.run(
         command, capture_output=True, text=True, timeout=120, cwd=tmp_path, env=environment
     )

@@ -111,6 +111,6 @@ def test_vectors_of_words_are_not_taken_for_missing_values():
     words = np.random.default_rng(0).standard_normal((10, 32)).astype(np.float32)
     about = {"attributes": "att", "encoder": {"name": "words", "identity": "w"}}
     described = replace(data, class_attributes=words, attribute_names=None, about=about)
-    assert not [f for f in check_dataset(described) if "negative" in f.sentence]
+    assert not [f for f in check_dataset(described) if "values are negative" in f.sentence]
     unknown = replace(described, about={"attributes": "att"})
-    assert not [f for f in check_dataset(unknown) if "negative" in f.sentence]
+    assert not [f for f in check_dataset(unknown) if "values are negative" in f.sentence]
