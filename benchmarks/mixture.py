@@ -62,9 +62,7 @@ def results(name: str, root: str) -> Iterator[dict[str, Any]]:
                 for rows, truth in parts
             ]
             classes = model.classes_[columns]
-            found.append(
-                gzsl_metrics(*scored[0], *scored[1], classes, len(train), model.gamma_)
-            )
+            found.append(gzsl_metrics(*scored[0], *scored[1], classes, len(train), model.gamma_))
         means = {m: float(np.mean([getattr(f, m) for f in found])) for m in ("ausuc", "H")}
         yield {"data": name, "variant": variant, "AUSUC": means["ausuc"], "H": means["H"]}
 

@@ -11,9 +11,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from hgkt._validation import check_number
+from hgkt.calibration.curve import seen_unseen_curve
+from hgkt.calibration.folds import class_folds, split_fold
 from hgkt.estimators.base import GZSLClassifier
-from hgkt.evaluation.curve import seen_unseen_curve
-from hgkt.evaluation.folds import class_folds, split_fold
 from hgkt.evaluation.metrics import harmonic_mean, per_class_accuracy
 from hgkt.exceptions import DataError
 
