@@ -85,12 +85,14 @@ def test_added_classes_come_and_go(fitted, small):
 def test_everything_follows_sorted_classes_whatever_order_they_came_in(fitted, small):
     X, vectors = small["X_unseen"], list(small["unseen"].values())
     fitted.add_classes({"class g": vectors[0]})
-    scores = fitted.score_classes(X)
+    scores = fitted.score_classes(X, penalty=False)
     fitted.add_classes({"a class before all others": vectors[1]})
     assert fitted.classes_.tolist() == ["a class before all others", *small["seen"], "class g"]
     assert fitted.seen_mask_.tolist() == [False, *[True] * 6, False]
     assert fitted.candidates().tolist() == [1, 2, 3, 4, 5, 6, 7, 0]
-    np.testing.assert_allclose(fitted.decision_function(X)[:, 1:], scores, rtol=1e-6, atol=1e-8)
+    after = fitted.score_classes(X, penalty=False)
+    np.testing.assert_allclose(after[:, 1:], scores, rtol=1e-6, atol=1e-8)
+    assert np.array_equal(fitted.decision_function(X), after - fitted.penalties_)
     assert np.array_equal(fitted.class_attributes_[0], vectors[1])
     assert np.array_equal(fitted.class_attributes_[-1], vectors[0])
     assert (fitted.classes_[fitted.score_classes(X).argmax(axis=1)] == fitted.predict(X)).all()
