@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hgkt.data import ClassFold, GZSLDataset
+from hgkt.estimators import HGKTClassifier
+from hgkt.evaluation import evaluate
 from hgkt.exceptions import DataError
 
 
@@ -96,7 +98,7 @@ def attributes_with_inf() -> np.ndarray:
         ({"test_unseen": [6, 7, 3]}, "row 3 is in test_seen and in test_unseen"),
         ({"train": [0, 2, 4, 6], "test_unseen": [7]}, "class 'd' is in test_unseen but has inst"),
         ({"train": [0, 2], "folds": ()}, "class 'c' is in test_seen but has no instance"),
-        ({"test_unseen": []}, "the split test_unseen is empty"),
+        ({"train": []}, "the split train is empty"),
         ({"train": [0, 2, 8]}, "train points to row 8"),
         ({"folds": (ClassFold([0, 1], [1]),)}, "class 'b' is a train and a validation class"),
         ({"folds": (ClassFold([0, 1], [3]),)}, "class 'd' is in fold 1 but not in train"),
@@ -109,6 +111,17 @@ def attributes_with_inf() -> np.ndarray:
 def test_validate_names_the_class_or_row(changes: dict[str, object], sentence: str) -> None:
     with pytest.raises(DataError, match=sentence):
         toy(**changes).validate()
+
+
+def test_test_rows_are_needed_to_evaluate_only() -> None:
+    data = toy(test_seen=[], test_unseen=[]).validate()
+    assert data.names(data.unseen_classes) == data.names(data.described_classes) == ["d"]
+    assert toy().described_classes.tolist() == []
+    with pytest.raises(DataError, match="no rows in test_seen: evaluation needs test rows of seen"):
+        data.check_tests()
+    with pytest.raises(DataError, match="no rows in test_unseen"):
+        evaluate(HGKTClassifier(), toy(test_unseen=[]), calibrate=False)
+    assert toy().check_tests()
 
 
 @pytest.mark.parametrize("labels", [[0.5] * 8, [["0"]] * 8, np.zeros((8, 2), dtype=int)])

@@ -14,7 +14,6 @@ import numpy as np
 from hgkt._files import atomic_file
 from hgkt._validation import import_extra
 from hgkt.cli._common import emit, note, say
-from hgkt.cli._model import made_with
 
 if TYPE_CHECKING:
     from hgkt.cli.demo import DemoRun, HiddenDigit
@@ -161,7 +160,7 @@ def serve_page(dataset: GZSLDataset, model: Any, port: int, browser: bool, as_js
         Whether the address is printed as JSON.
     """
     with tempfile.TemporaryDirectory(prefix="hgkt-demo-", ignore_cleanup_errors=True) as folder:
-        path = model.save(Path(folder) / dataset.name, **made_with(dataset))
+        path = model.save(Path(folder) / dataset.name, **dataset.provenance())
         try:
             _serve(path, dataset, port, browser, as_json)
         except KeyboardInterrupt:

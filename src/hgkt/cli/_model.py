@@ -21,21 +21,6 @@ ModelOption = Annotated[
     Path, typer.Option("--model", help="Model folder, as `hgkt train` writes it.")
 ]
 
-# What features and attributes were made with: needed wherever new ones are made for the model.
-_MADE_WITH = ("backbone", "encoder", "attribute_blocks", "attribute_kinds", "pixels")
-
-
-def made_with(dataset: GZSLDataset) -> dict[str, Any]:
-    """Say which data a model was made with; it goes to the config of its folder."""
-    about = dataset.about
-    return {
-        "data": dataset.name,
-        "fingerprint": dataset.fingerprint(),
-        **{key: about.get(key) for key in ("features", "attributes", "layout")},
-        "attribute_names": about.get("attribute_names", dataset.attribute_names),
-        **{key: about[key] for key in _MADE_WITH if key in about},
-    }
-
 
 def about_model(model: Any) -> dict[str, Any]:
     """Return what a loaded model was made with."""

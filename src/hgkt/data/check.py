@@ -99,6 +99,9 @@ def _leaks(dataset: GZSLDataset) -> Iterator[Finding]:
 
 def _rows(dataset: GZSLDataset) -> Iterator[Finding]:
     for split in SPLITS:
+        if not len(getattr(dataset, split)):
+            yield Finding(WARNING, f"no row is in {split}: good to train on, not to evaluate")
+    for split in SPLITS:
         rows, counts = np.unique(getattr(dataset, split), return_counts=True)
         if (counts > 1).any():
             yield Finding(WARNING, f"row {rows[counts > 1][0]} occurs more than once in {split}")
@@ -261,8 +264,8 @@ def _ranges(dataset: GZSLDataset) -> Iterator[str]:
         yield (f"row {row} has label {dataset.labels[row]}; labels must lie in 0..{n_classes - 1}")
     for split in SPLITS:
         index = getattr(dataset, split)
-        if len(index) == 0:
-            yield f"the split {split} is empty; at least one row is expected"
+        if split == "train" and len(index) == 0:
+            yield "the split train is empty; at least one row is expected"
         for row in index[(index < 0) | (index >= n_rows)][:1]:
             yield f"{split} points to row {row}; rows lie in 0..{n_rows - 1}"
     for number, fold in enumerate(dataset.folds, start=1):
@@ -303,7 +306,7 @@ def _disjoint(dataset: GZSLDataset) -> Iterator[str]:
         if len(shared):
             yield f"row {shared[0]} is in {first} and in {second} ({len(shared)} such rows)"
     seen = dataset.seen_classes
-    for code in np.intersect1d(dataset.unseen_classes, seen):
+    for code in np.intersect1d(dataset.labels[dataset.test_unseen], seen):
         name = dataset.class_names[code]
         yield f"class {name!r} is in test_unseen but has instances in train, so it is not unseen"
     for code in np.setdiff1d(dataset.labels[dataset.test_seen], seen):

@@ -15,6 +15,7 @@ from hgkt._validation import check_choice
 from hgkt.exceptions import DataError
 
 SPLITS = ("train", "test_seen", "test_unseen")
+_MADE_WITH = ("backbone", "encoder", "attribute_blocks", "attribute_kinds", "pixels")
 _CHUNK_ROWS = 4096
 
 
@@ -57,7 +58,8 @@ class GZSLDataset:
     class_attributes : array-like of shape (n_classes, n_attributes)
         One row per class, float32.
     train, test_seen, test_unseen : array-like of int
-        Rows of the three parts of the split, counted from 0.
+        Rows of the three parts of the split, counted from 0. Training needs train rows only,
+        evaluation all three.
     folds : sequence of ClassFold
         Published validation folds over the seen classes.
     attribute_names : sequence of str, optional
@@ -124,8 +126,13 @@ class GZSLDataset:
 
     @property
     def unseen_classes(self) -> NDArray[np.intp]:
-        """Codes of the classes that occur in test_unseen, sorted."""
-        return np.unique(self.labels[self.test_unseen])
+        """Codes of all other classes, sorted: no row of theirs is in train."""
+        return np.setdiff1d(np.arange(len(self.class_names)), self.seen_classes)
+
+    @property
+    def described_classes(self) -> NDArray[np.intp]:
+        """Codes of the unseen classes without test rows, sorted: all there is are attributes."""
+        return np.setdiff1d(self.unseen_classes, self.labels[self.test_unseen])
 
     def names(self, codes: Iterable[int]) -> list[str]:
         """Return the class names of `codes`."""
@@ -168,6 +175,35 @@ class GZSLDataset:
         for sentence in iter_violations(self):
             raise DataError(f"data set {self.name!r}: {sentence}")
         return self
+
+    def check_tests(self) -> Self:
+        """Refuse a data set that can be trained on but not evaluated, or return it."""
+        for split, kind in (("test_seen", "seen"), ("test_unseen", "unseen")):
+            if not len(getattr(self, split)):
+                raise DataError(
+                    f"data set {self.name!r} has no rows in {split}: evaluation needs test rows of "
+                    f"{kind} classes (a column 'split' of the samples says which they are), "
+                    "training does not"
+                )
+        return self
+
+    def provenance(self) -> dict[str, Any]:
+        """Return what a model that is trained on this data should remember of it.
+
+        Returns
+        -------
+        dict
+            Name and fingerprint, what features and attributes are, and what both were made with:
+            needed wherever new ones are made for the model.
+        """
+        about = self.about
+        return {
+            "data": self.name,
+            "fingerprint": self.fingerprint(),
+            **{key: about.get(key) for key in ("features", "attributes", "layout")},
+            "attribute_names": about.get("attribute_names", self.attribute_names),
+            **{key: about[key] for key in _MADE_WITH if key in about},
+        }
 
     def summary(self) -> dict[str, Any]:
         """Count what the paper's table of data sets counts.
@@ -225,15 +261,11 @@ def split_digest(dataset: GZSLDataset) -> str:
 
 
 def hold_out(
-    rows: NDArray[np.intp],
-    labels: NDArray[np.intp],
-    fraction: float,
-    seed: int,
-    names: Sequence[str] | None = None,
+    rows: NDArray[np.intp], labels: NDArray[np.intp], fraction: float, seed: int
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Split `rows` into a part to train on and a part held out, class by class.
 
-    Every class keeps at least one row on both sides.
+    A class of two rows or more has at least one on both sides; a single row is kept.
 
     Parameters
     ----------
@@ -245,8 +277,6 @@ def hold_out(
         Share of each class to hold out.
     seed : int
         Seed of the choice.
-    names : sequence of str, optional
-        Names of the classes, for what is refused.
 
     Returns
     -------
@@ -263,9 +293,6 @@ def hold_out(
     kept, held_out = [], []
     for code in np.unique(labels[rows]):
         members = rng.permutation(np.sort(rows[labels[rows] == code]))
-        if len(members) < 2:
-            name = repr(names[code]) if names is not None else f"number {code + 1}"
-            raise DataError(f"class {name} has one instance only; two are needed to hold one out")
         n_out = min(max(1, round(fraction * len(members))), len(members) - 1)
         held_out.append(members[:n_out])
         kept.append(members[n_out:])

@@ -40,8 +40,11 @@ def read_tables(
     ``split`` (train, test_seen, test_unseen; empty: not used), and the features as one list
     column ``features``, as numeric columns (``f0, f1, …``), or in ``features.npy`` beside it.
     ``classes.parquet`` or ``.csv`` has ``name``, optionally ``seen`` and ``description``, and
-    the attributes as one list column ``attributes`` or as numeric columns. Without a column
-    ``split``, classes with ``seen`` false are unseen and a share of each seen class is test_seen.
+    the attributes as one list column ``attributes`` or as numeric columns.
+
+    Without a column ``split`` all rows are train, and a class without rows is known by its
+    attributes alone. Only where a class with rows is marked as unseen (``seen`` false) is there
+    something to test: its rows are test_unseen then, and a share of each seen class is test_seen.
 
     Parameters
     ----------
@@ -50,7 +53,7 @@ def read_tables(
     mmap : bool
         Whether ``features.npy`` stays on disk.
     test_fraction : float
-        Share of each seen class that becomes test_seen where there is no column ``split``.
+        Share of each seen class that becomes test_seen where a split is made for testing.
     seed : int
         Seed of that choice.
 
@@ -71,9 +74,7 @@ def read_tables(
     if "split" in samples:
         rows, note = _given_split(samples["split"], samples_path), "given"
     else:
-        seen = _seen_flags(classes, classes_path)
-        rows = _made_split(labels, seen, test_fraction, seed, names)
-        note = f"test_seen is {test_fraction:g} of each seen class, seed {seed}"
+        rows, note = _made_split(labels, _seen_flags(classes, classes_path), test_fraction, seed)
     code = {name: position for position, name in enumerate(names)}
     try:
         folds = tuple(
@@ -174,10 +175,7 @@ def _given_split(column: pd.Series, path: Path) -> dict[str, NDArray[np.intp]]:
 
 def _seen_flags(classes: pd.DataFrame, path: Path) -> NDArray[np.bool_]:
     if "seen" not in classes:
-        raise DataError(
-            f"which classes are unseen is not said: give the samples a column 'split', or {path} "
-            "a column 'seen'"
-        )
+        return np.ones(len(classes), dtype=bool)
     words = classes["seen"].astype(str).str.strip().str.lower()
     flags = words.map({"true": True, "1": True, "1.0": True, "yes": True,
                        "false": False, "0": False, "0.0": False, "no": False})  # fmt: skip
@@ -190,14 +188,17 @@ def _seen_flags(classes: pd.DataFrame, path: Path) -> NDArray[np.bool_]:
 
 
 def _made_split(
-    labels: NDArray[np.intp],
-    seen: NDArray[np.bool_],
-    fraction: float,
-    seed: int,
-    names: tuple[str, ...],
-) -> dict[str, NDArray[np.intp]]:
-    train, test_seen = hold_out(np.flatnonzero(seen[labels]), labels, fraction, seed, names)
-    return {"train": train, "test_seen": test_seen, "test_unseen": np.flatnonzero(~seen[labels])}
+    labels: NDArray[np.intp], seen: NDArray[np.bool_], fraction: float, seed: int
+) -> tuple[dict[str, NDArray[np.intp]], str]:
+    """Return the rows of the split, and how it was made."""
+    test_unseen = np.flatnonzero(~seen[labels])
+    if not len(test_unseen):
+        none = np.zeros(0, dtype=np.intp)
+        rows = {"train": np.arange(len(labels)), "test_seen": none, "test_unseen": none}
+        return rows, "all rows are train"
+    train, test_seen = hold_out(np.flatnonzero(seen[labels]), labels, fraction, seed)
+    rows = {"train": train, "test_seen": test_seen, "test_unseen": test_unseen}
+    return rows, f"test_seen is {fraction:g} of each seen class, seed {seed}"
 
 
 # ---------------------------------------------------------------------- writing

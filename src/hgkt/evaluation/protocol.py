@@ -85,6 +85,7 @@ def evaluate(
     True
     """
     start = time.perf_counter()
+    dataset.check_tests()
     X, y = dataset.rows("train")
     attributes = dataset.attributes_of(dataset.seen_classes)
     search = _search(estimator, select, calibrate, metric, stages, n_folds, random_state, progress)
