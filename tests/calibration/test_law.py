@@ -79,6 +79,13 @@ def test_few_classes_or_single_rows_are_not_calibrated():
     assert plain.calibration_ == Calibration()
 
 
+def test_a_fold_without_a_class_of_two_rows_is_no_error():
+    rng = np.random.default_rng(0)
+    attributes = {name: rng.random(5) for name in "abcdefg"}
+    model = hgkt.HGKTClassifier().fit(rng.random((8, 20)), list("aabcdefg"), attributes)
+    assert model.calibration_ == Calibration()
+
+
 def test_large_data_are_calibrated_on_a_part(monkeypatch):
     from hgkt.estimators import _calibrating
 

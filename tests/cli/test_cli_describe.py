@@ -56,6 +56,22 @@ def test_describe_takes_template_names_and_attributes(hgkt, classes, tmp_path):
     np.testing.assert_allclose(lengths, np.sqrt(2), rtol=1e-6)
 
 
+def test_describe_keeps_which_classes_are_seen(hgkt, tmp_path):
+    (tmp_path / "c.csv").write_text("name,seen,description\na,true,x\nb,no,y\na,1,z\n")
+    path = tmp_path / "c.parquet"
+    hgkt("describe", tmp_path / "c.csv", "--out", path)
+    assert pd.read_parquet(path)["seen"].tolist() == [True, False]
+    (tmp_path / "c.csv").write_text("name,seen\na,true\na,false\n")
+    with pytest.raises(HGKTError, match="class 'a' once as seen and once as unseen"):
+        hgkt("describe", tmp_path / "c.csv", "--out", path)
+
+
+def test_describe_opens_the_table_before_the_encoder(hgkt, tmp_path, monkeypatch):
+    monkeypatch.setattr("hgkt.language.load_encoder", lambda *a: pytest.fail("it was loaded"))
+    with pytest.raises(HGKTError, match=r"none.csv does not exist"):
+        hgkt("describe", tmp_path / "none.csv", "--out", tmp_path / "x.parquet")
+
+
 def test_describe_says_when_sentences_are_too_long(hgkt, tmp_path):
     (tmp_path / "c.csv").write_text(f"name,description\na,{'bird ' * 300}\n")
     result = hgkt("describe", tmp_path / "c.csv", "--out", tmp_path / "c.parquet")
@@ -65,7 +81,7 @@ def test_describe_says_when_sentences_are_too_long(hgkt, tmp_path):
 def test_describe_refuses_with_one_sentence(hgkt, classes, tmp_path):
     for arguments, sentence in [
         ([classes, "--out", tmp_path / "x.csv"], "--out must end in .parquet"),
-        ([tmp_path / "none.csv", "--out", tmp_path / "x.parquet"], "cannot be read as a table"),
+        ([tmp_path / "none.csv", "--out", tmp_path / "x.parquet"], "none.csv does not exist"),
         ([classes, "--out", tmp_path / "x.parquet", "--encoder", "word2vec"], "is not here"),
         ([classes, "--out", tmp_path / "x.parquet", "--template", "{x}"], "has the field"),
     ]:

@@ -207,11 +207,30 @@ def test_extract_without_classes_says_what_is_needed(hgkt, world, tmp_path):
     frame = pd.read_parquet(tmp_path / "out" / "samples.parquet")
     assert frame["id"].tolist() == ["a/0.jpg"]
     assert len(frame["features"][0]) == 1280
-    (tmp_path / "classes.csv").write_text("name,x\na,1\nb,0\n")
-    result = hgkt(
-        "extract", folder, "--out", tmp_path / "two", "--classes", tmp_path / "classes.csv"
+
+
+@pytest.mark.parametrize("options", [[], ["--unseen", "b"]])
+def test_extract_of_train_images_alone_is_a_data_set(hgkt, world, tmp_path, options):
+    folder, classes = tmp_path / "few", tmp_path / "classes.csv"
+    for label, new in (("a", "cat"), ("c", "page")):
+        (folder / label).mkdir(parents=True)
+        (folder / label / "0.jpg").write_bytes((world / "new" / new / "0.jpg").read_bytes())
+    classes.write_text("name,x,y\na,1,0\nb,0,1\nc,1,1\n")
+    result = hgkt("extract", folder, "--out", tmp_path / "two", "--classes", classes, *options)
+    assert "still needed" not in result.stdout
+    data = load_dataset(tmp_path / "two")
+    assert data.names(data.described_classes) == ["b"]
+    document = json.loads(
+        hgkt("train", "--data", tmp_path / "two", "--out", tmp_path / "m", "--json").stdout
     )
-    assert "still needed: which classes are unseen is not said" in result.stdout
+    assert (document["n_instances"], document["n_added_classes"]) == (2, 1)
+    assert sorted(load_model(tmp_path / "m").classes_) == ["a", "b", "c"]
+    more = hgkt("classes", "add", "--model", tmp_path / "m", "--from-data", tmp_path / "two")
+    assert "m has 3 classes now" in more.stdout  # none is added twice
+    with pytest.raises(DataError, match="no rows in test_seen: evaluation needs"):
+        hgkt("evaluate", "--data", tmp_path / "two")
+    with pytest.raises(DataError, match="no rows in test_unseen"):
+        hgkt("predict", "--model", tmp_path / "m", "--data", tmp_path / "two")
 
 
 def test_extract_refuses_early_with_one_sentence(hgkt, world, tmp_path):
@@ -221,16 +240,20 @@ def test_extract_refuses_early_with_one_sentence(hgkt, world, tmp_path):
         assert "\n" not in str(error.value)
 
     images = world / "images"
+    (world / "classes").write_text("")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "x").write_text("")
     refused("exists and is not empty", images, "--out", tmp_path / "full")
-    refused("is neither a folder of images nor", tmp_path / "no", "--out", tmp_path / "o")
+    refused("no does not exist; a folder of images", tmp_path / "no", "--out", tmp_path / "o")
+    refused("is neither a folder of images nor", world / "classes", "--out", tmp_path / "o")
     (tmp_path / "classes.csv").write_text("name,x\ncat,1\ndog,0\n")
     classes = ["--classes", tmp_path / "classes.csv"]
     refused("has class 'bricks', which is not in", images, *classes, "--out", tmp_path / "o")
     refused("unseen class 'cow' is not", images, *classes, "--unseen=cow", "--out", tmp_path / "o")
     refused("--unseen needs the table", images, "--unseen=cow", "--out", tmp_path / "o")
-    refused("is no table of classes", images, "--classes", images, "--out", tmp_path / "o")
+    refused("images is a folder; a table", images, "--classes", images, "--out", tmp_path / "o")
+    none = tmp_path / "none.csv"
+    refused("none.csv does not exist; a table", images, "--classes", none, "--out", tmp_path / "o")
     broken = tmp_path / "broken"
     (broken / "a").mkdir(parents=True)
     (broken / "a" / "0.jpg").write_bytes(b"x")

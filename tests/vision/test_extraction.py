@@ -117,7 +117,7 @@ def test_read_manifest_refuses_with_one_sentence(tmp_path):
     refused("row 1 of .* names the file 'a' a second time", "file,class\na,x\na,y\n")
     refused("row 0 of .* has no class", "file,class\na,\n")
     refused("has no rows", "file,class\n")
-    refused("is no manifest", "", "m.txt")
+    refused("has the suffix '.txt'; a table", "", "m.txt")
     refused("cannot be read as a table", "", "m.csv")
     refused("cannot be read as a table", "nonsense", "m.parquet")
 

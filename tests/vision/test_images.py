@@ -37,6 +37,26 @@ def test_open_image_reads_path_bytes_and_file_alike(tmp_path, rgb):
             np.testing.assert_array_equal(np.asarray(image), expected)
 
 
+def test_open_image_takes_what_is_open_already_and_pixels(rgb):
+    pixels = np.asarray(rgb)
+    for source in (rgb, pixels, np.dstack([pixels, np.full((24, 36), 255, np.uint8)])):
+        np.testing.assert_array_equal(np.asarray(open_image(source)), pixels)
+    gray = pixels[:, :, 0]
+    for source in (gray, gray[:, :, None]):
+        np.testing.assert_array_equal(np.asarray(open_image(source))[:, :, 1], gray)
+    with pytest.raises(DataError, match=r"shape \(3, 24\) and type float32; \(height, width, 3\)"):
+        open_image(np.ones((3, 24), np.float32))
+    with pytest.raises(DataError, match=r"shape \(2, 24, 36, 3\)"):
+        open_image(np.stack([pixels, pixels]))
+    with pytest.raises(DataError, match="has no pixels"):
+        open_image(np.zeros((0, 4, 3), np.uint8))
+    with pytest.raises(DataError, match="too many pixels"):
+        open_image(rgb, max_pixels=100)
+    damaged = Image.open(io.BytesIO(saved(rgb, "PNG")[:200]))
+    with pytest.raises(DataError, match="the image is damaged"):
+        open_image(damaged)
+
+
 @pytest.mark.parametrize("mode", ["1", "L", "P", "CMYK", "YCbCr", "LAB"])
 def test_open_image_converts_other_modes_as_pillow_does(rgb, mode):
     image = rgb.convert("RGB").convert(mode) if mode != "LAB" else Image.new("LAB", (6, 4), 90)

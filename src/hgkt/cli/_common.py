@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
+from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -73,6 +74,37 @@ def show_table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None
     for row in rows:
         table.add_row(*(escape(str(cell)) for cell in row))
     out.print(table)
+
+
+@contextmanager
+def one_bar(shares: Mapping[str, float]) -> Iterator[Progress]:
+    """Yield a callback as `progress_bar` does that draws one bar over several stages.
+
+    Parameters
+    ----------
+    shares : mapping of str to float
+        The stages in their order, and how much of the bar each takes. Others show their name.
+    """
+    stops = dict(zip(shares, accumulate(shares.values()), strict=True))
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:3.0f} %"),
+        TextColumn("{task.fields[values]}"),
+        TimeElapsedColumn(),
+    )
+    with Bars(*columns, console=log, transient=True, disable=not log.is_terminal) as bars:
+        task = bars.add_task("", total=sum(shares.values()), values="")
+
+        def update(stage: str, done: int, total: int, values: dict[str, float]) -> None:
+            key = stage.split()[0]
+            place = bars.tasks[task].completed
+            if key in shares:
+                place = max(place, stops[key] - shares[key] * (1 - done / max(total, 1)))
+            text = f"{done}/{total} " + " ".join(f"{n} {v:.4g}" for n, v in values.items())
+            bars.update(task, description=stage, completed=place, values=text)
+
+        yield update
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,14 +13,14 @@ import typer
 from numpy.typing import NDArray
 
 from hgkt._validation import check_finite
-from hgkt.cli._common import progress_bar
+from hgkt.cli._common import note, progress_bar
 from hgkt.cli._model import about_model
 from hgkt.exceptions import DataError, first_line
 
 if TYPE_CHECKING:
     from hgkt.estimators import GZSLClassifier
-    from hgkt.vision import Backbone
 
+_SHOWN_UNREADABLE = 5
 _SUFFIXES = (".npy", ".npz", ".csv", ".parquet", ".mat")
 
 InputOption = Annotated[
@@ -76,31 +77,67 @@ def read_input(
 
     if not path.is_dir() and path.suffix.lower() not in IMAGE_SUFFIXES:
         return Input(read_features(path, model.n_features_in_))
-    from hgkt.vision import load_backbone
+    base = path if path.is_dir() else path.parent
+    entries = {file.relative_to(base).as_posix(): file for file in _images_at(path)}
+    return _extract(entries, model, weights, device)
+
+
+def read_images(
+    paths: Sequence[Path], model: GZSLClassifier, weights: Path | None = None, device: str = "auto"
+) -> Input:
+    """Extract the features of images and of folders of images, with the model's own backbone.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        Images, and folders of images (of any depth); rows keep these names.
+    model, weights, device
+        See `read_input`.
+
+    Returns
+    -------
+    Input
+    """
+    entries = {str(file): file for path in paths for file in _images_at(path)}
+    return _extract(entries, model, weights, device)
+
+
+def show_unreadable(given: Input) -> None:
+    """Say on stderr which images were left out, and why."""
+    for _, reason in given.unreadable[:_SHOWN_UNREADABLE]:
+        note(f"left out: {reason}")
+    if len(given.unreadable) > _SHOWN_UNREADABLE:
+        more = len(given.unreadable) - _SHOWN_UNREADABLE
+        note(f"… {more} more were left out; --json has them all")
+
+
+def _images_at(path: Path) -> list[Path]:
+    from hgkt.vision import find_images
+
+    files = find_images(path) if path.is_dir() else [path]
+    if not files:
+        raise DataError(f"{path} has no images")
+    return files
+
+
+def _extract(
+    files: Mapping[str, Path], model: GZSLClassifier, weights: Path | None, device: str
+) -> Input:
+    from hgkt.vision import ImageEntry, extract_features, load_backbone
 
     record = about_model(model).get("backbone")
     if not record:
         raise DataError(
             f"this model reads features ({', '.join(_SUFFIXES)}), as it was trained on features of "
-            f"which it does not know the backbone; {path} holds images"
+            f"which it does not know the backbone; {next(iter(files.values()))} is an image"
         )
-    source = None if weights is None else str(weights)
-    return _extract(path, load_backbone(record, device, source), model.n_features_in_)
-
-
-def _extract(path: Path, backbone: Backbone, n_features: int) -> Input:
-    from hgkt.vision import ImageEntry, extract_features, find_images
-
-    if backbone.n_features != n_features:
+    backbone = load_backbone(record, device, None if weights is None else str(weights))
+    if backbone.n_features != model.n_features_in_:
         raise DataError(
             f"backbone {backbone.record['name']!r} makes {backbone.n_features} features; the model "
-            f"expects {n_features}"
+            f"expects {model.n_features_in_}"
         )
-    files = find_images(path) if path.is_dir() else [path]
-    if not files:
-        raise DataError(f"{path} has no images")
-    base = path if path.is_dir() else path.parent
-    entries = [ImageEntry(file.relative_to(base).as_posix(), file) for file in files]
+    entries = [ImageEntry(name, file) for name, file in files.items()]
     with progress_bar() as bar:
         found = extract_features(entries, backbone, progress=bar)
     return Input(

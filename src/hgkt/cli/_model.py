@@ -7,7 +7,9 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from hgkt._files import locked
 from hgkt.cli._common import note
@@ -19,6 +21,11 @@ if TYPE_CHECKING:
 
 ModelOption = Annotated[
     Path, typer.Option("--model", help="Model folder, as `hgkt train` writes it.")
+]
+
+
+AmongOption = Annotated[
+    str, typer.Option("--among", help="Candidates: all, seen, unseen, or classes a,b,c.")
 ]
 
 
@@ -37,6 +44,15 @@ def label_of(model: GZSLClassifier, text: str) -> Any:
         return float(text) if kind == "f" else int(text)
     except ValueError:
         raise DataError(f"the classes of this model are numbers; got {text!r}") from None
+
+
+def candidates(model: GZSLClassifier, among: str) -> NDArray[np.intp]:
+    """Return the columns of ``classes_`` that ``--among`` stands for."""
+    if among in ("all", "seen", "unseen"):
+        return model.candidates(among)
+    # A class name may hold a comma, so the whole text is tried first.
+    names = [among] if among in model.classes_.tolist() else among.split(",")
+    return model.candidates([label_of(model, name.strip()) for name in names])
 
 
 def load_matching(

@@ -182,7 +182,10 @@ def _from_data(
         kinds = about.get("attribute_kinds") or ["att"] * len(blocks)
         where = f"data set {dataset.name!r}"
         describer.check_made_with(where, about.get("encoder"), blocks, kinds)
-    return dataset.attributes_of(dataset.unseen_classes)
+    # Classes without rows came with the training.
+    there = set(model.classes_.tolist()) & set(dataset.names(dataset.described_classes))
+    table = dataset.attributes_of(dataset.unseen_classes)
+    return {name: row for name, row in table.items() if name not in there}
 
 
 def _report(verb: str, names: list[Any], model: Any, path: Path, as_json: bool) -> None:

@@ -50,14 +50,15 @@ def describe_command(
     """
     from hgkt._devices import torch_device
     from hgkt.data import write_attribute_file
-    from hgkt.language import describe_table, load_encoder
+    from hgkt.language import describe_classes, load_encoder, read_class_list
 
     if out_file.suffix != ".parquet":
         raise DataError(f"--out must end in .parquet; got {str(out_file)!r}")
+    listed = read_class_list(classes, with_attributes)
     loaded = load_encoder(encoder, torch_device(str(device)), template, words)
     with progress_bar() as bar:
-        described = describe_table(classes, loaded, with_attributes, bar)
-    write_attribute_file(out_file, described.file, described.descriptions)
+        described = describe_classes(listed, loaded, bar)
+    write_attribute_file(out_file, described.file, described.descriptions, listed.seen)
     if described.n_cut:
         note(
             f"{described.n_cut} of {len(described.sentences)} sentences are longer than the "

@@ -57,7 +57,7 @@ def evaluate_command(
             record = evaluate(
                 options.estimator(dataset, seed),
                 dataset,
-                select=options.select,
+                select=bool(options.select),
                 calibrate=options.calibration,
                 metric=metric,
                 n_folds=options.folds,

@@ -12,16 +12,15 @@ from hgkt.cli._common import Device, DeviceOption, JsonOption, emit, note, progr
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
-    from hgkt.vision import Extraction, ImageEntry
+    from hgkt.vision import Extraction
 
 _SHOWN_UNREADABLE = 5
-_MANIFEST_SUFFIXES = (".csv", ".parquet")
 
 
 def extract_command(
     images: Annotated[
         Path,
-        typer.Argument(help="Folder with one sub-folder a class, or a manifest (.csv, .parquet)."),
+        typer.Argument(help="Folder with one sub-folder per class, or a manifest: .csv, .parquet."),
     ],
     out_path: Annotated[Path, typer.Option("--out", metavar="OUT", help="Folder to write.")],
     backbone: Annotated[
@@ -42,7 +41,7 @@ def extract_command(
     ] = None,
     unseen: Annotated[
         list[str] | None,
-        typer.Option("--unseen", metavar="CLASS", help="A class without training; repeatable."),
+        typer.Option("--unseen", metavar="CLASS", help="A class to test on only; repeatable."),
     ] = None,
     batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Images a pass.")] = 32,
     workers: Annotated[
@@ -63,12 +62,13 @@ def extract_command(
     from hgkt.vision.backbones import identity
     from hgkt.vision.extraction import extract_features
     from hgkt.vision.journal import Journal
+    from hgkt.vision.listing import find_entries
     from hgkt.vision.output import check_plan, read_classes, write_extraction
 
     check_place(out_path)
     if unseen and classes is None:
         raise DataError("--unseen needs the table of classes; give it with --classes FILE")
-    entries = _entries(images, manifest)
+    entries = find_entries(images, manifest)
     table = None if classes is None else read_classes(classes, unseen or ())
     name = out_path.resolve().name
     needed = check_plan(entries, table, name, layout)
@@ -92,18 +92,6 @@ def extract_command(
         journal.remove()
     document = _document(found, out_path, layout, network.record, needed)
     emit(document, as_json, lambda: _render(document))
-
-
-def _entries(images: Path, manifest: Path | None) -> list[ImageEntry]:
-    from hgkt.vision import list_images, read_manifest
-
-    if manifest is not None:
-        if not images.is_dir():
-            raise DataError(f"{images} is no folder; with --manifest the folder of its files is")
-        return read_manifest(manifest, images)
-    if images.suffix.lower() in _MANIFEST_SUFFIXES and images.is_file():
-        return read_manifest(images)
-    return list_images(images)
 
 
 def _document(

@@ -11,6 +11,7 @@ from hgkt import __version__
 from hgkt.cli import classes, datasets
 from hgkt.cli._common import log
 from hgkt.cli.bench import bench_command
+from hgkt.cli.classify import classify_command
 from hgkt.cli.demo import demo_command
 from hgkt.cli.describe import describe_command
 from hgkt.cli.evaluate import evaluate_command
@@ -55,6 +56,7 @@ app.add_typer(datasets.app, name="datasets")
 app.command("methods")(methods_command)
 app.command("train")(train_command)
 app.command("evaluate")(evaluate_command)
+app.command("classify")(classify_command)
 app.command("predict")(predict_command)
 app.add_typer(classes.app, name="classes")
 app.command("explain")(explain_command)

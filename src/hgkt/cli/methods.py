@@ -6,7 +6,7 @@ import inspect
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -81,8 +81,13 @@ class FitOptions:
         typer.Option("--param", "-p", metavar="NAME=VALUE", help="Set a parameter; repeatable."),
     ] = None
     select: Annotated[
-        bool, typer.Option("--select", help="Choose parameters on validation classes.")
-    ] = False
+        bool | None,
+        typer.Option(
+            "--select/--no-select",
+            help="Choose parameters on validation classes.",
+            show_default="no; of --images: where there are enough",
+        ),
+    ] = None
     folds: Annotated[
         int | None,
         typer.Option(
@@ -143,18 +148,27 @@ class FitOptions:
 
 
 def with_fit_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Spread the parameter ``options`` of a command into the fields of `FitOptions` for Typer."""
-    shared = inspect.signature(FitOptions, eval_str=True).parameters
+    """Spread parameters that are dataclasses of options, as `FitOptions`, for Typer."""
+    own = inspect.signature(command, eval_str=True).parameters
+    groups: dict[str, Any] = {
+        name: parameter.annotation
+        for name, parameter in own.items()
+        if is_dataclass(parameter.annotation)
+    }
+    fields = {name: inspect.signature(k, eval_str=True).parameters for name, k in groups.items()}
     parameters = [
         parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for name, own in inspect.signature(command, eval_str=True).parameters.items()
-        for parameter in (shared.values() if name == "options" else (own,))
+        for name, single in own.items()
+        for parameter in (fields[name].values() if name in fields else (single,))
     ]
 
     @wraps(command)
     def call(**values: Any) -> None:
-        options = FitOptions(**{name: values.pop(name) for name in shared})
-        command(options=options, **values)
+        options = {
+            name: kind(**{field: values.pop(field) for field in fields[name]})
+            for name, kind in groups.items()
+        }
+        command(**options, **values)
 
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     vars(call)["__signature__"] = inspect.Signature(parameters)

@@ -20,18 +20,16 @@ from hgkt.cli._common import (
     say,
     show_table,
 )
-from hgkt.cli._inputs import Input, InputOption, read_input
-from hgkt.cli._model import ModelOption, about_model, label_of, load_matching
+from hgkt.cli._inputs import Input, InputOption, read_input, show_unreadable
+from hgkt.cli._model import AmongOption, ModelOption, about_model, candidates, load_matching
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
     from hgkt.data import GZSLDataset
     from hgkt.estimators import GZSLClassifier
 
-_CHUNK_ROWS = 8192  # so that the scores of all classes are never held for all rows
 _SHOWN_ROWS = 20
 _SHOWN_CLASSES = 12
-_SHOWN_UNREADABLE = 5
 
 
 def predict_command(
@@ -48,9 +46,7 @@ def predict_command(
         str | None,
         typer.Option("--features", help="Of --data: feature file.", show_default="the model's"),
     ] = None,
-    among: Annotated[
-        str, typer.Option("--among", help="Candidates: all, seen, unseen, or classes a,b,c.")
-    ] = "all",
+    among: AmongOption = "all",
     top_k: Annotated[int, typer.Option("--top-k", min=1, help="How many classes a row.")] = 1,
     out_file: Annotated[
         Path | None,
@@ -68,6 +64,7 @@ def predict_command(
     Example: hgkt predict --model digits-model --data digits --split test_unseen --top-k 3
     """
     from hgkt.estimators import load_model
+    from hgkt.estimators.ranking import rank_classes
 
     if (input_file is None) == (data is None):
         raise DataError("say what to predict: either --input FILE or --data NAME")
@@ -77,14 +74,15 @@ def predict_command(
     truth = None
     if input_file is not None:
         given = read_input(input_file, loaded, weights, str(device))
-        _warn(given)
+        show_unreadable(given)
     else:
         dataset = load_matching(loaded, str(data), root, features)
         _check_backbone(loaded, dataset)
         X, truth = dataset.rows(split)
+        if not len(X):
+            raise DataError(f"data set {dataset.name!r} has no rows in {split}; choose --split")
         given = Input(X)
-    columns = _candidates(loaded, among)
-    best, scores = _rank(loaded, given.features, columns, min(top_k, len(columns)))
+    best, scores = rank_classes(loaded, given.features, candidates(loaded, among), top_k)
     labels = loaded.classes_[best]
     extra = {"file": given.files, "truth": truth}
     extra = {name: column for name, column in extra.items() if column is not None}
@@ -101,14 +99,6 @@ def predict_command(
     emit(document, as_json, lambda: _render(document))
 
 
-def _warn(given: Input) -> None:
-    for _, reason in given.unreadable[:_SHOWN_UNREADABLE]:
-        note(f"left out: {reason}")
-    if len(given.unreadable) > _SHOWN_UNREADABLE:
-        more = len(given.unreadable) - _SHOWN_UNREADABLE
-        note(f"… {more} more were left out; --json has them all")
-
-
 def _check_backbone(model: GZSLClassifier, dataset: GZSLDataset) -> None:
     """Refuse features of another network, which would be scored without a word."""
     own, other = about_model(model).get("backbone"), dataset.about.get("backbone")
@@ -117,29 +107,6 @@ def _check_backbone(model: GZSLClassifier, dataset: GZSLDataset) -> None:
             f"the model was trained on features of {own['name']!r}; those of data set "
             f"{dataset.name!r} come from {other['name']!r} with other weights and cannot be mixed"
         )
-
-
-def _candidates(model: GZSLClassifier, among: str) -> NDArray[np.intp]:
-    if among in ("all", "seen", "unseen"):
-        return model.candidates(among)
-    # A class name may hold a comma, so the whole text is tried first.
-    names = [among] if among in model.classes_.tolist() else among.split(",")
-    return model.candidates([label_of(model, name.strip()) for name in names])
-
-
-def _rank(
-    model: GZSLClassifier, X: NDArray[Any], columns: NDArray[np.intp], k: int
-) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Return columns of ``classes_`` and scores (n, k), the best first."""
-    best = np.empty((len(X), k), dtype=np.intp)
-    scores = np.empty((len(X), k))
-    for start in range(0, len(X), _CHUNK_ROWS):
-        rows = slice(start, start + _CHUNK_ROWS)
-        part = model.score_classes(X[rows])[:, columns]
-        order = np.argsort(-part, axis=1, kind="stable")[:, :k]
-        best[rows] = columns[order]
-        scores[rows] = np.take_along_axis(part, order, axis=1)
-    return best, scores
 
 
 def _accuracy(

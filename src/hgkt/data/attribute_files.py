@@ -71,8 +71,6 @@ def read_attribute_file(path: str | Path, columns: Sequence[str] | None = None) 
     AttributeFile
     """
     path = Path(path)
-    if path.suffix not in SUFFIXES:
-        raise DataError(f"{path} has the suffix {path.suffix!r}; .csv or .parquet is expected")
     frame, made = read_made(path)
     if columns and {"name", *columns} <= set(map(str, frame.columns)):
         frame = frame[["name", *columns]]
@@ -104,7 +102,10 @@ def read_attribute_file(path: str | Path, columns: Sequence[str] | None = None) 
 
 
 def write_attribute_file(
-    path: str | Path, file: AttributeFile, descriptions: Sequence[str] | None = None
+    path: str | Path,
+    file: AttributeFile,
+    descriptions: Sequence[str] | None = None,
+    seen: Sequence[bool] | None = None,
 ) -> Path:
     """Write class vectors as Parquet, with what they were made with in the file's metadata.
 
@@ -118,6 +119,8 @@ def write_attribute_file(
         What to write.
     descriptions : sequence of str, optional
         A text for each class.
+    seen : sequence of bool, optional
+        Which classes are meant to be seen in training, where the file is to say so.
 
     Returns
     -------
@@ -145,6 +148,8 @@ def write_attribute_file(
     }
     with atomic_file(path) as scratch:
         frame = pd.DataFrame({"name": list(file.names), "description": list(texts)}, dtype=str)
+        if seen is not None:
+            frame["seen"] = np.asarray(seen, dtype=bool)
         write_classes(scratch, frame, file.attributes, made)
     return path
 

@@ -33,7 +33,7 @@ def read_made(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
     Parameters
     ----------
     path : Path
-        The file; it is opened once.
+        The file, .parquet or .csv; it is opened once.
 
     Returns
     -------
@@ -43,11 +43,16 @@ def read_made(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
     """
     from pyarrow import ArrowException, parquet
 
+    if path.suffix.lower() not in SUFFIXES:
+        kind = "is a folder" if path.is_dir() else f"has the suffix {path.suffix!r}"
+        raise DataError(f"{path} {kind}; a table as .csv or .parquet is expected")
     try:
         if path.suffix.lower() != ".parquet":
             return _read_csv(path), {}
         table = parquet.read_table(path)
         made = json.loads((table.schema.metadata or {}).get(_METADATA_KEY, b"{}"))
+    except FileNotFoundError:
+        raise DataError(f"{path} does not exist; a table is expected there") from None
     except (OSError, ValueError, ArrowException, pd.errors.ParserError) as error:
         raise DataError(f"{path} cannot be read as a table: {first_line(error)}") from error
     if not isinstance(made, dict):
@@ -93,6 +98,27 @@ def row_text(path: Path, row: int) -> str:
     ('line 2', 'row 1')
     """
     return f"line {row + 2}" if path.suffix.lower() == ".csv" else f"row {row + 1}"
+
+
+def parse_seen(frame: pd.DataFrame, path: Path) -> NDArray[np.bool_] | None:
+    """Return which classes a table marks as seen, None where it has no column ``seen``."""
+    if "seen" not in frame:
+        return None
+    words = frame["seen"].astype(str).str.strip().str.lower()
+    flags = words.map({"true": True, "1": True, "1.0": True, "yes": True,
+                       "false": False, "0": False, "0.0": False, "no": False})  # fmt: skip
+    for row in np.flatnonzero(flags.isna())[:1]:
+        raise DataError(
+            f"{row_text(path, row)} of {path} has seen = {words.iloc[row]!r}; true or false "
+            "expected"
+        )
+    return flags.to_numpy(dtype=bool)
+
+
+def has_attributes(frame: pd.DataFrame) -> bool:
+    """Say whether a table of classes has numbers: a list column ``attributes`` or columns."""
+    rest = frame.drop(columns=[name for name in _CLASS_COLUMNS if name in frame])
+    return "attributes" in frame or any(_is_numeric(rest[column]) for column in rest)
 
 
 def parse_features(frame: pd.DataFrame, path: Path) -> NDArray[np.float32]:

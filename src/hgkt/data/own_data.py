@@ -18,6 +18,7 @@ from hgkt.data.frames import (
     SUFFIXES,
     parse_classes,
     parse_features,
+    parse_seen,
     read_frame,
     read_made,
     row_text,
@@ -74,7 +75,8 @@ def read_tables(
     if "split" in samples:
         rows, note = _given_split(samples["split"], samples_path), "given"
     else:
-        rows, note = _made_split(labels, _seen_flags(classes, classes_path), test_fraction, seed)
+        seen = parse_seen(classes, classes_path)
+        rows, note = _made_split(labels, seen, test_fraction, seed)
     code = {name: position for position, name in enumerate(names)}
     try:
         folds = tuple(
@@ -173,31 +175,20 @@ def _given_split(column: pd.Series, path: Path) -> dict[str, NDArray[np.intp]]:
     return {split: np.flatnonzero(values == split) for split in SPLITS}
 
 
-def _seen_flags(classes: pd.DataFrame, path: Path) -> NDArray[np.bool_]:
-    if "seen" not in classes:
-        return np.ones(len(classes), dtype=bool)
-    words = classes["seen"].astype(str).str.strip().str.lower()
-    flags = words.map({"true": True, "1": True, "1.0": True, "yes": True,
-                       "false": False, "0": False, "0.0": False, "no": False})  # fmt: skip
-    for row in np.flatnonzero(flags.isna())[:1]:
-        raise DataError(
-            f"{row_text(path, row)} of {path} has seen = {words.iloc[row]!r}; true or false "
-            "expected"
-        )
-    return flags.to_numpy(dtype=bool)
-
-
 def _made_split(
-    labels: NDArray[np.intp], seen: NDArray[np.bool_], fraction: float, seed: int
+    labels: NDArray[np.intp], seen: NDArray[np.bool_] | None, fraction: float, seed: int
 ) -> tuple[dict[str, NDArray[np.intp]], str]:
     """Return the rows of the split, and how it was made."""
-    test_unseen = np.flatnonzero(~seen[labels])
-    if not len(test_unseen):
+    if seen is None or seen[labels].all():
         none = np.zeros(0, dtype=np.intp)
         rows = {"train": np.arange(len(labels)), "test_seen": none, "test_unseen": none}
         return rows, "all rows are train"
     train, test_seen = hold_out(np.flatnonzero(seen[labels]), labels, fraction, seed)
-    rows = {"train": train, "test_seen": test_seen, "test_unseen": test_unseen}
+    rows = {
+        "train": train,
+        "test_seen": test_seen,
+        "test_unseen": np.flatnonzero(~seen[labels]),
+    }
     return rows, f"test_seen is {fraction:g} of each seen class, seed {seed}"
 
 

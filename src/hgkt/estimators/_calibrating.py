@@ -41,13 +41,16 @@ def own_calibration(
     Returns
     -------
     Calibration
-        None at all (γ = 0) where there are fewer than six classes, or no class has two rows.
+        None at all (γ = 0) where there are fewer than six classes, or so few of two rows that a
+        fold may hold out all of those.
     """
     names, counts = np.unique(y, return_counts=True)
-    if len(names) < MIN_CLASSES or counts.max() < 2:
+    if len(names) < MIN_CLASSES:
+        return Calibration()
+    folds = class_folds(names, model.default_folds(len(names)))
+    if (counts > 1).sum() <= max(len(held_out) for _, held_out in folds):
         return Calibration()
     kept = _few_rows(y)
-    folds = class_folds(names, model.default_folds(len(names)))
     return fit_calibration(scored_folds(model, X[kept], y[kept], attributes, folds))
 
 

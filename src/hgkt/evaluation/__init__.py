@@ -3,6 +3,7 @@
 from hgkt.calibration.curve import SeenUnseenCurve, seen_unseen_curve
 from hgkt.calibration.folds import FoldRows, class_folds, split_fold
 from hgkt.evaluation.comparison import PairedDifference, paired_difference
+from hgkt.evaluation.fitting import Fitted, fit_dataset
 from hgkt.evaluation.metrics import (
     ClassAccuracies,
     GZSLMetrics,
@@ -22,6 +23,7 @@ __all__ = [
     "ClassAccuracies",
     "ClassFoldSearch",
     "ClassKFold",
+    "Fitted",
     "FoldRows",
     "GZSLMetrics",
     "PairedDifference",
@@ -33,6 +35,7 @@ __all__ = [
     "class_accuracies",
     "class_folds",
     "evaluate",
+    "fit_dataset",
     "gzsl_metrics",
     "h_score",
     "harmonic_mean",

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 from hgkt._lazy import attach
 
 if TYPE_CHECKING:
-    from hgkt.language.class_lists import DescribedClasses, describe_table
+    from hgkt.language.class_lists import (
+        ClassList,
+        DescribedClasses,
+        describe_classes,
+        describe_table,
+        read_class_list,
+    )
     from hgkt.language.describer import ClassDescription, Describer
     from hgkt.language.encoder import Encoder, load_encoder
     from hgkt.language.sentences import DEFAULT_TEMPLATE, class_words, make_sentence
@@ -15,25 +21,31 @@ if TYPE_CHECKING:
 _HOMES = {
     "DEFAULT_TEMPLATE": "hgkt.language.sentences",
     "ClassDescription": "hgkt.language.describer",
+    "ClassList": "hgkt.language.class_lists",
     "DescribedClasses": "hgkt.language.class_lists",
     "Describer": "hgkt.language.describer",
     "Encoder": "hgkt.language.encoder",
     "class_words": "hgkt.language.sentences",
+    "describe_classes": "hgkt.language.class_lists",
     "describe_table": "hgkt.language.class_lists",
     "load_encoder": "hgkt.language.encoder",
     "make_sentence": "hgkt.language.sentences",
+    "read_class_list": "hgkt.language.class_lists",
 }
 
 __all__ = [
     "DEFAULT_TEMPLATE",
     "ClassDescription",
+    "ClassList",
     "DescribedClasses",
     "Describer",
     "Encoder",
     "class_words",
+    "describe_classes",
     "describe_table",
     "load_encoder",
     "make_sentence",
+    "read_class_list",
 ]
 
 __getattr__, __dir__ = attach(__name__, _HOMES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,13 +14,38 @@ from hgkt._geometry import unit_rows
 from hgkt._typing import Progress
 from hgkt._validation import attribute_matrix
 from hgkt.data.attribute_files import TEXT, AttributeFile
-from hgkt.data.frames import SUFFIXES, check_named, parse_classes, read_made
+from hgkt.data.frames import check_named, parse_classes, parse_seen, read_made
 from hgkt.exceptions import DataError
 from hgkt.language.encoder import Encoder
 from hgkt.language.sentences import uses_description
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+@dataclass(frozen=True, eq=False)
+class ClassList:
+    """Classes as a table tells them, before anything is encoded.
+
+    Parameters
+    ----------
+    where : str
+        Where they come from, for messages.
+    texts : mapping of str to list of str
+        The descriptions of each class; an empty one means that the name is all there is.
+    numbers : ndarray of shape (n_classes, n_numbers), optional
+        Attributes that stand beside the text.
+    number_names : tuple of str, optional
+        What they mean.
+    seen : tuple of bool, optional
+        Which classes are meant to be seen in training.
+    """
+
+    where: str
+    texts: Mapping[str, list[str]]
+    numbers: NDArray[np.float64] | None = None
+    number_names: tuple[str, ...] | None = None
+    seen: tuple[bool, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,24 +70,90 @@ class DescribedClasses:
     n_cut: int
 
 
-def describe_table(
-    path: str | Path,
-    encoder: Encoder,
-    with_attributes: str | Path | None = None,
-    progress: Progress | None = None,
-) -> DescribedClasses:
-    """Encode the classes of a table with ``name`` and, optionally, ``description``.
+def read_class_list(path: str | Path, with_attributes: str | Path | None = None) -> ClassList:
+    """Read a table with ``name`` and, optionally, ``description`` and ``seen``.
 
     Parameters
     ----------
     path : path
-        A .csv or .parquet file. Several rows of one class are several sentences: their vectors
-        are averaged, and the mean is scaled to length one.
+        A .csv or .parquet file. Several rows of one class are several sentences.
+    with_attributes : path, optional
+        A table whose numeric attributes stand beside the text; it may be the same table.
+
+    Returns
+    -------
+    ClassList
+    """
+    path = Path(path)
+    frame, _ = read_made(path)
+    numbers = None if with_attributes is None else read_made(Path(with_attributes))
+    if numbers is not None and numbers[1].get("encoder"):
+        raise DataError(
+            f"{with_attributes} was made by a sentence encoder; a table of numbers is expected"
+        )
+    return class_list(
+        frame, str(path), None if numbers is None else numbers[0], str(with_attributes)
+    )
+
+
+def class_list(
+    frame: pd.DataFrame,
+    where: str,
+    numbers: pd.DataFrame | None = None,
+    numbers_where: str | None = None,
+) -> ClassList:
+    """Make a list of the classes of a table that is in memory; see `read_class_list`.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        ``name`` and, optionally, ``description`` and ``seen``.
+    where : str
+        How to call the table in messages.
+    numbers : DataFrame, optional
+        A table whose numeric attributes stand beside the text; it may be the same.
+    numbers_where : str, optional
+        How to call that one.
+
+    Returns
+    -------
+    ClassList
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"name": ["zebra", "horse"], "description": ["with stripes", None]})
+    >>> class_list(table, "table").texts
+    {'zebra': ['with stripes'], 'horse': ['']}
+    """
+    check_named(frame, Path(where))
+    texts: dict[str, list[str]] = {}
+    descriptions = frame["description"] if "description" in frame else [""] * len(frame)
+    for row, (name, text) in enumerate(zip(frame["name"], descriptions, strict=True)):
+        if not isinstance(name, str) or not name.strip():
+            raise DataError(f"row {row} of {where} has no name")
+        texts.setdefault(name, []).append(text.strip() if isinstance(text, str) else "")
+    if not texts:
+        raise DataError(f"{where} holds no class")
+    seen = _seen(frame, where)
+    if numbers is None:
+        return ClassList(where, texts, seen=seen)
+    values, names = _numbers(numbers, numbers_where or where, list(texts))
+    return ClassList(where, texts, values, names, seen)
+
+
+def describe_classes(
+    classes: ClassList, encoder: Encoder, progress: Progress | None = None
+) -> DescribedClasses:
+    """Encode a list of classes.
+
+    Parameters
+    ----------
+    classes : ClassList
+        The classes. The vectors of several sentences are averaged, and the mean is scaled to
+        length one. Numbers come in front of the text; each part is scaled to length one then.
     encoder : Encoder
         What encodes them.
-    with_attributes : path, optional
-        A table whose numeric attributes are put in front of the text's; it may be the same
-        table. Each part is scaled to length one.
     progress : callable, optional
         Called as ``progress(stage, done, total, values)``.
 
@@ -69,27 +161,27 @@ def describe_table(
     -------
     DescribedClasses
     """
-    path = Path(path)
-    texts = _read_texts(path)
-    template = encoder.record["template"]
+    texts, template = classes.texts, encoder.record["template"]
     if any(text for rows in texts.values() for text in rows) and not uses_description(template):
         raise DataError(
-            f"{path} has descriptions, but the template {template!r} has no place for them; add "
-            "{description} to it"
+            f"{classes.where} has descriptions, but the template {template!r} has no place for "
+            "them; add {description} to it"
         )
     sentences = tuple(encoder.sentence(name, t) for name, rows in texts.items() for t in rows)
-    numbers = None if with_attributes is None else _numbers(Path(with_attributes), list(texts))
     vectors = encoder.describe(list(texts.items()), progress)
     blocks: tuple[int, ...] = (encoder.n_dimensions,)
     kinds: tuple[str, ...] = (TEXT,)
-    names = None
-    if numbers is not None:
-        attributes, names = numbers
-        vectors = np.hstack([unit_rows(attributes), vectors])
-        blocks, kinds = (attributes.shape[1], *blocks), ("att", *kinds)
+    if classes.numbers is not None:
+        vectors = np.hstack([unit_rows(classes.numbers), vectors])
+        blocks, kinds = (classes.numbers.shape[1], *blocks), ("att", *kinds)
     return DescribedClasses(
         AttributeFile(
-            tuple(texts), vectors.astype(np.float32), blocks, kinds, encoder.record, names
+            tuple(texts),
+            vectors.astype(np.float32),
+            blocks,
+            kinds,
+            encoder.record,
+            classes.number_names,
         ),
         tuple(" ".join(text for text in rows if text) for rows in texts.values()),
         sentences,
@@ -97,39 +189,38 @@ def describe_table(
     )
 
 
-def _read_texts(path: Path) -> dict[str, list[str]]:
-    """Return the descriptions of each class, in the order of the table."""
-    frame, _ = _read(path)
-    texts: dict[str, list[str]] = {}
-    descriptions = frame["description"] if "description" in frame else [""] * len(frame)
-    for row, (name, text) in enumerate(zip(frame["name"], descriptions, strict=True)):
-        if not isinstance(name, str) or not name.strip():
-            raise DataError(f"row {row} of {path} has no name")
-        texts.setdefault(name, []).append(text.strip() if isinstance(text, str) else "")
-    if not texts:
-        raise DataError(f"{path} holds no class")
-    return texts
+def describe_table(
+    path: str | Path,
+    encoder: Encoder,
+    with_attributes: str | Path | None = None,
+    progress: Progress | None = None,
+) -> DescribedClasses:
+    """Read a table of classes and encode it: `read_class_list`, then `describe_classes`."""
+    return describe_classes(read_class_list(path, with_attributes), encoder, progress)
 
 
-def _read(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
-    if path.suffix not in SUFFIXES:
-        raise DataError(f"{path} has the suffix {path.suffix!r}; .csv or .parquet is expected")
-    frame, made = read_made(path)
-    check_named(frame, path)
-    return frame, made
+def _seen(frame: pd.DataFrame, where: str) -> tuple[bool, ...] | None:
+    """Return a flag per class, in the order of the table; rows of one class must agree."""
+    flags = parse_seen(frame, Path(where))
+    if flags is None:
+        return None
+    found: dict[str, bool] = {}
+    for name, flag in zip(frame["name"], flags.tolist(), strict=True):
+        if found.setdefault(name, flag) != flag:
+            raise DataError(f"{where} has class {name!r} once as seen and once as unseen")
+    return tuple(found.values())
 
 
-def _numbers(path: Path, wanted: list[str]) -> tuple[NDArray[np.float64], tuple[str, ...] | None]:
+def _numbers(
+    frame: pd.DataFrame, where: str, wanted: list[str]
+) -> tuple[NDArray[np.float64], tuple[str, ...] | None]:
     """Return the numeric attributes of the wanted classes, and their names where known."""
-    frame, made = _read(path)
-    if made.get("encoder"):
-        raise DataError(f"{path} was made by a sentence encoder; a table of numbers is expected")
-    names, rows, attribute_names = parse_classes(frame, path)
+    names, rows, attribute_names = parse_classes(frame, Path(where))
     table: dict[str, Any] = {}
     for name, row in zip(names, rows, strict=True):
         if not np.array_equal(table.setdefault(name, row), row, equal_nan=True):
-            raise DataError(f"{path} has class {name!r} twice, with other attributes")
+            raise DataError(f"{where} has class {name!r} twice, with other attributes")
     for name in wanted:
         if name not in table:
-            raise DataError(f"class {name!r} has no row in {path}")
+            raise DataError(f"class {name!r} has no row in {where}")
     return attribute_matrix(table, wanted), attribute_names

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hgkt._validation import import_extra
 from hgkt.exceptions import DataError, first_line
@@ -29,7 +30,7 @@ _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVI
 
 
 def open_image(
-    source: str | os.PathLike[str] | bytes | BinaryIO,
+    source: str | os.PathLike[str] | bytes | BinaryIO | Image | NDArray[Any],
     max_pixels: int = MAX_PIXELS,
     at_least: tuple[int, int] | None = None,
 ) -> Image:
@@ -41,8 +42,9 @@ def open_image(
 
     Parameters
     ----------
-    source : path, bytes or binary file
-        The image: JPEG, PNG, WebP, GIF, BMP, TIFF, PPM, JPEG 2000 or AVIF.
+    source : path, bytes, binary file, PIL image or ndarray
+        The image: JPEG, PNG, WebP, GIF, BMP, TIFF, PPM, JPEG 2000 or AVIF; or one that is open
+        already; or its pixels, uint8, (height, width) or (height, width, 3 or 4).
     max_pixels : int
         Refuse an image with more pixels, before it is decoded.
     at_least : (width, height), optional
@@ -69,6 +71,10 @@ def open_image(
     hgkt.exceptions.DataError: the image given as bytes is not an image in a format that is read
     """
     pil = import_extra("PIL.Image", "vision")
+    if isinstance(source, np.ndarray):
+        source = _from_pixels(source)
+    if isinstance(source, pil.Image):
+        return _from_open(source, max_pixels)
     name, stream = _stream(source)
     try:
         with pil.open(stream, formats=_formats(pil)) as image:
@@ -91,6 +97,28 @@ def open_image(
     finally:
         if isinstance(source, str | os.PathLike):
             stream.close()
+
+
+def _from_open(image: Any, max_pixels: int) -> Any:
+    if image.width * image.height > max_pixels:
+        raise _too_large("the image", f" ({image.width}×{image.height})", max_pixels)
+    try:
+        return _to_rgb(_upright(image))
+    except Exception as error:  # it is read from its file only now
+        raise DataError(f"the image is damaged: {first_line(error)}") from None
+
+
+def _from_pixels(pixels: NDArray[Any]) -> Any:
+    pil = import_extra("PIL.Image", "vision")
+    channels = pixels.shape[2:] or (1,)
+    if pixels.dtype != np.uint8 or pixels.ndim not in (2, 3) or channels[0] not in (1, 3, 4):
+        raise DataError(
+            f"an image given as an array has shape {pixels.shape} and type {pixels.dtype}; "
+            "(height, width, 3) and uint8 are expected"
+        )
+    if not pixels.size:
+        raise DataError("an image given as an array is empty; it has no pixels")
+    return pil.fromarray(pixels[:, :, 0] if channels == (1,) and pixels.ndim == 3 else pixels)
 
 
 def _stream(source: Any) -> tuple[str, Any]:

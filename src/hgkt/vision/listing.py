@@ -10,6 +10,8 @@ from pathlib import Path
 from hgkt.exceptions import DataError
 from hgkt.vision.images import IMAGE_SUFFIXES
 
+_MANIFEST_SUFFIXES = (".csv", ".parquet")
+
 
 @dataclass(frozen=True)
 class ImageEntry:
@@ -48,6 +50,49 @@ def find_images(folder: Path) -> list[Path]:
     return sorted(path for path in _walk(folder) if path.suffix.lower() in IMAGE_SUFFIXES)
 
 
+def find_entries(images: str | Path, manifest: str | Path | None = None) -> list[ImageEntry]:
+    """Return the images of a folder with one sub-folder per class, or of a manifest.
+
+    Parameters
+    ----------
+    images : path
+        The folder, or the manifest itself (.csv, .parquet).
+    manifest : path, optional
+        A manifest whose files are inside `images`.
+
+    Returns
+    -------
+    list of ImageEntry
+    """
+    images = Path(images)
+    if manifest is not None:
+        if not images.is_dir():
+            raise DataError(f"{images} is no folder; with --manifest the folder of its files is")
+        return read_manifest(manifest, images)
+    if images.suffix.lower() in _MANIFEST_SUFFIXES and images.is_file():
+        return read_manifest(images)
+    return list_images(images)
+
+
+def class_folders(images: str | Path) -> list[str]:
+    """Return the names of the class folders, those without images too; of a manifest, none.
+
+    Parameters
+    ----------
+    images : path
+        As `find_entries` takes it.
+
+    Returns
+    -------
+    list of str
+        Sorted.
+    """
+    images = Path(images)
+    if not images.is_dir():
+        return []
+    return sorted(p.name for p in images.iterdir() if p.is_dir() and not p.name.startswith("."))
+
+
 def list_images(folder: str | Path) -> list[ImageEntry]:
     """Return the images of a folder that has one sub-folder per class.
 
@@ -62,6 +107,8 @@ def list_images(folder: str | Path) -> list[ImageEntry]:
         Sorted by path.
     """
     folder = Path(folder)
+    if not folder.exists():
+        raise DataError(f"{folder} does not exist; a folder of images or a manifest is expected")
     if not folder.is_dir():
         raise DataError(f"{folder} is neither a folder of images nor a manifest (.csv, .parquet)")
     entries = []
@@ -94,11 +141,9 @@ def read_manifest(path: str | Path, root: str | Path | None = None) -> list[Imag
         In the order of the table.
     """
     from hgkt.data.dataset import SPLITS
-    from hgkt.data.frames import SUFFIXES, read_frame
+    from hgkt.data.frames import read_frame
 
     path = Path(path)
-    if path.suffix.lower() not in SUFFIXES or not path.is_file():
-        raise DataError(f"{path} is no manifest; a .csv or .parquet file is expected")
     frame = read_frame(path)
     for column in ("file", "class"):
         if column not in frame:
@@ -124,9 +169,13 @@ def read_manifest(path: str | Path, root: str | Path | None = None) -> list[Imag
     return entries
 
 
+def _refuse(error: OSError) -> None:
+    raise DataError(f"{error.filename} cannot be read: {error.strerror}")
+
+
 def _walk(folder: Path) -> Iterator[Path]:
     met: set[tuple[int, int]] = set()
-    for parent, folders, files in os.walk(folder, followlinks=True):
+    for parent, folders, files in os.walk(folder, followlinks=True, onerror=_refuse):
         status = os.stat(parent)
         if (status.st_dev, status.st_ino) in met:  # a link that leads back
             folders.clear()

@@ -64,8 +64,6 @@ def read_classes(path: str | Path, unseen: Sequence[str] = ()) -> ClassTable:
     from hgkt.data import read_attribute_file
 
     path = Path(path)
-    if path.suffix not in (".parquet", ".csv") or not path.is_file():
-        raise DataError(f"{path} is no table of classes; a .parquet or .csv file is expected")
     names = read_attribute_file(path).names
     for name in unseen:
         if name not in names:
@@ -101,7 +99,7 @@ def check_plan(
                 "the format xlsa17 holds class attributes too; give them with --classes FILE, or "
                 "take --format parquet"
             )
-        return "to load it, put classes.parquet or classes.csv (name, seen, attributes) in it"
+        return "to load it, put classes.parquet or classes.csv (name, attributes) in it"
     known = set(classes.names)
     for entry in entries:
         if entry.label not in known:

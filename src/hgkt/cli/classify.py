@@ -1,0 +1,68 @@
+"""`hgkt classify`: what is in photographs, by a model that was trained on images."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hgkt.cli._common import Device, DeviceOption, JsonOption, emit, say
+from hgkt.cli._inputs import read_images, show_unreadable
+from hgkt.cli._model import AmongOption, ModelOption, candidates
+
+_KNOWN_BY = {True: "photos", False: "description"}
+
+
+def classify_command(
+    photos: Annotated[list[Path], typer.Argument(help="Images, and folders of images.")],
+    model: ModelOption,
+    top: Annotated[int, typer.Option("--top", min=1, help="How many classes per photo.")] = 1,
+    among: AmongOption = "all",
+    weights: Annotated[
+        Path | None,
+        typer.Option("--weights", help="The backbone's weights, if they were moved."),
+    ] = None,
+    device: DeviceOption = Device.auto,
+    as_json: JsonOption = False,
+) -> None:
+    """Name what is in photos: class, score, and whether it was learned from photos or described.
+
+    Example: hgkt classify new.jpg more/ --model photo-model --top 3
+    """
+    from hgkt.estimators import load_model
+    from hgkt.estimators.ranking import rank_classes
+    from hgkt.photos.model import guesses
+
+    loaded = load_model(model)
+    columns = candidates(loaded, among)
+    given = read_images(photos, loaded, weights, str(device))
+    show_unreadable(given)
+    found = guesses(loaded, *rank_classes(loaded, given.features, columns, top))
+    rows = [
+        {"file": file, **vars(best[0]), **({"top": [*map(vars, best)]} if top > 1 else {})}
+        for file, best in zip(given.files or (), found, strict=True)
+    ]
+    document: dict[str, Any] = {
+        "model": model,
+        "among": among,
+        "n_photos": len(rows),
+        "photos": rows,
+        "n_unreadable": len(given.unreadable),
+        "unreadable": [{"file": file, "reason": reason} for file, reason in given.unreadable],
+    }
+    emit(document, as_json, lambda: _render(rows))
+
+
+def _render(rows: list[dict[str, Any]]) -> None:
+    lines = [("photo", "class", "score", "known by")]
+    for row in rows:
+        for rank, guess in enumerate(row.get("top", [row])):
+            file = row["file"] if rank == 0 else ""
+            known = _KNOWN_BY[guess["seen"]]
+            lines.append((file, str(guess["label"]), f"{guess['score']:.4f}", known))
+    # No table of rich's: it would cut the names of files to the width of the terminal.
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        say("  ".join(cells).rstrip())

@@ -1,0 +1,116 @@
+"""Train on a folder of photographs in one call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from hgkt._typing import Progress
+from hgkt.estimators import GZSLClassifier, HGKTClassifier
+from hgkt.evaluation.fitting import fit_dataset
+from hgkt.exceptions import DataError
+from hgkt.photos.model import ImageClassifier
+from hgkt.photos.reading import read_photos
+
+
+def train_on_images(
+    images: str | Path,
+    classes: Any = None,
+    *,
+    estimator: GZSLClassifier | None = None,
+    select: bool | str = "auto",
+    calibrate: bool | str = "auto",
+    random_state: int = 0,
+    backbone: str = "efficientnet-lite0",
+    encoder: str = "minilm",
+    template: str | None = None,
+    device: str = "auto",
+    batch_size: int = 32,
+    workers: int = 0,
+    cache: str | Path | None = None,
+    progress: Progress | None = None,
+) -> ImageClassifier:
+    """Learn classes from photographs, and others from what is said about them.
+
+    Photographs that cannot be read are left out; `read_photos` says which.
+
+    Parameters
+    ----------
+    images : path
+        A folder with one sub-folder per class, whose name is the class; or a manifest with
+        columns ``file`` and ``class``.
+    classes : path, mapping or DataFrame, optional
+        What the classes look like: a table (.csv, .parquet) or DataFrame with ``name`` and
+        ``description``, columns of numbers, or both; or a mapping from name to text or vector.
+        A class without photographs is known by this alone. By default, and for every class of
+        which no sentence is given, the name is all there is.
+    estimator : GZSLClassifier, optional
+        The method; by default `HGKTClassifier`.
+    select : bool or "auto", default="auto"
+        Whether to choose parameters on validation classes; see `hgkt.evaluation.fit_dataset`.
+    calibrate : bool or "auto", default="auto"
+        Whether to choose the calibration γ there.
+    random_state : int
+        Seed of the validation classes.
+    backbone : str
+        Network that makes features of images; see `hgkt.vision.load_backbone`.
+    encoder, template : str
+        Sentence encoder and how name and description become a sentence; see
+        `hgkt.language.load_encoder`.
+    device : {"auto", "cpu", "cuda"}
+        Where to compute.
+    batch_size, workers : int
+        See `hgkt.vision.extract_features`.
+    cache : path, optional
+        Folder that keeps extracted features, for a run that is interrupted and for the next one.
+    progress : callable, optional
+        Called as ``progress(stage, done, total, values)``.
+
+    Returns
+    -------
+    ImageClassifier
+        Its `predict` takes paths, PIL images and arrays.
+
+    Examples
+    --------
+    >>> model = train_on_images(
+    ...     "photos", {"okapi": "a brown animal with striped legs"}
+    ... )  # doctest: +SKIP
+    >>> model.predict("unknown.jpg")  # doctest: +SKIP
+    array(['okapi'], dtype='<U5')
+    """
+    if estimator is not None and not isinstance(estimator, GZSLClassifier):
+        raise DataError(f"estimator must be a method of hgkt; got {type(estimator).__name__}")
+    photos = read_photos(
+        images,
+        classes,
+        backbone=backbone,
+        encoder=encoder,
+        template=template,
+        device=device,
+        batch_size=batch_size,
+        workers=workers,
+        cache=cache,
+        progress=progress,
+    )
+    dataset, blocks = photos.dataset, photos.dataset.about["attribute_blocks"]
+    if estimator is None:
+        joined = blocks if len(blocks) > 1 else None
+        estimator = HGKTClassifier(device=device, attribute_blocks=joined)
+    fitted = fit_dataset(
+        estimator,
+        dataset,
+        select=select,
+        calibrate=calibrate,
+        balance="classes",
+        random_state=random_state,
+        progress=progress,
+    )
+    model: Any = fitted.model
+    model.add_classes(dataset.attributes_of(dataset.described_classes))
+    model.about_ = {
+        **dataset.provenance(),
+        "chosen": fitted.chosen,
+        "validation": fitted.validation,
+    }
+    return ImageClassifier(model, device)

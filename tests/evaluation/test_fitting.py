@@ -1,0 +1,47 @@
+"""`fit_dataset`: what the rows of a data set allow to choose, and no more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hgkt.data import load_dataset
+from hgkt.estimators import HGKTClassifier
+from hgkt.evaluation import fit_dataset
+from hgkt.exceptions import DataError
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_dataset("digits")
+
+
+def test_groups_or_classes_are_balanced(digits):
+    groups = fit_dataset(HGKTClassifier(), digits).chosen["calibration"]
+    fitted = fit_dataset(HGKTClassifier(), digits, balance="classes")
+    assert fitted.chosen["calibration"] == {"offset": groups["offset"], "slope": 0.0}
+    model = fitted.model
+    before = model.gamma_
+    model.add_classes(digits.attributes_of(digits.unseen_classes))
+    assert model.gamma_ == before == groups["offset"]
+    with pytest.raises(DataError, match="balance must be one of 'groups', 'classes'"):
+        fit_dataset(HGKTClassifier(), digits, balance="rows")
+
+
+def test_no_calibration_is_none_at_all(digits):
+    fitted = fit_dataset(HGKTClassifier(), digits, calibrate=False)
+    assert fitted.model.gamma_ == 0.0
+    assert (fitted.chosen, fitted.validation, fitted.selected) == ({}, None, False)
+    own = fit_dataset(HGKTClassifier(calibration=0.25), digits)
+    assert own.model.gamma_ == 0.25
+
+
+def test_single_rows_are_fitted_without_choosing(digits):
+    labels = digits.labels[digits.train]
+    first = digits.train[np.unique(labels, return_index=True)[1]]
+    single = replace(digits, train=first, test_seen=[], test_unseen=[])
+    fitted = fit_dataset(HGKTClassifier(), single, select="auto")
+    assert fitted.validation is None
+    assert len(fitted.model.seen_classes_) == 8
