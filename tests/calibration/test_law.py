@@ -8,6 +8,7 @@ import pytest
 import hgkt
 from hgkt.calibration import Calibration, ScoredFold, fit_calibration
 from hgkt.calibration.curve import ValidationRows, best_calibration
+from hgkt.evaluation import ClassFoldSearch
 from hgkt.exceptions import DataError
 
 
@@ -36,7 +37,8 @@ def test_bias_and_a_share_of_the_prior_are_found_where_scores_are_likelihoods(te
 def test_a_class_alone_is_met_with_a_higher_gamma_than_many():
     data = hgkt.load_dataset("digits")
     X, y = data.rows("train")
-    model = hgkt.HGKTClassifier().fit(X, y, data.attributes_of(data.seen_classes))
+    search = ClassFoldSearch(hgkt.HGKTClassifier(), stages=[])
+    model = search.fit(X, y, data.attributes_of(data.seen_classes)).best_estimator_
     assert model.calibration_.slope > 0
     new = data.attributes_of(data.unseen_classes)
     gammas = []
@@ -60,6 +62,8 @@ def test_a_fit_calibrates_itself_and_says_so(tmp_path):
     X_new, y_new = data.rows("test_unseen")
     assert np.mean(own.predict(X_new) == y_new) > 0.6 > np.mean(off.predict(X_new) == y_new)
     assert off.calibration_ == Calibration()
+    assert own.calibration_.slope == 0  # every class counts alike, however many are added
+    assert own.calibration_ == own.calibration_.for_classes()
     loaded = hgkt.load_model(own.save(tmp_path / "model"))
     assert loaded.calibration_ == own.calibration_
     assert np.array_equal(loaded.score_classes(X_new), own.score_classes(X_new))

@@ -73,6 +73,14 @@ class Calibration:
             return self.offset
         return self.offset + self.slope * math.log(max(n_seen, 1) / max(n_added, 1))
 
+    def for_classes(self) -> Calibration:
+        """Return γ for as many added as seen classes, whatever is added.
+
+        That counts every class alike, not the two groups: a few added classes then do not take
+        the rows of many seen ones.
+        """
+        return Calibration(self.offset)
+
     def to_dict(self) -> dict[str, float]:
         """Return what `of` reads."""
         return asdict(self)

@@ -27,7 +27,7 @@ def own_calibration(
     y: NDArray[Any],
     attributes: Mapping[Any, NDArray[np.float64]],
 ) -> Calibration:
-    """Return the calibration that class folds of the training data ask for.
+    """Return the calibration that class folds of the training data ask for, all classes alike.
 
     Parameters
     ----------
@@ -51,7 +51,8 @@ def own_calibration(
     if (counts > 1).sum() <= max(len(held_out) for _, held_out in folds):
         return Calibration()
     kept = _few_rows(y)
-    return fit_calibration(scored_folds(model, X[kept], y[kept], attributes, folds))
+    law = fit_calibration(scored_folds(model, X[kept], y[kept], attributes, folds))
+    return law.for_classes()
 
 
 def scored_folds(

@@ -46,7 +46,8 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, ClassTables):
     seen at the first fit. A class that came by its attributes never pays it, whatever instances
     it gets later. It is a number; or a dict of ``offset`` and ``slope``, by which γ depends on how
     many classes were added (:class:`hgkt.calibration.Calibration`); or "auto": `fit` leaves seen
-    classes out in turn and finds that law itself. It can be changed after `fit`.
+    classes out in turn and finds γ itself, such that all classes count alike. It can be
+    changed after `fit`.
 
     Attributes
     ----------

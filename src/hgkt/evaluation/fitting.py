@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from hgkt._typing import Progress
 from hgkt._validation import check_choice
-from hgkt.calibration import Calibration
 from hgkt.data import GZSLDataset
 from hgkt.estimators._calibrating import AUTO, MIN_CLASSES
 from hgkt.estimators.base import GZSLClassifier
@@ -110,7 +109,7 @@ def fit_dataset(
     ).fit(X, y, attributes, folds=dataset.class_folds() or None)
     model, law = search.best_estimator_, search.calibration_
     if balance == "classes" and search.calibrated_:
-        law = Calibration(law.offset)  # γ for as many added as seen classes, whatever is added
+        law = law.for_classes()
         model.set_params(calibration=law.to_dict())
     gamma = {"calibration": law.to_dict()} if search.calibrated_ else {}
     validation = {
