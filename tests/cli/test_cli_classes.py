@@ -140,7 +140,7 @@ def test_classes_of_a_model_with_number_labels(hgkt, tmp_path):
 
 
 def test_classes_refuse_a_tampered_or_missing_model(hgkt, model_folder, tmp_path):
-    with pytest.raises(ModelFolderError, match="is not a folder"):
+    with pytest.raises(ModelFolderError, match="there is no model folder"):
         hgkt("classes", "list", "--model", tmp_path / "none")
     weights = model_folder / "model.safetensors"
     data = bytearray(weights.read_bytes())
@@ -350,7 +350,7 @@ def test_classes_add_waits_for_whoever_holds_the_folder(model_folder):
 
 
 def test_classes_of_no_folder_leave_no_lock(hgkt, tmp_path):
-    with pytest.raises(ModelFolderError, match="is not a folder"):
+    with pytest.raises(ModelFolderError, match="there is no model folder"):
         hgkt("classes", "remove", "six", "--model", tmp_path / "none" / "model")
     assert list(tmp_path.iterdir()) == []
 

@@ -84,7 +84,8 @@ def test_evaluate_command_prints_one_json_document():
     assert document["method"] == "ridge"
     assert document["parameters"]["alpha"] == 0.5
     assert document["data"]["name"] == "digits"
-    assert document["selected"] == {"calibration": record.calibration}
+    assert document["selected"] == {"calibration": record.validation["calibration"]}
+    assert document["calibration"] == record.calibration
     assert document["H"] == document["calibrated"]["H"]
     beside = [document[f"{name}_uncalibrated"] for name in ("ts", "tr", "H")]
     without = evaluate(NoisyRidge(alpha=0.5), load_dataset("digits"), calibrate=False).metrics
