@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -206,6 +208,122 @@ def test_page_adds_a_hidden_digit_by_its_segments_and_recognises_it(visit, clean
     assert page.locator(".why .bars").count() == 2
 
 
+def in_sight(page, selector: str) -> bool:
+    box = page.locator(selector).bounding_box()
+    size = page.viewport_size
+    return (
+        min(box["x"], box["y"]) >= 0
+        and box["x"] + box["width"] <= size["width"]
+        and box["y"] + box["height"] <= size["height"]
+    )
+
+
+def test_page_shows_the_payoff_without_scrolling(visit, clean):
+    page = visit(clean, viewport={"width": 1280, "height": 800})
+    (before,) = sample_answers(page, "six", 1)
+    add(page, "six", SIX)
+    page.wait_for_selector("#add-change:not([hidden])")
+    assert page.inner_text("#add-change") == f"{before} → six"
+    page.wait_for_selector("#details h3:has-text('six')")
+    assert page.evaluate("scrollY") == 0
+    shown = ("#add-button", "#add-change", "#result .answer", "#plot", "#details h3")
+    assert [selector for selector in shown if not in_sight(page, selector)] == []
+
+
+@pytest.mark.parametrize(("width", "n_columns"), [(800, 2), (1280, 3), (1920, 4)])
+def test_page_uses_the_width_that_there_is(visit, clean, width, n_columns):
+    page = visit(clean, viewport={"width": width, "height": 900})
+    boxes = [card.bounding_box() for card in page.locator(".card").all()]
+    assert len({box["x"] for box in boxes}) == n_columns
+    assert min(box["x"] for box in boxes) < 48
+    assert max(box["x"] + box["width"] for box in boxes) > width - 48
+
+
+def test_page_shows_the_classified_instance_on_the_map(visit, clean):
+    page = visit(clean)
+    sample_answers(page, "zero", 1)
+    page.wait_for_function(
+        "() => document.getElementById('plot').data.some(t => t.name === 'instance')"
+    )
+    cross, line = page.evaluate(
+        "['instance', 'instance line'].map(name => document.getElementById('plot').data"
+        ".find(t => t.name === name)).map(t => [t.x, t.y])"
+    )
+    sample = httpx.get(f"{clean}/v1/samples").json()["samples"]
+    first = next(item["id"] for item in sample if item["label"] == "zero")
+    features = httpx.get(f"{clean}/v1/samples/{first}").json()["features"]
+    body = {"features": [features], "explain": True}
+    answer = httpx.post(f"{clean}/v1/predict", json=body).json()["predictions"][0]
+    assert [cross[0][0], cross[1][0]] == pytest.approx(answer["explanation"]["place"])
+    points = httpx.get(f"{clean}/v1/map").json()["points"]
+    end = next(point for point in points if point["name"] == answer["label"])
+    assert [line[0][1], line[1][1]] == pytest.approx([end["x"], end["y"]])
+    page.click("#tab-vector")
+    page.wait_for_function(
+        "() => !document.getElementById('plot').data.some(t => t.name === 'instance')"
+    )
+
+
+def test_page_gives_no_reason_twice(visit, clean):
+    page = visit(clean)
+    sample_answers(page, "zero", 1)
+    page.click("#rows button.link")
+    page.wait_for_selector("#details .bars")
+    reasons = page.locator(".why .bars").last.locator(".bar-label").all_inner_texts()
+    assert len(reasons) == 6
+    assert all(" = " in reason for reason in reasons)
+    page.click("#details summary")
+    page.wait_for_selector("#details details .bars")
+    texts = page.locator(".why .bar-label, #details .bar-label").all_inner_texts()
+    assert any(text.startswith("segment") for text in texts)
+    assert not any(text.startswith("no segment") for text in texts)
+
+
+def test_page_forgets_what_no_longer_holds(visit, clean):
+    page = visit(clean)
+    sample_answers(page, "six", 1)
+    # The answer to a sample does not stand under another tab, and is there again on its own.
+    page.click("#tab-draw")
+    page.wait_for_selector("#result .empty")
+    page.click("#tab-samples")
+    page.wait_for_selector("#result .answer")
+    page.click("#tab-vector")
+    page.fill("#features", "1 2 3")
+    page.click("#vector-form button")
+    page.wait_for_selector("#classify-error:not([hidden])")
+    page.click("#tab-samples")
+    assert page.locator("#classify-error").is_hidden()
+    page.select_option("#sample-label", "zero")
+    page.wait_for_selector("#result .empty")
+    add(page, "six", SIX)
+    page.wait_for_selector("#add-done:has-text('six')")
+    page.wait_for_selector("#details h3:has-text('six')")
+    httpx.delete(f"{clean}/v1/classes/six").raise_for_status()
+    page.wait_for_selector("#add-done", state="hidden")
+    page.click("#add-button")
+    page.wait_for_selector("#add-error:has-text('Give the class a name.')")
+    page.fill("#name", "s")
+    assert page.locator("#add-error").is_hidden()
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_commands_of_the_api_page_run_as_they_stand(digits_service, tmp_path):
+    from PIL import Image
+
+    Image.new("RGB", (8, 8)).save(tmp_path / "photo.jpg")
+    found = re.findall(r"<pre>(.*?)</pre>", httpx.get(f"{digits_service}/docs").text, re.DOTALL)
+    commands = [html.unescape(command) for command in found]
+    assert len(commands) == len({*commands}) == 13
+    failed = []
+    for command in sorted(commands, key=lambda command: "DELETE" in command):
+        line = command.replace("curl ", "curl --silent --show-error --fail-with-body ", 1)
+        done = subprocess.run(line, shell=True, cwd=tmp_path, capture_output=True, text=True)
+        if done.returncode:
+            failed.append((command, done.stdout))
+    # This model reads no images, and says so.
+    assert [command for command, _ in failed] == [c for c in commands if "photo.jpg" in c]
+
+
 def test_page_map_selects_a_class_and_shows_its_sources(visit, clean):
     page = visit(clean)
     box = page.locator("#plot .scatterlayer .points path").first.bounding_box()
@@ -396,6 +514,8 @@ def test_page_can_be_worked_by_keyboard_alone(visit, clean):
     go("[data-segment=a]")
     page.keyboard.press("Space")
     page.keyboard.type("cdefg")
+    go("#shapes summary")
+    page.keyboard.press("Enter")
     go("#slider-16")
     page.wait_for_function("() => document.getElementById('slider-16').value === '1'")
     page.keyboard.press("ArrowLeft")
@@ -530,12 +650,14 @@ def test_page_searches_many_attributes_and_pages_the_table(visit, many):
             arg=rows[7][39],
         )
         assert page.inner_text("#page-note") == "1–10 of 25"
+        # The newest class comes first.
+        assert page.locator("#rows tr").first.get_attribute("data-name") == "new/one #1"
         page.click("#next")
         page.wait_for_selector("#page-note:has-text('11–20 of 25')")
         page.click("#next")
-        page.wait_for_selector("#rows tr:has-text('new/one')")
+        page.wait_for_selector("#page-note:has-text('21–25 of 25')")
         assert page.locator("#next").is_disabled()
-        page.click("#rows button:has-text('Remove')")
+        page.click("#details button:has-text('Remove')")
         page.click("#confirm button:has-text('Remove')")
         page.wait_for_selector("#page-note:has-text('21–24 of 24')")
         page.close()

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 from importlib.metadata import version
 from typing import Any, Literal
 
@@ -15,6 +16,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
 
 from hgkt.estimators import load_model
+from hgkt.serving.class_facts import ClassMap
 from hgkt.serving.editions import made_with
 from hgkt.serving.images import ImageReader
 from hgkt.serving.metrics import Metrics, Observed
@@ -79,12 +81,14 @@ def create_app(settings: ServiceSettings) -> FastAPI:
     app.state.served = served
     # More threads than processors would only take the model's arrays from each other's caches.
     limiter = CapacityLimiter(n_processors())
+    # Seen classes never change, so neither does the plane of the map.
+    plane = cache(lambda: ClassMap.of(loaded))
     install_problems(app)
     app.include_router(_service_routes(served, metrics))
     app.include_router(classes.build_router(served, settings, metrics))
-    app.include_router(predict.build_router(served, settings, reader, metrics, limiter))
-    app.include_router(model.build_router(served, settings, reader, samples))
-    app.include_router(page.build_router(app))
+    app.include_router(predict.build_router(served, settings, reader, metrics, limiter, plane))
+    app.include_router(model.build_router(served, settings, reader, samples, plane))
+    app.include_router(page.build_router(app, loaded, needs_key=bool(settings.api_keys)))
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
     app.add_middleware(SafeHeaders)
     app.add_middleware(Observed, metrics=metrics)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -37,6 +38,37 @@ def attribute_names(model: GZSLClassifier) -> tuple[NDArray[np.intp], list[str] 
     places = np.flatnonzero(np.repeat([kind != "text" for kind in kinds], widths))
     names = [str(name) for name in about.get("attribute_names") or ()]
     return places, names if names and len(names) == len(places) else None
+
+
+def complements(names: Sequence[str], table: NDArray[np.float64]) -> dict[int, int]:
+    """Return the places of attributes that say the opposite of another, and of that other.
+
+    "no tail" is the complement of "tail" where the two add up to 1 for every class. Whoever shows
+    attributes shows such a pair once.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names of the attributes.
+    table : ndarray of shape (n_classes, n_attributes)
+        Their values.
+
+    Examples
+    --------
+    >>> complements(["tail", "no tail"], np.array([[1.0, 0.0], [0.25, 0.75]]))
+    {1: 0}
+    """
+    at = {name: place for place, name in enumerate(names)}
+    pairs = {
+        place: at[name.removeprefix("no ")]
+        for name, place in at.items()
+        if name.startswith("no ") and name.removeprefix("no ") in at
+    }
+    return {
+        negative: positive
+        for negative, positive in pairs.items()
+        if np.allclose(table[:, negative] + table[:, positive], 1.0, atol=1e-6)
+    }
 
 
 def named_attributes(model: GZSLClassifier, row: NDArray[np.float64]) -> dict[str, float] | None:
@@ -110,6 +142,22 @@ class ClassMap:
         """Return the places (n_classes, 2) of a model's classes, ordered as ``classes_``."""
         rows, _ = _class_rows(model)
         return np.nan_to_num((rows - self.center) @ self.axes)
+
+    def instance_places(
+        self, model: GZSLClassifier, X: NDArray[Any]
+    ) -> list[tuple[float, float] | None]:
+        """Return the place of each row (n, n_features), projected as the classes are.
+
+        None where the model does not bring instances to where its classes are embedded.
+        """
+        if not isinstance(model, TransferClassifier):
+            return [None] * len(X)
+        rows = np.asarray(model._map_features(model._check_features(X)), dtype=np.float64)
+        if rows.shape[1:] != self.center.shape:
+            return [None] * len(X)
+        if getattr(model, "metric", None) == "cosine":
+            rows = unit_rows(rows)
+        return [(x, y) for x, y in np.nan_to_num((rows - self.center) @ self.axes).tolist()]
 
 
 def _class_rows(model: Any) -> tuple[NDArray[np.float64], str]:

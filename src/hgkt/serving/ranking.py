@@ -13,7 +13,7 @@ from hgkt.estimators import GZSLClassifier
 from hgkt.estimators.evidence import AlteredClass, seen_pulls
 from hgkt.estimators.explanation import Contribution
 from hgkt.exceptions import DataError
-from hgkt.serving.class_facts import attribute_names, explains
+from hgkt.serving.class_facts import ClassMap, attribute_names, complements, explains
 from hgkt.serving.editions import Edition
 
 GROUPS = ("all", "seen", "unseen")
@@ -64,11 +64,14 @@ class Reason:
         Seen classes and what they add to the score.
     attributes : list of NamedEvidence
         Attributes of the class and what they add to the score.
+    place : tuple of float, optional
+        Where the instance lies on the map of classes.
     """
 
     margin: float | None
     pulls: list[Contribution]
     attributes: list[NamedEvidence]
+    place: tuple[float, float] | None
 
 
 def candidates(edition: Edition, among: str | Sequence[str]) -> NDArray[np.intp]:
@@ -126,7 +129,9 @@ def best_columns(scores: NDArray[Any], k: int) -> NDArray[np.intp]:
     return np.take_along_axis(found, order, axis=1)
 
 
-def explain(model: GZSLClassifier, X: NDArray[Any], ranking: Ranking) -> list[Reason]:
+def explain(
+    model: GZSLClassifier, X: NDArray[Any], ranking: Ranking, plane: ClassMap
+) -> list[Reason]:
     """Say for each row why the first class of its ranking is first.
 
     Parameters
@@ -137,18 +142,21 @@ def explain(model: GZSLClassifier, X: NDArray[Any], ranking: Ranking) -> list[Re
         Feature rows.
     ranking : Ranking
         Their best classes: two at least, where there are two candidates.
+    plane : ClassMap
+        The map of the model's classes.
     """
     best = ranking.columns[:, 0]
     margins: list[Any] = [None] * len(best)
     if ranking.scores.shape[1] > 1:
         margins = (ranking.scores[:, 0] - ranking.scores[:, 1]).tolist()
+    labels, places = model.classes_[best].tolist(), plane.instance_places(model, X)
     reasons = []
-    for x, label, margin, attributes in zip(
-        X, model.classes_[best].tolist(), margins, _evidence(model, X, best), strict=True
+    for x, label, margin, attributes, place in zip(
+        X, labels, margins, _evidence(model, X, best), places, strict=True
     ):
         pulls = seen_pulls(model, x, label, N_PULLS)
         named = [Contribution(str(pull.label), pull.weight) for pull in pulls]
-        reasons.append(Reason(margin, named, attributes))
+        reasons.append(Reason(margin, named, attributes, place))
     return reasons
 
 
@@ -162,9 +170,14 @@ def _evidence(
         return found
     titles = dict(zip(places.tolist(), names or map(str, places), strict=True))
     table, labels = model.class_attributes_, model.classes_.tolist()
+    # An attribute and its complement are one reason: its weight is that of both.
+    merged = complements(names, table[: len(model.seen_classes_), places]) if names else {}
+    negative, positive = places[[*merged]], places[[*merged.values()]]
+    places = np.setdiff1d(places, negative)
     for column in np.unique(best).tolist():
         rows = np.flatnonzero(best == column)
         weights = _finite(AlteredClass(model, labels[column]).weights(X[rows]))
+        weights[:, positive] += weights[:, negative]
         for row, own in zip(rows.tolist(), weights, strict=True):
             order = np.argsort(-np.abs(own[places]), kind="stable")[:N_ATTRIBUTES]
             found[row] = [

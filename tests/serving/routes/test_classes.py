@@ -76,6 +76,20 @@ def test_list_shows_classes_in_the_models_order(client, digits, digits_model, ve
     assert document["classes"][0]["added_at"] is None
 
 
+def test_classes_come_with_the_newest_first(client, vectors):
+    for name in ("two", "six"):
+        add(client, {"name": name, "vector": vectors[name]}).raise_for_status()
+    marks = {"dash": 0.1, "dot": 0.9}
+    add(client, *({"name": name, "vector": [v] + [0.2] * 19} for name, v in marks.items()))
+    usual = [item["name"] for item in client.get("/v1/classes").json()["classes"]]
+    newest = client.get("/v1/classes?newest_first=true").json()["classes"]
+    # What came with the model folder, "blot", is older than what came since.
+    expected = ["dot", "dash", "six", "two", "blot", *usual[:8]]
+    assert [item["name"] for item in newest] == expected
+    page = client.get("/v1/classes?newest_first=true&kind=added&offset=1&limit=2").json()
+    assert [item["name"] for item in page["classes"]] == expected[1:3]
+
+
 def test_list_filters_and_pages(client, digits_model):
     seen = digits_model.seen_classes_.tolist()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 
 import numpy as np
 import pyarrow as pa
@@ -156,12 +157,37 @@ def test_predict_explains_with_margin_pulls_and_attributes(client, model, digits
         label = prediction["label"]
         pulls = seen_pulls(model, X[row], label, 8)
         assert [pull["label"] for pull in explanation["pulls"]] == [p.label for p in pulls]
-        evidence = attribute_evidence(model, X[row], label, 6)
-        names = [digits.attribute_names[item.position] for item in evidence if item.weight]
-        assert [item["name"] for item in explanation["attributes"]] == names
-        assert [item["weight"] for item in explanation["attributes"]] == pytest.approx(
-            [item.weight for item in evidence if item.weight], rel=1e-5
-        )
+        evidence = merged_evidence(model, digits, X[row], label, 20)
+        found = explanation["attributes"]
+        assert [item["name"] for item in found] == [name for name, _ in evidence[:6]]
+        weights = [weight for _, weight in evidence[:6]]
+        assert [item["weight"] for item in found] == pytest.approx(weights, rel=1e-5)
+
+
+def test_predict_places_an_instance_on_the_map(client, model, digits):
+    X, y = digits.rows("test_seen")
+    first = [np.flatnonzero(y == label)[0] for label in ("one", "zero")]
+    body = {"features": X[first].tolist(), "explain": True}
+    answers = client.post("/v1/predict", json=body).json()["predictions"]
+    points = client.get("/v1/map").json()["points"]
+    places = {point["name"]: (point["x"], point["y"]) for point in points}
+    for answer, label in zip(answers, ("one", "zero"), strict=True):
+        assert answer["label"] == label
+        away = {name: math.dist(answer["explanation"]["place"], at) for name, at in places.items()}
+        assert label in sorted(away, key=away.__getitem__)[:3]
+
+
+def merged_evidence(model, digits, x, label, n):
+    """The first `n` attributes, strongest first; one and its complement count as one."""
+    weights = {
+        digits.attribute_names[item.position]: item.weight
+        for item in attribute_evidence(model, x, label)
+        if item.position < n
+    }
+    for name in [name for name in weights if name.startswith("no ")]:
+        weights[name.removeprefix("no ")] += weights.pop(name)
+    found = [item for item in weights.items() if item[1]]
+    return sorted(found, key=lambda item: -abs(item[1]))
 
 
 def test_predict_explains_among_one_class_without_a_margin(client, X):
@@ -179,10 +205,9 @@ def test_predict_lets_no_number_of_a_text_speak(digits, model, X, tmp_path):
     with TestClient(create_app(ServiceSettings(path))) as client:
         answers = client.post("/v1/predict", json=asked).json()["predictions"]
     for row, answer in enumerate(answers):
-        evidence = attribute_evidence(model, X[row], answer["label"])
-        expected = [digits.attribute_names[e.position] for e in evidence if e.position < 14]
+        evidence = merged_evidence(model, digits, X[row], answer["label"], 14)
         found = [item["name"] for item in answer["explanation"]["attributes"]]
-        assert found == expected[: len(found)]
+        assert found == [name for name, _ in evidence[: len(found)]]
         assert len(found) == 6
 
 

@@ -10,6 +10,7 @@ import { detailsOf, detailsOfSeen, on, refresh, seenNames, select, state } from 
 const AVERAGED = 300; // with more seen classes than this, sliders start in the middle of their range
 const LISTED = 500; // classes to copy from
 
+let added = null; // the class that was added last, while the page speaks of it: {name, revision}
 let form = null; // {positions, sliders, display, own}: own are sliders that the person has set
 
 export function startAdd() {
@@ -28,6 +29,11 @@ export function startAdd() {
   $("class-vector-field").hidden = Boolean(sliders || accepts.text);
   $("class-vector-label").textContent = `Attribute vector: ${nAttributes} numbers`;
   if (sliders) startAttributes(names);
+  // What was said of the last class or the last mistake goes once the next one is described.
+  $("add-form").addEventListener("input", forget);
+  $("segments-field").addEventListener("click", forget);
+  on("answer", showChange);
+  on("revision", forgetRemoved);
   $("add-form").addEventListener("submit", (event) => {
     event.preventDefault();
     submit();
@@ -42,6 +48,9 @@ function startAttributes(names) {
   if (positions) {
     $("segments-field").hidden = false;
     form.display = makeDisplay($("segments-field"), () => suggest());
+    // The shapes follow the segments, so few will want to set them.
+    $("shapes").open = false;
+    $("shapes").firstElementChild.hidden = false;
   }
   const ranges = namedColumns().map((column) => state.model.attribute_ranges?.[column] ?? [0, 1]);
   form.sliders = makeSliders($("sliders"), names, ranges, shown, (j) => form.own.add(j));
@@ -148,9 +157,35 @@ function fieldError(id, message) {
   return new Error(message);
 }
 
-async function submit() {
+function forget() {
+  added = null;
   say($("add-error"), "");
+  say($("add-change"), "");
   $("add-done").textContent = "";
+}
+
+/** Once the class is gone again, the page no longer says that it is there. */
+async function forgetRemoved() {
+  if (!added) return;
+  const { name } = added;
+  const found = await api.classes({ kind: "added", query: name, limit: 100 }).catch(() => null);
+  if (found && name === added?.name && !found.classes.some((item) => item.name === name)) forget();
+}
+
+/** Show beside the button what adding the class has done to the answer. */
+function showChange(answer) {
+  if (!added || !answer || answer.before === null) return say($("add-change"), "");
+  if (answer.revision < added.revision) return undefined;
+  const changed = answer.label !== answer.before;
+  say($("add-change"), " ");
+  $("add-change").replaceChildren(...(changed
+    ? [el("s", {}, answer.before), " → ", el("strong", {}, answer.label)]
+    : ["still read as ", el("strong", {}, answer.label)]));
+  return undefined;
+}
+
+async function submit() {
+  forget();
   const button = $("add-button");
   try {
     const made = description();
@@ -159,6 +194,7 @@ async function submit() {
     $("add-done").textContent = `“${made.name}” is in the model, which now has ${answer.n_classes} classes.` +
       answer.warnings.map((sentence) => ` Note: ${sentence}.`).join("");
     $("name").value = "";
+    added = { name: made.name, revision: answer.revision };
     await refresh({ atLeast: answer.revision });
     select(made.name, { fresh: true });
   } catch (error) {

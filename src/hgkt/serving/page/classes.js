@@ -11,6 +11,7 @@ let request = 0;
 export function startClasses() {
   on("revision", load);
   on("select", mark);
+  on("select", () => say($("classes-error"), ""));
   $("query").addEventListener("input", debounce(() => show({ query: $("query").value.trim() }), 150));
   $("kind").addEventListener("change", () => show({ kind: $("kind").value }));
   $("previous").addEventListener("click", () => show({ offset: Math.max(0, view.offset - ROWS) }));

@@ -1,7 +1,7 @@
 /* What is known of the selected class: what it was made from, its relatives, its attributes. */
 
 import { $, badge, bars, el, number } from "./dom.js";
-import { detailsOf, on, select, state } from "./state.js";
+import { detailsOf, isDescribedByText, on, select, state } from "./state.js";
 import { askToRemove } from "./classes.js";
 
 const SHOWN = 8;
@@ -36,7 +36,7 @@ function parts(details) {
       onclick: () => select(source.label) }));
     columns.append(el("div", {}, el("h4", {}, "Made from"), bars(rows, "Seen classes and their weights")));
   }
-  const values = details.attributes ? Object.entries(details.attributes) : [];
+  const values = details.attributes ? withoutComplements(details.attributes) : [];
   if (values.length) columns.append(attributes(values));
   const relatives = details.relatives.map((relative) =>
     el("button", { type: "button", class: "chip", title: `similarity ${number(relative.similarity)}`,
@@ -46,9 +46,18 @@ function parts(details) {
       el("h3", {}, details.name, " ", badge(details.seen)), el("div", { class: "row" }, remove, close)),
     details.text ? el("blockquote", {}, details.text) : null,
     relatives.length ? el("p", { class: "chips" },
-      el("span", { class: "hint" }, "Most alike by attributes"), ...relatives) : null,
+      el("span", { class: "hint" }, `Most alike by ${isDescribedByText() ? "description" : "attributes"}`),
+      ...relatives) : null,
     columns,
   ].filter(Boolean);
+}
+
+/** Entries of the attributes; "no tail" goes where "tail" says the same. */
+function withoutComplements(values) {
+  return Object.entries(values).filter(([name, value]) => {
+    const other = name.startsWith("no ") ? values[name.slice(3)] : undefined;
+    return other === undefined || Math.abs(value + other - 1) > 1e-6;
+  });
 }
 
 function attributes(values) {

@@ -41,7 +41,12 @@ export function number(value, digits = 2) {
   return value.toFixed(digits).replace("-", "−").replace(/^−(0\.0+)$/, "$1");
 }
 
-/** Bars from a common zero line; rows are {label, value, seen?, note?, onclick?}. */
+/** The same without zeros at the end: 1, 0.5, −0.25. */
+export function shortNumber(value) {
+  return number(value).replace(/\.?0+$/, "");
+}
+
+/** Bars from a common zero line; rows are {label, detail?, value, seen?, onclick?}. */
 export function bars(rows, caption) {
   const low = Math.min(0, ...rows.map((row) => row.value));
   const high = Math.max(0, ...rows.map((row) => row.value));
@@ -55,9 +60,9 @@ export function bars(rows, caption) {
     zero.style.left = `${(-100 * low) / span}%`;
     const label = row.onclick
       ? el("button", { type: "button", class: "link", onclick: row.onclick }, row.label)
-      : el("span", {}, row.label);
+      : el("span", {}, row.label, row.detail ? el("span", { class: "detail" }, ` ${row.detail}`) : null);
     list.append(
-      el("li", { class: row.strong ? "strong" : null, title: row.note },
+      el("li", { class: row.strong ? "strong" : null },
         el("span", { class: "bar-label" }, label, row.seen === false ? badge(false) : null),
         el("span", { class: "track", "aria-hidden": "true" }, bar, zero),
         el("span", { class: "bar-value" }, number(row.value, row.digits ?? 3))),

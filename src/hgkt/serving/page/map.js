@@ -10,12 +10,14 @@ const CONFIG = { displayModeBar: false, responsive: true, doubleClick: false };
 
 let map = null;
 let sources = []; // of the selected class
+let instance = null; // what was classified: {label, place}
 let request = 0;
 let drawing = Promise.resolve();
 
 export function startMap() {
   on("revision", load);
   on("select", showSources);
+  on("answer", showInstance);
   $("zoom-in").addEventListener("click", () => zoom(1 / 1.4));
   $("zoom-out").addEventListener("click", () => zoom(1.4));
   $("zoom-fit").addEventListener("click", () => draw({ fit: true }));
@@ -41,7 +43,7 @@ async function load() {
   const n = map.points.length;
   $("plot").setAttribute("aria-label",
     `Map of ${n} classes; added: ${added.slice(0, 10).join(", ") || "none"}. ` +
-    "The table below selects classes by keyboard.");
+    "The table of classes selects them by keyboard.");
   // Selecting again brings what is shown of the class up to date.
   if (state.selected === null) await draw({ fit: first });
   else select(map.points.some((point) => point.name === state.selected) ? state.selected : null);
@@ -66,6 +68,12 @@ async function showSources(name) {
     state.fresh = null;
     pulse();
   }
+}
+
+async function showInstance(answer) {
+  instance = answer?.place ? answer : null;
+  if (map === null) return;
+  await draw({ fit: Boolean(instance) && !inSight({ x: instance.place[0], y: instance.place[1] }) });
 }
 
 function colors() {
@@ -118,7 +126,20 @@ function traces(color, x, y) {
     ...(chosen ? lines(chosen, at, color) : []),
     group(seen, { symbol: "circle", size: size(10)(seen), color: color.seen, opacity: 1, line: edge }),
     group(added, { symbol: "diamond", size: size(13)(added), color: color.accent, opacity: 1, line: edge }),
+    ...(instance ? classified(at.get(instance.label), color) : []),
   ];
+}
+
+/** A cross where the classified instance lies, and a dotted line to the class it was given. */
+function classified(given, color) {
+  const [x, y] = instance.place;
+  const line = { type: "scatter", mode: "lines", hoverinfo: "skip", name: "instance line",
+    x: given ? [x, given.x] : [], y: given ? [y, given.y] : [],
+    line: { color: color.text, width: 1.5, dash: "dot" } };
+  const cross = { type: "scatter", mode: "markers", name: "instance", x: [x], y: [y], hoverinfo: "text",
+    hovertext: [`what was classified: ${escape(instance.label)}`],
+    marker: { symbol: "cross-thin", size: 13, line: { width: 3, color: color.text } } };
+  return [line, cross];
 }
 
 function halo(chosen, color) {
@@ -153,7 +174,9 @@ function ranges() {
     const room = 0.14 * (high - low || 1);
     return [low - room, high + room];
   };
-  return [fit(map.points.map((point) => point.x)), fit(map.points.map((point) => point.y))];
+  const [ownX, ownY] = instance ? [[instance.place[0]], [instance.place[1]]] : [[], []];
+  return [fit([...map.points.map((point) => point.x), ...ownX]),
+    fit([...map.points.map((point) => point.y), ...ownY])];
 }
 
 function inSight(point) {

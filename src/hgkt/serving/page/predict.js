@@ -1,12 +1,14 @@
 /* Classify: an image, a drawing, a sample or a feature vector; the answer and its reasons. */
 
 import { api } from "./api.js";
-import { $, badge, bars, el, number, parseNumbers, say } from "./dom.js";
+import { $, badge, bars, el, number, parseNumbers, say, shortNumber } from "./dom.js";
 import { startDraw } from "./draw.js";
-import { on, select, state } from "./state.js";
+import { on, select, state, tellAnswer } from "./state.js";
 import { startTabs } from "./tabs.js";
 
 let last = null; // what was classified last: {ask, truth, label}; asked again when classes change
+let tab = null;
+const asked = new Map(); // the last question of each tab
 let request = 0;
 
 export function startPredict() {
@@ -17,7 +19,9 @@ export function startPredict() {
     nSamples > 0 && ["samples", "Samples"],
     ["vector", "Vector"],
   ].filter(Boolean);
-  startTabs($("classify-tabs"), tabs, (name) => name === "samples" && loadSamples());
+  $("step-classify").textContent = { image: "an image of something", draw: "a drawing or a sample",
+    samples: "a sample", vector: "a feature vector" }[tabs[0][0]];
+  startTabs($("classify-tabs"), tabs, show);
   if (accepts.pixels) startDraw(accepts.pixels, (features) => (features ? classify(features) : clear()));
   if (accepts.images) startImage(limits);
   $("features-label").textContent = `Feature vector: ${nFeatures} numbers`;
@@ -26,18 +30,35 @@ export function startPredict() {
     try {
       classify(parseNumbers($("features").value, nFeatures, "A feature vector"));
     } catch (error) {
-      say($("classify-error"), error.message);
+      fail(error);
     }
   });
   on("revision", () => last && ask(last));
-  clear();
+}
+
+/** Each tab has its own question and answer. */
+function show(name) {
+  tab = name;
+  say($("classify-error"), "");
+  if (asked.has(name)) ask(asked.get(name));
+  else clear();
+  if (name === "samples") loadSamples();
 }
 
 function clear() {
   last = null;
+  asked.delete(tab);
   request++;
   say($("classify-error"), "");
+  $("result").removeAttribute("aria-busy");
   $("result").replaceChildren(el("p", { class: "empty" }, "The answer and its reasons will stand here."));
+  tellAnswer(null);
+}
+
+/** Say what went wrong; the answer to an earlier question goes. */
+function fail(error) {
+  clear();
+  say($("classify-error"), error.message);
 }
 
 const classify = (features, truth = null) =>
@@ -46,15 +67,22 @@ const classify = (features, truth = null) =>
 async function ask(question) {
   const mine = ++request;
   last = question;
+  asked.set(tab, question);
+  $("result").setAttribute("aria-busy", true);
   try {
     const answer = await question.ask();
-    const known = await isKnown(question.truth, answer.predictions[0].top);
+    const prediction = answer.predictions[0];
+    const known = await isKnown(question.truth, prediction.top);
     if (mine !== request) return; // something else has been asked meanwhile
     say($("classify-error"), "");
-    render(answer.predictions[0], question, known);
-    question.label = answer.predictions[0].label;
+    $("result").removeAttribute("aria-busy");
+    render(prediction, question, known);
+    const before = question.label;
+    question.label = prediction.label;
+    tellAnswer({ label: prediction.label, before, place: prediction.explanation?.place ?? null,
+      revision: answer.revision });
   } catch (error) {
-    if (mine === request) say($("classify-error"), error.message);
+    if (mine === request) fail(error);
   }
 }
 
@@ -92,9 +120,9 @@ function why(label, top, { margin, pulls, attributes }) {
       bars(rows, "Seen classes and what each adds to the score")));
   }
   if (attributes.length) {
-    const rows = attributes.map((item) => ({ label: String(item.name), value: item.weight,
-      note: `value ${number(item.value)}` }));
-    columns.append(el("div", {}, el("h4", {}, "Attributes that speak for it"),
+    const rows = attributes.map((item) => ({ label: item.name, detail: `= ${shortNumber(item.value)}`,
+      value: item.weight }));
+    columns.append(el("div", {}, el("h4", {}, "Its attributes, for and against"),
       bars(rows, "Attributes and what each adds to the score")));
   }
   const ahead = top.length > 1 && Number.isFinite(margin)
@@ -141,13 +169,16 @@ async function loadSamples() {
   try {
     samples = (await api.samples()).samples;
   } catch (error) {
-    say($("classify-error"), error.message);
+    fail(error);
     return;
   }
   const labels = [...new Set(samples.map((sample) => sample.label))];
   $("sample-label").replaceChildren(el("option", { value: "" }, "all classes"),
     ...labels.map((label) => el("option", { value: label }, label)));
-  $("sample-label").addEventListener("change", showSamples);
+  $("sample-label").addEventListener("change", () => {
+    showSamples();
+    clear(); // the sample that was picked is no longer shown as picked
+  });
   $("samples").addEventListener("keydown", moveAmongSamples);
   showSamples();
 }
@@ -187,6 +218,6 @@ async function pick(sample, button) {
     const { features } = await api.sample(sample.id);
     await classify(features, sample.label);
   } catch (error) {
-    say($("classify-error"), error.message);
+    fail(error);
   }
 }

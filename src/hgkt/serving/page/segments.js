@@ -58,9 +58,8 @@ export function makeDisplay(box, onChange) {
     onChange(lit);
   } }, "All dark");
   box.append(picture, el("div", {}, el("p", { class: "hint" },
-    "Light the segments that the digit has on a seven-segment display; the keys a to g work too. ",
-    "The shapes below follow: what the seen digits suggest for these segments (least squares), ",
-    "until you set them yourself."), clear));
+    "Light the digit as a seven-segment display would; the keys a to g work too. Its shapes follow ",
+    "as the seen digits suggest (least squares), until you set them."), clear));
 
   function show() {
     for (const [letter, part] of parts) part.setAttribute("aria-checked", lit.has(letter));

@@ -6,7 +6,10 @@ const news = new EventTarget();
 
 export const state = { model: null, selected: null, fresh: null };
 
-/** Be told of "revision" (classes changed) or "select" (another class is selected). */
+/**
+ * Be told of "revision" (classes changed), "select" (another class is selected) or "answer":
+ * {label, before, place, revision} of what was classified, or null where nothing is.
+ */
 export function on(name, action) {
   news.addEventListener(name, (event) => action(event.detail));
 }
@@ -16,6 +19,16 @@ export function select(name, { fresh = false } = {}) {
   state.selected = name;
   if (fresh) state.fresh = name;
   news.dispatchEvent(new CustomEvent("select", { detail: name }));
+}
+
+/** Tell what was classified, or that nothing is any more. */
+export function tellAnswer(answer) {
+  news.dispatchEvent(new CustomEvent("answer", { detail: answer }));
+}
+
+/** Whether classes are described by sentences alone, so that "attributes" would mean nothing. */
+export function isDescribedByText() {
+  return state.model.accepts.text && !state.model.attribute_names;
 }
 
 /**

@@ -90,7 +90,7 @@ class ClassSummary(BaseModel):
 
 
 class ClassList(BaseModel):
-    """Classes, in the model's order."""
+    """Classes, in the model's order or the newest first."""
 
     revision: int = Field(description="Number of changes to the classes so far.")
     n_classes: int
@@ -157,9 +157,14 @@ def build_router(served: ServedModel, settings: ServiceSettings, metrics: Metric
         kind: Annotated[Kind, Query(description="Which classes.")] = "all",
         offset: Annotated[int, Query(ge=0, le=2**31)] = 0,
         limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+        newest_first: Annotated[
+            bool, Query(description="Added classes before seen ones, the latest first.")
+        ] = False,
     ) -> ClassList:
         edition = served.current()
         found = find_columns(edition, query, kind)
+        if newest_first:
+            found = sort_newest_first(edition, found)
         return ClassList(
             revision=edition.revision,
             n_classes=len(edition.names),
@@ -232,6 +237,16 @@ def find_columns(edition: Edition, query: str, kind: Kind) -> Sequence[int]:
     if not wanted:
         return columns
     return [column for column in columns if wanted in edition.folded_names[column]]
+
+
+def sort_newest_first(edition: Edition, columns: Sequence[int]) -> list[int]:
+    """Sort columns: what was added last comes first, seen classes last in the model's order."""
+    seen = [column for column in columns if column < edition.n_seen]
+    added = [column for column in columns if column >= edition.n_seen]
+    times = edition.added_at
+    # Of classes that came at the same time the later column is the later class.
+    added.sort(key=lambda column: (times.get(edition.names[column], ""), column), reverse=True)
+    return added + seen
 
 
 def summarise(edition: Edition, column: int) -> ClassSummary:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.metadata import version
 from pathlib import PurePath
@@ -133,16 +133,16 @@ def build_router(
     settings: ServiceSettings,
     reader: ImageReader,
     samples: Sequence[SampleInstance],
+    plane: Callable[[], ClassMap],
 ) -> APIRouter:
-    """Return the routes that say what is served."""
+    """Return the routes that say what is served; `plane` makes the map of classes."""
     router = APIRouter(tags=["model"])
     known = {sample.id: sample for sample in samples}
     first = served.current()
     seen = {first.names[column] for column in first.order[: first.n_seen].tolist()}
 
-    # Seen classes never change, nor do their ranges and the plane of the map.
+    # Seen classes never change, nor do their ranges.
     ranges = cache(lambda: attribute_ranges(first.model))
-    plane = cache(lambda: ClassMap.of(first.model))
 
     @lru_cache(maxsize=1)
     def map_of(edition: Edition) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
@@ -15,6 +16,8 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment
 
 from hgkt._files import sha256
+from hgkt.estimators import GZSLClassifier
+from hgkt.serving.examples import curl_examples
 from hgkt.serving.problems import Problem
 
 _FOLDER = Path(str(files("hgkt.serving") / "page"))
@@ -73,8 +76,12 @@ def page_files() -> dict[str, StaticFile]:
     return {path.name: StaticFile(path) for path in paths if path.is_file()}
 
 
-def build_router(app: FastAPI) -> APIRouter:
-    """Return the routes of the page and of the description of `app`."""
+def build_router(app: FastAPI, model: GZSLClassifier, needs_key: bool) -> APIRouter:
+    """Return the routes of the page and of the description of `app`.
+
+    `model` is what is served, and `needs_key` whether changes need an API key: the description
+    shows commands that fit.
+    """
     router = APIRouter(include_in_schema=False)
     known = page_files()
 
@@ -89,14 +96,26 @@ def build_router(app: FastAPI) -> APIRouter:
         return await anyio.to_thread.run_sync(known[name].response, request)
 
     @router.get("/docs")
-    async def docs() -> Response:
-        return HTMLResponse(docs_page(app.openapi()))
+    async def docs(request: Request) -> Response:
+        address = str(request.base_url).rstrip("/")
+        examples = curl_examples(model, address, needs_key)
+        return HTMLResponse(docs_page(app.openapi(), examples))
 
     return router
 
 
-def docs_page(document: dict[str, Any]) -> str:
-    """Write an OpenAPI document as a plain page that loads nothing."""
+def docs_page(
+    document: dict[str, Any], examples: Mapping[tuple[str, str], str] | None = None
+) -> str:
+    """Write an OpenAPI document as a plain page that loads nothing.
+
+    Parameters
+    ----------
+    document : dict
+        The document.
+    examples : mapping of (method, path) to str, optional
+        A command that tries the endpoint.
+    """
     template = (_FOLDER / "docs.html.jinja").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(template).render(document)
+    return environment.from_string(template).render(document, examples=examples or {})

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Depends, File, Query, Request, Response, UploadFi
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
+from hgkt.serving.class_facts import ClassMap
 from hgkt.serving.editions import Edition
 from hgkt.serving.images import ImageReader
 from hgkt.serving.metrics import Metrics
@@ -48,7 +49,8 @@ class Evidence(BaseModel):
     name: str = Field(description="Its name; its position where the model has no names.")
     value: float
     weight: float = Field(
-        description="Score minus the score were this attribute at the mean of the seen classes."
+        description="Score minus the score were this attribute at the mean of the seen classes; "
+        "for an attribute with a complement (`tail`, `no tail`) that of both."
     )
 
 
@@ -60,6 +62,9 @@ class Explanation(BaseModel):
     )
     pulls: list[Pull]
     attributes: list[Evidence]
+    place: tuple[float, float] | None = Field(
+        description="Where the instance lies on the map of `/v1/map`; null where that is unknown."
+    )
 
 
 class Prediction(Ranked):
@@ -140,8 +145,12 @@ def build_router(
     reader: ImageReader,
     metrics: Metrics,
     limiter: CapacityLimiter,
+    plane: Callable[[], ClassMap],
 ) -> APIRouter:
-    """Return the routes that predict; `limiter` bounds how many are computed at the same time."""
+    """Return the routes that predict.
+
+    `limiter` bounds how many are computed at the same time; `plane` makes the map of classes.
+    """
     router = APIRouter(tags=["predict"])
 
     async def compute(work: Callable[..., Response], *arguments: Any) -> Response:
@@ -165,7 +174,7 @@ def build_router(
         question.check(len(X))
         columns = candidates(edition, question.among)
         found = rank(edition.model, X, columns, max(question.top_k, 2 if question.explain else 1))
-        reasons = explain(edition.model, X, found) if question.explain else None
+        reasons = explain(edition.model, X, found, plane()) if question.explain else None
         found = found.first(question.top_k)
         metrics.predictions.inc(len(X))
         if question.as_arrow:

@@ -1,0 +1,80 @@
+"""Commands that try each endpoint, written for the model that is served."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import Any
+from urllib.parse import quote
+
+from hgkt.estimators import GZSLClassifier
+from hgkt.serving.class_facts import attribute_names
+from hgkt.serving.editions import made_with
+
+_SHOWN = 64  # numbers that still fit a command; longer rows come from a file
+_JSON = "-H 'Content-Type: application/json'"
+_KEY = "-H 'X-API-Key: YOUR-KEY'"
+
+
+def curl_examples(
+    model: GZSLClassifier, address: str, needs_key: bool
+) -> dict[tuple[str, str], str]:
+    """Return a curl command per endpoint, by method and path.
+
+    Parameters
+    ----------
+    model : GZSLClassifier
+        The model that is served: the commands name a class of it and have rows of its width.
+    address : str
+        Where the service answers, without a slash at the end.
+    needs_key : bool
+        Whether changes need an API key.
+    """
+    seen = quote(str(model.seen_classes_.tolist()[0]), safe="")
+    key = f" {_KEY}" if needs_key else ""
+
+    def at(path: str) -> str:
+        return f"curl {shlex.quote(address + path)}"
+
+    def send(path: str, body: dict[str, Any], n_numbers: int, file: str, options: str = "") -> str:
+        text = json.dumps(body)
+        if n_numbers <= _SHOWN:
+            return f"{at(path)} {_JSON}{options} \\\n  -d {shlex.quote(text)}"
+        shape = text.replace(json.dumps([0.0] * n_numbers), f"[… {n_numbers} numbers …]")
+        return f"# {file}: {shape}\n{at(path)} {_JSON}{options} -d @{file}"
+
+    width = model.n_features_in_
+    rows = {"features": [[0.0] * width], "top_k": 3}
+    described, n_described = _description(model)
+    new = {"classes": [{"name": "my class", **described}]}
+    return {
+        ("get", "/health"): at("/health"),
+        ("get", "/ready"): at("/ready"),
+        ("get", "/metrics"): at("/metrics"),
+        ("get", "/v1/model"): at("/v1/model"),
+        ("get", "/v1/map"): at("/v1/map"),
+        ("get", "/v1/samples"): at("/v1/samples"),
+        ("get", "/v1/samples/{sample_id}"): at("/v1/samples/0"),
+        ("get", "/v1/classes"): at("/v1/classes?kind=added&newest_first=true"),
+        ("post", "/v1/classes"): send("/v1/classes", new, n_described, "class.json", key),
+        ("get", "/v1/classes/{name}"): at(f"/v1/classes/{seen}"),
+        ("delete", "/v1/classes/{name}"): f"{at('/v1/classes/my%20class')} -X DELETE{key}",
+        ("post", "/v1/predict"): send("/v1/predict", rows, width, "rows.json"),
+        ("post", "/v1/predict/image"): f"{at('/v1/predict/image?top_k=3')} -F images=@photo.jpg",
+    }
+
+
+def _description(model: GZSLClassifier) -> tuple[dict[str, Any], int]:
+    """Describe a class as the model wants it; and how many numbers that takes."""
+    kinds = made_with(model).get("attribute_kinds") or ["att"]
+    described: dict[str, Any] = {}
+    if "text" in kinds:
+        described["text"] = "What the class looks like, in a sentence."
+    if set(kinds) == {"text"}:
+        return described, 0
+    places, names = attribute_names(model)
+    if names:
+        described["attributes"] = dict.fromkeys(names[:3], 1.0)
+        return described, 0
+    described["vector"] = [0.0] * len(places)
+    return described, len(places)
