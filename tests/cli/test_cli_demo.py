@@ -96,3 +96,9 @@ def test_bench_lists_the_choices(hgkt):
     with pytest.raises(UnknownNameError, match="representatives, train, add-class, fit"):
         hgkt("bench", "speed")
     assert all(callable(entry.load()) for entry in bench.BENCHMARKS.values())
+
+
+def test_methods_need_no_more_than_two_lines_each(hgkt):
+    lines = hgkt("methods").stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(lines) <= 1 + 2 * len(METHODS)

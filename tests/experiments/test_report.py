@@ -23,6 +23,7 @@ from hgkt.experiments.blocks import (
     TextBlock,
     Value,
 )
+from hgkt.experiments.claim_list import CLAIMS
 from hgkt.experiments.figures.comparison import CURVES, RANKS
 from hgkt.experiments.figures.style import figure
 from hgkt.experiments.report import write_report
@@ -142,7 +143,7 @@ def page(written) -> Structure:
 # ------------------------------------------------------------------ the page
 def test_html_has_a_section_and_a_link_an_experiment(page):
     names = [a["id"] for a in page.find("section")]
-    assert names == list(TABLES)
+    assert names == ["claims", *TABLES]
     links = {a["href"] for a in page.find("a")}
     assert {f"#{name}" for name in names} <= links
 
@@ -231,7 +232,7 @@ def test_wide_table_scrolls_inside_its_box(page):
         if page.tags[position][0] == "table":
             assert page.tags[position - 1][1].get("class") == "box"
             assert page.tags[position - 1][1].get("tabindex") == "0"
-            assert attributes == {}
+            assert attributes.get("class") in (None, "claims", "wide")
 
 
 # ------------------------------------------------------------------ the files
@@ -263,8 +264,10 @@ def test_every_used_cell_has_a_record_file(written):
 
 
 @pytest.mark.parametrize("name", ["figure-ranks", "figure-ranks-paper", "figure-curves"])
-def test_figure_is_drawn_and_not_clipped(written, name):
-    folder = written[0].folder / "figures"
+def test_figure_is_drawn_and_not_clipped(tmp_path, name):
+    context = _context(data=[DIGITS, DataSpec("others", "others", fingerprint=SHA)])
+    figures = {"figure-ranks": RANKS, "figure-curves": CURVES}
+    folder = report_of(tmp_path, context, figures, _results(context)).folder / "figures"
     image = imread(folder / f"{name}.png")[..., :3]
     assert min(image.shape[:2]) > 300
     assert image.std() > 0.02
@@ -273,6 +276,20 @@ def test_figure_is_drawn_and_not_clipped(written, name):
     svg = (folder / f"{name}.svg").read_text()
     assert svg.count("<path") > 10
     assert len(pd.read_csv(folder / f"{name}.csv")) > 3
+
+
+def test_ranks_over_one_data_set_are_not_drawn(written):
+    assert not (written[0].folder / "figures" / "figure-ranks.png").exists()
+    assert "Ranks over one data set say no more than its table" in written[0].html.read_text()
+
+
+def test_sets_that_were_not_found_are_named_once(written):
+    assert written[0].html.read_text().count("SUN") - _claims_naming("SUN") == 1
+
+
+def _claims_naming(word: str) -> int:
+    claims = [claim for name in TABLES for claim in CLAIMS.get(name, ())]
+    return sum(claim.paper.count(word) for claim in claims)
 
 
 def test_figures_on_the_page_follow_its_colours(page):
@@ -285,7 +302,7 @@ def test_markdown_tables_are_whole_and_link_records(written):
     report, _ = written
     text = report.markdown.read_text(encoding="utf-8")
     tables = re.findall(r"(?:^\|.*\|\n)+", text, flags=re.MULTILINE)
-    assert len(tables) == 3
+    assert len(tables) == 4
     for table in tables:
         widths = {len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}
         assert len(widths) == 1
@@ -306,7 +323,7 @@ def test_write_report_replaces_its_own_files_only(tmp_path):
     second = report_of(tmp_path, context, one, results)
     assert all(path.read_text() == "mine" for path in foreign)
     assert not (tmp_path / "figures/figure-ranks.png").exists()
-    assert [a["id"] for a in Structure(second.html.read_text()).find("section")] == list(one)
+    assert [a["id"] for a in Structure(second.html.read_text()).find("section")] == ["claims", *one]
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
     assert first.html == second.html
 
@@ -382,7 +399,7 @@ def test_write_report_an_experiment_that_breaks_says_so(tmp_path):
     report = report_of(tmp_path, _context(), experiments, {})
     text = report.html.read_text()
     assert "ValueError: no &lt;i&gt;such&lt;/i&gt; thing" in text
-    assert [a["id"] for a in Structure(text).find("section")] == list(experiments)
+    assert [a["id"] for a in Structure(text).find("section")] == ["claims", *experiments]
 
 
 def test_write_report_escapes_every_text_of_a_block(tmp_path):
@@ -433,6 +450,8 @@ def test_write_report_wide_table_of_all_methods(tmp_path):
     report = report_of(tmp_path, context, {"table-gzsl": GZSL}, found)
     page = Structure(report.html.read_text())
     assert len(page.find("th", scope="colgroup", colspan="5")) == 5
+    # Five data sets do not fit one page: two tables stand below each other.
+    assert len(page.find("table", **{"class": "wide"})) == 2
     assert report.html.stat().st_size < 3_000_000
 
 

@@ -82,7 +82,15 @@ def test_figure_leads_to_its_runs(visit):
     assert SHA in runs.first.inner_text()
 
 
-@pytest.mark.parametrize("width", [360, 390, 820, 1280])
+def test_no_table_is_cut_off_on_a_laptop(visit):
+    page = visit(viewport={"width": 1280, "height": 800})
+    wide = (
+        "[...document.querySelectorAll('.table .box')].filter(n => n.scrollWidth > n.clientWidth)"
+    )
+    assert page.evaluate(f"{wide}.map(node => node.getAttribute('aria-label'))") == []
+
+
+@pytest.mark.parametrize("width", [360, 390])
 def test_page_never_scrolls_sideways_and_tables_do(visit, width):
     page = visit(viewport={"width": width, "height": 800})
     page_width = "[document.documentElement.scrollWidth, window.innerWidth]"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def methods_command(as_json: JsonOption = False) -> None:
-    """Show the methods by name, with their family and where they were published.
+    """Show the methods by name and where they were published; --json tells more.
 
     Example: hgkt methods
     """
@@ -41,8 +41,27 @@ def methods_command(as_json: JsonOption = False) -> None:
         {"name": name} | {key: getattr(entry, key) for key in keys}
         for name, entry in METHODS.items()
     ]
-    columns = ("name", "what", "family", "reference")
-    emit({"methods": entries}, as_json, lambda: show_table(columns, map(dict.values, entries)))
+    columns = ("name", "what", "published")
+    rows = [
+        (entry["name"], entry["summary"], short_reference(entry["reference"])) for entry in entries
+    ]
+    emit({"methods": entries}, as_json, lambda: show_table(columns, rows))
+
+
+def short_reference(reference: str) -> str:
+    """Return a reference without the title: the first author, and where and when.
+
+    Examples
+    --------
+    >>> short_reference("Lampert, Nickisch, Harmeling, Attribute-Based Classification, TPAMI 2014")
+    'Lampert et al., TPAMI 2014'
+    >>> short_reference("Wang et al., Heterogeneous Graph-based Knowledge Transfer, 2019")
+    'Wang et al., 2019'
+    """
+    first, *others = reference.split(", ")
+    if len(others) > 1 and not first.endswith("et al."):
+        first += " et al."
+    return ", ".join([first, *others[-1:]])
 
 
 @dataclass(frozen=True)

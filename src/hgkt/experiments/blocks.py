@@ -42,7 +42,7 @@ class Value:
     published : float or None
         The paper's number.
     best : bool
-        Whether it is the best of its column.
+        Whether it is the best of its column, by more than chance.
     keys : tuple of str
         Keys of the cells it was made from: the report links them to their records.
     failed : str
@@ -265,22 +265,32 @@ class Experiment:
 
 
 def mark_best(column: Sequence[Value | str]) -> list[Value | str]:
-    """Return a column with its highest numbers marked; what reads the same is the same.
+    """Return a column with its highest number marked, where its lead is more than chance.
+
+    It must lead the next one by more than the deviations of both, and must not read the same.
 
     Examples
     --------
-    >>> [v.best for v in mark_best([Value(1.01), Value(0.99), Value()])]
-    [True, True, False]
+    >>> [v.best for v in mark_best([Value(31.0, 0.5), Value(30.0, 0.2), Value()])]
+    [True, False, False]
+    >>> any(v.best for v in mark_best([Value(31.0, 1.5), Value(30.0, 0.2)]))
+    False
     """
-    numbers = [
-        round(v.mean, 1) if isinstance(v, Value) and v.mean is not None else None for v in column
+    there = [
+        (v.mean, v.deviation or 0.0, position)
+        for position, v in enumerate(column)
+        if isinstance(v, Value) and v.mean is not None
     ]
-    there = [number for number in numbers if number is not None]
     if len(there) < 2:
         return list(column)
+    (best, deviation, place), *others = sorted(there, reverse=True)
+    led = all(
+        best - mean > max(deviation, other) and round(best, 1) > round(mean, 1)
+        for mean, other, _ in others
+    )
     return [
-        replace(v, best=True) if isinstance(v, Value) and number == max(there) else v
-        for v, number in zip(column, numbers, strict=True)
+        replace(v, best=True) if led and position == place and isinstance(v, Value) else v
+        for position, v in enumerate(column)
     ]
 
 

@@ -9,6 +9,7 @@ _FAMILIES = {
         "table-data": ("tables.statistics:EXPERIMENT", "the data sets in numbers"),
         "table-zsl": ("tables.results:ZSL", "conventional zero-shot accuracy"),
         "table-gzsl": ("tables.results:GZSL", "generalized: ts, tr and H"),
+        "figure-classes": ("figures.classes:EXPERIMENT", "results and confusions by class"),
         "figure-ranks": ("figures.comparison:RANKS", "mean ranks of the methods"),
         "figure-curves": ("figures.comparison:CURVES", "accuracy at every calibration"),
     },

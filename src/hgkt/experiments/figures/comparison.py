@@ -65,6 +65,8 @@ def rank_matrix(scores: Scores) -> tuple[list[str], NDArray[np.int64], list[floa
 
 def _render_ranks(outcome: Outcome) -> list[Block]:
     """Draw the ranks of our runs and, beside them, those of the numbers the paper prints."""
+    if len(outcome.context.data) < 2:
+        return [TextBlock("Ranks over one data set say no more than its table above.")]
     scores: dict[str, dict[tuple[str, str], float]] = {}
     for row in rows_of(outcome.context):
         for data in outcome.context.data:
@@ -110,10 +112,8 @@ def _rank_block(
 
 def _draw_ranks(labels: list[str], counts: NDArray[np.int64], means: list[float]) -> Figure:
     """Draw the matrix: darker is more often, the number is the count."""
-    from matplotlib.colors import LinearSegmentedColormap
-
     n = len(labels)
-    shades = LinearSegmentedColormap.from_list("ranks", [style.PAPER, "#9ecae1", "#08519c"])
+    shades = style.shades()
     with style.styled():
         drawing, axes = style.figure(max(3.6, 1.9 + 0.29 * n), max(1.7, 1.0 + 0.25 * n))
         top = max(int(counts.max()), 1)

@@ -121,6 +121,13 @@ def figure(
     return made, axes
 
 
+def shades() -> Any:
+    """Return a colour map from the paper's white to dark blue, for counts and shares."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("shades", [PAPER, "#9ecae1", "#08519c"])
+
+
 def colour(index: int) -> str:
     """Return the colour of series `index`; they repeat after eight.
 

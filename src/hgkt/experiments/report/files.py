@@ -20,7 +20,7 @@ from hgkt.experiments.blocks import TableBlock, Value
 from hgkt.experiments.report.pages import head_text, value_text
 
 MANIFEST = "report-files.json"
-HTML, MARKDOWN = "report.html", "report.md"
+HTML, MARKDOWN, BIBTEX = "report.html", "report.md", "references.bib"
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class ReportFiles:
     html, markdown : Path
         The report itself.
     tables, figures, records : tuple of Path
-        CSV and Parquet files; PNG, SVG and CSV files; one JSON file per cell.
+        CSV, Parquet and LaTeX files; PNG, SVG and CSV files; one JSON file per cell.
     """
 
     folder: Path

@@ -14,11 +14,35 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hgkt.experiments.blocks import Block, Column, FigureBlock, TableBlock, Value
+from hgkt.experiments.claims import Judgement
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#~])")
+
+
+@dataclass(frozen=True)
+class ClaimRow:
+    """One line of the table of claims.
+
+    Parameters
+    ----------
+    sentence, paper : str
+        The claim, and what the paper says; empty where the claim is not the paper's.
+    judgement : Judgement
+        What became of it here.
+    """
+
+    sentence: str
+    paper: str
+    judgement: Judgement
+
+    @property
+    def mark(self) -> str:
+        """ "yes", "no" or "open": how the verdict is coloured."""
+        word = self.judgement.holds
+        return word if word in ("yes", "no") else "open"
 
 
 @dataclass(frozen=True)
@@ -35,6 +59,8 @@ class Section:
         What it shows.
     n_planned, n_done, n_failed : int
         How many cells it needs, and how they went.
+    claims : sequence of ClaimRow
+        What it tests, and what came of it.
     """
 
     name: str
@@ -44,6 +70,7 @@ class Section:
     n_planned: int
     n_done: int
     n_failed: int
+    claims: Sequence[ClaimRow] = ()
 
     @property
     def state(self) -> str:
@@ -75,6 +102,8 @@ class Page:
         HTML of each figure by block name.
     downloads : mapping of str to str
         CSV text of each table and figure by block name.
+    latex : mapping of str to str
+        LaTeX of each table by block name.
     keys : sequence of str
         Keys of the records, in the order in which they are embedded.
     records : dict
@@ -88,6 +117,7 @@ class Page:
     sections: Sequence[Section]
     drawings: Mapping[str, str]
     downloads: Mapping[str, str]
+    latex: Mapping[str, str]
     keys: Sequence[str]
     records: Mapping[str, Any]
 
@@ -125,11 +155,14 @@ def _environment() -> Environment:
     )
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     environment.filters |= {
+        "at": lambda place, items: items[place],
+        "positions": lambda places, wanted: {i for i, at in enumerate(places) if at in wanted},
         "base64": lambda text: base64.b64encode(text.encode()).decode(),
         "groups": head_groups,
         "head": head_text,
         "md": escape_markdown,
         "number": number_text,
+        "parts": column_parts,
         "printed": printed_text,
         "text": value_text,
         "word_columns": word_columns,
@@ -225,6 +258,52 @@ def head_groups(columns: Sequence[Column]) -> list[HeadGroup]:
     numbered = groupby(enumerate(columns), key=lambda item: item[1].group or item[0])
     groups = [list(members) for _, members in numbered]
     return [HeadGroup(g[0][1].group, g[0][0], [column for _, column in g]) for g in groups]
+
+
+def column_parts(block: TableBlock, most: float = 15.0) -> list[list[int]]:
+    """Split a wide table by its groups of columns, so that no part is wider than a page.
+
+    Parameters
+    ----------
+    block : TableBlock
+        The table; columns before the first group stand in every part.
+    most : float
+        Columns of groups in one part, one with long texts counting more; a group that alone has
+        more stays whole.
+
+    Returns
+    -------
+    list of list of int
+        Positions of the columns of each part.
+
+    Examples
+    --------
+    >>> heads = [Column("Method"), *(Column(m, d) for d in ("CUB", "SUN") for m in ("ts", "H"))]
+    >>> column_parts(TableBlock("t", "T", heads, []), most=3)
+    [[0, 1, 2], [0, 3, 4]]
+    """
+    groups = head_groups(block.heads)
+    named = [group for group in groups if group.name]
+    if not named:
+        return [list(range(len(block.heads)))]
+    fixed = [group.start for group in groups if not group.name]
+    parts: list[list[int]] = []
+    room = 0.0
+    for group in named:
+        places = list(range(group.start, group.start + len(group.columns)))
+        width = sum(_width(block, place) for place in places)
+        if width > room:
+            parts.append([])
+            room = most
+        parts[-1] += places
+        room -= width
+    return [[*(p for p in fixed if p < part[0]), *part] for part in parts]
+
+
+def _width(block: TableBlock, place: int) -> float:
+    """Return how many columns of plain numbers a column is as wide as."""
+    pieces = [p for row in block.rows for p in re.split(r" ± | \(", value_text(row[place]))]
+    return max([1.0, *(len(piece) / 8 for piece in pieces)])
 
 
 def word_columns(block: TableBlock) -> set[int]:

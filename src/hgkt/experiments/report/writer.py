@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hgkt._plain import json_text
+from hgkt.estimators.methods import METHODS
 from hgkt.experiments.base import Context, DataSpec, Results
 from hgkt.experiments.blocks import (
     Block,
@@ -22,10 +23,21 @@ from hgkt.experiments.blocks import (
     TextBlock,
     Value,
 )
+from hgkt.experiments.claim_list import CLAIMS
+from hgkt.experiments.claims import Claim
 from hgkt.experiments.figures.style import inline, png_of, svg_of
-from hgkt.experiments.report.files import HTML, MARKDOWN, ReportFiles, put_files, tidy_table
-from hgkt.experiments.report.pages import Page, Section
+from hgkt.experiments.report.files import (
+    BIBTEX,
+    HTML,
+    MARKDOWN,
+    ReportFiles,
+    put_files,
+    tidy_table,
+)
+from hgkt.experiments.report.latex import bibtex, latex_table
+from hgkt.experiments.report.pages import ClaimRow, Page, Section
 from hgkt.experiments.report.provenance import embedded_records, record_document, text_of
+from hgkt.experiments.tables.rows import rows_of
 
 TITLE = "Generalized zero-shot learning with HGKT"
 LEAD = "Tables and figures of the paper, run again, and what goes beyond it."
@@ -34,7 +46,7 @@ _QUICK = (
     "A quick run: small grids and few steps. It shows that everything runs; its numbers prove "
     "nothing."
 )
-_MISSING = "These data sets of the paper were not found and are missing here"
+_MISSING = "Data sets of the paper that were not found and are missing everywhere below"
 
 
 def write_report(
@@ -82,13 +94,23 @@ def write_report(
     ]
     planned = [cell.key for plan in plans.values() for cells in plan.values() for cell in cells]
     shown = [key for s in sections for block in s.blocks for key in _keys_of(block)]
+    shown += [key for s in sections for claim in s.claims for key in claim.judgement.keys]
     keys = [key for key in dict.fromkeys([*planned, *shown]) if key in results]
     contents, drawings, downloads = _block_files(sections)
+    latex = {
+        block.name: latex_table(block)
+        for section in sections
+        for block in section.blocks
+        if isinstance(block, TableBlock)
+    }
+    contents |= {f"tables/{name}.tex": text.encode() for name, text in latex.items()}
+    references = {row.method: METHODS[row.method].reference for row in rows_of(context)}
+    contents[BIBTEX] = bibtex(references).encode()
     for key in keys:
         contents[f"records/{key}.json"] = json_text(record_document(results[key]), 1).encode()
     facts, warnings = _facts(context, results, keys, run_info or {}), _warnings(context, sections)
     records = embedded_records(results, keys)
-    page = Page(TITLE, LEAD, facts, warnings, sections, drawings, downloads, keys, records)
+    page = Page(TITLE, LEAD, facts, warnings, sections, drawings, downloads, latex, keys, records)
     contents[MARKDOWN] = page.markdown().encode()
     contents[HTML] = page.html().encode()
     put_files(folder, contents)
@@ -110,11 +132,20 @@ def _section(name: str, experiment: Experiment, outcome: Outcome, taken: set[str
         # The other experiments took hours: one that cannot be drawn must not take them along.
         why = f"{type(error).__name__}: {error}"
         blocks = [TextBlock(f"This experiment failed and cannot be shown. {why}")]
+    claims = [_claim_row(claim, outcome) for claim in CLAIMS.get(name, ())]
     n_planned = len({cell.key for cells in outcome.plan.values() for cell in cells})
     n_done, n_ran = len(outcome.good(*outcome.plan)), len(outcome.ran(*outcome.plan))
     named = [_named(block, taken) for block in blocks]
     title, about = experiment.title, experiment.about
-    return Section(name, title, about, named, n_planned, n_done, n_ran - n_done)
+    return Section(name, title, about, named, n_planned, n_done, n_ran - n_done, claims)
+
+
+def _claim_row(claim: Claim, outcome: Outcome) -> ClaimRow:
+    """Judge a claim; networks of a few steps decide nothing."""
+    judgement = claim.judge(outcome)
+    if outcome.context.quick:
+        judgement = replace(judgement, holds="not judged: a quick run")
+    return ClaimRow(claim.sentence, claim.paper, judgement)
 
 
 def _named(block: Block, taken: set[str]) -> Block:
@@ -175,8 +206,6 @@ def _facts(
         "hgkt": ", ".join(versions) or "–",
         "Written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
     }
-    if context.missing:
-        facts["Not found"] = ", ".join(context.missing)
     facts.update({str(k).replace("_", " ").capitalize(): text_of(v) for k, v in run_info.items()})
     return facts
 

@@ -29,8 +29,8 @@ _ACCURACIES = {
 _SPREAD = (
     "± is the standard deviation over seeds. A seed draws what a method has of chance and which "
     "images validation holds out; of a method without chance the spread is that of the held-out "
-    "images alone. The second number is what the paper prints. Bold: the best of ours. Rows as "
-    "released have the settings of the authors' code, and only γ is chosen. "
+    "images alone. The second number is what the paper prints. Bold: leads by more than the "
+    "deviations. Rows as released have the settings of the authors' code, and only γ is chosen. "
 )
 _ZSL_NOTE = (
     "Accuracy in percent, mean over unseen classes, of the setting with the highest such accuracy "

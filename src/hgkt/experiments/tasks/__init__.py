@@ -30,6 +30,7 @@ _TASKS = {
     "training": ("training:run_training", "a network trained exactly or by sampling"),
     "permutation": ("training:run_permutation", "a network with its channels in another order"),
     "embedding": ("embedding:run_embedding", "images and class embeddings in the plane"),
+    "classes": ("classes:run_classes", "test rows by true and predicted class"),
     "representatives": (
         "representatives:run_representatives",
         "the representative of each class and the neighbours it is joined to",
