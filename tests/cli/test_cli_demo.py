@@ -57,7 +57,7 @@ def test_demo_hides_a_digit_then_recognises_it(hgkt, tmp_path):
     assert {source["label"] for source in hidden["sources"]} <= seen
     default, paper = document["results"]
     assert default["H"] > 60
-    assert "network" in paper["model"]
+    assert paper["model"] == "paper preset"
 
 
 def test_demo_shows_tables(hgkt, tmp_path):
