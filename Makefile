@@ -5,7 +5,7 @@ BIN = $(VENV)/bin
 # PyTorch's CPU build on plain PyPI: make demo PIP_OPTIONS="--extra-index-url https://download.pytorch.org/whl/cpu"
 INSTALL = $(BIN)/python -m pip install --quiet --constraint constraints.txt $(PIP_OPTIONS)
 
-.PHONY: demo page test slow mutants report tables lint format clean
+.PHONY: demo page test slow coverage oldest mutants report tables docs lint format clean
 
 demo: $(VENV)/.demo
 	$(BIN)/hgkt demo
@@ -20,12 +20,31 @@ report: $(VENV)/.report
 tables: $(VENV)/.demo
 	$(BIN)/python benchmarks/tables.py
 
+# The site, in docs/_build/html; a warning is an error, and nothing is fetched.
+docs: $(VENV)/.docs
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+
 # One thread per worker: the workers share the cores.
 test: $(VENV)/.test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 
 slow: $(VENV)/.test
 	$(BIN)/python -m pytest -m slow
+
+# Which lines no test reaches: `make coverage ROOMS="graph transport"`, or all without ROOMS.
+coverage: $(VENV)/.test
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --cov --cov-report=term $(or $(foreach room,$(ROOMS),tests/$(room) src/hgkt/$(room)),tests src)
+
+# The oldest versions that pyproject.toml allows, with the tests of the rooms that need no extra.
+# torch is the pinned one: an older release would pull gigabytes of CUDA packages.
+OLDEST = .venv-oldest
+OLDEST_ROOMS = data statistics transport graph closed_form estimators evaluation
+oldest:
+	$(PYTHON) -m venv $(OLDEST)
+	$(PYTHON) tools/oldest_versions.py pyproject.toml constraints.txt > $(OLDEST)/constraints.txt
+	$(OLDEST)/bin/python -m pip install --quiet --constraint $(OLDEST)/constraints.txt \
+	  --editable '.[graph,tensorboard,hub]' pytest pytest-timeout hypothesis
+	OMP_NUM_THREADS=1 $(OLDEST)/bin/python -m pytest $(addprefix tests/,$(OLDEST_ROOMS))
 
 # How much of a change the tests notice, by room: `make mutants SAMPLE=40 ROOMS=graph JOBS=2`.
 # Without SAMPLE every mutant is tried, which takes hours.
@@ -44,7 +63,7 @@ format: $(VENV)/.lint
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) build dist hgkt-report .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(OLDEST) docs/_build docs/api docs/method docs/examples build dist hgkt-report .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -60,6 +79,10 @@ $(VENV)/.report: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.page: pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) --editable '.[serve]'
+	touch $@
+
+$(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) --editable '.[docs,vision,language,serve,onnx]'
 	touch $@
 
 $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python

@@ -73,9 +73,9 @@ def entropic_barycenter(
     tol: float = 1e-6,
     normalize_cost: bool = True,
 ) -> NDArray[np.float64]:
-    r"""Return the entropic barycenter, by POT's solver in the log domain.
+    """Return the entropic barycenter, by POT's solver in the log domain.
 
-    .. math:: \arg\min_a \sum_s \lambda_s \min_{P \in U(a, b_s)} \langle P, C\rangle - \epsilon H(P)
+    argmin_a Σ_s λ_s min_{P ∈ U(a, b_s)} ⟨P, C⟩ − ε H(P)
 
     Parameters
     ----------

@@ -27,13 +27,11 @@ def line_barycenter(
     p: int = 2,
     device: str | None = None,
 ) -> Any:
-    r"""Return the histogram a on the same bins that minimises Σ_s λ_s W_p^p(a, b_s), exactly.
+    """Return the histogram a on the same bins that minimises Σ_s λ_s W_p^p(a, b_s), exactly.
 
-    .. math:: \sum_s \lambda_s W_p^p(a, b_s) = \int_0^1 \sum_s \lambda_s |Q_a(t)-Q_s(t)|^p \, dt
-
-    is minimised point by point: by the bin nearest to the mean quantile Σ_s λ_s Q_s(t) for p=2 and
-    by the weighted median of the quantiles for p=1. Both are monotone in t, hence quantile
-    functions. Where two bins are equally good the lower one is taken.
+    The sum is ∫ Σ_s λ_s ‖Q_a(t) − Q_s(t)‖^p dt over t in [0, 1]. It is minimised point by point: by
+    the bin nearest to the mean quantile Σ_s λ_s Q_s(t) for p=2 and by the weighted median of the
+    quantiles for p=1. Both are monotone in t, hence quantile functions. Where two bins are equally good the lower one is taken.
 
     Parameters
     ----------
@@ -42,7 +40,7 @@ def line_barycenter(
     weights : array-like of shape (K,), optional
         Non-negative weights λ_s, scaled to sum to one; equal by default.
     p : {1, 2}, default=2
-        Exponent of the ground cost \|i−j\|^p.
+        Exponent of the ground cost ‖i − j‖^p.
     device : str, optional
         A torch device such as ``"cuda"``. NumPy is used for ``None`` and ``"cpu"``, unless
         `histograms` is a torch tensor.
@@ -140,7 +138,7 @@ def line_distances(
     target : array-like or torch tensor of shape (n,)
         One histogram.
     p : {1, 2}, default=2
-        Exponent of the ground cost \|i−j\|^p.
+        Exponent of the ground cost ‖i − j‖^p.
     device : str, optional
         As in :func:`line_barycenter`.
 
@@ -151,9 +149,9 @@ def line_distances(
 
     Notes
     -----
-    For p=1 it is Σ_i |F(i) − G(i)|. For p=2, summation by parts turns ∫(Q_F − Q_G)² into
+    For p=1 it is Σ_i abs(F(i) − G(i)). For p=2, summation by parts turns ∫(Q_F − Q_G)² into
 
-    .. math:: \sum_{i<n-1} \int_{G(i)}^{F(i)} (2 Q_G(t) - 2i - 1) \, dt,
+        Σ_{i<n−1} ∫ from G(i) to F(i) of (2 Q_G(t) − 2i − 1) dt,
 
     whose terms are all non-negative because Q_G passes from ≤ i to > i at G(i). The integral of Q_G
     is piecewise linear with knots at G: one interpolation a bin replaces the merging of two
