@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import hgkt
-from hgkt.evaluation import seen_unseen_curve
+from hgkt.evaluation import harmonic_mean, per_class_accuracy, seen_unseen_curve
 
 data = hgkt.load_dataset("digits", unseen=("two", "six"))
 X, y = data.rows("train")
@@ -19,13 +19,14 @@ seen, unseen = data.rows("test_seen"), data.rows("test_unseen")
 attributes = data.attributes_of(data.seen_classes)
 
 # %%
-# γ is chosen on validation classes: seen digits that play the unseen ones. No test image is read.
+# Calibration is chosen on validation classes: seen digits that play the unseen ones. No test image
+# is read.
 
 search = hgkt.ClassFoldSearch(hgkt.HGKTClassifier(), stages=[], random_state=0)
 search.fit(X, y, attributes)
 search.add_classes(data.attributes_of(data.unseen_classes))
 model = search.best_estimator_
-print(f"chosen on validation classes: γ = {search.calibration_:.2f}")
+chosen = [per_class_accuracy(labels, model.predict(rows)) for rows, labels in (seen, unseen)]
 
 curve = seen_unseen_curve(
     model.score_classes(seen[0], penalty=False), seen[1],
@@ -34,8 +35,8 @@ curve = seen_unseen_curve(
 )  # fmt: skip
 
 # %%
-# Left: all trades. Right: their harmonic mean H over γ. Even the chosen γ is not the best one for
-# these test images, which nobody could have known.
+# Left: all trades. Right: their harmonic mean H over γ. What validation classes chose is not the
+# best for these test images, which nobody could have known.
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.8))
 left.plot(100 * curve.unseen, 100 * curve.seen)
@@ -46,17 +47,18 @@ left.set(
     title=f"Every trade; area {100 * curve.area:.0f} %",
 )
 gammas = np.linspace(-0.1, 0.7, 400)
-s, u = curve.at(gammas)
-right.plot(gammas, 100 * 2 * s * u / np.maximum(s + u, 1e-9))
+right.plot(gammas, [100 * harmonic_mean(*curve.at(gamma)) for gamma in gammas])
+right.axhline(100 * harmonic_mean(*chosen), color="C2", linestyle="--")
 right.set(xlabel="calibration γ", ylabel="harmonic mean H, %", title="H over γ")
-for gamma, marker, color, label in (
-    (0.0, "s", "C1", "no calibration"),
-    (search.calibration_, "o", "C2", "validation classes"),
-    (curve.best()[1], "*", "C5", "best in hindsight"),
+best = curve.best()[1]
+for (s, u), gamma, marker, color, label in (
+    (curve.at(0.0), 0.0, "s", "C1", "no calibration"),
+    (chosen, None, "o", "C2", "chosen on validation classes"),
+    (curve.at(best), best, "*", "C5", "best in hindsight"),
 ):
-    s, u = curve.at([gamma])
     style = {"marker": marker, "color": color, "markersize": 10, "linestyle": "", "zorder": 3}
     left.plot(100 * u, 100 * s, label=label, **style)
-    right.plot(gamma, 100 * (2 * s * u / (s + u)), **style)
+    if gamma is not None:
+        right.plot(gamma, 100 * harmonic_mean(s, u), **style)
 left.legend(loc="lower left")
 plt.show()
