@@ -1,4 +1,4 @@
-"""README: its links lead somewhere, here and on PyPI."""
+"""README, CONTRIBUTING and CITATION: links lead somewhere, here and on PyPI; one version."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
+
+import hgkt
 
 ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
-def test_relative_links_of_readme_lead_to_files():
-    links = LINK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_relative_links_lead_to_files(name):
+    links = LINK.findall((ROOT / name).read_text(encoding="utf-8"))
     relative = [link.partition("#")[0] for link in links if not link.startswith("http")]
     assert [link for link in relative if not (ROOT / link).exists()] == []
 
@@ -27,3 +31,9 @@ def test_what_pypi_shows_has_no_relative_link():
     ).stdout  # fmt: skip
     assert "# hgkt" in shown
     assert [link for link in LINK.findall(shown) if not link.startswith("http")] == []
+
+
+def test_citation_names_the_version_of_the_package():
+    told = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert told["version"] == hgkt.__version__
+    assert f"## {hgkt.__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
