@@ -33,7 +33,8 @@ slow: $(VENV)/.test
 
 # Which lines no test reaches: `make coverage ROOMS="graph transport"`, or all without ROOMS.
 coverage: $(VENV)/.test
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --cov --cov-report=term $(or $(foreach room,$(ROOMS),tests/$(room) src/hgkt/$(room)),tests src)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --cov-report=term \
+	  $(or $(foreach room,$(ROOMS),--cov=hgkt.$(room) tests/$(room) src/hgkt/$(room)),--cov=hgkt)
 
 # The oldest versions that pyproject.toml allows, with the tests of the rooms that need no extra.
 # torch is the pinned one: an older release would pull gigabytes of CUDA packages.

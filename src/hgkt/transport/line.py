@@ -31,7 +31,8 @@ def line_barycenter(
 
     The sum is ∫ Σ_s λ_s ‖Q_a(t) − Q_s(t)‖^p dt over t in [0, 1]. It is minimised point by point: by
     the bin nearest to the mean quantile Σ_s λ_s Q_s(t) for p=2 and by the weighted median of the
-    quantiles for p=1. Both are monotone in t, hence quantile functions. Where two bins are equally good the lower one is taken.
+    quantiles for p=1. Both are monotone in t, hence quantile functions. Where two bins are equally
+    good the lower one is taken.
 
     Parameters
     ----------
