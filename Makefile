@@ -39,7 +39,7 @@ coverage: $(VENV)/.test
 # The oldest versions that pyproject.toml allows, with the tests of the rooms that need no extra.
 # torch is the pinned one: an older release would pull gigabytes of CUDA packages.
 OLDEST = .venv-oldest
-OLDEST_ROOMS = data statistics transport graph closed_form estimators evaluation
+OLDEST_ROOMS = data statistics transport graph closed_form calibration estimators evaluation
 oldest:
 	$(PYTHON) -m venv $(OLDEST)
 	$(PYTHON) tools/oldest_versions.py pyproject.toml constraints.txt > $(OLDEST)/constraints.txt

@@ -21,6 +21,7 @@ ROOMS = {
     "hgkt.data": "Data sets",
     "hgkt.estimators": "Estimators",
     "hgkt.evaluation": "Evaluation",
+    "hgkt.calibration": "Calibration",
     "hgkt.closed_form": "The closed form",
     "hgkt.transport": "Optimal transport",
     "hgkt.graph": "The graph",
