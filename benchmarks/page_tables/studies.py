@@ -69,6 +69,17 @@ def mixture(records: Records) -> str:
     return table(["AUSUC / H", *sets], lines)
 
 
+def calibration(records: Records) -> str:
+    """Return H by the number of added classes and by how γ is set."""
+    ways = {"none": "γ = 0", "one number": "one γ", "law": "the law", "best": "best γ (oracle)"}
+    lines = [
+        [row["data"], str(row["n_seen"]), str(row["n_added"]),
+         *(f"{row['H'][way]:.1f}" for way in ways)]
+        for row in records.script("calibration")["rows"]
+    ]  # fmt: skip
+    return table(["data", "seen", "added", *(f"H, {title}" for title in ways.values())], lines)
+
+
 def grid(records: Records) -> str:
     """Return the best validation score for every value of every parameter."""
     found = records.script("grid", fixed=True)
@@ -116,6 +127,7 @@ TABLES = {
     "words on CUB": lambda records: words(records, "CUB"),
     "words on digits": lambda records: words(records, "digits"),
     "mixture": mixture,
+    "calibration": calibration,
     "grid": grid,
     "unequal weights": unequal_weights,
     "shapes of a new digit": shapes,
