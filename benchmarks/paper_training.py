@@ -73,8 +73,10 @@ def row(model: HGKTNetworkClassifier, data: GZSLDataset) -> dict[str, float]:
     decay = 0.5 * model.weight_decay * sum(float(np.square(w, dtype=float).sum()) for w in weights)
     model.add_classes(data.attributes_of(data.unseen_classes))
     parts = [data.rows("test_seen"), data.rows("test_unseen")]
-    scored = [(model.score_classes(rows, penalty=False), truth) for rows, truth in parts]
-    found = gzsl_metrics(*scored[0], *scored[1], model.classes_, len(model.seen_classes_))
+    columns = model.candidates()  # seen classes first
+    scored = [(model.score_classes(rows, False)[:, columns], truth) for rows, truth in parts]
+    n_seen = len(model.seen_classes_)
+    found = gzsl_metrics(*scored[0], *scored[1], model.classes_[columns], n_seen)
     return {
         "loss": loss,
         "loss_with_decay": loss + decay,
@@ -110,7 +112,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             checkpoint = Path(folder) / "run.safetensors"
             model, ended, seconds = trained(model, data, checkpoint, args.minutes, args.steps)
-        about = {"training": name, **TRAININGS[name], "steps": len(model.loss_curve_)}
+        about = {"training": name, "device": args.device, **TRAININGS[name],
+                 "steps": len(model.loss_curve_)}  # fmt: skip
         rows.append({**about, "ended": ended, "seconds": seconds, **row(model, data)})
         print(rows[-1], flush=True)
     settings = {k: getattr(args, k) for k in ("data", "mu", "hidden", "seed", "minutes", "steps")}

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from hgkt.estimators import METHODS
-from page_tables.markdown import RESULTS, absent, mean, result_cells, settings, table
+from page_tables.markdown import RESULTS, absent, mean, result_cells, table
 from page_tables.records import Records
 from page_tables.shown import (
     CHOICES,
@@ -15,6 +14,7 @@ from page_tables.shown import (
     RELATIONS,
     SENTENCES,
     Evaluation,
+    choice,
     label,
     main,
 )
@@ -62,15 +62,14 @@ def choices(records: Records) -> str:
     """Return the network with one choice changed at a time."""
     lines, missing = [], []
     for data in ("CUB", "AWA1"):
-        for name, row in CHOICES.items():
-            runs = records.runs(replace(row, data=data))
+        for name in CHOICES:
+            runs = records.runs(choice(name, data))
             if runs:
-                lines.append([data, name, *result_cells(runs), settings(runs[0]["selected"])])
+                lines.append([data, name, str(len(runs)), *result_cells(runs)])
             else:
                 missing.append(f"{name} on {data}")
-    chosen = "selected (first seed)"
-    header = ["data", "choice", *RESULTS, chosen]
-    return table(header, lines, text=["choice", chosen]) + absent(missing, 2 * len(CHOICES))
+    header = ["data", "choice", "seeds", *RESULTS]
+    return table(header, lines, text=["choice"]) + absent(missing, 2 * len(CHOICES))
 
 
 TABLES = {"summary": summary, "relations": relations, "choices": choices}

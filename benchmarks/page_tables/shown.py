@@ -110,8 +110,15 @@ RELATIONS: dict[str, list[tuple[str, Evaluation]]] = {
 }
 
 # What the paper leaves open: the network with one choice changed.
+# What validation chose for the literal reading (first seed), with the paper's k.
+_CHOSEN: dict[str, dict[str, Any]] = {
+    "CUB": {"feature_map": "sqrt+l2", "attribute_map": "sqrt+l2", "weight_decay": 1e-5, "mu": 0.1,
+            "n_neighbors": 2},
+    "AWA1": {"feature_map": "none", "attribute_map": "none", "weight_decay": 1e-6, "mu": 0.1,
+             "n_neighbors": 2},
+}  # fmt: skip
 CHOICES: dict[str, Evaluation] = {
-    choice: Evaluation("", NETWORK, attributes, params)
+    choice: Evaluation("", NETWORK, attributes, params, {"select": False})
     for choice, params, attributes in (
         ("the literal reading", {}, "att"),
         ("loss nodes: instance", {"loss_nodes": "instance"}, "att"),
@@ -141,10 +148,16 @@ CHECKS: list[tuple[str, Evaluation]] = [
 ]
 
 
+def choice(name: str, data: str) -> Evaluation:
+    """Return the network with one choice changed, all else as chosen for the literal reading."""
+    row = CHOICES[name]
+    return replace(row, data=data, params={**_CHOSEN[data], **row.params})
+
+
 def everything() -> list[Evaluation]:
     """Return all of them, each once."""
     found = [row for data in SETS for row in rows(data).values()]
     found += [row for part in RELATIONS.values() for _, row in part]
-    found += [replace(row, data=data) for data in ("CUB", "AWA1") for row in CHOICES.values()]
+    found += [choice(name, data) for data in _CHOSEN for name in CHOICES]
     found += [row for _, row in CHECKS]
     return [row for number, row in enumerate(found) if row not in found[:number]]

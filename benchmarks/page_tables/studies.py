@@ -80,6 +80,20 @@ def calibration(records: Records) -> str:
     return table(["data", "seen", "added", *(f"H, {title}" for title in ways.values())], lines)
 
 
+def paper_training(records: Records) -> str:
+    """Return where L-BFGS and the paper's Adam end."""
+    names = {"lbfgs": "L-BFGS, output layer solved", "adam": "Adam, learning rate 1e-4",
+             "sampled": "mini-batches, S = 50, Sinkhorn"}  # fmt: skip
+    lines = [
+        [names[row["training"]], f"{row['steps']:,}", f"{row['seconds']:.0f} s, {row['device']}",
+         f"{row['loss_with_decay']:.3f}", f"{row['loss']:.3f}",
+         *(f"{row[name]:.1f}" for name in ("ZSL", "H", "AUSUC"))]
+        for row in records.script("paper_training", "hgkt-network")["rows"]
+    ]  # fmt: skip
+    head = ["training", "steps", "time", "loss and decay", "loss", "ZSL", "H, γ = 0", "AUSUC"]
+    return table(head, lines)
+
+
 def grid(records: Records) -> str:
     """Return the best validation score for every value of every parameter."""
     found = records.script("grid", fixed=True)
@@ -128,6 +142,7 @@ TABLES = {
     "words on digits": lambda records: words(records, "digits"),
     "mixture": mixture,
     "calibration": calibration,
+    "paper training": paper_training,
     "grid": grid,
     "unequal weights": unequal_weights,
     "shapes of a new digit": shapes,
