@@ -109,7 +109,7 @@ class ImageClassifier:
     # ------------------------------------------------------------------ classes
     @property
     def classes_(self) -> NDArray[Any]:
-        """All classes, those learned from photographs first."""
+        """All classes, sorted."""
         return self.classifier.classes_
 
     @property
