@@ -27,7 +27,7 @@ from hgkt.experiments.blocks import (
 from hgkt.experiments.catalog import EXPERIMENTS
 from hgkt.experiments.discovery import fingerprint_of
 from hgkt.experiments.figures.calibration import EXPERIMENT as CALIBRATION
-from hgkt.experiments.figures.sweeps import STEPS_ONLY, Sweep
+from hgkt.experiments.figures.sweeps import DEFAULTS, Sweep
 from hgkt.experiments.report.pages import value_text
 from hgkt.experiments.tables.published import RELATIONS
 from hgkt.experiments.tables.rows import PAPER
@@ -209,14 +209,14 @@ def test_choices_take_original_attributes_of_a_benchmark_folder_only(data_root: 
     assert original.fingerprint == fingerprint_of(original.load()) != cub.fingerprint
 
 
-SWEEP = Sweep("T", "μ", "mu", (0.01, 0.1, 0.5, 1.0), PAPER, STEPS_ONLY, (1.0,))
+SWEEP = Sweep("T", "μ", "mu", (0.01, 0.1, 0.5, 1.0), PAPER, DEFAULTS, (1.0,))
 
 
 def test_sweeps_change_one_parameter_and_hold_the_others() -> None:
     full = replace(QUICK, quick=False)
     cells = [cells[0] for cells in SWEEP.plan(full, DIGITS).values()]
     assert [cell.params for cell in cells] == [{"mu": value} for value in (0.01, 0.1, 0.5, 1.0)]
-    assert all(list(cell.options["stages"][0]) == ["n_steps"] for cell in cells)
+    assert all(cell.options["select"] is False for cell in cells)
     planned = {cell.key for cell in cells_of(MU, full)}
     assert {cell.key for cell in cells} <= planned
     quick = [cells[0] for cells in SWEEP.plan(QUICK, DIGITS).values()]

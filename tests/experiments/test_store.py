@@ -23,9 +23,14 @@ def a_cell(**changes: object) -> Cell:
     return replace(Cell("evaluate", DATA, "hgkt-network", "", {"mu": 0.1}, 2), **changes)
 
 
+def versions_of(cell: Cell) -> dict[str, str]:
+    """The versions that a run of today has."""
+    return {"hgkt": "0.0.9", "mathematics": cell.mathematics}
+
+
 def a_result(cell: Cell, H: float = 1.5) -> CellResult:
     arrays = {"seen": np.array([1.0, -np.inf]), "names": np.array(["a", "b"])}
-    return CellResult(cell, {"H": H}, arrays, "", 2.0, {"hgkt": "0.0.9"}, {"n_cpus": 2})
+    return CellResult(cell, {"H": H}, arrays, "", 2.0, versions_of(cell), {"n_cpus": 2})
 
 
 def test_store_gives_back_what_was_put(tmp_path):
@@ -37,7 +42,7 @@ def test_store_gives_back_what_was_put(tmp_path):
     assert found.ok
     assert found.values == {"H": 1.5}
     assert found.seconds == 2.0
-    assert found.versions == {"hgkt": "0.0.9"}
+    assert found.versions == versions_of(cell)
     assert found.machine == {"n_cpus": 2}
     np.testing.assert_array_equal(found.arrays["seen"], [1.0, -np.inf])
     assert found.arrays["names"].tolist() == ["a", "b"]
@@ -65,11 +70,11 @@ def test_store_results_lists_everything_readable(tmp_path):
 
 def test_store_failure_never_replaces_a_success(tmp_path):
     store, cell = ResultStore(tmp_path), a_cell()
-    store.put(CellResult(cell, error="it broke"))
+    store.put(CellResult(cell, error="it broke", versions=versions_of(cell)))
     assert store.get(cell).error == "it broke"
     store.put(a_result(cell))
     assert store.get(cell).ok
-    store.put(CellResult(cell, error="it broke again"))
+    store.put(CellResult(cell, error="it broke again", versions=versions_of(cell)))
     assert store.get(cell).ok
 
 
@@ -155,15 +160,15 @@ def test_store_takes_no_result_of_other_mathematics(tmp_path, monkeypatch):
     from hgkt.experiments._worker import run_cell
     from hgkt.experiments.runner import reproduce
 
-    lines: list[str] = []
+    now, lines = ESZSLClassifier.mathematics_version, []
     store = ResultStore(tmp_path / "cells", lines.append)
     digits = discover(names=["digits"]).data
     context = Context(digits, methods=["eszsl", "ridge"], n_seeds=1, quick=True)
     first = reproduce(tmp_path, context, ["table-zsl"], n_jobs=1)
     cell, other = (result.cell for result in first.results.values())
-    assert store.get(cell).versions["mathematics"] == "1"
+    assert store.get(cell).versions["mathematics"] == str(now)
 
-    monkeypatch.setattr(ESZSLClassifier, "mathematics_version", 2, raising=False)
+    monkeypatch.setattr(ESZSLClassifier, "mathematics_version", now + 1)
     # Another method's result stays; this one's is not there, so it is not shown and runs again.
     assert store.get(cell) is None
     assert store.get(other) is not None
@@ -172,10 +177,10 @@ def test_store_takes_no_result_of_other_mathematics(tmp_path, monkeypatch):
     assert [result.cell.method for result in shown.results.values()] == ["ridge"]
     assert f"records/{cell.key}.json" not in shown.report.markdown.read_text()
     store.put(run_cell(cell))
-    assert store.get(cell).versions["mathematics"] == "2"
+    assert store.get(cell).versions["mathematics"] == str(now + 1)
     # A failure of today replaces a success of yesterday's mathematics.
-    monkeypatch.setattr(ESZSLClassifier, "mathematics_version", 3)
-    store.put(CellResult(cell, error="it broke", versions={"mathematics": "3"}))
+    monkeypatch.setattr(ESZSLClassifier, "mathematics_version", now + 2)
+    store.put(CellResult(cell, error="it broke", versions=versions_of(cell)))
     assert store.get(cell).error == "it broke"
     assert lines == []
 
@@ -184,10 +189,11 @@ def test_store_takes_a_result_without_a_version_for_the_first(tmp_path, monkeypa
     from hgkt.estimators import HGKTNetworkClassifier
 
     store, cell = ResultStore(tmp_path), a_cell()
-    store.put(a_result(cell))
-    assert store.get(cell) is not None
-    monkeypatch.setattr(HGKTNetworkClassifier, "mathematics_version", 2, raising=False)
+    store.put(replace(a_result(cell), versions={"hgkt": "0.0.9"}))
     assert store.get(cell) is None
+    monkeypatch.setattr(HGKTNetworkClassifier, "mathematics_version", 1)
+    assert store.get(cell) is not None
+    monkeypatch.setattr(HGKTNetworkClassifier, "mathematics_version", 2)
     assert store.get(a_cell(method="hgkt", preset="paper")) is None  # the same class by preset
 
 
@@ -199,15 +205,15 @@ def test_store_keeps_keys_of_cells_that_need_nothing():
 
 
 def _write_often(folder: str) -> None:
-    store = ResultStore(folder)
+    store, versions = ResultStore(folder), versions_of(a_cell())
     for number in range(60):
-        store.put(CellResult(a_cell(), {"text": str(number) * 20_000}))
+        store.put(CellResult(a_cell(), {"text": str(number) * 20_000}, versions=versions))
 
 
 def test_store_is_whole_whenever_another_process_reads(tmp_path):
     lines: list[str] = []
     store = ResultStore(tmp_path, lines.append)
-    store.put(CellResult(a_cell(), {"text": "start"}))
+    store.put(CellResult(a_cell(), {"text": "start"}, versions=versions_of(a_cell())))
     writer = multiprocessing.get_context("fork").Process(target=_write_often, args=(str(tmp_path),))
     writer.start()
     n_reads = 0
@@ -222,8 +228,9 @@ def test_store_is_whole_whenever_another_process_reads(tmp_path):
 
 
 def test_a_run_record_of_an_earlier_protocol_counts_as_absent(tmp_path):
-    store, cell = ResultStore(tmp_path), a_cell()
-    store.put(CellResult(cell, {"format": "hgkt-run-1", "versions": {"protocol": PROTOCOL}}))
+    store, result = ResultStore(tmp_path), a_result(a_cell())
+    cell, record = result.cell, {"format": "hgkt-run-1", "versions": {"protocol": PROTOCOL}}
+    store.put(replace(result, values=record))
     assert store.get(cell) is not None
-    store.put(CellResult(cell, {"format": "hgkt-run-1", "versions": {"hgkt": "0.0.9"}}))
+    store.put(replace(result, values={**record, "versions": {"hgkt": "0.0.9"}}))
     assert store.get(cell) is None

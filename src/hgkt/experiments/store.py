@@ -50,7 +50,10 @@ class ResultStore:
     >>> cell = Cell("evaluate", DataSpec("digits", "digits"), method="eszsl")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     store = ResultStore(folder)
-    ...     _ = store.put(CellResult(cell, {"H": 50.0}, {"curve": np.arange(3)}))
+    ...     versions = {"mathematics": cell.mathematics}
+    ...     _ = store.put(
+    ...         CellResult(cell, {"H": 50.0}, {"curve": np.arange(3)}, versions=versions)
+    ...     )
     ...     found = store.get(cell)
     >>> found.values, found.arrays
     ({'H': 50.0}, {'curve': array([0, 1, 2])})
