@@ -96,7 +96,8 @@ def test_train_network_loss_is_the_mean_over_instances(digits: Any) -> None:
 def test_validation_division_scores_as_the_search_does(digits: Any) -> None:
     X, y = digits.rows("train")
     for seed in (0, 3):
-        search = ClassFoldSearch(paper(), stages=[{"n_steps": [40]}], random_state=seed)
+        steps = [{"n_steps": [40]}]
+        search = ClassFoldSearch(paper(), stages=steps, n_folds=1, random_state=seed)
         search.fit(X, y, digits.attributes_of(digits.seen_classes))
         run = train_network(paper(), validation_division(digits, seed), steps=(40,))
         assert pytest.approx(search.best_score_) == run.metrics[40].ausuc
