@@ -79,7 +79,7 @@ def test_figure_leads_to_its_runs(visit):
     runs = page.locator("#panel .run")
     assert runs.count() > 3
     runs.first.locator("> summary").click()
-    assert SHA in runs.first.inner_text()
+    runs.first.locator("dd", has_text=SHA).first.wait_for()  # filled when it is open
 
 
 def test_no_table_is_cut_off_on_a_laptop(visit):

@@ -73,7 +73,7 @@ def test_app_predicts_a_class_as_soon_as_it_is_added(client, digits):
     body = {"classes": [{"name": name, "vector": vector(digits, name)} for name in ("two", "six")]}
     assert client.post("/v1/classes", json=body).status_code == 401
     added = client.post("/v1/classes", json=body, headers={"X-API-Key": KEY})
-    assert added.json() == {"revision": 1, "added": ["two", "six"], "n_classes": 10}
+    assert added.json() == {"revision": 1, "added": ["two", "six"], "n_classes": 10, "warnings": []}
     after = client.post("/v1/predict", json=asked).json()
     labels = np.array([prediction["label"] for prediction in after["predictions"]])
     assert (labels == digits.rows("test_unseen")[1]).mean() > 0.8

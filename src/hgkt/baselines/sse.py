@@ -97,8 +97,9 @@ class SSEClassifier(StagedClassifier):
     >>> model = model.fit(X, y, class_attributes={"owl": [0, 1], "car": [1, 0]})
     >>> model.predict([[0.0, 1.0], [1.0, 0.0]])
     array(['owl', 'car'], dtype='<U3')
-    >>> model.add_classes({"jet": [1, 1]}).class_embeddings_.round(2)[2]
-    array([0.5, 0.5])
+    >>> model = model.add_classes({"jet": [1, 1]})  # a mixture of both
+    >>> model.class_embeddings_[model.classes_ == "jet"].round(2)
+    array([[0.5, 0.5]])
     """
 
     _learned = ("weights_", "templates_", "sources_", "signed_")

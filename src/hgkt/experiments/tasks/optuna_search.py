@@ -117,7 +117,7 @@ class OptunaSearch(ClassFoldSearch):
     >>> search = OptunaSearch(RidgeClassMeanClassifier(), n_trials=3)
     >>> search = search.fit(X, y, data.attributes_of(data.seen_classes))
     >>> len(search.cv_results_), sorted(search.best_params_)
-    (3, ['metric', 'ridge'])
+    (3, ['attribute_map', 'feature_map', 'metric', 'ridge'])
     """
 
     def __init__(

@@ -240,12 +240,13 @@ def find_columns(edition: Edition, query: str, kind: Kind) -> Sequence[int]:
 
 
 def sort_newest_first(edition: Edition, columns: Sequence[int]) -> list[int]:
-    """Sort columns: what was added last comes first, seen classes last in the model's order."""
-    seen = [column for column in columns if column < edition.n_seen]
-    added = [column for column in columns if column >= edition.n_seen]
+    """Sort columns of `find_columns`: what was added last comes first, then seen classes."""
+    seen = [column for column in columns if edition.seen[column]]
+    added = [column for column in columns if not edition.seen[column]]
     times = edition.added_at
-    # Of classes that came at the same time the later column is the later class.
-    added.sort(key=lambda column: (times.get(edition.names[column], ""), column), reverse=True)
+    # Of classes that came at the same time the later one is first: the sort keeps their order.
+    added.reverse()
+    added.sort(key=lambda column: times.get(edition.names[column], ""), reverse=True)
     return added + seen
 
 
