@@ -57,6 +57,7 @@ sphinx_gallery_conf = {
     "examples_dirs": str(HERE.parent / "examples"),
     "gallery_dirs": "examples",
     "filename_pattern": r"/plot_",
+    "ignore_pattern": r"^(?!plot_)",  # scripts to run by hand
     "within_subsection_order": "FileNameSortKey",
     "reset_modules": ("gallery_style.use_style",),
     "image_srcset": ["2x"],

@@ -28,10 +28,11 @@ search.add_classes(data.attributes_of(data.unseen_classes))
 model = search.best_estimator_
 chosen = [per_class_accuracy(labels, model.predict(rows)) for rows, labels in (seen, unseen)]
 
+order = model.candidates()  # columns of seen classes, then those of added ones
 curve = seen_unseen_curve(
-    model.score_classes(seen[0], penalty=False), seen[1],
-    model.score_classes(unseen[0], penalty=False), unseen[1],
-    list(model.classes_), n_seen=len(model.seen_classes_),
+    model.score_classes(seen[0], penalty=False)[:, order], seen[1],
+    model.score_classes(unseen[0], penalty=False)[:, order], unseen[1],
+    model.classes_[order], n_seen=len(model.seen_classes_),
 )  # fmt: skip
 
 # %%

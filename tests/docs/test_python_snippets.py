@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import io
+import shutil
 import threading
 import time
 
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 from scipy.io import savemat
 from typer.testing import CliRunner
 
@@ -91,10 +93,16 @@ def language_page(folder):
     return {"load_dataset": load_dataset}
 
 
-def vision_page(folder):
-    pytest.importorskip("transformers", reason="the extra vision is not installed")
-    from PIL import Image
+def readme(folder, drawings):
+    shutil.copytree(drawings / "photos", folder / "photos")
+    shutil.copy(drawings / "classes.csv", folder)
+    Image.open(drawings / "new" / "blue square" / "2.png").save(folder / "unknown.jpg")
+    return {}
 
+
+def vision_page(folder, drawings):
+    shutil.copytree(drawings / "new", folder / "emoji" / "new")
+    hgkt.train_on_images(drawings / "photos").save(folder / "emoji-model")
     (folder / "new" / "cat").mkdir(parents=True)
     Image.new("RGB", (64, 48), "teal").save(folder / "new" / "cat" / "0.jpg")
     return {}
@@ -140,19 +148,22 @@ WORLDS = {
     "language.md": language_page,
     "network.md": network_page,
     "transport.md": graph_page,
-    "vision.md": vision_page,
 }
+WORLDS_OF_PHOTOS = {"README.md": readme, "vision.md": vision_page}
 
 
 # ------------------------------------------------------------------ the test
-def test_python_blocks_run_in_order(python_page, blocks_of, tmp_path, monkeypatch):
+def test_python_blocks_run_in_order(python_page, blocks_of, tmp_path, monkeypatch, request):
     page = python_page
     codes = [block for block in blocks_of(page) if block.language == "python"]
     if page.name in NOT_RUN:
         pytest.skip(NOT_RUN[page.name])
     monkeypatch.chdir(tmp_path)
     with contextlib.ExitStack() as stack:
-        names = WORLDS.get(page.name, lambda folder: {})(tmp_path)
+        if page.name in WORLDS_OF_PHOTOS:
+            names = WORLDS_OF_PHOTOS[page.name](tmp_path, request.getfixturevalue("drawings"))
+        else:
+            names = WORLDS.get(page.name, lambda folder: {})(tmp_path)
         names["__name__"] = "__main__"
         port = stack.enter_context(service(tmp_path)) if page.name == "serving.md" else 8000
         for number, block in enumerate(codes):
