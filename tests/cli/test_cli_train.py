@@ -163,6 +163,20 @@ def test_train_refuses_with_one_sentence(hgkt, tmp_path, arguments, sentence):
     assert not (tmp_path / "m").exists()
 
 
+def test_train_refuses_a_method_it_cannot_save_before_it_trains(hgkt, tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(
+        "from hgkt.baselines.ridge import RidgeClassMeanClassifier\n\n\n"
+        "class Mine(RidgeClassMeanClassifier):\n"
+        "    def fit(self, *arguments, **options):\n"
+        "        raise AssertionError('it trained')\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ModelFolderError, match="Mine is not a registered method, so") as error:
+        hgkt("train", "--out", tmp_path / "m", "--method", "mine:Mine")
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "m").exists()
+
+
 def test_train_refuses_a_place_it_cannot_write_before_it_trains(hgkt, tmp_path, monkeypatch):
     monkeypatch.setattr(HGKTClassifier, "fit", lambda *a, **k: pytest.fail("it trained"))
     (tmp_path / "file").write_text("")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -89,6 +90,16 @@ def test_scores_of_a_fold_are_those_of_a_fit():
     np.testing.assert_allclose(found, expected, atol=1e-9)
     np.testing.assert_allclose(again, expected, atol=1e-9)
     rough = FoldScorer(data, MIXTURE.metrics, MIXTURE).scores(MIXTURE)
+    np.testing.assert_allclose(rough, expected, atol=2e-4)
+
+
+def test_rough_scores_of_fewer_rows_than_features_are_those_of_a_fit():
+    wide = np.random.default_rng(5).normal(size=(8, 90))  # 57 rows span a part of 90 features
+    data = GridData(np.abs(X @ wide), CODES, A, N, np.abs(ROWS @ wide))
+    mixture = replace(MIXTURE, device="cpu")
+    (_, expected), *_ = score_grid([mixture], data)
+    rough = FoldScorer(data, mixture.metrics, mixture).scores(mixture)
+    assert rough.dtype == np.float32
     np.testing.assert_allclose(rough, expected, atol=2e-4)
 
 

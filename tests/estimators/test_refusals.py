@@ -222,7 +222,7 @@ def test_a_method_that_could_not_be_loaded_is_not_saved(tmp_path: Path) -> None:
 
     model = Own().fit(X, Y, TABLE)
     assert refusal(lambda: model.save(tmp_path / "model")) == (
-        "Own is not a registered method, so it could not be loaded again; "
+        "Own is not a registered method, so a saved model could not be loaded again; "
         "register it by an entry point of the group 'hgkt.methods' (docs page *add a method*)"
     )
 

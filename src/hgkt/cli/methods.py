@@ -110,7 +110,7 @@ class FitOptions:
     folds: Annotated[
         int | None,
         typer.Option(
-            "--folds", min=1, help="Class folds of --select.", show_default="3; 1 for the network"
+            "--folds", min=1, help="Class folds.", show_default="3, or 6 where classes are few"
         ),
     ] = None
     calibrate: Annotated[

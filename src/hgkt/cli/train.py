@@ -60,11 +60,13 @@ def train_command(
 
     Example: hgkt train --data digits --select --with-unseen --out digits-model
     """
-    from hgkt.estimators.methods import METHODS
+    from hgkt.estimators.model_folder import saved_name
 
     start = time.perf_counter()
     photos.check(context)
-    files = training_files(options.estimator(), out_path, checkpoint, tensorboard)
+    estimator = options.estimator()
+    method = saved_name(estimator)  # one that cannot be saved is refused before it is trained
+    files = training_files(estimator, out_path, checkpoint, tensorboard)
     old = check_replaced(out_path, overwrite, carry)
     run = TrainingRun(photos, options, files, photos.cache_beside(out_path))
     try:
@@ -91,7 +93,7 @@ def train_command(
         **found,
         "gamma": model.gamma_,
         "parameters": model.get_params(deep=False),
-        "method": METHODS.name_of(type(model)) or options.method,
+        "method": method,
         "preset": options.preset,
         "seed": options.seed,
         "resumed": run.resumed,

@@ -52,18 +52,24 @@ class ModelFolder:
     card: str = ""
 
 
+def saved_name(model: GZSLClassifier) -> str:
+    """Return the name by which a folder knows a model's method; refuse one that has none."""
+    method = METHODS.name_of(type(model))
+    if method is None:
+        raise ModelFolderError(
+            f"{type(model).__name__} is not a registered method, so a saved model could not be "
+            "loaded again; register it by an entry point of the group 'hgkt.methods' (docs page "
+            "*add a method*)"
+        )
+    return method
+
+
 def save_model(model: GZSLClassifier, path: str | Path, about: dict[str, Any]) -> Path:
     """Write a fitted model; `about` says what it was made with and is kept in the config."""
     import pandas as pd
 
-    method = METHODS.name_of(type(model))
-    if method is None:
-        raise ModelFolderError(
-            f"{type(model).__name__} is not a registered method, so it could not be loaded again; "
-            "register it by an entry point of the group 'hgkt.methods' (docs page *add a method*)"
-        )
     config = {
-        "method": method,
+        "method": saved_name(model),
         "hgkt_version": version("hgkt"),
         "parameters": plain(model.get_params(deep=False)),
         "n_features": int(model.n_features_in_),
