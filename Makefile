@@ -36,7 +36,7 @@ coverage: $(VENV)/.test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --cov-report=term \
 	  $(or $(foreach room,$(ROOMS),--cov=hgkt.$(room) tests/$(room) src/hgkt/$(room)),--cov=hgkt)
 
-# The oldest versions that pyproject.toml allows, with the tests of the rooms that need no extra.
+# The oldest versions that pyproject.toml allows, with the tests of the rooms of the default model.
 # torch is the pinned one: an older release would pull gigabytes of CUDA packages.
 OLDEST = .venv-oldest
 OLDEST_ROOMS = data statistics transport graph closed_form calibration estimators evaluation
@@ -44,7 +44,7 @@ oldest:
 	$(PYTHON) -m venv $(OLDEST)
 	$(PYTHON) tools/oldest_versions.py pyproject.toml constraints.txt > $(OLDEST)/constraints.txt
 	$(OLDEST)/bin/python -m pip install --quiet --constraint $(OLDEST)/constraints.txt \
-	  --editable '.[graph,tensorboard,hub]' pytest pytest-timeout hypothesis
+	  --editable '.[network,transport,matlab,report,graph,tensorboard,hub]' pytest pytest-timeout hypothesis
 	OMP_NUM_THREADS=1 $(OLDEST)/bin/python -m pytest $(addprefix tests/,$(OLDEST_ROOMS))
 
 # How much of a change the tests notice, by room: `make mutants SAMPLE=40 ROOMS=graph JOBS=2`.
@@ -83,7 +83,7 @@ $(VENV)/.page: pyproject.toml constraints.txt | $(BIN)/python
 	touch $@
 
 $(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
-	$(INSTALL) --editable '.[docs,vision,language,serve,onnx]'
+	$(INSTALL) --editable '.[docs,network,transport,report,vision,language,serve,onnx]'
 	touch $@
 
 $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
