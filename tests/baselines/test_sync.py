@@ -11,7 +11,7 @@ from sklearn.svm import LinearSVC
 from hgkt.baselines.sync import SeenObjective, SynCClassifier
 from hgkt.data import make_synthetic
 from hgkt.estimators.model_folder import load_model
-from hgkt.exceptions import DataError
+from hgkt.exceptions import ClassWarning, DataError
 
 
 def overlapping(n_rows=120, n_classes=5, n_features=6, seed=0):
@@ -117,7 +117,8 @@ def test_phantoms_mix_to_classifiers_by_their_definition():
     X, codes, attributes = overlapping()
     model = SynCClassifier(similarity_scale=0.7).fit(X, codes, attributes)
     new = np.random.default_rng(5).random((2, 4))
-    model.add_classes({10: new[0], 11: new[1], 12: attributes[3]})
+    with pytest.warns(ClassWarning, match="12 is described like class 3"):
+        model.add_classes({10: new[0], 11: new[1], 12: attributes[3]})
     vectors = unit(np.array(list(attributes.values())))
     scale = np.median([np.linalg.norm(a - b) for i, a in enumerate(vectors) for b in vectors[:i]])
     assert model.attribute_unit_ == pytest.approx(scale)

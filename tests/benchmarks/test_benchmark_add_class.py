@@ -6,6 +6,7 @@ import pytest
 
 from hgkt.benchmarks import add_class
 from hgkt.benchmarks.add_class import QUICK, TRANSFERS, fitted_model
+from hgkt.exceptions import ClassWarning
 
 
 def test_add_class_reports_every_size():
@@ -28,5 +29,6 @@ def test_add_class_reports_every_size():
 def test_fitted_model_has_as_many_seen_classes_as_asked_for(transfer):
     model = fitted_model(QUICK, transfer, n_attributes=10, n_instances=154, n_seen=77)
     assert len(model.seen_classes_) == 77
-    model.add_classes({"new": model.class_attributes_[76]})
+    with pytest.warns(ClassWarning, match="'new' is described like class 'class 00076'"):
+        model.add_classes({"new": model.class_attributes_[76]})
     assert model.seen_classes_[76] in [s.label for s in model.explain_class("new").sources]

@@ -7,7 +7,7 @@ import pytest
 
 from hgkt.estimators import METHODS, HGKTClassifier
 from hgkt.estimators.evidence import AlteredClass, attribute_evidence, seen_pulls
-from hgkt.exceptions import DataError
+from hgkt.exceptions import ClassWarning, DataError
 
 FAST = {"n_hidden": 16, "n_steps": 40, "n_epochs": 3, "learning_rate": 1e-2, "random_state": 0}
 
@@ -32,7 +32,8 @@ def brute_force(model, x, vector, mean):
         altered = np.array(vector, dtype=float)
         altered[position] = mean[position]
         rows[f"without {position}"] = altered
-    model.add_classes(rows)
+    with pytest.warns(ClassWarning, match="'as it is' is described like"):
+        model.add_classes(rows)
     columns = model.candidates(list(rows))
     scores = model.score_classes(x[None])[0, columns]
     model.remove_classes(list(rows))

@@ -5,6 +5,7 @@ import pytest
 
 from hgkt.estimators import METHODS, HGKTClassifier
 from hgkt.estimators.views import view_of
+from hgkt.exceptions import ClassWarning
 
 FAST = {"n_hidden": 8, "n_steps": 5, "n_epochs": 1, "random_state": 0}
 
@@ -40,8 +41,10 @@ def test_view_and_model_change_apart(model, small):
     one, two = view_of(model), view_of(model)
     one.add_classes(h)
     two.remove_classes(["class g"])
-    three = view_of(one).add_classes({"class i": small["unseen"]["class h"]})
-    four = view_of(one).add_classes({"class j": small["unseen"]["class g"]})
+    with pytest.warns(ClassWarning, match="'class i' is described like class 'class h'"):
+        three = view_of(one).add_classes({"class i": small["unseen"]["class h"]})
+    with pytest.warns(ClassWarning, match="'class j' is described like class 'class g'"):
+        four = view_of(one).add_classes({"class j": small["unseen"]["class g"]})
     assert model.unseen_classes_.tolist() == ["class g"]
     assert one.unseen_classes_.tolist() == ["class g", "class h"]
     assert two.unseen_classes_.tolist() == []

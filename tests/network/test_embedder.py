@@ -54,6 +54,7 @@ def test_numpy_twin_equals_torch(dtype: torch.dtype, activation: str, output: st
             np.testing.assert_allclose(ours, theirs.numpy(), rtol=0, atol=TOLERANCE[dtype])
 
 
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta state")
 @pytest.mark.parametrize("layout", ["dense", "sparse"])
 def test_embedder_without_ordinary_rows_gives_the_same_representatives(layout: str) -> None:
     embedder, attributes = make_embedder(), torch.from_numpy(ATTRIBUTES)

@@ -74,9 +74,9 @@ class IAPClassifier(AttributeProbabilityClassifier):
     --------
     >>> X = np.array([[0.0, 0.1], [0.1, 0.0], [1.0, 0.1], [0.9, 0.0], [0.1, 1.0], [0.0, 0.9]])
     >>> y = ["egg", "egg", "car", "car", "owl", "owl"]
-    >>> attributes = {"egg": [0, 0], "car": [1, 0], "owl": [0, 1]}
+    >>> attributes = {"egg": [0, 0, 1], "car": [1, 0, 0], "owl": [0, 1, 0]}
     >>> model = IAPClassifier().fit(X, y, class_attributes=attributes)
-    >>> model.add_classes({"jet": [1, 1]}).predict([[1.0, 1.0], [0.0, 1.0]])
+    >>> model.add_classes({"jet": [1, 1, 0]}).predict([[1.0, 1.0], [0.0, 1.0]])
     array(['jet', 'owl'], dtype='<U3')
     """
 

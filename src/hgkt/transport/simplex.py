@@ -92,7 +92,8 @@ def simplex_in_place(
             block -= np.minimum(lowest, 0.0)[:, None]
         else:
             np.maximum(block, 0.0, out=block)
-    totals = block.sum(axis=1)
+    with np.errstate(over="ignore"):  # said below
+        totals = block.sum(axis=1)
     if not np.isfinite(totals).all():
         raise DataError(
             f"features in row {rows[np.argmax(~np.isfinite(totals))]} are too large to be summed "
