@@ -50,7 +50,11 @@ def short(value: Any, digits: int = 4) -> str:
     --------
     >>> short(0.123456), short({"metrics": [1, 2, 3], "kernels": [4]})
     ('0.1235', '(3 metrics, 1 kernels)')
+    >>> short({"offset": 0.09622, "slope": 0.17333}, 3)
+    '(offset 0.0962, slope 0.173)'
     """
     if isinstance(value, dict) and all(isinstance(part, list) for part in value.values()):
         return f"({', '.join(f'{len(part)} {name}' for name, part in value.items())})"
+    if isinstance(value, dict):
+        return f"({', '.join(f'{name} {short(part, digits)}' for name, part in value.items())})"
     return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
