@@ -137,7 +137,7 @@ def matched_calibrations(dataset: GZSLDataset, params: dict[str, Any]) -> dict[s
     curves: dict[str, list[SeenUnseenCurve]] = {}
     for number, (train, val) in enumerate(dataset.class_folds()):
         rows = split_fold(y, train, val, random_state=[0, number])
-        model = HGKTClassifier(**params)
+        model = HGKTClassifier(**params, calibration=0)
         model.fit(X[rows.fit], y[rows.fit], class_attributes={name: table[name] for name in train})
         model.add_classes({name: table[name] for name in val})
         parts = (rows.fit, rows.val_seen, rows.val_unseen)

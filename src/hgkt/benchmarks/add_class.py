@@ -106,7 +106,7 @@ def fitted_model(
         How many seen classes there are; fewer where there are few instances.
     """
     size = Size("", n_instances, sizes.n_features, min(n_seen, n_instances // 2), n_attributes)
-    model: Model = HGKTClassifier(device="cpu")
+    model: Model = HGKTClassifier(calibration=0, device="cpu")
     if transfer == "network":
         model = HGKTNetworkClassifier(
             n_hidden=sizes.n_hidden,

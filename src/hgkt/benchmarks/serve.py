@@ -107,7 +107,7 @@ def run(quick: bool = False) -> dict[str, Any]:
 def _save_model(sizes: Sizes, folder: Path) -> Path:
     n_seen = min(_N_SEEN, sizes.n_classes // 2)
     size = Size("", sizes.n_instances, sizes.n_features, n_seen, sizes.n_attributes)
-    model = make_problem(size, n_test=0).fit(HGKTClassifier(device="cpu"))
+    model = make_problem(size, n_test=0).fit(HGKTClassifier(calibration=0, device="cpu"))
     rows = np.random.default_rng(1).random((sizes.n_classes - n_seen, sizes.n_attributes))
     model.add_classes({f"added {i:04d}": row for i, row in enumerate(rows)})
     saved: Path = model.save(folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from hgkt.calibration import Calibration, ScoredFold, class_folds, fit_calibration, validation_folds
-from hgkt.calibration.folds import ClassFolds
+from hgkt.calibration.folds import ClassFolds, ValidationFold
+from hgkt.exceptions import ClassWarning
 
 if TYPE_CHECKING:
     from hgkt.estimators.base import GZSLClassifier
@@ -51,8 +53,8 @@ def own_calibration(
     if (counts > 1).sum() <= max(len(held_out) for _, held_out in folds):
         return Calibration()
     kept = _few_rows(y)
-    law = fit_calibration(scored_folds(model, X[kept], y[kept], attributes, folds))
-    return law.for_classes()
+    parts = validation_folds(X[kept], y[kept], attributes, folds)
+    return fit_calibration(_refitted(model, fold) for fold in parts).for_classes()
 
 
 def scored_folds(
@@ -72,6 +74,17 @@ def scored_folds(
         )
         for _, scores in scored:
             yield ScoredFold(fold.rows, scores)
+
+
+def _refitted(model: GZSLClassifier, fold: ValidationFold) -> ScoredFold:
+    """Score the validation rows of a fold by a plain fit, in the precision of the data."""
+    blank = clone(model).set_params(calibration=0.0)
+    blank.fit(fold.X, fold.y, class_attributes=fold.train_attributes)
+    with warnings.catch_warnings():  # classes described alike are the user's, not added ones
+        warnings.simplefilter("ignore", ClassWarning)
+        blank.add_classes(fold.val_attributes)
+    scores = blank.score_classes(fold.X_eval, penalty=False)
+    return ScoredFold(fold.rows, scores[:, blank.candidates()])
 
 
 def blank_clone(model: GZSLClassifier) -> GZSLClassifier:
