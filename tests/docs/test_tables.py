@@ -71,7 +71,7 @@ def test_a_changed_number_is_found_and_made_good(tables, docs):
     [
         ("hgkt", "growing.json"),
         ("hgkt", "bench/add-class.json, hgkt"),
-        ("hgkt-network", "the gallery, hgkt-network"),
+        ("hgkt-network", "bench/train.json, hgkt-network"),
         ("ridge", "costs.json, ridge"),
     ],
 )

@@ -230,7 +230,7 @@ def _render(
         f"{hidden.name} was added by its attributes in {hidden.add_milliseconds:.1f} ms; of all "
         f"{hidden.n_images} images of it {hidden.accuracy:.0f} % are right now",
         f"it was made from {made}",
-        "plain ridge regression is ahead on digits this small (hgkt evaluate --method ridge "
+        "plain ridge regression is as good on digits this small (hgkt evaluate --method ridge "
         "--select); docs/methods.md has every method on real data",
         f"{document['seconds']:.1f} s in all",
     )
