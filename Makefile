@@ -14,7 +14,7 @@ page: $(VENV)/.page
 	$(BIN)/hgkt demo --page
 
 report: $(VENV)/.report
-	$(BIN)/hgkt reproduce --data digits --out hgkt-report
+	$(BIN)/hgkt reproduce --data digits --quick --out hgkt-report
 
 # The tables of README and docs, from the records in docs/results.
 tables: $(VENV)/.demo
