@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,10 @@ def without_installation() -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join([*added, os.environ.get("PYTHONPATH", "")])
 
 
+Labelled = tuple[Any, Any]
+"""Features (n, D) and the class of each row."""
+
+
 def arguments(description: str | None, record: str = "") -> argparse.ArgumentParser:
     """Return a parser with the data's root and, where a record is written, its file.
 
@@ -70,6 +75,45 @@ def one_thread() -> None:
     threadpool_limits(1)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
+
+
+def run_on_sets(
+    description: str | None,
+    record: str,
+    sets: str,
+    results: Callable[[str, str], Iterable[dict[str, Any]]],
+) -> None:
+    """Read the arguments, run `results` (name of the set, root) on each set, write the record.
+
+    Parameters
+    ----------
+    description : str
+        The script's docstring.
+    record : str
+        Name of its record in docs/results, without suffix.
+    sets : str
+        The data sets that are run by default, joined by commas.
+    results : callable
+        Yields the rows of the record.
+    """
+    parser = arguments(description, record)
+    parser.add_argument("--data", default=sets, help="sets with published folds, joined by commas")
+    args = parser.parse_args()
+    one_thread()
+    rows = [row for name in args.data.split(",") for row in results(name, args.root)]
+    write_record(args.out, {"rows": rows})
+
+
+def tested(model: Any, seen: Labelled, unseen: Labelled, gamma: float) -> Any:
+    """Return the `GZSLMetrics` of a fitted model on rows of seen and of added classes."""
+    from hgkt.evaluation import gzsl_metrics
+
+    columns = model.candidates()  # seen classes first
+    scored = [
+        (model.score_classes(rows, False)[:, columns], truth) for rows, truth in (seen, unseen)
+    ]
+    n_seen = len(model.seen_classes_)
+    return gzsl_metrics(*scored[0], *scored[1], model.classes_[columns], n_seen, gamma)
 
 
 def mathematics(method: str) -> str:

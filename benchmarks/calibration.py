@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from _script import FEATURES, arguments, one_thread, write_record
+from _script import FEATURES, run_on_sets
 from hgkt.calibration import ScoredFold, fit_calibration
 from hgkt.calibration.curve import SeenUnseenCurve, best_calibration
 from hgkt.data import load_dataset
@@ -67,12 +67,7 @@ def _h(curve: SeenUnseenCurve, gamma: float) -> float:
 
 def main() -> None:
     """Run every set and write the record."""
-    parser = arguments(__doc__, "calibration")
-    parser.add_argument("--data", default="CUB,AWA1", help="sets with published folds")
-    args = parser.parse_args()
-    one_thread()
-    rows = [row for name in args.data.split(",") for row in results(name, args.root)]
-    write_record(args.out, {"rows": rows})
+    run_on_sets(__doc__, "calibration", "CUB,AWA1", results)
 
 
 if __name__ == "__main__":

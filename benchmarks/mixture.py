@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from _script import FEATURES, arguments, one_thread, write_record
+from _script import FEATURES, run_on_sets, tested
 from hgkt.closed_form.family import MixtureFamily
 from hgkt.data import load_dataset
 from hgkt.estimators import HGKTClassifier
-from hgkt.evaluation import ClassFoldSearch, gzsl_metrics, split_fold
+from hgkt.evaluation import ClassFoldSearch, split_fold
 
 VARIANTS: dict[str, Callable[[MixtureFamily], MixtureFamily]] = {
     "mixture": lambda family: family,
@@ -56,25 +56,14 @@ def results(name: str, root: str) -> Iterator[dict[str, Any]]:
             search.fit(X[rows.fit], y[rows.fit], {c: table[c] for c in train})
             model = search.best_estimator_.add_classes({c: table[c] for c in outer})
             parts = [(X[r], y[r]) for r in (rows.val_seen, rows.val_unseen)]
-            columns = model.candidates()  # seen classes first
-            scored = [
-                (model.score_classes(rows, penalty=False)[:, columns], truth)
-                for rows, truth in parts
-            ]
-            classes = model.classes_[columns]
-            found.append(gzsl_metrics(*scored[0], *scored[1], classes, len(train), model.gamma_))
+            found.append(tested(model, *parts, model.gamma_))
         means = {m: float(np.mean([getattr(f, m) for f in found])) for m in ("ausuc", "H")}
         yield {"data": name, "variant": variant, "AUSUC": means["ausuc"], "H": means["H"]}
 
 
 def main() -> None:
     """Run every variant on every set and write the record."""
-    parser = arguments(__doc__, "mixture")
-    parser.add_argument("--data", default="CUB", help="sets with published folds, CUB,AWA1,…")
-    args = parser.parse_args()
-    one_thread()
-    rows = [row for name in args.data.split(",") for row in results(name, args.root)]
-    write_record(args.out, {"rows": rows})
+    run_on_sets(__doc__, "mixture", "CUB", results)
 
 
 if __name__ == "__main__":

@@ -20,11 +20,10 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from _script import FEATURES, arguments, write_record
+from _script import FEATURES, arguments, tested, write_record
 from hgkt._geometry import map_rows
 from hgkt.data import GZSLDataset, load_dataset
 from hgkt.estimators import HGKTNetworkClassifier
-from hgkt.evaluation import gzsl_metrics
 from hgkt.network.config import FEATURE_NORM
 from hgkt.network.objectives import SquaredObjective, Targets
 
@@ -72,11 +71,7 @@ def row(model: HGKTNetworkClassifier, data: GZSLDataset) -> dict[str, float]:
     loss = scale**2 * objective.numpy_loss(model.class_embeddings_)
     decay = 0.5 * model.weight_decay * sum(float(np.square(w, dtype=float).sum()) for w in weights)
     model.add_classes(data.attributes_of(data.unseen_classes))
-    parts = [data.rows("test_seen"), data.rows("test_unseen")]
-    columns = model.candidates()  # seen classes first
-    scored = [(model.score_classes(rows, False)[:, columns], truth) for rows, truth in parts]
-    n_seen = len(model.seen_classes_)
-    found = gzsl_metrics(*scored[0], *scored[1], model.classes_[columns], n_seen)
+    found = tested(model, data.rows("test_seen"), data.rows("test_unseen"), 0.0)
     return {
         "loss": loss,
         "loss_with_decay": loss + decay,

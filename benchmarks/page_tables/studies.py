@@ -80,6 +80,15 @@ def calibration(records: Records) -> str:
     return table(["data", "seen", "added", *(f"H, {title}" for title in ways.values())], lines)
 
 
+def pairs(records: Records) -> str:
+    """Return what cosines and distances are worth with pairs of seen digits held out."""
+    rows = records.script("pairs")["rows"]
+    lines = [[row["variant"], f"{row['AUSUC']:.1f}", f"{row['H']:.1f}", f"{row['distances']:.0%}"]
+             for row in rows]  # fmt: skip
+    head = [f"mean of {rows[0]['n_pairs']} pairs", "AUSUC", "H", "chose distances"]
+    return table(head, lines)
+
+
 def paper_training(records: Records) -> str:
     """Return where L-BFGS and the paper's Adam end."""
     names = {"lbfgs": "L-BFGS, output layer solved", "adam": "Adam, learning rate 1e-4",
@@ -143,6 +152,7 @@ TABLES = {
     "mixture": mixture,
     "calibration": calibration,
     "paper training": paper_training,
+    "pairs of digits": pairs,
     "grid": grid,
     "unequal weights": unequal_weights,
     "shapes of a new digit": shapes,

@@ -4,9 +4,6 @@ Each was measured with the authors' program (ALE: a public port) on the same fea
 settings. They are no selected results: nothing is chosen here.
 """
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -16,11 +13,8 @@ from hgkt.evaluation import evaluate
 
 
 @pytest.fixture(scope="module")
-def cub():
-    root = os.environ.get("HGKT_DATA")
-    if root is None or not (Path(root) / "CUB" / "efflite2.mat").is_file():
-        pytest.skip("reference numbers need CUB/efflite2.mat in the folder that HGKT_DATA names")
-    return load_dataset("CUB", root=root, features="efflite2")
+def cub(data_root):
+    return load_dataset("CUB", root=data_root, features="efflite2")
 
 
 def figures(cub, method, preset=None, params=None, seeds=(0,)):

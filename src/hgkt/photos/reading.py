@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -43,6 +43,17 @@ class Photos:
     unreadable: tuple[tuple[ImageEntry, str], ...] = ()
     n_resumed: int = 0
     n_cut: int = 0
+
+
+class ReadingOptions(TypedDict, total=False):
+    """What `read_photos` takes besides the photographs; `train_on_images` passes it on."""
+
+    backbone: str
+    encoder: str
+    template: str | None
+    batch_size: int
+    workers: int
+    cache: str | Path | None
 
 
 def read_photos(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from hgkt._typing import Progress
 from hgkt.estimators import GZSLClassifier, HGKTClassifier
 from hgkt.evaluation.fitting import fit_dataset
 from hgkt.exceptions import DataError
 from hgkt.photos.model import ImageClassifier
-from hgkt.photos.reading import read_photos
+from hgkt.photos.reading import ReadingOptions, read_photos
 
 
 def train_on_images(
@@ -21,14 +21,9 @@ def train_on_images(
     select: bool | str = "auto",
     calibrate: bool | str = "auto",
     random_state: int = 0,
-    backbone: str = "efficientnet-lite0",
-    encoder: str = "minilm",
-    template: str | None = None,
     device: str = "auto",
-    batch_size: int = 32,
-    workers: int = 0,
-    cache: str | Path | None = None,
     progress: Progress | None = None,
+    **reading: Unpack[ReadingOptions],
 ) -> ImageClassifier:
     """Learn classes from photographs, and others from what is said about them.
 
@@ -52,19 +47,14 @@ def train_on_images(
         Whether to choose the calibration γ there.
     random_state : int
         Seed of the validation classes.
-    backbone : str
-        Network that makes features of images; see `hgkt.vision.load_backbone`.
-    encoder, template : str
-        Sentence encoder and how name and description become a sentence; see
-        `hgkt.language.load_encoder`.
     device : {"auto", "cpu", "cuda"}
         Where to compute.
-    batch_size, workers : int
-        See `hgkt.vision.extract_features`.
-    cache : path, optional
-        Folder that keeps extracted features, for a run that is interrupted and for the next one.
     progress : callable, optional
         Called as ``progress(stage, done, total, values)``.
+    **reading
+        How photographs and words are read: ``backbone``, ``encoder``, ``template``,
+        ``batch_size``, ``workers`` and ``cache`` of `read_photos`. A cache keeps extracted
+        features, for a run that is interrupted and for the next one.
 
     Returns
     -------
@@ -81,18 +71,7 @@ def train_on_images(
     """
     if estimator is not None and not isinstance(estimator, GZSLClassifier):
         raise DataError(f"estimator must be a method of hgkt; got {type(estimator).__name__}")
-    photos = read_photos(
-        images,
-        classes,
-        backbone=backbone,
-        encoder=encoder,
-        template=template,
-        device=device,
-        batch_size=batch_size,
-        workers=workers,
-        cache=cache,
-        progress=progress,
-    )
+    photos = read_photos(images, classes, device=device, progress=progress, **reading)
     dataset, blocks = photos.dataset, photos.dataset.about["attribute_blocks"]
     if estimator is None:
         joined = blocks if len(blocks) > 1 else None
