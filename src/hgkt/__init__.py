@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from hgkt._lazy import attach
 
 if TYPE_CHECKING:
+    from hgkt._class_names import UNKNOWN
     from hgkt.data import GZSLDataset, load_dataset
     from hgkt.estimators import HGKTClassifier, HGKTNetworkClassifier, load_model
     from hgkt.evaluation import ClassFoldSearch, evaluate, gzsl_metrics
@@ -17,6 +18,7 @@ __version__ = "0.1.0"
 
 # Public names are imported on first use: `import hgkt` stays fast and loads no torch.
 _HOMES = {
+    "UNKNOWN": "hgkt._class_names",
     "ClassFoldSearch": "hgkt.evaluation",
     "GZSLDataset": "hgkt.data",
     "HGKTClassifier": "hgkt.estimators",
@@ -34,6 +36,7 @@ _GONE = {
 }
 
 __all__ = [
+    "UNKNOWN",
     "ClassFoldSearch",
     "GZSLDataset",
     "HGKTClassifier",

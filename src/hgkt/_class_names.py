@@ -9,6 +9,8 @@ from typing import Any
 from hgkt.exceptions import DataError
 
 MAX_NAME = 200
+UNKNOWN = "<unknown>"
+"""What a row is labelled that looks like none of the known classes; no class may have this name."""
 _UNSEEN = {
     "Cc": "a control character",
     "Cf": "an invisible character (zero-width or bidirectional)",
@@ -33,6 +35,10 @@ def check_class_name(name: Any) -> None:
     """
     if not isinstance(name, str):
         return
+    if name == UNKNOWN:
+        raise DataError(
+            f"no class may be called {UNKNOWN!r}; that is what rejected rows are labelled"
+        )
     if not name.strip():
         raise DataError(
             f"a class has the blank name {name!r}; at least one visible character is expected"

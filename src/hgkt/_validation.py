@@ -55,17 +55,19 @@ def check_number(
     high: float = np.inf,
     integer: bool = False,
     open_low: bool = False,
+    open_high: bool = False,
 ) -> None:
-    """Refuse a parameter that is no number or lies outside ``[low, high]`` (``(low, high]``)."""
+    """Refuse a parameter that is no number or lies outside ``[low, high]``, or its open form."""
     kind = numbers.Integral if integer else numbers.Real
     good = isinstance(value, kind) and not isinstance(value, bool | np.bool_)
     if good:
         number = float(value)  # type: ignore[arg-type]
-        good = (low < number if open_low else low <= number) and number <= high
+        good = low < number if open_low else low <= number
+        good &= number < high if open_high else number <= high
     if not good:
         word = "an integer" if integer else "a number"
-        bracket = "(" if open_low else "["
-        raise DataError(f"{name} must be {word} in {bracket}{low:g}, {high:g}]; got {value!r}")
+        left, right = "(" if open_low else "[", ")" if open_high else "]"
+        raise DataError(f"{name} must be {word} in {left}{low:g}, {high:g}{right}; got {value!r}")
 
 
 def attribute_table(class_attributes: Any, argument: str = "class_attributes") -> dict[Any, Any]:

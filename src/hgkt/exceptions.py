@@ -25,6 +25,10 @@ class MissingExtraError(HGKTError, ImportError):
     """An optional dependency that is not installed."""
 
 
+class ConfidenceWarning(UserWarning):
+    """Probabilities, a rejection or a prediction set that promises less than one may think."""
+
+
 class ClassWarning(UserWarning):
     """A class that is taken in, but can hardly be told from others."""
 

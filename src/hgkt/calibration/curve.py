@@ -170,8 +170,14 @@ class ValidationRows:
     ) -> None:
         self.n_seen_rows = len(np.asarray(y_seen))
         self.n_seen, self.n_unseen = n_seen, len(classes) - n_seen
+        self.classes = list(classes)
         truths = class_columns(y_seen, classes), class_columns(y_unseen, classes)
         self._groups = [(truth, class_weights(truth)) for truth in truths]
+
+    @property
+    def truth(self) -> NDArray[np.intp]:
+        """The column of each row's class, rows of seen classes first."""
+        return np.concatenate([truth for truth, _ in self._groups])
 
     def curve(self, scores: NDArray[Any]) -> SeenUnseenCurve:
         """Return the curve of scores (n, n_classes), rows of seen classes first."""

@@ -14,6 +14,12 @@ from rich.table import Table
 from hgkt._files import check_writable
 from hgkt._plain import short
 from hgkt.cli._common import JsonOption, emit, out, progress_bar, say
+from hgkt.cli._confidence import (
+    check_drawing,
+    confidence_document,
+    draw_risk,
+    print_confidence,
+)
 from hgkt.cli.methods import FitOptions, with_fit_options
 from hgkt.exceptions import DataError, HGKTError
 
@@ -32,6 +38,23 @@ def evaluate_command(
     metric: Annotated[
         str, typer.Option("--metric", help="What --select maximises: auto (AUSUC), H or zsl.")
     ] = "auto",
+    unknown: Annotated[
+        int,
+        typer.Option(
+            "--unknown-classes",
+            min=0,
+            metavar="N",
+            help="Never add N unseen classes, and see how their rows are told from known ones.",
+        ),
+    ] = 0,
+    risk: Annotated[
+        Path | None,
+        typer.Option(
+            "--risk",
+            metavar="FILE",
+            help="Draw reliability, risk-coverage and set sizes of the first seed (.png or .svg).",
+        ),
+    ] = None,
     out_folder: Annotated[
         Path | None,
         typer.Option("--out", metavar="FOLDER", help="Write a run record for every seed."),
@@ -40,6 +63,8 @@ def evaluate_command(
 ) -> None:
     """Fit a method, add the unseen classes and measure ts, tr, H, ZSL and AUSUC, in percent.
 
+    How right the confidence of answers is stands below: calibration error, log loss, 90 % sets.
+
     Example: hgkt evaluate --data CUB --root data --features efflite2 --select
     """
     from hgkt.evaluation import evaluate
@@ -47,6 +72,8 @@ def evaluate_command(
     start = time.perf_counter()
     if out_folder is not None:
         check_writable(out_folder)
+    if risk is not None:
+        check_drawing(risk)
     options.estimator()  # a wrong parameter is told before the data is read
     dataset = options.load()
     runs: list[dict[str, Any]] = []
@@ -63,6 +90,7 @@ def evaluate_command(
                 n_folds=options.folds,
                 random_state=seed,
                 progress=progress,
+                unknown_classes=unknown,
             )
         seconds = time.perf_counter() - began
         path, trouble = _keep(record, out_folder)
@@ -70,6 +98,8 @@ def evaluate_command(
         runs.append(_document(record, seconds) | {"preset": options.preset, "record": path})
     document = _summary(runs, time.perf_counter() - start)
     emit(document, as_json, lambda: _render(document))
+    if risk is not None:
+        draw_risk(runs[0], risk)
     for trouble in troubles[:1]:  # told after the results, which are not lost
         raise DataError(trouble)
 
@@ -99,6 +129,7 @@ def _document(record: Any, seconds: float) -> dict[str, Any]:
             name: getattr(record, name)
             for name in ("validation", "timings", "method", "parameters", "data", "seed")
         },
+        **confidence_document(record),
     }
 
 
@@ -146,6 +177,7 @@ def _render(document: dict[str, Any]) -> None:
         if values is not None and any(values[name] != document[name] for name in _FIGURES):
             table.add_row(block, *(f"{values[name]:.1f}" for name in _FIGURES))
     out.print(table)
+    print_confidence(document.get("runs", [document]))
     for run in document.get("runs", [document]):
         chosen = ", ".join(f"{name}={short(value)}" for name, value in run["selected"].items())
         where = "" if run["record"] is None else f"; record {run['record']}"

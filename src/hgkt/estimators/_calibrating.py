@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.base import clone
 
 from hgkt.calibration import Calibration, ScoredFold, class_folds, fit_calibration, validation_folds
 from hgkt.calibration.folds import ClassFolds, ValidationFold
+from hgkt.confidence import Confidence, FoldSample, fit_confidence, keep_samples
 from hgkt.exceptions import ClassWarning
 
 if TYPE_CHECKING:
@@ -23,13 +25,21 @@ MIN_CLASSES = 6
 _MAX_ROWS = 20_000  # γ is two numbers; more rows would cost time and change nothing
 
 
+@dataclass(frozen=True)
+class Found:
+    """What class folds said: γ, and how sure answers are; None where they could not say."""
+
+    law: Calibration
+    confidence: Confidence | None = None
+
+
 def own_calibration(
     model: GZSLClassifier,
     X: NDArray[Any],
     y: NDArray[Any],
     attributes: Mapping[Any, NDArray[np.float64]],
-) -> Calibration:
-    """Return the calibration that class folds of the training data ask for, all classes alike.
+) -> Found:
+    """Return the γ that class folds of the training data ask for, all classes alike.
 
     Parameters
     ----------
@@ -42,19 +52,22 @@ def own_calibration(
 
     Returns
     -------
-    Calibration
+    Found
         None at all (γ = 0) where there are fewer than six classes, or so few of two rows that a
         fold may hold out all of those.
     """
     names, counts = np.unique(y, return_counts=True)
     if len(names) < MIN_CLASSES:
-        return Calibration()
+        return Found(Calibration())
     folds = class_folds(names, model.default_folds(len(names)))
     if (counts > 1).sum() <= max(len(held_out) for _, held_out in folds):
-        return Calibration()
+        return Found(Calibration())
     kept = _few_rows(y)
     parts = validation_folds(X[kept], y[kept], attributes, folds)
-    return fit_calibration(_refitted(model, fold) for fold in parts).for_classes()
+    kept_folds: list[FoldSample] = []
+    scored = keep_samples((_refitted(model, fold) for fold in parts), kept_folds)
+    law = fit_calibration(scored).for_classes()
+    return Found(law, fit_confidence(kept_folds, law))
 
 
 def scored_folds(

@@ -19,8 +19,10 @@ from sklearn.utils.validation import check_is_fitted
 from hgkt._typing import Progress
 from hgkt.calibration import Calibration
 from hgkt.closed_form.family import FEW_CLASSES
+from hgkt.confidence import Confidence
 from hgkt.estimators._calibrating import AUTO, own_calibration
 from hgkt.estimators._class_tables import ClassTable, ClassTables
+from hgkt.estimators._confident import ConfidentAnswers
 from hgkt.estimators._known import KnownClasses, warn_of_doubts
 from hgkt.estimators._presets import Preset
 from hgkt.estimators._rows import row_chunks
@@ -29,7 +31,7 @@ from hgkt.estimators.hub import PretrainedModel
 __all__ = ["ClassTable", "GZSLClassifier"]
 
 
-class GZSLClassifier(PretrainedModel, ClassifierMixin, ClassTables):
+class GZSLClassifier(PretrainedModel, ClassifierMixin, ClassTables, ConfidentAnswers):
     """Base of all generalized zero-shot classifiers.
 
     Subclasses implement
@@ -156,7 +158,8 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, ClassTables):
             warn_of_doubts(KnownClasses([], attributes[:0]), classes.tolist(), attributes)
         if self.calibration == AUTO and self._has_attributes:
             table = dict(zip(classes.tolist(), attributes, strict=True))
-            self._own_calibration = own_calibration(self, features, classes[codes], table)
+            found = own_calibration(self, features, classes[codes], table)
+            self._own_calibration, self._confidence = found.law, found.confidence
         return self._add_others(class_attributes)
 
     def _learn(
@@ -169,7 +172,7 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, ClassTables):
     ) -> Self:
         if self.calibration != AUTO:
             Calibration.of(self.calibration)
-        self._own_calibration = None
+        self._own_calibration = self._confidence = None
         table = self._fit_seen(X, codes, attributes)
         self._grown = np.zeros(len(attributes), dtype=bool)
         self._seen_table = table
@@ -218,7 +221,9 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, ClassTables):
         scores = self.score_classes(X)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
-    def predict(self, X: ArrayLike, among: str | Sequence[Any] = "all") -> NDArray[Any]:
+    def predict(
+        self, X: ArrayLike, among: str | Sequence[Any] = "all", reject: float | None = None
+    ) -> NDArray[Any]:
         """Return the best class for each row.
 
         Parameters
@@ -226,7 +231,12 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, ClassTables):
         X : array-like of shape (n_samples, n_features)
         among : {"all", "seen", "unseen"} or sequence of classes
             The candidates: "all" is generalized zero-shot, "unseen" conventional zero-shot.
+        reject : float, optional
+            The share of rows of known classes that may be rejected by mistake. Rows that look
+            like none of the known classes are then labelled `hgkt.UNKNOWN`.
         """
+        if reject is not None:
+            return self.answers(X, among, reject=reject).labels
         columns = self.candidates(among)
         result: NDArray[Any] = self.classes_[
             columns[self.score_classes(X)[:, columns].argmax(axis=1)]
@@ -242,6 +252,9 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, ClassTables):
         if self._own_calibration is not None:
             law = self._own_calibration
             state["calibration"] = np.array([law.offset, law.slope])
+        if self._confidence is not None:
+            arrays = self._confidence.to_arrays()
+            state |= {f"confidence/{name}": array for name, array in arrays.items()}
         return state | {"grown": self._grown}
 
     def _restore(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -249,7 +262,7 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, ClassTables):
         for name in self._learned:
             value = state[f"learned/{name}"]
             setattr(self, name, value.item() if value.ndim == 0 else value)
-        tables: dict[str, ClassTable] = {"seen": {}, "added": {}}
+        tables: dict[str, ClassTable] = {"seen": {}, "added": {}, "confidence": {}}
         for key, rows in state.items():
             group, _, name = key.partition("/")
             if group in tables:
@@ -258,6 +271,8 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, ClassTables):
         self._grown = np.asarray(state["grown"], dtype=bool)
         if "calibration" in state:
             self._own_calibration = Calibration(*state["calibration"].tolist())
+        if tables["confidence"]:
+            self._confidence = Confidence.from_arrays(tables["confidence"])
         self._set_added(self.unseen_classes_, self._added_attributes.array, tables["added"])
 
     def save(self, path: str | Path, **about: Any) -> Path:

@@ -111,6 +111,7 @@ def fit_dataset(
     if balance == "classes" and search.calibrated_:
         law = law.for_classes()
         model.set_params(calibration=law.to_dict())
+        model.set_confidence(search.fold_samples_, random_state)
     gamma = {"calibration": law.to_dict()} if search.calibrated_ else {}
     validation = {
         "metric": search.metric_,

@@ -11,14 +11,18 @@ from sklearn.base import clone
 
 from hgkt._plain import plain
 from hgkt._typing import Progress
-from hgkt.calibration.curve import SeenUnseenCurve, seen_unseen_curve
+from hgkt.calibration.curve import SeenUnseenCurve, class_columns, seen_unseen_curve
+from hgkt.confidence import FoldSample
 from hgkt.data import GZSLDataset
 from hgkt.estimators._calibrating import blank_clone
 from hgkt.estimators.base import GZSLClassifier
 from hgkt.estimators.methods import METHODS
+from hgkt.evaluation.confidence import GroupConfidence, group_confidence
 from hgkt.evaluation.metrics import ClassAccuracies, GZSLMetrics, class_accuracies, gzsl_metrics
 from hgkt.evaluation.records import RunRecord, ZSLResult, machine, versions
 from hgkt.evaluation.selection import ClassFoldSearch, Stage, wants_calibration
+from hgkt.evaluation.unknown import UnknownMetrics, mahalanobis, unknown_metrics
+from hgkt.exceptions import DataError
 
 OnTest = Callable[[GZSLClassifier, SeenUnseenCurve], None]
 
@@ -36,6 +40,7 @@ def evaluate(
     progress: Progress | None = None,
     on_test: OnTest | None = None,
     by_zsl: bool = False,
+    unknown_classes: int = 0,
 ) -> RunRecord:
     """Evaluate a method by the generalized zero-shot protocol.
 
@@ -69,6 +74,9 @@ def evaluate(
     by_zsl : bool, default=False
         Whether to fit, besides, the setting with the highest ZSL accuracy on the validation folds
         among all that the search tried, and to record what it reaches.
+    unknown_classes : int, default=0
+        So many unseen classes are left out besides, and the record says what happens to their
+        rows.
 
     Returns
     -------
@@ -105,6 +113,8 @@ def evaluate(
         found = search.calibration_.gamma(len(model.seen_classes_), len(model.unseen_classes_))
     tested = _test(model, dataset, [0.0, gamma, found], on_test)
     plain_result, used, calibrated = tested.metrics
+    sureness = _sureness(model, tested.rows)
+    unknown = _unknown(model, dataset, tested.rows, unknown_classes, random_state)
     end = time.perf_counter()
     also = None
     if by_zsl and search is not None:
@@ -135,6 +145,9 @@ def evaluate(
         machine=machine(),
         per_class=tested.per_class,
         by_zsl=also,
+        confidence_seen=sureness[0],
+        confidence_unseen=sureness[1],
+        unknown=unknown,
     )
 
 
@@ -170,6 +183,7 @@ def _search(
 class _Tested(NamedTuple):
     metrics: list[GZSLMetrics]
     per_class: ClassAccuracies
+    rows: FoldSample
 
 
 def _test(
@@ -190,7 +204,32 @@ def _test(
         on_test(model, seen_unseen_curve(*data))
     results = {gamma: gzsl_metrics(*data, calibration=gamma) for gamma in dict.fromkeys(gammas)}
     per_class = class_accuracies(*data, calibration=model.gamma_)
-    return _Tested([results[gamma] for gamma in gammas], per_class)
+    truth = class_columns(np.concatenate([y_seen, y_unseen]), classes)
+    scores = np.concatenate([scores_seen, scores_unseen])
+    rows = FoldSample(scores, truth, n_seen, tuple(classes[n_seen:].tolist()))
+    return _Tested([results[gamma] for gamma in gammas], per_class, rows)
+
+
+def _sureness(
+    model: GZSLClassifier, rows: FoldSample
+) -> tuple[GroupConfidence, GroupConfidence] | tuple[None, None]:
+    if model.confidence_ is None:
+        return None, None
+    return group_confidence(rows, model.calibration_, model.confidence_)
+
+
+def _unknown(
+    model: GZSLClassifier, dataset: GZSLDataset, rows: FoldSample, n_unknown: int, seed: int
+) -> UnknownMetrics | None:
+    if n_unknown == 0:
+        return None
+    if model.confidence_ is None:
+        raise DataError(
+            "unknown classes cannot be told without thresholds from validation classes; "
+            "let the run select or calibrate"
+        )
+    distances = mahalanobis(dataset)
+    return unknown_metrics(rows, distances, model.calibration_, model.confidence_, n_unknown, seed)
 
 
 def _by_zsl(search: ClassFoldSearch, dataset: GZSLDataset, per_class: ClassAccuracies) -> ZSLResult:

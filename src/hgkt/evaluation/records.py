@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import MISSING, asdict, dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from hgkt._files import sha256, write_file
 from hgkt._plain import json_text, plain
+from hgkt.evaluation.confidence import GroupConfidence
 from hgkt.evaluation.metrics import ClassAccuracies, GZSLMetrics
+from hgkt.evaluation.unknown import UnknownMetrics
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -85,6 +87,10 @@ class RunRecord:
         The accuracy of each class; None in records of earlier versions.
     by_zsl : ZSLResult or None
         What selection by ZSL would have given, where that was asked for.
+    confidence_seen, confidence_unseen : GroupConfidence or None
+        How right the confidence is on test rows of each group; None where the model has none.
+    unknown : UnknownMetrics or None
+        What happens to rows of classes that are never added, where that was asked for.
 
     Examples
     --------
@@ -113,6 +119,9 @@ class RunRecord:
     machine: dict[str, Any]
     per_class: ClassAccuracies | None = None
     by_zsl: ZSLResult | None = None
+    confidence_seen: GroupConfidence | None = None
+    confidence_unseen: GroupConfidence | None = None
+    unknown: UnknownMetrics | None = None
 
     @property
     def key(self) -> str:
@@ -149,8 +158,8 @@ class RunRecord:
             raise DataError(f"the run record lacks {missing[0]!r}")
         values: dict[str, Any] = {field.name: document.get(field.name) for field in fields(cls)}
         try:
-            for name, kind in _PARTS.items():
-                values[name] = None if values[name] is None else kind(**_tuples(values[name]))
+            for name, (kind, read) in _PARTS.items():
+                values[name] = None if values[name] is None else kind(**read(values[name]))
         except TypeError as error:
             raise DataError(f"the run record has other metrics than expected: {error}") from error
         return cls(**values)
@@ -189,18 +198,21 @@ class RunRecord:
             raise DataError(f"the run record {path} is not valid JSON: {error}") from error
 
 
-_PARTS: dict[str, type] = {
-    "metrics": GZSLMetrics,
-    "uncalibrated": GZSLMetrics,
-    "calibrated": GZSLMetrics,
-    "per_class": ClassAccuracies,
-    "by_zsl": ZSLResult,
-}
-
-
 def _tuples(values: dict[str, Any]) -> dict[str, Any]:
     """JSON has lists only."""
     return {k: tuple(value) if isinstance(value, list) else value for k, value in values.items()}
+
+
+_PARTS: dict[str, tuple[type, Callable[[dict[str, Any]], dict[str, Any]]]] = {
+    "metrics": (GZSLMetrics, _tuples),
+    "uncalibrated": (GZSLMetrics, _tuples),
+    "calibrated": (GZSLMetrics, _tuples),
+    "per_class": (ClassAccuracies, _tuples),
+    "by_zsl": (ZSLResult, _tuples),
+    "confidence_seen": (GroupConfidence, dict),
+    "confidence_unseen": (GroupConfidence, dict),
+    "unknown": (UnknownMetrics, dict),
+}
 
 
 def load_records(folder: str | Path) -> list[RunRecord]:

@@ -21,6 +21,7 @@ from hgkt.calibration.folds import ClassFolds, ValidationFold, class_folds, vali
 from hgkt.calibration.law import Calibration, fit_calibration
 from hgkt.closed_form.family import mixture_setting, single_setting
 from hgkt.closed_form.grid import GridData
+from hgkt.confidence import FoldSample, keep_samples
 from hgkt.estimators._calibrating import blank_clone, scored_folds
 from hgkt.estimators.base import GZSLClassifier
 from hgkt.estimators.hgkt import HGKTClassifier
@@ -90,6 +91,8 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         Everything tried; `results_frame` makes a table.
     folds_ : list of (train classes, validation classes)
         The folds.
+    fold_samples_ : list of FoldSample
+        Scores of the winner on rows of each fold; what its ``confidence_`` was found on.
     metric_ : str
         What was maximised.
     best_by_zsl_ : SettingResult
@@ -138,10 +141,12 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r} (yet)")
         return getattr(self.best_estimator_, name)
 
-    def predict(self, X: ArrayLike, among: str | Sequence[Any] = "all") -> NDArray[Any]:
+    def predict(
+        self, X: ArrayLike, among: str | Sequence[Any] = "all", reject: float | None = None
+    ) -> NDArray[Any]:
         """Return the best class for each row; see :meth:`GZSLClassifier.predict`."""
         check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.predict(X, among)
+        return self.best_estimator_.predict(X, among, reject)
 
     def fit(
         self,
@@ -183,10 +188,13 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         winner = blank_clone(self.estimator).set_params(**self.best_params_)
         parts = self.folds_, self.holdout, self.random_state
         scored = scored_folds(winner, features, labels, table, *parts)
-        self.calibration_ = fit_calibration(scored, self.random_state)
+        self.fold_samples_: list[FoldSample] = []
+        kept = keep_samples(scored, self.fold_samples_, self.random_state)
+        self.calibration_ = fit_calibration(kept, self.random_state)
         self.select_time_ = time.perf_counter() - start
         model = self._best_model().on_progress(self.progress)
         self.best_estimator_ = model.fit(X, y, class_attributes=class_attributes).on_progress(None)
+        self.best_estimator_.set_confidence(self.fold_samples_, self.random_state)
         self.refit_time_ = time.perf_counter() - start - self.select_time_
         return self
 

@@ -32,6 +32,7 @@ _FAMILIES = {
             "figures.graph:REPRESENTATIVES",
             "images that stand for a class",
         ),
+        "figure-confidence": ("figures.confidence:EXPERIMENT", "how sure answers are, and rightly"),
         "figure-graph": ("figures.graph:GRAPH", "the graph of the classes"),
     },
 }

@@ -1,0 +1,96 @@
+"""What `hgkt evaluate` says of confidence: two small tables, and a drawing."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.box import SIMPLE
+from rich.table import Table
+
+from hgkt._files import check_writable, write_file
+from hgkt._plain import plain
+from hgkt.cli._common import out, say
+from hgkt.exceptions import DataError
+
+_GROUPS = {"confidence_seen": "seen rows", "confidence_unseen": "unseen rows"}
+_COLUMNS = {
+    "ece": "calibration error",
+    "ece_before": "before",
+    "log_loss": "log loss",
+    "log_loss_before": "before",
+    "set_coverage": "in a 90 % set",
+    "set_size": "set size",
+}
+_UNKNOWN = {
+    "auroc": "AUROC",
+    "auroc_softmax": "softmax",
+    "auroc_mahalanobis": "Mahalanobis",
+    "rejected_known": "known rejected",
+    "rejected_unknown": "unknown rejected",
+    "oscr": "OSCR",
+    "oscr_softmax": "softmax",
+}
+
+
+def confidence_document(record: Any) -> dict[str, Any]:
+    """Return ``confidence_seen``, ``confidence_unseen`` and ``unknown`` of a run record."""
+    parts = {name: getattr(record, name) for name in (*_GROUPS, "unknown")}
+    return {name: None if part is None else plain(asdict(part)) for name, part in parts.items()}
+
+
+def print_confidence(runs: list[dict[str, Any]]) -> None:
+    """Print the tables, means over runs; nothing where there is no confidence."""
+    if runs[0]["confidence_seen"] is None:
+        return
+    table = _table("confidence (%, log loss and sizes apart)", _COLUMNS)
+    for name, words in _GROUPS.items():
+        table.add_row(words, *_means([run[name] for run in runs], _COLUMNS))
+    out.print(table)
+    if runs[0]["unknown"] is not None:
+        first = runs[0]["unknown"]
+        table = _table(f"{first['n_unknown']} classes never added (%)", _UNKNOWN)
+        table.add_row(first["score"], *_means([run["unknown"] for run in runs], _UNKNOWN))
+        out.print(table)
+
+
+def check_drawing(path: Path) -> None:
+    """Refuse a file that could not be written, or is of a kind that is not drawn."""
+    if path.suffix not in (".png", ".svg"):
+        raise DataError(f"--risk draws .png or .svg files; got {str(path)!r}")
+    check_writable(path.parent)
+
+
+def draw_risk(run: dict[str, Any], path: Path) -> None:
+    """Write the drawing of one run."""
+    from hgkt.experiments.figures import style
+    from hgkt.experiments.figures.confidence import GROUPS, draw_confidence
+
+    if run["confidence_seen"] is None:
+        raise DataError(
+            "--risk has nothing to draw: without selection or calibration on validation classes "
+            "the model has no thresholds"
+        )
+    drawing = draw_confidence({words: run[name] for name, words in GROUPS.items()})
+    if path.suffix == ".svg":
+        write_file(path, style.svg_of(drawing))
+    else:
+        write_file(path, style.png_of(drawing))
+    say(f"drawn: {path}")
+
+
+def _table(title: str, columns: dict[str, str]) -> Table:
+    table = Table(title=title, box=SIMPLE, pad_edge=False)
+    table.add_column("")
+    for words in columns.values():
+        table.add_column(words, justify="right")
+    return table
+
+
+def _means(parts: list[dict[str, Any]], columns: dict[str, str]) -> list[str]:
+    return [
+        f"{np.mean([part[name] for part in parts]):.{2 if 'log' in name else 1}f}"
+        for name in columns
+    ]

@@ -1,0 +1,128 @@
+"""How sure answers are and how right that is: reliability, risk at a coverage, size of sets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from hgkt.experiments.base import Cell, Context, DataSpec
+from hgkt.experiments.blocks import Block, Experiment, FigureBlock, Outcome, Plan, TableBlock, Value
+from hgkt.experiments.figures import style
+from hgkt.experiments.tables.rows import DEFAULT, evaluate_cells
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+GROUPS = {"confidence_seen": "seen classes", "confidence_unseen": "unseen classes"}
+_COLUMNS = {
+    "ece": "Calibration error",
+    "ece_before": "before",
+    "log_loss": "Log loss",
+    "log_loss_before": "before",
+    "set_coverage": "In a 90 % set",
+    "set_size": "Size of the set",
+    "aurc": "Risk, all coverages",
+}
+
+
+def draw_confidence(groups: Mapping[str, Mapping[str, Any]]) -> Figure:
+    """Draw reliability, risk–coverage and set size–coverage, one line per group.
+
+    Parameters
+    ----------
+    groups : mapping
+        By name of the group the fields of a `GroupConfidence`: ``reliability``, ``risk`` and
+        ``sets`` are drawn.
+    """
+    with style.styled():
+        drawing, (left, middle, right) = style.figure(9.6, 3.4, columns=3)
+        for axis in (left, right):
+            axis.plot([0, 100], [0, 100], color=style.RULE, linewidth=1.0, zorder=0)
+        sizes = right.twinx()
+        for index, (name, group) in enumerate(groups.items()):
+            look = style.series(index)
+            bins = _percent(group["reliability"], ["confidence", "accuracy", "share"])
+            left.plot(bins["confidence"], bins["accuracy"], label=name, **look)
+            risk = _percent(group["risk"], ["coverage", "risk"])
+            middle.plot(risk["coverage"], risk["risk"], **style.series(index, marker=False))
+            sets = _percent(group["sets"], ["asked", "coverage", "size"])
+            right.plot(sets["asked"], sets["coverage"], **look)
+            sizes.plot(sets["asked"], sets["size"] / 100, color=look["color"], linestyle=":")
+        left.set(xlabel="probability of the answer, %", ylabel="right, %", title="Reliability")
+        middle.set(xlabel="rows answered, surest first, %", ylabel="wrong, %", title="Risk")
+        right.set(
+            xlabel="coverage asked for, %", ylabel="sets with the true class, %", title="Sets"
+        )
+        sizes.set_ylabel("classes in a set (dotted)")
+        sizes.grid(visible=False)
+        right.set_xlim(48, 100)
+        right.set_ylim(48, 101)
+        drawing.legend(loc="outside lower center", ncols=2)
+    return drawing
+
+
+def _percent(rows: list[list[float]], names: list[str]) -> pd.DataFrame:
+    return 100 * pd.DataFrame(rows, columns=names)
+
+
+def _plan(context: Context) -> Plan:
+    plan: dict[Any, list[Cell]] = {}
+    for data in context.data:
+        plan[data.name] = evaluate_cells(context, DEFAULT, data)
+    return plan
+
+
+def _render(outcome: Outcome) -> list[Block]:
+    blocks: list[Block] = []
+    for data in outcome.context.data:
+        result = outcome.first(data.name)
+        if result is None or not result.values.get("confidence_seen"):
+            blocks.append(outcome.nothing(f"Confidence, {data.name}", data.name))
+        else:
+            blocks += [_drawing(outcome, data, result.values), _table(outcome, data)]
+    return blocks
+
+
+def _drawing(outcome: Outcome, data: DataSpec, values: dict[str, Any]) -> FigureBlock:
+    groups = {words: values[name] for name, words in GROUPS.items()}
+    frame = pd.concat(
+        _percent(group["risk"], ["coverage", "risk"]).assign(group=name)
+        for name, group in groups.items()
+    )
+    return FigureBlock(
+        f"figure-confidence-{data.name}",
+        f"Confidence, {data.name}",
+        draw_confidence(groups),
+        frame.reset_index(drop=True),
+        "Left: of answers with this probability so many are right; on the line they are exactly "
+        "as sure as they should be. Middle: the share of wrong answers if only the surest rows "
+        "are answered. Right: how often a prediction set holds the true class, and how many "
+        "classes it holds. First seed.",
+        outcome.keys(data.name),
+    )
+
+
+def _table(outcome: Outcome, data: DataSpec) -> TableBlock:
+    rows: list[list[Value | str]] = [
+        [words, *(outcome.value(data.name, (group, name)) for name in _COLUMNS)]
+        for group, words in GROUPS.items()
+    ]
+    return TableBlock(
+        f"figure-confidence-table-{data.name}",
+        f"Confidence, {data.name}",
+        ["Test rows of", *_COLUMNS.values()],
+        rows,
+        "Expected calibration error over 15 bins, coverage and risk in percent, mean ± standard "
+        "deviation over seeds; *before*: a softmax of the scores as they are.",
+    )
+
+
+EXPERIMENT = Experiment(
+    "Confidence",
+    "Beyond the paper. Probabilities, the risk of answering only what is sure, and prediction "
+    "sets of the closed form. Temperatures and thresholds come from validation classes.",
+    _plan,
+    _render,
+)
