@@ -12,7 +12,7 @@ from rich.table import Table
 
 from hgkt._files import check_writable, write_file
 from hgkt._plain import plain
-from hgkt.cli._common import out, say
+from hgkt.cli._common import out
 from hgkt.exceptions import DataError
 
 _GROUPS = {"confidence_seen": "seen rows", "confidence_unseen": "unseen rows"}
@@ -78,7 +78,6 @@ def draw_risk(run: dict[str, Any], path: Path) -> None:
         write_file(path, style.svg_of(drawing))
     else:
         write_file(path, style.png_of(drawing))
-    say(f"drawn: {path}")
 
 
 def _table(title: str, columns: dict[str, str]) -> Table:

@@ -100,6 +100,8 @@ def evaluate_command(
     emit(document, as_json, lambda: _render(document))
     if risk is not None:
         draw_risk(runs[0], risk)
+        if not as_json:
+            say(f"drawn: {risk}")
     for trouble in troubles[:1]:  # told after the results, which are not lost
         raise DataError(trouble)
 

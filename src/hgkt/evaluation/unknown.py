@@ -125,7 +125,8 @@ def mahalanobis(dataset: GZSLDataset) -> NDArray[np.float64]:
     own = (half * tests).sum(axis=1, keepdims=True)
     centre_half = centres @ covariance.precision_
     squared: NDArray[np.float64] = own - 2 * half @ centres.T
-    return squared + (centre_half * centres).sum(axis=1)
+    squared += (centre_half * centres).sum(axis=1)
+    return squared
 
 
 def oscr(sureness: NDArray[Any], right: NDArray[np.bool_], unknown: NDArray[np.bool_]) -> float:
