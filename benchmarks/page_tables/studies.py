@@ -80,6 +80,53 @@ def calibration(records: Records) -> str:
     return table(["data", "seen", "added", *(f"H, {title}" for title in ways.values())], lines)
 
 
+def _by_data(records: Records) -> dict[str, list[dict[str, Any]]]:
+    """Rows of the record of confidence, one list of seeds per data set."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in records.script("confidence")["rows"]:
+        groups.setdefault(row["data"], []).append(row)
+    return groups
+
+
+def confidence(records: Records) -> str:
+    """Return calibration error, log loss and sets, for seen and unseen rows apart."""
+    columns = {"ece": "calibration error", "ece_before": "before", "log_loss": "log loss",
+               "log_loss_before": "before", "set_coverage": "in a 90 % set",
+               "set_size": "size of the set"}  # fmt: skip
+    lines = [
+        [data, group, *(spread([row[group][name] for row in rows], 2 if "log" in name else 1)
+                        for name in columns)]
+        for data, rows in _by_data(records).items() for group in ("seen", "unseen")
+    ]  # fmt: skip
+    return table(["data", "rows", *columns.values()], lines, text=["rows"])
+
+
+def unknown_classes(records: Records) -> str:
+    """Return how rows of classes that were never added are told from known ones."""
+    columns = {"validation_auroc": "AUROC, validation", "auroc": "AUROC", "auroc_softmax": "softmax",
+               "auroc_mahalanobis": "Mahalanobis", "rejected_known": "known rejected at 5 %",
+               "rejected_unknown": "unknown rejected", "oscr": "OSCR",
+               "oscr_softmax": "softmax"}  # fmt: skip
+    lines = [
+        [f"{data} ({rows[0]['unknown']['n_unknown']})",
+         *(spread([row["unknown"][name] for row in rows]) for name in columns)]
+        for data, rows in _by_data(records).items()
+    ]  # fmt: skip
+    return table(["data (never added)", *columns.values()], lines)
+
+
+def beside_mapie(records: Records) -> str:
+    """Return 90 % sets among seen classes beside MAPIE's, and what all answers cost."""
+    columns = {"coverage_mapie": "MAPIE covers", "size_mapie": "size", "coverage_own": "hgkt covers",
+               "size_own": "size"}  # fmt: skip
+    lines = [
+        [data, *(spread([row["mapie"][name] for row in rows]) for name in columns),
+         f"{sum(row['cost']['ratio'] for row in rows) / len(rows):.2f}"]
+        for data, rows in _by_data(records).items()
+    ]  # fmt: skip
+    return table(["data", *columns.values(), "time of all answers / `predict`"], lines)
+
+
 def pairs(records: Records) -> str:
     """Return what cosines and distances are worth with pairs of seen digits held out."""
     rows = records.script("pairs")["rows"]
@@ -151,6 +198,9 @@ TABLES = {
     "words on digits": lambda records: words(records, "digits"),
     "mixture": mixture,
     "calibration": calibration,
+    "confidence": confidence,
+    "unknown classes": unknown_classes,
+    "sets beside MAPIE": beside_mapie,
     "paper training": paper_training,
     "pairs of digits": pairs,
     "grid": grid,

@@ -1,0 +1,138 @@
+"""How right probabilities, rejection and prediction sets are, and what they cost.
+
+    python benchmarks/confidence.py --root DATA [--data NAME,...] [--seeds 3] [--out FILE]
+
+Everything is chosen on validation classes, test rows are read once. Half of the unseen classes
+stay unknown in the figures of rejection. For seen classes MAPIE stands beside the prediction sets:
+it is given one half of the test images of seen classes to calibrate on and measured on the other
+half, with the same probabilities; the model's own thresholds are measured on that half too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from _script import FEATURES, arguments, one_thread, write_record
+from hgkt.data import GZSLDataset, load_dataset
+from hgkt.estimators import HGKTClassifier
+from hgkt.estimators.base import GZSLClassifier
+from hgkt.evaluation import evaluate
+
+SETS = {
+    "CUB": ("CUB", None),
+    "CUB sentences": ("CUB", "sent"),
+    "AWA1": ("AWA1", None),
+    "digits": ("digits", None),
+}
+REPEATS = 7
+_DRAWN = ("reliability", "risk", "sets")
+
+
+def results(name: str, root: str, n_seeds: int) -> Iterator[dict[str, Any]]:
+    """Yield one row per seed: confidence in each group, unknown classes, MAPIE and costs."""
+    folder, attributes = SETS[name]
+    options = {} if folder == "digits" else {"root": root, "features": FEATURES[folder]}
+    if attributes is not None:
+        options["attributes"] = attributes
+    data = load_dataset(folder, **options)
+    for seed in range(n_seeds):
+        models: list[GZSLClassifier] = []
+        record = evaluate(
+            HGKTClassifier(device="cpu"), data, select=True, random_state=seed,
+            unknown_classes=len(data.unseen_classes) // 2,
+            on_test=lambda model, _, kept=models: kept.append(model),
+        )  # fmt: skip
+        groups = {
+            group: {k: v for k, v in asdict(getattr(record, f"confidence_{group}")).items()
+                    if k not in _DRAWN}
+            for group in ("seen", "unseen")
+        }  # fmt: skip
+        yield {
+            "data": name, "seed": seed, **groups, "unknown": asdict(record.unknown),
+            "mapie": beside_mapie(models[0], data, seed), "cost": cost(models[0], data),
+        }  # fmt: skip
+        print(f"{name}, seed {seed}: done", flush=True)
+
+
+class _Seen(ClassifierMixin, BaseEstimator):
+    """The probabilities of a model among its seen classes, as MAPIE takes them."""
+
+    def __init__(self, model: Any = None) -> None:
+        self.model = model
+
+    @property
+    def classes_(self) -> Any:
+        return np.arange(len(self.model.seen_classes_))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def fit(self, X: Any, y: Any) -> _Seen:
+        return self
+
+    def predict_proba(self, X: Any) -> Any:
+        return self.model.predict_proba(X, "seen")
+
+    def predict(self, X: Any) -> Any:
+        return self.predict_proba(X).argmax(axis=1)
+
+
+def beside_mapie(model: GZSLClassifier, data: GZSLDataset, seed: int) -> dict[str, float]:
+    """Return coverage and size of 90 % sets among seen classes, MAPIE's and ours, in percent."""
+    from mapie.classification import SplitConformalClassifier
+
+    X, y = data.rows("test_seen")
+    codes = np.searchsorted(model.seen_classes_, y)
+    calibrate, test = np.array_split(np.random.default_rng(seed).permutation(len(y)), 2)
+    reference = SplitConformalClassifier(
+        _Seen(model), confidence_level=0.9, conformity_score="lac", prefit=True
+    ).conformalize(X[calibrate], codes[calibrate])
+    theirs = reference.predict_set(X[test])[1][:, :, 0]
+    members = model.answers(X[test], among="seen", coverage=0.9).members
+    assert members is not None
+    rows = np.arange(len(test))
+    return {
+        f"{kind}_{who}": value
+        for who, inside in (("mapie", theirs), ("own", members))
+        for kind, value in (
+            ("coverage", 100 * float(inside[rows, codes[test]].mean())),
+            ("size", float(inside.sum(axis=1).mean())),
+        )
+    }
+
+
+def cost(model: GZSLClassifier, data: GZSLDataset) -> dict[str, float]:
+    """Return milliseconds of `predict` and of all answers together, medians of several runs."""
+    X = data.rows("test_unseen")[0]
+    found: dict[str, list[float]] = {"predict": [], "answers": []}
+    for _ in range(REPEATS):
+        for name, call in (
+            ("predict", lambda: model.predict(X)),
+            ("answers", lambda: model.answers(X, reject=0.05, coverage=0.8)),
+        ):
+            start = time.perf_counter()
+            call()
+            found[name].append(1000 * (time.perf_counter() - start))
+    times = {name: float(np.median(values)) for name, values in found.items()}
+    return {**times, "ratio": times["answers"] / times["predict"], "n_rows": len(X)}
+
+
+def main() -> None:
+    """Run every set and write the record."""
+    parser = arguments(__doc__, "confidence")
+    parser.add_argument("--data", default=",".join(SETS), help="sets, joined by commas")
+    parser.add_argument("--seeds", type=int, default=3, help="how many seeds of the folds")
+    args = parser.parse_args()
+    one_thread()
+    rows = [row for name in args.data.split(",") for row in results(name, args.root, args.seeds)]
+    write_record(args.out, {"rows": rows})
+
+
+if __name__ == "__main__":
+    main()
