@@ -103,8 +103,8 @@ def confidence(records: Records) -> str:
 
 def unknown_classes(records: Records) -> str:
     """Return how rows of classes that were never added are told from known ones."""
-    columns = {"validation_auroc": "AUROC, validation", "auroc": "AUROC", "auroc_softmax": "softmax",
-               "auroc_mahalanobis": "Mahalanobis", "rejected_known": "known rejected at 5 %",
+    columns = {"validation_auroc": "AUROC, validation", "auroc": "AUROC",
+               "auroc_softmax": "softmax", "auroc_mahalanobis": "Mahalanobis", "rejected_known": "known rejected at 5 %",
                "rejected_unknown": "unknown rejected", "oscr": "OSCR",
                "oscr_softmax": "softmax"}  # fmt: skip
     lines = [
@@ -117,8 +117,8 @@ def unknown_classes(records: Records) -> str:
 
 def beside_mapie(records: Records) -> str:
     """Return 90 % sets among seen classes beside MAPIE's, and what all answers cost."""
-    columns = {"coverage_mapie": "MAPIE covers", "size_mapie": "size", "coverage_own": "hgkt covers",
-               "size_own": "size"}  # fmt: skip
+    columns = {"coverage_mapie": "MAPIE covers", "size_mapie": "size",
+               "coverage_own": "hgkt covers", "size_own": "size"}  # fmt: skip
     lines = [
         [data, *(spread([row["mapie"][name] for row in rows]) for name in columns),
          f"{sum(row['cost']['ratio'] for row in rows) / len(rows):.2f}"]
