@@ -330,5 +330,55 @@ def test_read_json_returns_an_object_or_one_sentence(tmp_path: Path) -> None:
                               (b"\xff", "is not valid JSON")]:  # fmt: skip
         with pytest.raises(ModelFolderError, match=f"a.json {sentence}"):
             read_json(write_file(tmp_path / "a.json", content), ModelFolderError)
-    with pytest.raises(DataError, match=r"b\.json cannot be read: No such file"):
+    with pytest.raises(DataError, match=r"b\.json does not exist"):
         read_json(tmp_path / "b.json")
+
+
+# ---------------------------------------------------------------------- what killed saves leave
+SAVE = """
+import os, sys, time
+from pathlib import Path
+from hgkt._files import atomic_file, atomic_folder
+folder = Path(sys.argv[1])
+with atomic_folder(folder / "m", replaces=lambda _: True) as scratch, atomic_file(folder / "a") as file:
+    (scratch / "half.txt").write_text("half")
+    file.write_text("half")
+    (folder / "ready").touch()
+    time.sleep(60)
+"""
+
+
+def test_scratch_of_a_killed_save_is_swept_and_that_of_a_living_one_is_not(tmp_path: Path) -> None:
+    saving = start(SAVE, tmp_path)
+    try:
+        while not (tmp_path / "ready").exists():
+            assert saving.poll() is None
+            time.sleep(0.01)
+        (tmp_path / "ready").unlink()
+        foreign = write_file(tmp_path / ".m.notes", "mine")
+        replace_folder(tmp_path / "m", "while another one saves")
+        left = {name for name in os.listdir(tmp_path) if name.endswith(".hgkt-part")}
+        assert len(left) == 2
+    finally:
+        saving.kill()
+        saving.wait()
+    replace_folder(tmp_path / "m", "after it was killed")
+    assert sorted(os.listdir(tmp_path)) == [".m.notes", "m"]
+    assert foreign.read_text() == "mine"
+
+
+def test_atomic_folder_reaches_the_disk_with_its_names(tmp_path: Path, monkeypatch: Patch) -> None:
+    flushed: list[str] = []
+    flush = _files._flush
+    monkeypatch.setattr(_files, "_flush", lambda path: (flushed.append(str(path)), flush(path)))
+    replace_folder(tmp_path / "new" / "m")
+    scratch = next(name for name in flushed if name.endswith(".hgkt-part"))
+    assert flushed[0] == str(tmp_path)  # the name of the folder that had to be made
+    assert {f"{scratch}/deep/a.txt", f"{scratch}/deep", scratch} <= set(flushed)
+    assert flushed[-1] == str(tmp_path / "new")  # after the rename
+
+
+def test_read_json_that_is_too_deep_is_one_sentence(tmp_path: Path) -> None:
+    write_file(tmp_path / "a.json", "[" * 10**6)
+    with pytest.raises(DataError, match="is not valid JSON: it is nested too deeply"):
+        read_json(tmp_path / "a.json")

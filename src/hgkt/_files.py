@@ -1,7 +1,8 @@
 """Files and folders written in one step, locks, digests, JSON objects read.
 
 Everything is written beside its place and renamed there: a crash leaves the old or the new, never
-half of either.
+half of either. What a killed process left beside it is swept away by the next one that writes
+there.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import hashlib
-import json
 import os
 import shutil
 import tempfile
@@ -18,10 +18,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hgkt.exceptions import DataError, HGKTError
-
-Refusal = Callable[[str], HGKTError]
-"""Makes the error to raise of one sentence: a type of HGKTError, or a function."""
+from hgkt._reading import Refusal, parse_json, reading
+from hgkt._scratch import scratch_beside
+from hgkt.exceptions import DataError
 
 
 @contextmanager
@@ -50,23 +49,16 @@ def atomic_file(path: str | Path, error: Refusal = DataError) -> Iterator[Path]:
     ('whole', 1)
     """
     given, path = Path(path), Path(os.path.realpath(path))
-    scratch: Path | None = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-        os.close(handle)
-        scratch = Path(name)
-        yield scratch
-        scratch.chmod(0o644)  # mkstemp makes it private
-        _flush(scratch)
-        os.replace(scratch, path)
-        _flush(path.parent)
+        _make_folder(path.parent)
+        with scratch_beside(path, folder=False) as scratch:
+            yield scratch
+            scratch.chmod(0o644)  # it was made private
+            _flush(scratch)
+            os.replace(scratch, path)
+            _flush(path.parent)
     except OSError as problem:
         raise error(f"cannot write {given}: {problem.strerror or problem}") from problem
-    finally:
-        if scratch is not None:
-            with contextlib.suppress(OSError):
-                scratch.unlink(missing_ok=True)
 
 
 def check_writable(folder: str | Path, error: Refusal = DataError) -> None:
@@ -125,21 +117,17 @@ def atomic_folder(
     """
     check_place(path, replaces, error, what)
     given, path = Path(path), Path(os.path.realpath(path))
-    scratch: Path | None = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-        yield scratch
-        scratch.chmod(0o755)  # mkdtemp makes it private
-        for file in scratch.rglob("*"):
-            _flush(file)
-        _put_in_place(scratch, path)
-        _flush(path.parent)
+        _make_folder(path.parent)
+        with scratch_beside(path, folder=True) as scratch:
+            yield scratch
+            scratch.chmod(0o755)  # it was made private
+            for file in (*scratch.rglob("*"), scratch):
+                _flush(file)
+            _put_in_place(scratch, path)
+            _flush(path.parent)
     except OSError as problem:
         raise error(f"cannot write {given}: {problem.strerror or problem}") from problem
-    finally:
-        if scratch is not None:
-            shutil.rmtree(scratch, ignore_errors=True)
 
 
 def check_place(
@@ -237,15 +225,25 @@ def read_json(path: str | Path, error: Refusal = DataError) -> dict[str, Any]:
     -------
     dict
     """
+    with reading(path, "JSON", error):
+        data = Path(path).read_bytes()
     try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as problem:
-        raise error(f"{path} cannot be read: {problem.strerror or problem}") from None
+        found = parse_json(data.decode())
+    except RecursionError:
+        raise error(f"{path} is not valid JSON: it is nested too deeply") from None
     except ValueError as problem:
         raise error(f"{path} is not valid JSON: {problem}") from None
     if not isinstance(found, dict):
         raise error(f"{path} must hold one JSON object")
     return found
+
+
+def _make_folder(path: Path) -> None:
+    """Make a folder and those above it, and have the disk keep their names."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for folder in missing:
+        _flush(folder.parent)
 
 
 def _flush(path: Path) -> None:
