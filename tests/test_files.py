@@ -340,7 +340,7 @@ import os, sys, time
 from pathlib import Path
 from hgkt._files import atomic_file, atomic_folder
 folder = Path(sys.argv[1])
-with atomic_folder(folder / "m", replaces=lambda _: True) as scratch, atomic_file(folder / "a") as file:
+with atomic_folder(folder / "m", lambda _: True) as scratch, atomic_file(folder / "a") as file:
     (scratch / "half.txt").write_text("half")
     file.write_text("half")
     (folder / "ready").touch()

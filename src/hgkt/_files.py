@@ -24,7 +24,7 @@ from hgkt.exceptions import DataError
 
 
 @contextmanager
-def atomic_file(path: str | Path, error: Refusal = DataError) -> Iterator[Path]:
+def atomic_file(path: str | Path, error: Refusal = DataError, mode: int = 0o644) -> Iterator[Path]:
     """Yield a scratch file that takes the name `path` when the block ends well.
 
     Parameters
@@ -34,6 +34,8 @@ def atomic_file(path: str | Path, error: Refusal = DataError) -> Iterator[Path]:
         replaced, not the link.
     error : type of HGKTError, or callable
         Makes what is raised, of one sentence, where the disk refuses.
+    mode : int
+        Who may read and write the file.
 
     Yields
     ------
@@ -53,7 +55,7 @@ def atomic_file(path: str | Path, error: Refusal = DataError) -> Iterator[Path]:
         _make_folder(path.parent)
         with scratch_beside(path, folder=False) as scratch:
             yield scratch
-            scratch.chmod(0o644)  # it was made private
+            scratch.chmod(mode)  # until here it was private
             _flush(scratch)
             os.replace(scratch, path)
             _flush(path.parent)
@@ -81,10 +83,12 @@ def check_writable(folder: str | Path, error: Refusal = DataError) -> None:
         raise error(f"cannot write to {folder}: {problem.strerror or problem}") from problem
 
 
-def write_file(path: str | Path, content: bytes | str, error: Refusal = DataError) -> Path:
+def write_file(
+    path: str | Path, content: bytes | str, error: Refusal = DataError, mode: int = 0o644
+) -> Path:
     """Write a whole file in one step; see `atomic_file`."""
     data = content.encode() if isinstance(content, str) else content
-    with atomic_file(path, error) as scratch:
+    with atomic_file(path, error, mode) as scratch:
         scratch.write_bytes(data)
     return Path(path)
 
@@ -227,6 +231,11 @@ def read_json(path: str | Path, error: Refusal = DataError) -> dict[str, Any]:
     """
     with reading(path, "JSON", error):
         data = Path(path).read_bytes()
+    return json_object(data, path, error)
+
+
+def json_object(data: bytes, path: str | Path, error: Refusal = DataError) -> dict[str, Any]:
+    """Return the JSON object that the content of a file is; see `read_json`."""
     try:
         found = parse_json(data.decode())
     except RecursionError:

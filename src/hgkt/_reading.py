@@ -58,7 +58,9 @@ def reading(path: str | Path, what: str, error: Refusal = DataError) -> Iterator
         raise error(f"{path} cannot be read as {what}: {first_line(problem)}") from problem
 
 
-def check_unfolded(path: str | Path, unfolded: int, stored: int, error: Refusal = DataError) -> None:
+def check_unfolded(
+    path: str | Path, unfolded: int, stored: int, error: Refusal = DataError
+) -> None:
     """Refuse a file that would unfold to far more than it holds, before it does.
 
     What compresses more than a hundredfold is next to nothing written many times: a mistake, or a

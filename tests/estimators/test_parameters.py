@@ -14,6 +14,7 @@ import pytest
 from hgkt import HGKTClassifier, HGKTNetworkClassifier, load_model
 from hgkt.estimators import METHODS
 from hgkt.estimators.base import GZSLClassifier
+from hgkt.estimators.model_folder import config_digest
 from hgkt.exceptions import ClassWarning, ModelFolderError
 
 SAVED = Path(__file__).parent / "saved"
@@ -174,10 +175,12 @@ def test_weights_that_are_none_are_refused(tmp_path: Path) -> None:
     (folder / "model.safetensors").write_bytes(b"no weights")
     config = json.loads((folder / "config.json").read_text())
     config["sha256"]["model.safetensors"] = hashlib.sha256(b"no weights").hexdigest()
+    config["sha256"]["config.json"] = config_digest(config)
     (folder / "config.json").write_text(json.dumps(config))
     with pytest.raises(ModelFolderError) as refused:
         load_model(folder)
-    assert str(refused.value).startswith(f"{folder} cannot be read: ")
+    weights = folder / "model.safetensors"
+    assert str(refused.value).startswith(f"{weights} cannot be read as a file of arrays: ")
 
 
 def test_a_learned_number_is_a_number_again(tmp_path: Path) -> None:

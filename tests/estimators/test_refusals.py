@@ -15,6 +15,7 @@ from hgkt import HGKTClassifier, HGKTNetworkClassifier, load_model
 from hgkt.estimators import METHODS
 from hgkt.estimators.evidence import attribute_evidence, seen_pulls
 from hgkt.estimators.methods import build_method, presets_of
+from hgkt.estimators.model_folder import config_digest
 from hgkt.exceptions import DataError, HGKTError, ModelFolderError, UnknownNameError
 
 X = np.array([[3.0, 1.0], [3.0, 1.2], [1.0, 3.0], [1.1, 3.0]])
@@ -235,18 +236,25 @@ def test_folders_that_hold_no_model_say_why(tmp_path: Path) -> None:
     text = config.read_text()
     config.write_text("{")
     assert refusal(lambda: load_model(path)).startswith(f"{config} is not valid JSON: ")
-    for content in ("[]", "{}", '{"sha256": 1}'):
+    config.write_text("[]")
+    assert refusal(lambda: load_model(path)) == f"{config} must hold one JSON object"
+    for content in ("{}", '{"sha256": 1}'):
         config.write_text(content)
         assert refusal(lambda: load_model(path)) == f"{config} is not the config of an hgkt model"
-    for found in (0, 4, "2", None):
+    for found in (0, 5, "2", True, None):
         config.write_text(json.dumps({**json.loads(text), "format_version": found}))
         assert refusal(lambda: load_model(path)) == (
-            f"{path} has format version {found}; this release reads versions 1 to 3"
+            f"{path} has format version {found}; this release reads versions 1 to 4"
         )
     document = json.loads(text)
-    config.write_text(json.dumps({key: document[key] for key in document if key != "n_features"}))
+    del document["n_features"]
+    config.write_text(json.dumps(document))
+    differs = f"{config} is not the file that was saved (its checksum differs)"
+    assert refusal(lambda: load_model(path)) == differs
+    document["sha256"]["config.json"] = config_digest(document)
+    config.write_text(json.dumps(document))
     assert refusal(lambda: load_model(path)) == (
-        f"{path} does not hold a complete model: 'n_features'"
+        f"{path} does not hold a complete model: 'n_features' of its config is None; int expected"
     )
     config.write_text(text)
     for name in ("model.safetensors", "classes.parquet"):
@@ -265,7 +273,7 @@ def test_the_folder_says_what_it_holds(tmp_path: Path) -> None:
     model = fit(calibration=0.25).add_classes(NEW)
     path = model.save(tmp_path / "model", data="toy", encoder=None)
     config = json.loads((path / "config.json").read_text())
-    assert config["format_version"] == 3
+    assert config["format_version"] == 4
     assert config["method"] == "hgkt"
     assert config["parameters"]["calibration"] == 0.25
     assert (config["n_features"], config["n_attributes"]) == (2, 3)

@@ -1,4 +1,4 @@
-"""Model folders written by release 0.1 load and score as they did there."""
+"""Model folders of earlier formats load and score as they did when they were saved."""
 
 from pathlib import Path
 
@@ -29,6 +29,17 @@ def test_scores_are_those_of_the_release_that_saved_it(name, tmp_path):
     np.testing.assert_allclose(model.score_classes(SCORES["X"]), SCORES[name], rtol=1e-5, atol=1e-6)
     again = load_model(model.save(tmp_path / "again"))
     assert (again.score_classes(SCORES["X"]) == model.score_classes(SCORES["X"])).all()
+
+
+def test_a_mixture_of_format_3_scores_as_it_did(tmp_path):
+    """Several metrics, kernels, ridges, relevances and blocks, and a γ that the fit found."""
+    saved = np.load(SAVED / "scores-3.npz")
+    model = load_model(SAVED / "format-3")
+    np.testing.assert_allclose(
+        model.score_classes(saved["X"]), saved["scores"], rtol=1e-5, atol=1e-6
+    )
+    again = load_model(model.save(tmp_path / "again"))
+    assert (again.score_classes(saved["X"]) == model.score_classes(saved["X"])).all()
 
 
 def test_a_wrapped_calibration_becomes_the_parameter():

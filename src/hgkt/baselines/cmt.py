@@ -14,6 +14,7 @@ from hgkt._validation import check_number
 from hgkt.baselines._shared.cross_modal import TanhNetwork, fit_network
 from hgkt.baselines._shared.grids import ATTRIBUTE_MAPS, PathClassifier, Seen
 from hgkt.estimators.base import ClassTable
+from hgkt.estimators.state_rules import shapes
 
 
 class CMTClassifier(PathClassifier):
@@ -70,7 +71,7 @@ class CMTClassifier(PathClassifier):
     array(['owl', 'car'], dtype='<U3')
     """
 
-    _learned = ("inner_", "inner_bias_", "outer_", "outer_bias_")
+    _learned = shapes(inner_="h D", inner_bias_="h", outer_="d h", outer_bias_="d")
 
     def __init__(
         self,

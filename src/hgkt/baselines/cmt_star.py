@@ -18,6 +18,7 @@ from hgkt.baselines._shared.cross_modal import TanhNetwork, fit_network
 from hgkt.baselines._shared.grids import ATTRIBUTE_MAPS, Seen, StagedClassifier
 from hgkt.baselines._shared.lbfgs import fit_softmax, predict_softmax
 from hgkt.estimators.base import ClassTable
+from hgkt.estimators.state_rules import Rule, shapes
 
 _RADIUS_STEP = 0.05
 _N_NEIGHBORS = 20
@@ -96,9 +97,19 @@ class CMTStarClassifier(StagedClassifier):
     array(['jet', 'car'], dtype='<U3')
     """
 
-    _learned = (
-        *("inner_", "inner_bias_", "outer_", "outer_bias_", "weights_", "bias_"),
-        *("centres_", "spreads_", "points_", "point_spreads_", "starts_", "cutoff_"),
+    _learned = shapes(
+        inner_="h D",
+        inner_bias_="h",
+        outer_="d h",
+        outer_bias_="d",
+        weights_="L D",
+        bias_="L",
+        centres_="L d",
+        spreads_="L",
+        points_="n d",
+        point_spreads_="n",
+        starts_=Rule("m", "i"),
+        cutoff_="",
     )
     _late = ("detector", "rejected")
 

@@ -22,6 +22,7 @@ from hgkt.baselines._shared.networks import (
 from hgkt.baselines._shared.rows import similarity_scores
 from hgkt.estimators._presets import Preset
 from hgkt.estimators.base import ClassTable
+from hgkt.estimators.state_rules import shapes
 
 if TYPE_CHECKING:
     import torch
@@ -105,7 +106,7 @@ class CNZSLClassifier(AttributeNetworkClassifier):
     """
 
     _weights = ("w1_", "b1_", "w2_", "b2_", "w3_", "b3_")
-    _learned = (*_weights, "running_")
+    _learned = shapes(w1_="h d", b1_="h", w2_="h h", b2_="h", w3_="D h", b3_="D", running_="4 h")
     _path = "n_epochs"
     _only_scoring = ("seen_factor",)
     named_presets: ClassVar[Mapping[str, Preset]] = {

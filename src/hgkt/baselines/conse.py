@@ -12,6 +12,7 @@ from hgkt._validation import check_number
 from hgkt.baselines._shared.grids import ATTRIBUTE_MAPS, Seen, StagedClassifier
 from hgkt.baselines._shared.lbfgs import fit_softmax, predict_softmax
 from hgkt.estimators.base import ClassTable
+from hgkt.estimators.state_rules import shapes
 
 
 class ConSEClassifier(StagedClassifier):
@@ -63,7 +64,7 @@ class ConSEClassifier(StagedClassifier):
     array(['jet', 'car'], dtype='<U3')
     """
 
-    _learned = ("weights_", "bias_", "seen_embeddings_")
+    _learned = shapes(weights_="L D", bias_="L", seen_embeddings_="L d")
     _late = ("n_top",)
 
     def __init__(

@@ -17,6 +17,7 @@ from hgkt.baselines._shared.attribute_probability import (
 from hgkt.baselines._shared.grids import Seen
 from hgkt.baselines._shared.lbfgs import fit_sigmoids
 from hgkt.estimators.base import ClassTable
+from hgkt.estimators.state_rules import shapes
 
 
 class DAPClassifier(AttributeProbabilityClassifier):
@@ -76,7 +77,7 @@ class DAPClassifier(AttributeProbabilityClassifier):
     array(['jet', 'owl'], dtype='<U3')
     """
 
-    _learned = ("weights_", "bias_", "threshold_", "priors_")
+    _learned = shapes(weights_="d D", bias_="d", threshold_="d", priors_="d")
     _late = ("prior",)
     _grid = (0.01, 0.1, 1.0, 10.0, 100.0)
 

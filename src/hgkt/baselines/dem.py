@@ -22,6 +22,7 @@ from hgkt.baselines._shared.networks import (
 )
 from hgkt.baselines._shared.rows import METRICS, similarity_scores
 from hgkt.estimators.base import ClassTable
+from hgkt.estimators.state_rules import shapes
 from hgkt.network.weights import ACTIVATIONS, NEGATIVE_SLOPE
 from hgkt.statistics import class_counts_and_means
 
@@ -99,7 +100,7 @@ class DEMClassifier(AttributeNetworkClassifier):
     ['zebra', 'horse']
     """
 
-    _learned = ("w1_", "b1_", "w2_", "b2_")
+    _learned = shapes(w1_="h d", b1_="h", w2_="D h", b2_="D")
     _only_scoring = ("metric",)
 
     def __init__(

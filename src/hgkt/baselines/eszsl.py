@@ -12,6 +12,7 @@ from hgkt._geometry import FeatureMap
 from hgkt._validation import check_choice, check_number
 from hgkt.baselines._shared.grids import Seen, StagedClassifier, map_grid, powers
 from hgkt.estimators.base import ClassTable
+from hgkt.estimators.state_rules import shapes
 from hgkt.statistics import ClassStatistics
 
 LABEL_CODINGS = ("binary", "signed")
@@ -64,7 +65,7 @@ class ESZSLClassifier(StagedClassifier):
     ['zebra', 'horse']
     """
 
-    _learned = ("weights_",)
+    _learned = shapes(weights_="D d")
     _late = ("feature_ridge", "attribute_ridge")
 
     def __init__(

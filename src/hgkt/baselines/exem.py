@@ -16,6 +16,7 @@ from hgkt._validation import check_choice, check_number
 from hgkt.baselines._shared.grids import Seen, StagedClassifier, map_grid
 from hgkt.baselines._shared.moments import class_means_and_variances
 from hgkt.estimators.base import ClassTable
+from hgkt.estimators.state_rules import shapes
 
 VARIANTS = ("nns", "nn")
 _RELATIVE_RANK = 1e-12  # eigenvalues below this share of the largest are rounding
@@ -96,9 +97,13 @@ class EXEMClassifier(StagedClassifier):
     array(['a and c', 'b'], dtype='<U7')
     """
 
-    _learned = (
-        *("center_", "components_", "dual_weights_", "intercept_"),
-        *("positions_", "attribute_unit_"),
+    _learned = shapes(
+        center_="D",
+        components_="D k",
+        dual_weights_="L k",
+        intercept_="k",
+        positions_="L d",
+        attribute_unit_="",
     )
     _late = ("variant", "n_components")
 

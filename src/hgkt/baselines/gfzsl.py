@@ -15,6 +15,7 @@ from hgkt.baselines._shared.grids import Seen, StagedClassifier, map_grid, power
 from hgkt.baselines._shared.moments import class_means_and_variances
 from hgkt.estimators._presets import Preset
 from hgkt.estimators.base import ClassTable
+from hgkt.estimators.state_rules import shapes
 
 SEEN_PARAMETERS = ("regressed", "empirical")
 
@@ -77,7 +78,7 @@ class GFZSLClassifier(StagedClassifier):
     ['zebra', 'horse']
     """
 
-    _learned = ("mean_weights_", "variance_weights_", "references_")
+    _learned = shapes(mean_weights_="L D", variance_weights_="L D", references_="L d")
     _late = ("mean_ridge", "variance_ridge", "seen_parameters", "variance_floor")
     named_presets: ClassVar[Mapping[str, Preset]] = {
         # The authors' scripts for the proposed splits; AWA1 and SUN have the defaults.

@@ -16,6 +16,7 @@ from hgkt.baselines._shared.attribute_probability import (
 from hgkt.baselines._shared.grids import Seen
 from hgkt.baselines._shared.lbfgs import fit_softmax, predict_softmax
 from hgkt.estimators.base import ClassTable
+from hgkt.estimators.state_rules import shapes
 
 
 class IAPClassifier(AttributeProbabilityClassifier):
@@ -80,7 +81,7 @@ class IAPClassifier(AttributeProbabilityClassifier):
     array(['jet', 'owl'], dtype='<U3')
     """
 
-    _learned = ("weights_", "bias_", "seen_binary_", "threshold_", "priors_")
+    _learned = shapes(weights_="L D", bias_="L", seen_binary_="L d", threshold_="d", priors_="d")
     _late = ("binarization", "prior")
     _grid = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 

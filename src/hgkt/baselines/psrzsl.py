@@ -22,6 +22,7 @@ from hgkt.baselines._shared.networks import (
 )
 from hgkt.baselines._shared.rows import similarity_scores
 from hgkt.estimators.base import ClassTable
+from hgkt.estimators.state_rules import shapes
 from hgkt.statistics import class_counts_and_means
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class PSRZSLClassifier(AttributeNetworkClassifier):
     ['zebra', 'horse']
     """
 
-    _learned = ("w1_", "b1_", "w2_", "b2_")
+    _learned = shapes(w1_="h d", b1_="h", w2_="D h", b2_="D")
 
     def __init__(
         self,

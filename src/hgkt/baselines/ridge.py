@@ -13,6 +13,7 @@ from hgkt._validation import check_choice, check_number
 from hgkt.baselines._shared.grids import Seen, StagedClassifier, map_grid, powers
 from hgkt.baselines._shared.rows import METRICS, similarity_scores
 from hgkt.estimators.base import ClassTable
+from hgkt.estimators.state_rules import shapes
 from hgkt.statistics import class_counts_and_means
 
 
@@ -58,7 +59,7 @@ class RidgeClassMeanClassifier(StagedClassifier):
     ['zebra', 'horse']
     """
 
-    _learned = ("weights_", "intercept_")
+    _learned = shapes(weights_="d D", intercept_="D")
     _late = ("ridge", "metric")
 
     def __init__(

@@ -15,6 +15,7 @@ from hgkt.baselines._shared.grids import Seen, StagedClassifier, map_grid, power
 from hgkt.baselines._shared.rows import similarity_scores
 from hgkt.estimators._presets import Preset
 from hgkt.estimators.base import ClassTable
+from hgkt.estimators.state_rules import shapes
 from hgkt.statistics import ClassStatistics
 
 DIRECTIONS = ("to-features", "to-attributes")
@@ -78,7 +79,7 @@ class SAEClassifier(StagedClassifier):
     ['zebra', 'horse']
     """
 
-    _learned = ("weights_",)
+    _learned = shapes(weights_="d D")
     _late = ("encoder_weight", "direction", "normalize_weights")
     named_presets: ClassVar[Mapping[str, Preset]] = {
         "released": Preset(

@@ -14,6 +14,7 @@ from hgkt._validation import check_choice, check_number
 from hgkt.baselines._shared.grids import ATTRIBUTE_MAPS, Seen, StagedClassifier
 from hgkt.baselines._shared.ranking import hinge_sum
 from hgkt.estimators.base import ClassTable
+from hgkt.estimators.state_rules import Rule, shapes
 from hgkt.statistics import class_counts_and_means
 
 COMPARISONS = ("relu", "intersection")
@@ -102,7 +103,7 @@ class SSEClassifier(StagedClassifier):
     array([[0.5, 0.5]])
     """
 
-    _learned = ("weights_", "templates_", "sources_", "signed_")
+    _learned = shapes(weights_="D|2D", templates_="L D|L 2D", sources_="L d", signed_=Rule("", "b"))
 
     def __init__(
         self,

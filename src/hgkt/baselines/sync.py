@@ -18,6 +18,7 @@ from hgkt.baselines._shared.grids import Seen, StagedClassifier, map_grid
 from hgkt.baselines._shared.lbfgs import minimise_lbfgs
 from hgkt.estimators._presets import Preset
 from hgkt.estimators.base import ClassTable
+from hgkt.estimators.state_rules import shapes
 
 LOSSES = ("ovo", "cs", "struct")
 _CHUNK_ROWS = 4096
@@ -92,7 +93,7 @@ class SynCClassifier(StagedClassifier):
     array(['a and c', 'b'], dtype='<U7')
     """
 
-    _learned = ("phantoms_", "positions_", "attribute_unit_")
+    _learned = shapes(phantoms_="L D", positions_="L d", attribute_unit_="")
     _late = ("similarity_scale",)
     named_presets: ClassVar[Mapping[str, Preset]] = {
         # The authors' demonstration has this loss and unit-length rows, and searches λ and δ for

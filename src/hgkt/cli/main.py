@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 
 from hgkt import __version__
-from hgkt.cli import classes, datasets
+from hgkt.cli import classes, datasets, model
 from hgkt.cli._common import log
 from hgkt.cli.bench import bench_command
 from hgkt.cli.classify import classify_command
@@ -64,6 +64,7 @@ app.command("extract")(extract_command)
 app.command("describe")(describe_command)
 app.command("reproduce")(reproduce_command)
 app.command("export")(export_command)
+app.add_typer(model.app, name="model")
 app.command("serve")(serve_command)
 app.command("bench")(bench_command)
 

@@ -76,6 +76,10 @@ def serve_command(
     max_body_mib: Annotated[
         int, typer.Option("--max-body-mib", min=1, help="Largest body of a request, in MiB.")
     ] = 64,
+    verify_key: Annotated[
+        Path | None,
+        typer.Option("--verify-key", help="Public key; serve only what its owner signed."),
+    ] = None,
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Log every request on stderr.")
     ] = False,
@@ -102,6 +106,7 @@ def serve_command(
         max_rows=max_rows,
         max_body_bytes=max_body_mib * _MIB,
         device=str(device),
+        verify_key=verify_key,
     )
     _check(settings)
     settings = replace(settings, port=free_port(host, port))

@@ -286,11 +286,16 @@ class ClosedFormTransfer:
         self.kernel = kernel.fit(attributes, relevance=_relevance_of(kernel, state))
 
 
+def relevance_keys(kernel: ClassKernel) -> list[tuple[FeatureMap, int]]:
+    """Return map and block of each vector of factors, in the order in which they are saved."""
+    maps = {term.attribute_map for term in kernel.terms if term.relevance}
+    n_blocks = len(kernel.blocks) if kernel.blocks else 1
+    return sorted(((name, block) for name in maps for block in range(n_blocks)), key=repr)
+
+
 def _relevance_of(
     kernel: ClassKernel, state: Mapping[str, NDArray[Any]]
 ) -> dict[tuple[FeatureMap, int], NDArray[np.float64]]:
     """Give the saved factors of attributes back to the views they belong to."""
-    maps = {term.attribute_map for term in kernel.terms if term.relevance}
-    n_blocks = len(kernel.blocks) if kernel.blocks else 1
-    keys = sorted(((name, block) for name in maps for block in range(n_blocks)), key=repr)
-    return {key: state[f"relevance{number}"] for number, key in enumerate(keys)}
+    keys = enumerate(relevance_keys(kernel))
+    return {key: state[f"relevance{number}"] for number, key in keys}

@@ -12,12 +12,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hgkt.exceptions import DataError, first_line
+from hgkt._reading import parse_json, reading
+from hgkt.data.table_files import read_csv, read_parquet
+from hgkt.exceptions import DataError
 
 SUFFIXES = (".parquet", ".csv")
 SAMPLE_COLUMNS = ("id", "class", "split", "features")
 _CLASS_COLUMNS = ("name", "seen", "description", "attributes")
-_TEXT_COLUMNS = ("name", "class", "split", "id", "description", "file")
 _METADATA_KEY = b"hgkt"
 _CHUNK_ROWS = 4096
 
@@ -41,33 +42,20 @@ def read_made(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
     made : dict
         Empty where hgkt did not write the file, and for CSV.
     """
-    from pyarrow import ArrowException, parquet
-
     if path.suffix.lower() not in SUFFIXES:
         kind = "is a folder" if path.is_dir() else f"has the suffix {path.suffix!r}"
         raise DataError(f"{path} {kind}; a table as .csv or .parquet is expected")
-    try:
-        if path.suffix.lower() != ".parquet":
-            return _read_csv(path), {}
-        table = parquet.read_table(path)
-        made = json.loads((table.schema.metadata or {}).get(_METADATA_KEY, b"{}"))
-    except FileNotFoundError:
-        raise DataError(f"{path} does not exist; a table is expected there") from None
-    except (OSError, ValueError, ArrowException, pd.errors.ParserError) as error:
-        raise DataError(f"{path} cannot be read as a table: {first_line(error)}") from error
+    if not path.exists():
+        raise DataError(f"{path} does not exist; a table is expected there")
+    if path.suffix.lower() != ".parquet":
+        return read_csv(path), {}
+    table = read_parquet(path)
+    with reading(path, "a table"):
+        made = parse_json((table.schema.metadata or {}).get(_METADATA_KEY, b"{}"))
+        frame = table.to_pandas()
     if not isinstance(made, dict):
         raise DataError(f"{path} has metadata of another kind under the key 'hgkt'")
-    return table.to_pandas(), {key: value for key, value in made.items() if value is not None}
-
-
-def _read_csv(path: Path) -> pd.DataFrame:
-    # Class names such as "nan" or "007" are names, not missing values or numbers.
-    text = dict.fromkeys(_TEXT_COLUMNS, str)
-    with open(path, "rb") as file:
-        numbers = [str(name) for name in pd.read_csv(file, nrows=0) if name not in text]
-        file.seek(0)
-        missing = {name: ["", "nan", "NaN", "NA"] for name in numbers}
-        return pd.read_csv(file, dtype=text, keep_default_na=False, na_values=missing)
+    return frame, {key: value for key, value in made.items() if value is not None}
 
 
 def parse_classes(
@@ -157,8 +145,8 @@ def stack_vectors(column: pd.Series, who: Sequence[str], what: str) -> NDArray[n
     vectors: list[NDArray[np.float32]] = []
     for owner, value in zip(who, column, strict=True):
         try:
-            vector = np.asarray(json.loads(value) if isinstance(value, str) else value, np.float32)
-        except (TypeError, ValueError):
+            vector = np.asarray(parse_json(value) if isinstance(value, str) else value, np.float32)
+        except (TypeError, ValueError, RecursionError):
             raise DataError(
                 f"{what}: {owner} holds something that is not a list of numbers"
             ) from None

@@ -7,7 +7,7 @@ A method fills in three hooks: `_fit_seen`, `_embed_classes` and `_score`. Every
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -27,6 +27,7 @@ from hgkt.estimators._known import KnownClasses, warn_of_doubts
 from hgkt.estimators._presets import Preset
 from hgkt.estimators._rows import row_chunks
 from hgkt.estimators.hub import PretrainedModel
+from hgkt.estimators.state_rules import ANYTHING, Rule
 
 __all__ = ["ClassTable", "GZSLClassifier"]
 
@@ -40,9 +41,10 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, ClassTables, ConfidentAns
     - ``_embed_classes(attributes)``: the table rows of classes known by attributes alone,
     - ``_score(X, table, seen)``: scores (n, rows) of features against the rows of one table,
 
-    and name in ``_learned`` the attributes (arrays or numbers) that the last two read, so that a
-    model can be saved. Seen and added classes are scored apart: the scores of seen classes are
-    bit-identical whatever is added later.
+    and name in ``_learned`` the attributes (arrays or numbers) that the last two read, with their
+    shapes (`hgkt.estimators.state_rules.shapes`), so that a model can be saved and a damaged one is
+    refused; a tuple of names does too, and goes unchecked. Seen and added classes are scored apart:
+    the scores of seen classes are bit-identical whatever is added later.
 
     Every method has a parameter ``calibration``: γ, taken off the score of every class that was
     seen at the first fit. A class that came by its attributes never pays it, whatever instances
@@ -61,7 +63,7 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, ClassTables, ConfidentAns
     named_presets: ClassVar[Mapping[str, Preset]] = {}
     """Sets of parameters by name; see `hgkt.estimators.methods.presets_of`."""
 
-    _learned: ClassVar[tuple[str, ...]] = ()
+    _learned: ClassVar[Mapping[str, Rule] | tuple[str, ...]] = ()
     calibration: float | str | Mapping[str, float] = 0.0
     _own_calibration: Calibration | None = None
     _progress: Progress | None = None
@@ -256,6 +258,19 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, ClassTables, ConfidentAns
             arrays = self._confidence.to_arrays()
             state |= {f"confidence/{name}": array for name, array in arrays.items()}
         return state | {"grown": self._grown}
+
+    def _state_rules(self, names: Collection[str]) -> dict[str, Rule]:
+        """Return what each of the arrays of `_state` must look like, given those that are there."""
+        learned = self._learned
+        known = learned if isinstance(learned, Mapping) else dict.fromkeys(learned, ANYTHING)
+        rules = {f"learned/{name}": rule for name, rule in known.items()}
+        for name in names:
+            group, _, key = name.partition("/")
+            if group == "seen":
+                rules |= {name: Rule("L *", ""), f"added/{key}": Rule("U *", "")}
+        rules["grown"] = Rule("L", "b")
+        rules["calibration"] = Rule("2", optional=True)
+        return rules
 
     def _restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Set what `_state` returned; labels and attributes are already in place."""

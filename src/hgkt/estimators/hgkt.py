@@ -18,8 +18,9 @@ from hgkt.closed_form.family import MixtureFamily
 from hgkt.closed_form.grid import GridData, score_grid
 from hgkt.closed_form.kernels import KernelTerm
 from hgkt.closed_form.mixture import METRICS, MetricTerm, Mixture, Ridge
-from hgkt.closed_form.transfer import ClosedFormTransfer
+from hgkt.closed_form.transfer import ClosedFormTransfer, relevance_keys
 from hgkt.estimators.base import ClassTable
+from hgkt.estimators.state_rules import Rule
 from hgkt.estimators.transfer import TransferClassifier
 from hgkt.exceptions import DataError
 from hgkt.statistics import ClassStatistics
@@ -173,6 +174,24 @@ class HGKTClassifier(TransferClassifier):
             (Ridge(self.ridge),),
             **shared,
         )
+
+    def _transfer_rules(self) -> dict[str, Rule]:
+        settings = self._settings()
+        rules = {"noise": Rule("L", low=0.0)}
+        if len(settings.ridges) > 1:
+            rules["noises"] = Rule(f"{len(settings.ridges)} L", low=0.0)
+        for index, name in enumerate(settings.feature_maps):
+            space = {"center": Rule("D"), "projection": Rule("D D"), "dual": Rule("L D"),
+                     "counts": Rule("L", low=0.0), "sums": Rule("L D"),
+                     "second_moment": Rule("D D")}  # fmt: skip
+            n_metrics = sum(term.feature_map == name for term in settings.metrics)
+            if n_metrics > 1:
+                space["scales"] = Rule(f"{n_metrics} D")
+            rules |= {f"space{index}/{key}" if index else key: rule for key, rule in space.items()}
+        for number, (_, block) in enumerate(relevance_keys(settings.class_kernel())):
+            width = self.attribute_blocks[block] if self.attribute_blocks else "d"
+            rules[f"relevance{number}"] = Rule(str(width), low=0.0)
+        return rules
 
     # ------------------------------------------------------------------ selection
     def mixture_families(self) -> list[MixtureFamily]:

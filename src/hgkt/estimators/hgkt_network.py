@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from hgkt._typing import Progress
 from hgkt._validation import attribute_matrix, check_choice
 from hgkt.estimators.base import ClassTable
+from hgkt.estimators.state_rules import Rule
 from hgkt.estimators.transfer import TransferClassifier
 from hgkt.graph import HeterogeneousGraph
 from hgkt.network.config import FEATURE_NORM
@@ -197,6 +198,14 @@ default="wasserstein"
 
     def _make_transfer(self) -> NetworkTransfer:
         return NetworkTransfer(self._settings())
+
+    def _transfer_rules(self) -> dict[str, Rule]:
+        return {
+            **{"w1": Rule("h 2d"), "b1": Rule("h"), "w2": Rule("D 2h"), "b2": Rule("D")},
+            **{"codes": Rule("N", "i", low=0), "representatives": Rule("L", "i", low=0)},
+            **{"indptr": Rule("L+1", "i", low=0), "indices": Rule("E", "i", low=0)},
+            "losses": Rule("S"),
+        }
 
     def _settings(self, dtype: Any = np.float32) -> NetworkSettings:
         check_choice("weighting", self.weighting, tuple(_CLASS_WEIGHTS))

@@ -10,7 +10,7 @@ from typing import Any, Self
 from hgkt._validation import import_extra
 from hgkt.exceptions import DownloadError, ModelFolderError
 
-_FILES = ("model.safetensors", "config.json", "classes.parquet", "README.md")
+_FILES = ("model.safetensors", "config.json", "classes.parquet", "README.md", "model.sig")
 
 
 class PretrainedModel(metaclass=ABCMeta):

@@ -1,11 +1,14 @@
 """The model folder: model.safetensors, config.json, classes.parquet, README.md.
 
-A fitted estimator to its folder and back. Nothing is ever unpickled.
+A fitted estimator to its folder and back. Nothing is ever unpickled. Everything that decides a
+result is under a digest, and is checked against the config before it is used; README.md is for
+people and decides nothing.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -14,18 +17,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._files import atomic_folder, check_place, sha256
+from hgkt._files import atomic_folder, check_place, json_object, sha256
 from hgkt._plain import json_text, plain
+from hgkt._reading import reading
+from hgkt.data.table_files import read_parquet
 from hgkt.estimators._old_folders import upgrade
-from hgkt.estimators._rows import GrowingRows
+from hgkt.estimators._restoring import array_sizes, restore
 from hgkt.estimators.base import GZSLClassifier
 from hgkt.estimators.methods import METHODS
-from hgkt.exceptions import ModelFolderError, first_line
+from hgkt.estimators.state_rules import check_arrays
+from hgkt.exceptions import (
+    DataError,
+    HGKTError,
+    ModelFolderError,
+    first_line,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 WEIGHTS, CONFIG, CLASSES, CARD = "model.safetensors", "config.json", "classes.parquet", "README.md"
 _KINDS = {"U": "string", "O": "object", "i": "integer", "u": "integer", "f": "number", "b": "bool"}
 
@@ -79,6 +90,11 @@ def save_model(model: GZSLClassifier, path: str | Path, about: dict[str, Any]) -
         "about": plain({**getattr(model, "about_", {}), **about}),
         "feature_names": plain(getattr(model, "feature_names_in_", None)),
     }
+    state = model._state()
+    try:
+        check_arrays(state, model._state_rules(state.keys()), array_sizes(model))
+    except DataError as error:
+        raise ModelFolderError(f"this model cannot be saved: {error}") from error
     columns = model.candidates()  # seen classes first, as the arrays have them
     classes = pd.DataFrame(
         {
@@ -87,39 +103,46 @@ def save_model(model: GZSLClassifier, path: str | Path, about: dict[str, Any]) -
             "attributes": list(model.class_attributes_[columns]),
         }
     )
-    folder = ModelFolder(config, model._state(), classes, _card(config, classes))
+    folder = ModelFolder(config, state, classes, _card(config, classes))
     return write_model_folder(path, folder)
 
 
-def load_model(path: str | Path) -> Any:
+def load_model(path: str | Path, verify_key: str | Path | None = None) -> Any:
     """Load the model folder at `path`; nothing in it is executed.
+
+    Parameters
+    ----------
+    path : path
+        The folder.
+    verify_key : path, optional
+        A public key. The folder must then have been signed by its owner and be unchanged since
+        (:func:`hgkt.estimators.signing.sign_model`); what is loaded is what was signed.
 
     Returns
     -------
     estimator
         A fitted classifier with the classes it had when it was saved.
     """
-    folder = read_model_folder(path)
-    config, table = folder.config, folder.classes
+    if verify_key is None:
+        folder = read_model_folder(path)
+    else:
+        from hgkt.estimators.signing import verify_model
+
+        folder = read_model_folder(path, verify_model(path, verify_key)[CONFIG])
+    return build_model(folder, path)
+
+
+def build_model(folder: ModelFolder, path: str | Path) -> Any:
+    """Make the estimator of what a model folder holds; `path` is for messages."""
     try:
-        model = METHODS.load(config["method"])(**config["parameters"])
-        names = np.array(table["name"].tolist(), dtype=object)
-        if config["labels"] != "object":
-            names = np.array(names.tolist())
-        attributes = np.array(table["attributes"].tolist(), dtype=np.float64)
-        n_seen = int(table["seen"].sum())
-        model.n_features_in_ = int(config["n_features"])
-        model._has_attributes = bool(config["has_attributes"])
-        model.about_ = config.get("about", {})
-        if config.get("feature_names") is not None:
-            model.feature_names_in_ = np.array(config["feature_names"], dtype=object)
-        model.seen_classes_, model.unseen_classes_ = names[:n_seen], names[n_seen:]
-        model._seen_attributes = attributes[:n_seen]
-        model._added_attributes = GrowingRows(attributes[n_seen:])
-        model._restore(folder.arrays)
-    except (KeyError, TypeError, IndexError) as error:
+        return restore(folder.config, folder.arrays, folder.classes)
+    except DataError as error:
         raise ModelFolderError(f"{path} does not hold a complete model: {error}") from error
-    return model
+    except HGKTError:
+        raise
+    except Exception as error:  # what a wrong parameter or shape leads to has no common base
+        reason = f"{type(error).__name__}: {first_line(error)}"
+        raise ModelFolderError(f"{path} does not hold a complete model: {reason}") from error
 
 
 def check_model_place(path: str | Path) -> None:
@@ -133,11 +156,14 @@ def write_model_folder(path: str | Path, model: ModelFolder) -> Path:
 
     arrays = {name: np.asarray(array, order="C") for name, array in model.arrays.items()}
     contents = {WEIGHTS: save(arrays), CLASSES: model.classes.to_parquet(index=False)}
-    config = {
-        "format_version": FORMAT_VERSION,
-        **model.config,
-        "sha256": {name: sha256(data) for name, data in contents.items()},
-    }
+    config = plain(
+        {
+            "format_version": FORMAT_VERSION,
+            **model.config,
+            "sha256": {name: sha256(data) for name, data in contents.items()},
+        }
+    )
+    config["sha256"][CONFIG] = config_digest(config)
     contents |= {CONFIG: json_text(config).encode(), CARD: model.card.encode()}
     with atomic_folder(path, _is_model, ModelFolderError, "a model folder") as scratch:
         for name, data in contents.items():
@@ -145,12 +171,45 @@ def write_model_folder(path: str | Path, model: ModelFolder) -> Path:
     return Path(path)
 
 
-def read_model_folder(path: str | Path) -> ModelFolder:
-    """Read and verify a model folder; one of an earlier format comes as one of today's."""
-    import pandas as pd
-    from safetensors import SafetensorError
+def read_model_folder(path: str | Path, config_sha256: str | None = None) -> ModelFolder:
+    """Read and verify a model folder; one of an earlier format comes as one of today's.
+
+    Parameters
+    ----------
+    path : path
+        The folder.
+    config_sha256 : str, optional
+        The digest that config.json must have, byte by byte. It has the digests of all else.
+
+    Returns
+    -------
+    ModelFolder
+    """
     from safetensors.numpy import load
 
+    path = check_model(path)
+    config = _read_config(path, config_sha256)
+    contents = {}
+    for name in (WEIGHTS, CLASSES):
+        contents[name] = _read(path / name)
+        if sha256(contents[name]) != config["sha256"].get(name):
+            raise ModelFolderError(
+                f"{path / name} is not the file that was saved (its checksum differs)"
+            )
+    with reading(path / WEIGHTS, "a file of arrays", ModelFolderError):
+        arrays = load(contents[WEIGHTS])
+    table = read_parquet(path / CLASSES, contents[CLASSES], ModelFolderError)
+    with reading(path / CLASSES, "a table of classes", ModelFolderError):
+        classes = table.to_pandas()
+        if config["format_version"] < 3:
+            config, arrays = upgrade(config, arrays, int(classes["seen"].sum()))
+    card = path / CARD
+    text = card.read_text(encoding="utf-8", errors="replace") if card.is_file() else ""
+    return ModelFolder(config, arrays, classes, text)
+
+
+def check_model(path: str | Path) -> Path:
+    """Return the path of a model folder; refuse one that is none, or lacks a file."""
     path = Path(path)
     if not path.is_dir():
         if not path.exists():
@@ -159,40 +218,40 @@ def read_model_folder(path: str | Path) -> ModelFolder:
     for name in (CONFIG, WEIGHTS, CLASSES):
         if not (path / name).is_file():
             raise ModelFolderError(f"{path} is incomplete: {name} is missing")
-    config = _read_config(path)
-    contents = {}
-    for name in (WEIGHTS, CLASSES):
-        contents[name] = (path / name).read_bytes()
-        if sha256(contents[name]) != config["sha256"].get(name):
-            raise ModelFolderError(
-                f"{path / name} is not the file that was saved (its checksum differs)"
-            )
-    try:
-        arrays = load(contents[WEIGHTS])
-        classes = pd.read_parquet(path / CLASSES)
-    except (SafetensorError, OSError, ValueError) as error:
-        raise ModelFolderError(f"{path} cannot be read: {first_line(error)}") from error
-    if config["format_version"] < FORMAT_VERSION:
-        config, arrays = upgrade(config, arrays, int(classes["seen"].sum()))
-    card = path / CARD
-    return ModelFolder(config, arrays, classes, card.read_text() if card.is_file() else "")
+    return path
+
+
+def config_digest(config: Mapping[str, Any]) -> str:
+    """Return the digest of a config, whatever its layout and without the digest itself."""
+    digests = {name: digest for name, digest in config["sha256"].items() if name != CONFIG}
+    return sha256(json.dumps({**config, "sha256": digests}, sort_keys=True))
 
 
 def _is_model(path: Path) -> bool:
     return (path / CONFIG).is_file()
 
 
-def _read_config(path: Path) -> dict[str, Any]:
-    try:
-        config = json.loads((path / CONFIG).read_text())
-    except (OSError, ValueError) as error:
-        raise ModelFolderError(f"{path / CONFIG} is not valid JSON: {first_line(error)}") from error
-    if not isinstance(config, dict) or not isinstance(config.get("sha256"), dict):
+def _read(path: Path) -> bytes:
+    with reading(path, "a file of a model folder", ModelFolderError):
+        return path.read_bytes()
+
+
+def _read_config(path: Path, expected: str | None) -> dict[str, Any]:
+    data = _read(path / CONFIG)
+    if expected is not None and sha256(data) != expected:
+        raise ModelFolderError(f"{path / CONFIG} is not the file that was signed")
+    config = json_object(data, path / CONFIG, ModelFolderError)
+    if not isinstance(config.get("sha256"), dict):
         raise ModelFolderError(f"{path / CONFIG} is not the config of an hgkt model")
     found = config.get("format_version")
-    if not isinstance(found, int) or not 1 <= found <= FORMAT_VERSION:
+    if type(found) is not int or not 1 <= found <= FORMAT_VERSION:
         raise ModelFolderError(
             f"{path} has format version {found}; this release reads versions 1 to {FORMAT_VERSION}"
+        )
+    digest = config["sha256"].get(CONFIG)
+    if (found >= 4 or digest is not None) and digest != config_digest(config):
+        raise ModelFolderError(
+            f"{path / CONFIG} is not the file that was saved (its checksum differs)"
         )
     return config
 

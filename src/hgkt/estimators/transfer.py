@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -14,6 +14,7 @@ from hgkt._validation import check_number
 from hgkt.estimators._presets import refuse_moved_parameters, take_preset
 from hgkt.estimators.base import ClassTable, GZSLClassifier
 from hgkt.estimators.explanation import ClassExplanation, Contribution, PredictionExplanation
+from hgkt.estimators.state_rules import Rule
 
 _PREFIX = "transfer/"
 
@@ -101,6 +102,14 @@ class TransferClassifier(GZSLClassifier):
     def _state(self) -> dict[str, NDArray[Any]]:
         transfer = {_PREFIX + key: array for key, array in self._transfer.state().items()}
         return super()._state() | transfer
+
+    @abstractmethod
+    def _transfer_rules(self) -> dict[str, Rule]:
+        """Return what each array of the transfer's state must look like."""
+
+    def _state_rules(self, names: Collection[str]) -> dict[str, Rule]:
+        own = {_PREFIX + name: rule for name, rule in self._transfer_rules().items()}
+        return super()._state_rules(names) | own
 
     def _restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         self._transfer = self._make_transfer()

@@ -204,7 +204,7 @@ class NetworkTransfer:
             state["representatives"],
             ClassNeighbors(state["indptr"], state["indices"]),
             self.settings.intra,
-        )
+        ).validate()
         self.quotient = Quotient.from_graph(self.graph, self.settings.aggregation)
         self._embed_seen(
             EmbedderWeights.from_arrays(

@@ -58,7 +58,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
         ``app.state.served`` is the ServedModel.
     """
     settings.check()
-    loaded = load_model(settings.model)
+    loaded = load_model(settings.model, settings.verify_key)
     samples = []
     if settings.samples is not None:
         samples = load_samples(loaded, settings.samples, settings.root, settings.image_root)

@@ -57,6 +57,8 @@ class ServiceSettings:
         How often a worker looks for classes that others added.
     device : {"auto", "cpu", "cuda"}
         Where images are turned into features.
+    verify_key : Path, optional
+        A public key; the model must then be as its owner signed it.
 
     Examples
     --------
@@ -86,6 +88,7 @@ class ServiceSettings:
     max_image_pixels: int = 50_000_000
     poll_seconds: float = 0.25
     device: str = "cpu"
+    verify_key: Path | None = None
 
     def check(self) -> Self:
         """Refuse what cannot work or would be unsafe; return self."""

@@ -16,6 +16,7 @@ from hgkt.baselines._shared.grids import ATTRIBUTE_MAPS, PathClassifier, Seen
 from hgkt.baselines._shared.ranking import ValueAndSlope, hinge_max, hinge_sum, latent, warp
 from hgkt.baselines._shared.rows import ZScore
 from hgkt.estimators.base import ClassTable
+from hgkt.estimators.state_rules import shapes
 
 SCALINGS = ("zscore", "none")
 PREPARATIONS = (
@@ -38,7 +39,7 @@ class CompatibilityClassifier(PathClassifier):
     with statistics of the training rows, where `scaling` says so.
     """
 
-    _learned = ("weights_", "mean_", "divisor_", "loss_")
+    _learned = shapes(weights_="n_matrices D d", mean_="D", divisor_="D", loss_="")
     _path = "n_epochs"
     _loss: ClassVar[str]
     _rates: ClassVar[tuple[float, ...]]

@@ -1,0 +1,70 @@
+"""`hgkt model`: sign a model folder, and verify who signed it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hgkt._files import locked
+from hgkt.cli._common import JsonOption, emit, note, say
+from hgkt.exceptions import ModelFolderError
+
+app = typer.Typer(help="Sign a model folder, and verify who signed it.", no_args_is_help=True)
+
+ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder.")]
+
+
+@app.command("key")
+def key_command(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="Where the private key goes.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Make a key pair: FILE signs and stays with you, FILE.pub verifies and may go anywhere.
+
+    Example: hgkt model key release-key
+    """
+    from hgkt.estimators.signing import make_keys
+
+    private, public = make_keys(path)
+    sentence = f"wrote {private}, which signs: keep it to yourself; and {public}, which verifies"
+    emit({"private_key": private, "public_key": public}, as_json, lambda: say(sentence))
+
+
+@app.command("sign")
+def sign_command(
+    model: ModelArgument,
+    key: Annotated[Path, typer.Option("--key", metavar="FILE", help="The private key.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Sign every file of a model folder; changing or saving it again ends the signature.
+
+    Example: hgkt model sign digits-model --key release-key
+    """
+    from hgkt.estimators.model_folder import check_model
+    from hgkt.estimators.signing import sign_model
+
+    def waiting() -> None:
+        note(f"waiting: another command is changing {model}")
+
+    with locked(check_model(model), ModelFolderError, waiting):
+        place = sign_model(model, key)
+    emit({"model": model, "signature": place}, as_json, lambda: say(f"signed {model}: {place}"))
+
+
+@app.command("verify")
+def verify_command(
+    model: ModelArgument,
+    key: Annotated[Path, typer.Option("--key", metavar="FILE", help="The public key.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Say whether the owner of a key signed a model folder, and nothing changed since.
+
+    Example: hgkt model verify digits-model --key release-key.pub
+    """
+    from hgkt.estimators.signing import verify_model
+
+    files = verify_model(model, key)
+    sentence = f"{model} is as the owner of {key} signed it ({len(files)} files)"
+    emit({"model": model, "verified": True, "sha256": files}, as_json, lambda: say(sentence))
