@@ -53,8 +53,8 @@ def test_serve_only_what_was_signed(hgkt, model_folder, tmp_path):
     public = tmp_path / "key.pub"
     with pytest.raises(ModelFolderError, match=r"is not signed: it has no model\.sig"):
         hgkt("serve", "--model", folder, "--port", 0, "--verify-key", public)
-    assert "signed" in hgkt("model", "sign", folder, "--key", tmp_path / "key")
-    assert "is as the owner" in hgkt("model", "verify", folder, "--key", public)
+    assert "signed" in hgkt("model", "sign", folder, "--key", tmp_path / "key").output
+    assert "is as the owner" in hgkt("model", "verify", folder, "--key", public).output
     with (folder / "config.json").open("a") as file:
         file.write(" ")
     for command in (["model", "verify", folder, "--key", public],

@@ -247,7 +247,7 @@ def test_tables_never_unpickle(tmp_path: Path) -> None:
     (tmp_path / "classes.csv").write_text(CLASSES)
     (tmp_path / "samples.csv").write_text("class\ncat\n")
     np.save(tmp_path / "features.npy", np.array([[{"a": 1}]], dtype=object), allow_pickle=True)
-    with pytest.raises(DataError, match=r"features.npy cannot be read"):
+    with pytest.raises(DataError, match=r"features\.npy holds Python objects"):
         load_dataset(tmp_path)
 
 

@@ -12,10 +12,11 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from hgkt._reading import reading
 from hgkt._validation import check_finite
 from hgkt.cli._common import note, progress_bar
 from hgkt.cli._model import about_model
-from hgkt.exceptions import DataError, first_line
+from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
     from hgkt.estimators import GZSLClassifier
@@ -191,16 +192,11 @@ def read_features(path: Path, n_features: int) -> NDArray[Any]:
 
 
 def _read_numpy(path: Path) -> NDArray[Any]:
-    try:
-        loaded = np.load(path, allow_pickle=False)
-        if path.suffix == ".npy":
-            return np.asarray(loaded)
-        with loaded as archive:
-            matrices = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, KeyError) as error:
-        raise DataError(
-            f"{path} cannot be read as a {path.suffix} file: {first_line(error)}"
-        ) from error
+    from hgkt.data.array_files import read_npy, read_npz
+
+    if path.suffix == ".npy":
+        return read_npy(path)
+    matrices = read_npz(path)
     if "features" in matrices:
         return matrices["features"]
     wide = [array for array in matrices.values() if array.ndim == 2]
@@ -240,14 +236,13 @@ def read_vector(text: str) -> NDArray[np.float64]:
     if text.startswith("@"):
         path = Path(text[1:])
         source = str(path)
-        try:
-            if path.suffix == ".npy":
-                values = np.load(path, allow_pickle=False)
-            else:
+        if path.suffix == ".npy":
+            from hgkt.data.array_files import read_npy
+
+            values = read_npy(path)
+        else:
+            with reading(path, "attributes"):
                 text = path.read_text(encoding="utf-8")
-        except (OSError, ValueError, EOFError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise DataError(f"{path} cannot be read as attributes: {reason}") from error
     if values is None:
         words = [word for word in re.split(r"[\s,;\[\]]+", text) if word]
         try:

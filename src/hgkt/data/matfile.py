@@ -1,18 +1,24 @@
-"""Read MATLAB files, v5 and v7.3, into arrays oriented as MATLAB shows them."""
+"""Read MATLAB files, v5 and v7.3, into arrays oriented as MATLAB shows them.
+
+A v7.3 file is HDF5, which may name other files of the machine as the place of its numbers. Nothing
+outside the file itself is ever read.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hgkt._reading import check_unfolded, reading
 from hgkt._validation import import_extra
+from hgkt.data.mat5 import check_mat5
 from hgkt.data.memmaps import pieces_of
-from hgkt.exceptions import DataError, HGKTError, first_line
+from hgkt.exceptions import DataError
 
 _HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
@@ -50,7 +56,8 @@ class MatFile:
         """Return name and shape, as MATLAB shows it, of every variable; reads no numbers."""
         with _one_sentence(self.path):
             if self._hdf5 is not None:
-                return {k: v.shape[::-1] for k, v in self._hdf5.items() if hasattr(v, "shape")}
+                found = {name: self._variable(name) for name in self._hdf5}
+                return {k: v.shape[::-1] for k, v in found.items() if hasattr(v, "shape")}
             from scipy.io import whosmat
 
             return {name: tuple(shape) for name, shape, _ in whosmat(self._handle)}
@@ -71,10 +78,11 @@ class MatFile:
         """
         with _one_sentence(self.path):
             if self._hdf5 is not None:
-                file = self._hdf5
-                return {name: _from_hdf5(file, file[name]) for name in names if name in file}
+                there = [name for name in names if name in self._hdf5.keys()]  # noqa: SIM118
+                return {name: self._from_hdf5(self._variable(name)) for name in there}
             from scipy.io import loadmat
 
+            check_mat5(self._handle, self.path, names)
             found = loadmat(self._handle, variable_names=list(names))
             return {name: _from_v5(found[name]) for name in names if name in found}
 
@@ -106,10 +114,53 @@ class MatFile:
 
     def _reversed(self, name: str) -> Any:
         """Return a variable with its axes reversed, as HDF5 has it."""
-        found = self._hdf5[name] if self._hdf5 is not None else self.read([name])[name]
-        if isinstance(found, tuple) or found.dtype.kind not in "fiu":
+        found = self._variable(name) if self._hdf5 is not None else self.read([name])[name]
+        kind = getattr(getattr(found, "dtype", None), "kind", "")
+        if not kind or kind not in "fiu":
             raise DataError(f"{name} of {self.path} are not numbers; a matrix D×N is expected")
         return found if self._hdf5 is not None else found.T
+
+    # ------------------------------------------------------------------ HDF5
+    def _variable(self, name: str) -> Any:
+        """Return a variable of a v7.3 file; refuse one that lies in another file."""
+        link = self._hdf5.get(name, getlink=True)
+        if type(link).__name__ != "HardLink":  # MATLAB writes no other
+            raise DataError(f"{name} of {self.path} is a link; only the file itself is read")
+        return self._own(self._hdf5[name], name)
+
+    def _own(self, found: Any, name: str) -> Any:
+        """Refuse a data set whose numbers lie elsewhere, or that claims far more than it holds."""
+        if hasattr(found, "shape"):
+            if found.external or found.is_virtual:
+                raise DataError(
+                    f"{name} of {self.path} takes its numbers from another file; only the file "
+                    "itself is read"
+                )
+            stored = found.id.get_storage_size()
+            check_unfolded(f"{name} of {self.path}", found.nbytes, stored)
+        return found
+
+    def _from_hdf5(self, variable: Any) -> Any:
+        if not hasattr(variable, "dtype"):
+            raise DataError(f"{variable.name} of {self.path} is a structure; numbers are expected")
+        if variable.dtype.kind == "O":
+            return tuple(self._hdf5_text(item) for item in np.asarray(variable[()]).ravel())
+        kind = variable.attrs.get("MATLAB_class", b"")
+        values: NDArray[Any] = np.asarray(variable[()]).T
+        if kind == b"char" or kind == "char":
+            return tuple("".join(map(chr, row)).strip() for row in np.atleast_2d(values))
+        return values
+
+    def _hdf5_text(self, item: Any) -> str:
+        """Follow a reference to characters (how MATLAB stores a cell), or take a plain string."""
+        if isinstance(item, bytes):
+            return item.decode().strip()
+        if isinstance(item, str):
+            return item.strip()
+        target = self._own(self._hdf5[item], "a cell")
+        if target.attrs.get("MATLAB_empty", 0):
+            return ""
+        return "".join(map(chr, np.asarray(target[()]).ravel())).strip()
 
 
 def read_mat(path: Path, names: Collection[str]) -> dict[str, Any]:
@@ -127,26 +178,13 @@ def _is_hdf5(file: BinaryIO) -> bool:
     return False
 
 
-@contextmanager
-def _one_sentence(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except HGKTError:
-        raise
-    except FileNotFoundError:
-        raise DataError(f"{path} does not exist") from None
-    except PermissionError:
-        raise DataError(f"{path} may not be read") from None
-    # The parsers raise whatever a broken byte leads to: struct, zlib, index, memory errors.
-    except Exception as error:
-        kind, reason = type(error).__name__, first_line(error)
-        detail = kind if kind == reason else f"{kind}: {reason}"
-        raise DataError(
-            f"{path} cannot be read as a MATLAB file; it is truncated or of another kind ({detail})"
-        ) from error
+def _one_sentence(path: Path) -> AbstractContextManager[None]:
+    return reading(path, "a MATLAB file (it is truncated or of another kind)")
 
 
 def _from_v5(value: Any) -> Any:
+    if hasattr(value, "toarray"):
+        raise DataError("a variable is a sparse matrix; a full one is expected")
     return _texts(value) if value.dtype.kind in "OUS" else value
 
 
@@ -160,25 +198,3 @@ def _texts(value: Any) -> tuple[str, ...]:
         else:
             texts.append(str(item).strip())
     return tuple(texts)
-
-
-def _from_hdf5(file: Any, variable: Any) -> Any:
-    if variable.dtype.kind == "O":
-        return tuple(_hdf5_text(file, item) for item in np.asarray(variable[()]).ravel())
-    kind = variable.attrs.get("MATLAB_class", b"")
-    values: NDArray[Any] = np.asarray(variable[()]).T
-    if kind == b"char" or kind == "char":
-        return tuple("".join(map(chr, row)).strip() for row in np.atleast_2d(values))
-    return values
-
-
-def _hdf5_text(file: Any, item: Any) -> str:
-    """Follow a reference to characters (how MATLAB stores a cell), or take a plain string."""
-    if isinstance(item, bytes):
-        return item.decode().strip()
-    if isinstance(item, str):
-        return item.strip()
-    target = file[item]
-    if target.attrs.get("MATLAB_empty", 0):
-        return ""
-    return "".join(map(chr, np.asarray(target[()]).ravel())).strip()

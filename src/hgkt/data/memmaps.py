@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._files import atomic_file, sha256
-from hgkt.exceptions import DataError, first_line
+from hgkt.data.array_files import read_npy
+from hgkt.exceptions import DataError
 
 _CHUNK_BYTES = 2**26
 
@@ -36,10 +37,7 @@ def open_npy(path: Path, mmap: bool = True) -> NDArray[Any]:
     -------
     ndarray or memmap
     """
-    try:
-        array: NDArray[Any] = np.load(path, mmap_mode="r" if mmap else None, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise DataError(f"{path} cannot be read as a .npy file: {first_line(error)}") from error
+    array = read_npy(path, mmap)
     if array.ndim != 2 or array.dtype.kind not in "fiu":
         raise DataError(
             f"{path} must hold a matrix of numbers (instances, features); "

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from hgkt._files import atomic_folder, read_json
 from hgkt._plain import json_text
 from hgkt._validation import check_choice, check_number
+from hgkt.data.array_files import read_npz
 from hgkt.data.dataset import SPLITS, ClassFold, GZSLDataset, hold_out
 from hgkt.data.frames import (
     SAMPLE_COLUMNS,
@@ -26,7 +27,7 @@ from hgkt.data.frames import (
     write_samples,
 )
 from hgkt.data.memmaps import open_npy
-from hgkt.exceptions import DataError, first_line
+from hgkt.exceptions import DataError
 
 FORMATS = ("parquet", "csv", "npz", "npy")
 _CHUNK_ROWS = 4096
@@ -136,17 +137,17 @@ def _read_samples(path: Path, mmap: bool) -> tuple[pd.DataFrame, Any, str]:
 
 
 def _read_npz(path: Path) -> tuple[pd.DataFrame, NDArray[np.float32] | None]:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in SAMPLE_COLUMNS if name in archive}
-    except (OSError, ValueError, EOFError) as error:
-        raise DataError(f"{path} cannot be read as a .npz file: {first_line(error)}") from error
+    arrays = read_npz(path, SAMPLE_COLUMNS)
     features = arrays.pop("features", None)
     if "class" not in arrays:
         raise DataError(f"{path} has no array 'class'; the class of each row is expected")
-    for name, values in [*arrays.items(), ("features", features)]:
-        if values is not None and len(values) != len(arrays["class"]):
-            raise DataError(f"{name} in {path} has {len(values)} rows; class differs in length")
+    for name, values in arrays.items():
+        if values.ndim != 1:
+            raise DataError(f"{name} in {path} has shape {values.shape}; a vector is expected")
+    for name, values in {**arrays, **({} if features is None else {"features": features})}.items():
+        n_rows = len(values) if values.ndim else 0
+        if n_rows != len(arrays["class"]):
+            raise DataError(f"{name} in {path} has {n_rows} rows; class differs in length")
     return pd.DataFrame({name: values.astype(str) for name, values in arrays.items()}), features
 
 

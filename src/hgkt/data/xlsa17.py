@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._files import read_json
+from hgkt.data.array_files import read_npy
 from hgkt.data.dataset import ClassFold, GZSLDataset
 from hgkt.data.matfile import MatFile
 from hgkt.data.memmaps import cached_npy, open_npy
 from hgkt.data.xlsa17_splits import SplitFiles, from_one
-from hgkt.exceptions import DataError, first_line
+from hgkt.exceptions import DataError
 
 _MAX_FOLDS = 9
 _FEATURES = "res101"
@@ -156,11 +157,7 @@ def _labels(found: dict[str, Any], folder: Path, mat: Path) -> NDArray[np.intp]:
         return from_one(found["labels"], "labels", mat)
     if not path.is_file():
         raise DataError(f"{mat} has no variable 'labels'; the class of each image is expected")
-    try:
-        values = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise DataError(f"{path} cannot be read as a .npy file: {first_line(error)}") from error
-    return from_one(values, "labels", path)
+    return from_one(read_npy(path), "labels", path)
 
 
 def _mat_features(file: MatFile, n_instances: int, mmap: bool) -> NDArray[np.float32]:
