@@ -56,9 +56,23 @@ def power_of(kind: FeatureMap) -> float | None:
 
 
 def unit_rows(rows: NDArray[Any]) -> NDArray[Any]:
-    """Scale each row to unit length; a zero row stays zero."""
+    """Scale each row to unit length; a zero row stays zero.
+
+    Examples
+    --------
+    >>> unit_rows(np.array([[3e-30, 4e-30], [0.0, 0.0]], dtype=np.float32))
+    array([[0.6, 0.8],
+           [0. , 0. ]], dtype=float32)
+    """
     # Not scikit-learn's normalize: it refuses no rows, and takes four times as long for few.
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    if not (norms > 0).all():
+        # Squares of tiny numbers are zero: such a row is brought to size first.
+        largest = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
+        lost = (norms == 0) & (largest > 0)
+        if lost.any():
+            rows = np.where(lost, rows / np.where(lost, largest, 1.0), rows)
+            norms = np.linalg.norm(rows, axis=1, keepdims=True)
     return rows / np.where(norms > 0, norms, 1.0)
 
 

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from hgkt.exceptions import DataError, MissingExtraError
 
 _CHUNK_ROWS = 4096
+_LONGEST = 1e18  # its square, and sums of a few, are far below the largest float32
 _INSTALLED_AS = {"ot": "POT", "PIL": "pillow"}
 
 
@@ -38,6 +39,31 @@ def check_finite(array: NDArray[Any], what: str) -> None:
         row = start + int(np.flatnonzero(~finite.reshape(len(finite), -1).all(axis=1))[0])
         kind = "NaN" if np.isnan(array[row]).any() else "infinity (inf)"
         raise DataError(f"{what} contain {kind} in row {row}; only finite numbers are accepted")
+
+
+def check_features(array: NDArray[Any], what: str) -> None:
+    """Refuse rows that are not finite, or too long to be scaled or compared in float32.
+
+    Squares of such numbers overflow: a row divided by an infinite length scores like zeros.
+
+    Examples
+    --------
+    >>> check_features(np.array([[1.0, 2.0], [3e38, 0.0]]), "features")
+    Traceback (most recent call last):
+    hgkt.exceptions.DataError: features have a length over 1e+18 in row 1; scale them to \
+ordinary numbers
+    """
+    for start in range(0, len(array), _CHUNK_ROWS):
+        rows = np.asarray(array[start : start + _CHUNK_ROWS])
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = np.einsum("ij,ij->i", rows, rows, dtype=np.result_type(rows, np.float32))
+        if not (squares <= _LONGEST**2).all():
+            check_finite(array, what)
+            row = start + int(np.flatnonzero(~(squares <= _LONGEST**2))[0])
+            raise DataError(
+                f"{what} have a length over {_LONGEST:g} in row {row}; scale them to ordinary "
+                "numbers"
+            )
 
 
 def check_choice(name: str, value: object, choices: Collection[str]) -> None:

@@ -123,7 +123,7 @@ def test_predict_refuses_with_one_sentence(hgkt, model_folder, tmp_path, rows):
     refused("cannot write", "--input", good, "--out", tmp_path / "file" / "p.csv")
     objects = tmp_path / "objects.npy"
     np.save(objects, np.array([{}], dtype=object), allow_pickle=True)
-    refused("cannot be read as a .npy file", "--input", objects)
+    refused("holds Python objects", "--input", objects)
     np.savez(tmp_path / "two.npz", a=rows, b=rows)
     refused("not a single matrix; it holds: a, b", "--input", tmp_path / "two.npz")
 

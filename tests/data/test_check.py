@@ -49,7 +49,6 @@ def test_check_reports_every_violation_as_error() -> None:
         ({"features": load_digits().features - 1}, "1797 rows have negative features"),
         ({"features": load_digits().features * (np.arange(1797) != 9)[:, None]},
          "1 rows of features are all zero, the first is row 9"),
-        ({"train": np.repeat(load_digits().train, 2)}, "occurs more than once in train"),
         ({"folds": (ClassFold([0, 1], [3]),)}, "fold 1 leaves out 5 seen classes, such as 'four'"),
         ({"about": {"unmatched_classes": ["gnu"]}}, "1 classes that are not in .* 'gnu'"),
         ({"about": {"leaks": {"att_splits.mat:train_loc": 7}}},

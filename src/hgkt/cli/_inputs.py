@@ -13,7 +13,7 @@ import typer
 from numpy.typing import NDArray
 
 from hgkt._reading import reading
-from hgkt._validation import check_finite
+from hgkt._validation import check_features
 from hgkt.cli._common import note, progress_bar
 from hgkt.cli._model import about_model
 from hgkt.exceptions import DataError
@@ -186,8 +186,9 @@ def read_features(path: Path, n_features: int) -> NDArray[Any]:
         raise DataError(
             f"{path} has {matrix.shape[1]} features a row; the model expects {n_features}"
         )
-    matrix = matrix if matrix.dtype == np.float32 else matrix.astype(np.float64)
-    check_finite(matrix, f"features in {path}")
+    if matrix.dtype != np.float32:  # small numbers fit float32 without loss
+        matrix = matrix.astype(np.float32 if matrix.dtype.itemsize <= 2 else np.float64)
+    check_features(matrix, f"features in {path}")
     return matrix
 
 

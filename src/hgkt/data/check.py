@@ -10,7 +10,7 @@ from itertools import combinations
 import numpy as np
 
 from hgkt._class_names import check_class_name, refuse_twin, twin_key
-from hgkt._validation import check_finite
+from hgkt._validation import check_features
 from hgkt.data.catalog import Facts, find_facts
 from hgkt.data.dataset import SPLITS, GZSLDataset, split_digest
 from hgkt.exceptions import DataError
@@ -101,10 +101,6 @@ def _rows(dataset: GZSLDataset) -> Iterator[Finding]:
     for split in SPLITS:
         if not len(getattr(dataset, split)):
             yield Finding(WARNING, f"no row is in {split}: good to train on, not to evaluate")
-    for split in SPLITS:
-        rows, counts = np.unique(getattr(dataset, split), return_counts=True)
-        if (counts > 1).any():
-            yield Finding(WARNING, f"row {rows[counts > 1][0]} occurs more than once in {split}")
     n_used = len(np.unique(np.concatenate([getattr(dataset, split) for split in SPLITS])))
     n_idle = len(dataset.features) - n_used
     yield Finding(
@@ -290,7 +286,7 @@ def _unique_names(dataset: GZSLDataset) -> Iterator[str]:
 
 def _finite(dataset: GZSLDataset) -> Iterator[str]:
     try:
-        check_finite(dataset.features, "features")
+        check_features(dataset.features, "features")
     except DataError as error:
         yield str(error)
     for code in np.flatnonzero(~np.isfinite(dataset.class_attributes).all(axis=1)):
@@ -301,6 +297,10 @@ def _finite(dataset: GZSLDataset) -> Iterator[str]:
 
 
 def _disjoint(dataset: GZSLDataset) -> Iterator[str]:
+    for split in SPLITS:
+        rows, counts = np.unique(getattr(dataset, split), return_counts=True)
+        for row in rows[counts > 1][:1]:
+            yield f"row {row} is twice in {split} ({int((counts > 1).sum())} such rows)"
     for first, second in combinations(SPLITS, 2):
         shared = np.intersect1d(getattr(dataset, first), getattr(dataset, second))
         if len(shared):

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hgkt._class_names import refuse_twins
-from hgkt._validation import attribute_matrix, attribute_table, check_finite, label_text
+from hgkt._validation import attribute_matrix, attribute_table, check_features, label_text
 from hgkt.exceptions import DataError
 
 _ROW_OPTIONS: dict[str, Any] = {"dtype": (np.float64, np.float32), "ensure_all_finite": False}
@@ -24,7 +24,7 @@ class CheckedInputs(BaseEstimator):
     def _check_features(self, X: ArrayLike) -> NDArray[Any]:
         """Check features (n, D) of a fitted model's kind."""
         features: NDArray[Any] = validate_data(self, X, reset=False, **_ROW_OPTIONS)
-        check_finite(features, "features")
+        check_features(features, "features")
         return features
 
     def _check_labelled(
@@ -32,7 +32,7 @@ class CheckedInputs(BaseEstimator):
     ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Check features (n, D) with labels (n,); `reset` says that this is a fit."""
         features, labels = validate_data(self, X, y, reset=reset, **_ROW_OPTIONS)
-        check_finite(features, "features")
+        check_features(features, "features")
         with warnings.catch_warnings():  # a batch may well have a class for every instance
             warnings.simplefilter("ignore", UserWarning)
             check_classification_targets(labels)

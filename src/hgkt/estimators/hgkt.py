@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hgkt._geometry import FeatureMap
 from hgkt._typing import Progress
-from hgkt._validation import attribute_matrix, attribute_table
+from hgkt._validation import attribute_matrix, attribute_table, label_text
 from hgkt.closed_form.family import MixtureFamily
 from hgkt.closed_form.grid import GridData, score_grid
 from hgkt.closed_form.kernels import KernelTerm
@@ -248,7 +248,8 @@ class HGKTClassifier(TransferClassifier):
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         class_attributes : mapping or DataFrame, optional
-            Attributes of classes that the model does not know yet.
+            Attributes of classes that the model does not know yet. Those of others must be the
+            ones it knows.
         classes : ignored
             Accepted because scikit-learn's incremental classifiers take it; classes may come at
             any time.
@@ -284,7 +285,17 @@ class HGKTClassifier(TransferClassifier):
                 )
             return np.eye(len(seen))
         known = dict(zip(self.classes_.tolist(), self.class_attributes_, strict=True))
-        table = {**(attribute_table(given) if given is not None else {}), **known}
+        table = attribute_table(given) if given is not None else {}
+        for name in table.keys() & known.keys():
+            row = attribute_matrix(table, [name], self._seen_attributes.shape[1])[0]
+            if not np.allclose(row, known[name], rtol=1e-6, atol=1e-9):
+                raise DataError(
+                    f"class {label_text(name)} is known with other attributes, by which it was "
+                    "learned; leave it out of class_attributes, or fit anew"
+                )
+        new = [name for name in seen.tolist() if name not in known]
+        self._acquaintance().refuse(new, strings=self.seen_classes_.dtype.kind in "UO")
+        table = {**table, **known}
         return attribute_matrix(table, seen.tolist(), self._seen_attributes.shape[1])
 
     def _grown_statistics(self, seen: NDArray[Any]) -> dict[FeatureMap, ClassStatistics]:

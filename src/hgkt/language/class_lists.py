@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hgkt._class_names import refuse_twins
 from hgkt._geometry import unit_rows
 from hgkt._typing import Progress
 from hgkt._validation import attribute_matrix
@@ -135,6 +136,10 @@ def class_list(
         texts.setdefault(name, []).append(text.strip() if isinstance(text, str) else "")
     if not texts:
         raise DataError(f"{where} holds no class")
+    try:
+        refuse_twins(texts)
+    except DataError as error:
+        raise DataError(f"{where}: {error}") from None
     seen = _seen(frame, where)
     if numbers is None:
         return ClassList(where, texts, seen=seen)
