@@ -15,6 +15,7 @@ from hgkt.estimators._inputs import CheckedInputs
 from hgkt.estimators._known import KnownClasses, warn_of_doubts
 from hgkt.estimators._order import ClassOrder
 from hgkt.estimators._rows import GrowingRows
+from hgkt.estimators._snapshots import changing, snapshot
 from hgkt.exceptions import DataError
 
 ClassTable = dict[str, NDArray[Any]]
@@ -26,6 +27,9 @@ class ClassTables(CheckedInputs, metaclass=ABCMeta):
 
     The tables have seen classes first, sorted, and added ones in the order they came; what a
     user meets is ordered as ``classes_``, which is sorted as scikit-learn expects it.
+
+    Threads may share one estimator: classes may be added and removed while others predict, and
+    every call sees the classes of one moment.
     """
 
     classes_: NDArray[Any]
@@ -34,7 +38,8 @@ class ClassTables(CheckedInputs, metaclass=ABCMeta):
     _order: ClassOrder
     _known: KnownClasses | None = None
     _rows: dict[Any, int]
-    """The row of each class in the tables: seen classes first, then added ones."""
+    """The row of each class in the tables: seen classes first, then added ones. It grows in place,
+    so it may name classes that a reader of an earlier moment does not have yet: see `_row_of`."""
     _has_attributes: bool
     _seen_table: ClassTable
     _seen_attributes: NDArray[np.float64]
@@ -50,7 +55,17 @@ class ClassTables(CheckedInputs, metaclass=ABCMeta):
     @property
     def seen_mask_(self) -> NDArray[np.bool_]:
         """Which classes were learned from instances, ordered as ``classes_``."""
-        return self._order.rows < len(self.seen_classes_)
+        now = snapshot(self)
+        return now._order.rows < len(now.seen_classes_)
+
+    def __copy__(self) -> Self:
+        """Return an estimator to which classes can be added without changing this one."""
+        with changing(self) as now:
+            other = snapshot(now)
+            if "_rows" in now.__dict__:
+                other._rows = dict(now._rows)
+                other._known = None if now._known is None else now._known.copy()
+        return other
 
     def add_classes(self, class_attributes: Any) -> Self:
         """Add classes known by their attributes alone; no retraining, all or nothing.
@@ -60,9 +75,11 @@ class ClassTables(CheckedInputs, metaclass=ABCMeta):
         class_attributes : mapping or DataFrame
             Attribute vector of each new class, keyed by class.
         """
-        names, attributes = self._newcomers(class_attributes)
-        warn_of_doubts(self._acquaintance(), names, attributes)
-        return self._add(names, attributes)
+        with changing(self) as draft:
+            names, attributes = draft._newcomers(class_attributes)
+            warn_of_doubts(draft._acquaintance(), names, attributes)
+            draft._add(names, attributes)
+        return self
 
     def class_doubts(self, class_attributes: Any) -> list[str]:
         """Say what `add_classes` would warn of: classes described like others, or by nothing.
@@ -72,8 +89,9 @@ class ClassTables(CheckedInputs, metaclass=ABCMeta):
         class_attributes : mapping or DataFrame
             Attribute vector of each new class, keyed by class.
         """
-        names, attributes = self._newcomers(class_attributes)
-        return list(self._acquaintance().doubts(dict(zip(names, attributes, strict=True))))
+        with changing(self) as draft:
+            names, attributes = draft._newcomers(class_attributes)
+            return list(draft._acquaintance().doubts(dict(zip(names, attributes, strict=True))))
 
     def _newcomers(self, class_attributes: Any) -> tuple[list[Any], NDArray[np.float64]]:
         """Check the names and attributes (U, d) of classes that are to be added."""
@@ -99,22 +117,23 @@ class ClassTables(CheckedInputs, metaclass=ABCMeta):
         if not names:
             return self
         rows = self._embed_classes(attributes)
-        if self._known is not None:
-            self._known.append(names, attributes)
+        first = len(self._order.rows)
         self._added_attributes = self._added_attributes.append(attributes)
         self._added_table = {key: self._added_table[key].append(rows[key]) for key in rows}
         new = label_array(names, self.seen_classes_)
         self.unseen_classes_ = np.concatenate([self.unseen_classes_, new])
         self._order = self._order.insert(new)
         self.classes_ = self._order.labels
-        first = len(self._rows)
+        # What grows in place comes last: nothing after it can fail.
+        if self._known is not None:
+            self._known.append(names, attributes)
         self._rows.update({name: first + i for i, name in enumerate(names)})
         return self
 
     def _add_others(self, class_attributes: Any) -> Self:
         """Add the classes of a table that the model has not."""
         table = {} if class_attributes is None else attribute_table(class_attributes)
-        others = {name: row for name, row in table.items() if name not in self._rows}
+        others = {name: row for name, row in table.items() if self._row_of(name) is None}
         return self.add_classes(others) if others else self
 
     def remove_classes(self, classes: Sequence[Any]) -> Self:
@@ -126,11 +145,16 @@ class ClassTables(CheckedInputs, metaclass=ABCMeta):
             Classes that were added with `add_classes`.
         """
         check_is_fitted(self)
-        names = set(label_list(classes))
+        with changing(self) as draft:
+            draft._remove(set(label_list(classes)))
+        return self
+
+    def _remove(self, names: set[Any]) -> None:
         for name in names:
-            if name not in self._rows:
+            row = self._row_of(name)
+            if row is None:
                 raise DataError(f"class {label_text(name)} is unknown, so it cannot be removed")
-            if self._rows[name] < len(self.seen_classes_):
+            if row < len(self.seen_classes_):
                 raise DataError(
                     f"class {label_text(name)} was learned from instances and cannot be removed; "
                     "leave it out of a prediction with among="
@@ -141,7 +165,6 @@ class ClassTables(CheckedInputs, metaclass=ABCMeta):
             self._added_attributes.array[keep],
             {key: rows.array[keep] for key, rows in self._added_table.items()},
         )
-        return self
 
     def _set_added(
         self, classes: NDArray[Any], attributes: NDArray[np.float64], table: ClassTable
@@ -158,16 +181,17 @@ class ClassTables(CheckedInputs, metaclass=ABCMeta):
     @property
     def class_attributes_(self) -> NDArray[np.float64]:
         """Attribute vectors, one row a class, ordered as ``classes_``."""
-        return np.concatenate([self._seen_attributes, self._added_attributes.array])[
-            self._order.rows
-        ]
+        now = snapshot(self)
+        rows = np.concatenate([now._seen_attributes, now._added_attributes.array])
+        return rows[now._order.rows]
 
     @property
     def class_embeddings_(self) -> NDArray[Any]:
         """Embeddings, one row a class, ordered as ``classes_`` (methods that have them)."""
+        now = snapshot(self)
         try:
-            added = self._added_table["embedding"].array
-            return np.concatenate([self._seen_table["embedding"], added])[self._order.rows]
+            added = now._added_table["embedding"].array
+            return np.concatenate([now._seen_table["embedding"], added])[now._order.rows]
         except KeyError:
             raise AttributeError(f"{type(self).__name__} embeds no classes") from None
 
@@ -178,28 +202,39 @@ class ClassTables(CheckedInputs, metaclass=ABCMeta):
         turn; a list of classes comes as it is given.
         """
         check_is_fitted(self)
-        n_seen, n_classes = len(self.seen_classes_), len(self.classes_)
+        now = snapshot(self)
+        n_seen, n_classes = len(now.seen_classes_), len(now.classes_)
         groups = {"all": (0, n_classes), "seen": (0, n_seen), "unseen": (n_seen, n_classes)}
         if isinstance(among, str):
             if among not in groups:
                 raise DataError(
                     f"among must be 'all', 'seen', 'unseen' or a list of classes; got {among!r}"
                 )
-            columns = self._order.columns[slice(*groups[among])]
+            columns = now._order.columns[slice(*groups[among])]
             if not len(columns):
                 raise DataError("among='unseen' but no class has been added; use add_classes first")
             return columns
         names = label_list(among)
         if not names:
             raise DataError("among is an empty list; at least one class is expected")
+        rows = []
         for name in names:
-            if name not in self._rows:
+            row = now._row_of(name)
+            if row is None:
                 raise DataError(f"among names class {label_text(name)}, which the model has not")
-        return self._order.columns[[self._rows[name] for name in names]]
+            rows.append(row)
+        return now._order.columns[rows]
 
     def column_of(self, label: Any) -> int:
         """Return the position of a class in ``classes_``; an unknown one is refused."""
         check_is_fitted(self)
-        if label not in self._rows:
+        now = snapshot(self)
+        row = now._row_of(label)
+        if row is None:
             raise DataError(f"class {label_text(label)} is unknown to this model")
-        return int(self._order.columns[self._rows[label]])
+        return int(now._order.columns[row])
+
+    def _row_of(self, name: Any) -> int | None:
+        """Return the row of a class in the tables of this moment; None where there is none."""
+        row = self._rows.get(name)
+        return row if row is not None and row < len(self._order.rows) else None

@@ -26,6 +26,7 @@ from hgkt.estimators._confident import ConfidentAnswers
 from hgkt.estimators._known import KnownClasses, warn_of_doubts
 from hgkt.estimators._presets import Preset
 from hgkt.estimators._rows import row_chunks
+from hgkt.estimators._snapshots import snapshot
 from hgkt.estimators.hub import PretrainedModel
 from hgkt.estimators.state_rules import ANYTHING, Rule
 
@@ -91,8 +92,9 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, ClassTables, ConfidentAns
     @property
     def penalties_(self) -> NDArray[np.float64]:
         """What calibration takes off the scores, one number per class, ordered as ``classes_``."""
-        penalties = np.zeros(len(self.classes_))
-        penalties[self.candidates("seen")[~self._grown]] = self.gamma_
+        now = snapshot(self)
+        penalties = np.zeros(len(now.classes_))
+        penalties[now.candidates("seen")[~now._grown]] = now.gamma_
         return penalties
 
     @property
@@ -105,8 +107,9 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, ClassTables, ConfidentAns
     @property
     def gamma_(self) -> float:
         """γ in force: what a class that was seen at the first fit pays now."""
-        n_paying = int((~self._grown).sum())
-        return self.calibration_.gamma(n_paying, len(self.classes_) - n_paying)
+        now = snapshot(self)
+        n_paying = int((~now._grown).sum())
+        return now.calibration_.gamma(n_paying, len(now.classes_) - n_paying)
 
     def default_folds(self, n_classes: int) -> int:
         """Return 3, or 6 where classes are few: a fold then holds out two or three of them."""
@@ -200,17 +203,17 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, ClassTables, ConfidentAns
             Columns ordered as ``classes_``; higher is better.
         """
         check_is_fitted(self)
-        features = self._check_features(X)
-        seen, unseen = np.split(self._order.columns, [len(self.seen_classes_)])
-        added = {key: rows.array for key, rows in self._added_table.items()}
-        scores = np.empty((len(features), len(self.classes_)), dtype=np.float64)
+        features, now = self._check_features(X), snapshot(self)
+        seen, unseen = np.split(now._order.columns, [len(now.seen_classes_)])
+        added = {key: rows.array for key, rows in now._added_table.items()}
+        scores = np.empty((len(features), len(now.classes_)), dtype=np.float64)
         for rows in row_chunks(len(features), max(features.shape[1], scores.shape[1])):
-            prepared = self._map_features(features[rows])
-            scores[rows, seen] = self._score(prepared, self._seen_table, True)
+            prepared = now._map_features(features[rows])
+            scores[rows, seen] = now._score(prepared, now._seen_table, True)
             if len(unseen):
-                scores[rows, unseen] = self._score(prepared, added, False)
-        if penalty and self.gamma_ != 0.0:
-            scores -= self.penalties_
+                scores[rows, unseen] = now._score(prepared, added, False)
+        if penalty and now.gamma_ != 0.0:
+            scores -= now.penalties_
         return scores
 
     def decision_function(self, X: ArrayLike) -> NDArray[Any]:
@@ -237,12 +240,12 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, ClassTables, ConfidentAns
             The share of rows of known classes that may be rejected by mistake. Rows that look
             like none of the known classes are then labelled `hgkt.UNKNOWN`.
         """
+        now = snapshot(self)
         if reject is not None:
-            return self.answers(X, among, reject=reject).labels
-        columns = self.candidates(among)
-        result: NDArray[Any] = self.classes_[
-            columns[self.score_classes(X)[:, columns].argmax(axis=1)]
-        ]
+            return now.answers(X, among, reject=reject).labels
+        columns = now.candidates(among)
+        best = now.score_classes(X)[:, columns].argmax(axis=1)
+        result: NDArray[Any] = now.classes_[columns[best]]
         return result
 
     # ------------------------------------------------------------------ saving

@@ -19,6 +19,7 @@ from hgkt.closed_form.grid import GridData, score_grid
 from hgkt.closed_form.kernels import KernelTerm
 from hgkt.closed_form.mixture import METRICS, MetricTerm, Mixture, Ridge
 from hgkt.closed_form.transfer import ClosedFormTransfer, relevance_keys
+from hgkt.estimators._snapshots import changing
 from hgkt.estimators.base import ClassTable
 from hgkt.estimators.state_rules import Rule
 from hgkt.estimators.transfer import TransferClassifier
@@ -259,6 +260,12 @@ class HGKTClassifier(TransferClassifier):
             checked = self._check_training_data(X, y, class_attributes)
             return self._learn(*checked, class_attributes is not None)
         features, labels = self._check_labelled(X, y, reset=False)
+        with changing(self) as draft:
+            draft._grow(features, labels, class_attributes)
+        return self
+
+    def _grow(self, features: NDArray[Any], labels: NDArray[Any], class_attributes: Any) -> None:
+        """Take in instances (n, D) of any classes."""
         seen = np.unique(np.concatenate([self.seen_classes_, np.unique(labels)]))
         attributes = self._grown_attributes(seen, class_attributes)
         transfer = ClosedFormTransfer(self._settings())
@@ -274,7 +281,8 @@ class HGKTClassifier(TransferClassifier):
         self._seen_attributes, self.seen_classes_ = attributes, seen
         self._grown = np.array([name in grown for name in seen.tolist()], dtype=bool)
         self._set_added(seen[:0], attributes[:0], {key: rows[:0] for key, rows in table.items()})
-        return self._add(list(left), np.array(list(left.values()))) if left else self
+        if left:
+            self._add(list(left), np.array(list(left.values())))
 
     def _grown_attributes(self, seen: NDArray[Any], given: Any) -> NDArray[np.float64]:
         """Attributes (L, d) of all classes with instances, known before or given now."""

@@ -23,6 +23,7 @@ from hgkt._reading import reading
 from hgkt.data.table_files import read_parquet
 from hgkt.estimators._old_folders import upgrade
 from hgkt.estimators._restoring import array_sizes, restore
+from hgkt.estimators._snapshots import snapshot
 from hgkt.estimators.base import GZSLClassifier
 from hgkt.estimators.methods import METHODS
 from hgkt.estimators.state_rules import check_arrays
@@ -79,6 +80,7 @@ def save_model(model: GZSLClassifier, path: str | Path, about: dict[str, Any]) -
     """Write a fitted model; `about` says what it was made with and is kept in the config."""
     import pandas as pd
 
+    model = snapshot(model)
     config = {
         "method": saved_name(model),
         "hgkt_version": version("hgkt"),

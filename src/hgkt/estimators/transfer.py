@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hgkt._validation import check_number
 from hgkt.estimators._presets import refuse_moved_parameters, take_preset
+from hgkt.estimators._snapshots import snapshot
 from hgkt.estimators.base import ClassTable, GZSLClassifier
 from hgkt.estimators.explanation import ClassExplanation, Contribution, PredictionExplanation
 from hgkt.estimators.state_rules import Rule
@@ -134,9 +135,10 @@ class TransferClassifier(GZSLClassifier):
         label : str or int
             Any class of the model.
         """
-        column = self.column_of(label)
-        sources = self._rank(self._source_weights(column))
-        return ClassExplanation(label, bool(self.seen_mask_[column]), sources)
+        now = snapshot(self)
+        column = now.column_of(label)
+        sources = now._rank(now._source_weights(column))
+        return ClassExplanation(label, bool(now.seen_mask_[column]), sources)
 
     def explain(self, X: ArrayLike, n_runner_ups: int = 3) -> list[PredictionExplanation]:
         """Say for each row why it was given its class.
@@ -148,9 +150,10 @@ class TransferClassifier(GZSLClassifier):
             How many other classes to name.
         """
         check_number("n_runner_ups", n_runner_ups, low=1, integer=True)
-        scores = self.score_classes(X)
-        features = self._check_features(X)
-        labels = self.classes_.tolist()
+        now = snapshot(self)
+        scores = now.score_classes(X)
+        features = now._check_features(X)
+        labels = now.classes_.tolist()
         explanations = []
         for row, order in enumerate(np.argsort(-scores, axis=1, kind="stable")):
             best, others = order[0], order[1 : n_runner_ups + 1]
@@ -160,7 +163,7 @@ class TransferClassifier(GZSLClassifier):
                     float(scores[row, best]),
                     float(scores[row, best] - scores[row, order[1]]),
                     tuple(Contribution(labels[c], float(scores[row, c])) for c in others),
-                    self._rank(self._pulls(features[row : row + 1], int(best))),
+                    now._rank(now._pulls(features[row : row + 1], int(best))),
                 )
             )
         return explanations
@@ -175,7 +178,8 @@ class TransferClassifier(GZSLClassifier):
         label : str or int
             A class of the model.
         """
-        return self._rank(self._pulls(self.one_row(x), self.column_of(label)))
+        now = snapshot(self)
+        return now._rank(now._pulls(now.one_row(x), now.column_of(label)))
 
     def _rank(self, weights: NDArray[np.float64]) -> tuple[Contribution, ...]:
         order = np.argsort(-np.abs(weights), kind="stable")
