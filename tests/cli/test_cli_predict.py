@@ -10,7 +10,7 @@ import pytest
 from scipy.io import savemat
 
 from hgkt.data import load_dataset, load_digits, write_xlsa17
-from hgkt.estimators import load_model
+from hgkt.estimators import HGKTClassifier, load_model
 from hgkt.evaluation import per_class_accuracy
 from hgkt.exceptions import DataError
 
@@ -166,3 +166,27 @@ def test_explain_refuses_with_one_sentence(hgkt, model_folder, tmp_path, rows):
     hgkt("train", "--method", "ridge", "--out", tmp_path / "ridge")
     with pytest.raises(DataError, match="RidgeClassMeanClassifier does not explain itself"):
         hgkt("explain", "--model", tmp_path / "ridge", "--class", "one")
+
+
+def test_predictions_hold_no_formula_and_appear_whole(hgkt, tmp_path, monkeypatch):
+    X = np.random.default_rng(0).random((20, 3))
+    table = {"=1+1": [1.0, 0.0], "-b": [0.0, 1.0]}
+    HGKTClassifier().fit(X, np.repeat([*table], 10), table).save(tmp_path / "own")
+    np.save(tmp_path / "rows.npy", -X)
+    out = tmp_path / "predicted.csv"
+    arguments = ("predict", "--model", tmp_path / "own", "--input", tmp_path / "rows.npy")
+    hgkt(*arguments, "--out", out)
+    labels = pd.read_csv(out)["label"]
+    assert set(labels) <= {"'=1+1", "'-b"}
+    before = out.read_bytes()
+
+    def full_disk(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch, pytest.raises(DataError, match="No space left"):
+        patch.setattr(pd.DataFrame, "to_csv", full_disk)
+        hgkt(*arguments, "--out", out)
+    assert out.read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir() if "predicted" in path.name) == [
+        out.name
+    ]

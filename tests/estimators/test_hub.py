@@ -90,10 +90,11 @@ def test_a_download_asks_for_what_it_was_told_and_for_no_other_file(hub, model) 
     )
     np.testing.assert_array_equal(loaded.score_classes(X), model.score_classes(X))
     options = {"revision": "v1", "token": "hf_x", "cache_dir": "here", "local_files_only": True}
-    assert hub.asked["download"] == ("me/birds", {**options, "allow_patterns": FILES})
+    wanted = {"allow_patterns": [*FILES, "model.sig"]}
+    assert hub.asked["download"] == ("me/birds", {**options, **wanted})
     HGKTClassifier.from_pretrained("me/birds")
     plain = {"revision": None, "token": None, "cache_dir": None, "local_files_only": False}
-    assert hub.asked["download"][1] == {**plain, "allow_patterns": FILES}
+    assert hub.asked["download"][1] == {**plain, **wanted}
 
 
 @pytest.mark.parametrize(

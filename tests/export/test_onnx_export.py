@@ -140,7 +140,7 @@ def test_onnx_classifier_refuses_bad_input_and_keeps_its_classes(tmp_path):
     (tmp_path / "onnx" / "classes.json").write_text("{}")
     with pytest.raises(ModelFolderError, match="format"):
         load_onnx(tmp_path / "onnx")
-    with pytest.raises(ModelFolderError, match="not a complete"):
+    with pytest.raises(ModelFolderError, match="does not exist"):
         load_onnx(tmp_path / "nowhere")
 
 

@@ -10,6 +10,7 @@ import typer
 from numpy.typing import NDArray
 
 from hgkt._files import atomic_file
+from hgkt._spreadsheets import escape_frame
 from hgkt.cli._common import (
     Device,
     DeviceOption,
@@ -152,7 +153,7 @@ def _write(
     frame = pd.DataFrame(columns | extra)
     with atomic_file(path) as scratch:
         if path.suffix == ".csv":
-            frame.to_csv(scratch, index=False)
+            escape_frame(frame).to_csv(scratch, index=False)
         else:
             frame.to_parquet(scratch, index=False)
 

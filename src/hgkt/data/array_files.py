@@ -12,13 +12,13 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._reading import check_unfolded, reading
+from hgkt._reading import Refusal, check_unfolded, reading
 from hgkt.exceptions import DataError
 
 _MOST_MEMBERS = 10_000
 
 
-def read_npy(path: Path, mmap: bool = False) -> NDArray[Any]:
+def read_npy(path: Path, mmap: bool = False, error: Refusal = DataError) -> NDArray[Any]:
     """Read a .npy file.
 
     Parameters
@@ -27,9 +27,11 @@ def read_npy(path: Path, mmap: bool = False) -> NDArray[Any]:
         The file; its header must claim no more than it holds.
     mmap : bool
         Whether the numbers stay on disk.
+    error : type of HGKTError, or callable
+        Makes what is raised.
     """
-    with reading(path, "a .npy file"), open(path, "rb") as file:
-        _check_claim(file, os.fstat(file.fileno()).st_size, str(path))
+    with reading(path, "a .npy file", error), open(path, "rb") as file:
+        _check_claim(file, os.fstat(file.fileno()).st_size, str(path), error)
         file.seek(0)
         array: NDArray[Any] = (
             np.load(path, mmap_mode="r", allow_pickle=False)
@@ -77,15 +79,15 @@ def _check_members(archive: zipfile.ZipFile, path: Path, names: Collection[str] 
     check_unfolded(path, unfolded, os.path.getsize(path))
 
 
-def _check_claim(file: IO[bytes], size: int, what: str) -> None:
+def _check_claim(file: IO[bytes], size: int, what: str, error: Refusal = DataError) -> None:
     """Refuse an array whose header claims more, or other, numbers than follow it."""
     version = np.lib.format.read_magic(file)
     readers = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
     if version[0] not in readers:  # 3.0 is for names of fields, which plain numbers have not
-        raise DataError(f"{what} is of the .npy version {version[0]}; 1 and 2 are read")
+        raise error(f"{what} is of the .npy version {version[0]}; 1 and 2 are read")
     shape, _, dtype = readers[version[0]](file)
     if dtype.hasobject:
-        raise DataError(f"{what} holds Python objects, which are not loaded; numbers are expected")
+        raise error(f"{what} holds Python objects, which are not loaded; numbers are expected")
     claimed, there = math.prod(shape) * dtype.itemsize, size - file.tell()
     if claimed != there:
-        raise DataError(f"{what} claims {claimed} bytes of {dtype}, but {there} bytes follow")
+        raise error(f"{what} claims {claimed} bytes of {dtype}, but {there} bytes follow")

@@ -232,5 +232,5 @@ def _note_path(target: Path) -> Path:
 def _read_note(target: Path) -> _Note | None:
     try:
         return _Note(**json.loads(_note_path(target).read_text()))
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return None

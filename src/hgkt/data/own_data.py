@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from hgkt._files import atomic_folder, read_json
 from hgkt._plain import json_text
+from hgkt._spreadsheets import escape_frame
 from hgkt._validation import check_choice, check_number
 from hgkt.data.array_files import read_npz
 from hgkt.data.dataset import SPLITS, ClassFold, GZSLDataset, hold_out
@@ -263,7 +264,7 @@ def _csv(dataset: GZSLDataset, samples: pd.DataFrame, folder: Path) -> None:
     columns = [f"f{number}" for number in range(dataset.features.shape[1])]
     for start in range(0, len(samples), _CHUNK_ROWS):
         rows = slice(start, start + _CHUNK_ROWS)
-        part = samples.iloc[rows].reset_index(drop=True)
+        part = escape_frame(samples.iloc[rows].reset_index(drop=True))
         values = np.asarray(dataset.features[rows], dtype=np.float32)
         frame = pd.concat([part, pd.DataFrame(values, columns=columns)], axis=1)
         frame.to_csv(folder / "samples.csv", mode="a", header=start == 0, index=False)
@@ -272,7 +273,8 @@ def _csv(dataset: GZSLDataset, samples: pd.DataFrame, folder: Path) -> None:
 def _csv_classes(dataset: GZSLDataset, folder: Path) -> None:
     columns = [f"a{number}" for number in range(dataset.class_attributes.shape[1])]
     values = pd.DataFrame(dataset.class_attributes, columns=columns)
-    pd.concat([_classes_frame(dataset), values], axis=1).to_csv(folder / "classes.csv", index=False)
+    frame = pd.concat([escape_frame(_classes_frame(dataset)), values], axis=1)
+    frame.to_csv(folder / "classes.csv", index=False)
 
 
 def _npz(dataset: GZSLDataset, samples: pd.DataFrame, folder: Path) -> None:
@@ -284,7 +286,7 @@ def _npz(dataset: GZSLDataset, samples: pd.DataFrame, folder: Path) -> None:
 
 def _npy(dataset: GZSLDataset, samples: pd.DataFrame, folder: Path) -> None:
     _csv_classes(dataset, folder)
-    samples.to_csv(folder / "samples.csv", index=False)
+    escape_frame(samples).to_csv(folder / "samples.csv", index=False)
     shape = dataset.features.shape
     target = np.lib.format.open_memmap(
         folder / "features.npy", mode="w+", dtype=np.float32, shape=shape

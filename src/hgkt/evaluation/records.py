@@ -196,6 +196,8 @@ class RunRecord:
             raise DataError(f"{path}: {error}") from error
         except ValueError as error:
             raise DataError(f"the run record {path} is not valid JSON: {error}") from error
+        except RecursionError:
+            raise DataError(f"the run record {path} is nested too deeply") from None
 
 
 def _tuples(values: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hgkt._class_names import refuse_twins
-from hgkt._validation import attribute_matrix, attribute_table, check_finite, import_extra
+from hgkt._files import read_json
+from hgkt._reading import reading
+from hgkt._validation import attribute_matrix, attribute_table, check_features, import_extra
 from hgkt._validation import label_text as text
+from hgkt.data.array_files import read_npy
 from hgkt.exceptions import DataError, ModelFolderError
 
 EMBEDDER, SCORER, TABLE, CLASSES = "embedder.onnx", "scorer.onnx", "embeddings.npy", "classes.json"
@@ -36,21 +38,25 @@ class OnnxClassifier:
     def __init__(self, folder: str | Path) -> None:
         path = Path(folder)
         runtime = import_extra("onnxruntime", "onnx")
-        try:
-            description = json.loads((path / CLASSES).read_text(encoding="utf-8"))
-            self._table: NDArray[Any] = np.load(path / TABLE, allow_pickle=False)
+        with reading(path, "a complete ONNX export", ModelFolderError):
+            description = read_json(path / CLASSES, ModelFolderError)
+            if description.get("format") != FORMAT:
+                raise ModelFolderError(f"{path} is no ONNX export of format {FORMAT!r}")
+            self._table: NDArray[Any] = read_npy(path / TABLE, error=ModelFolderError)
             graphs = [(path / name).read_bytes() for name in (EMBEDDER, SCORER)]
-        except (OSError, ValueError) as error:
-            raise ModelFolderError(f"{path} is not a complete ONNX export: {error}") from error
-        if description.get("format") != FORMAT:
-            raise ModelFolderError(f"{path} is no ONNX export of format {FORMAT!r}")
-        self._embedder, self._scorer = (
-            runtime.InferenceSession(graph, providers=["CPUExecutionProvider"]) for graph in graphs
-        )
-        self._n_features = int(description["n_features"])
-        self._n_attributes = int(description["n_attributes"])
-        self.classes = [entry["name"] for entry in description["classes"]]
-        self._penalised = np.array([entry["penalised"] for entry in description["classes"]])
+            self._embedder, self._scorer = (
+                runtime.InferenceSession(graph, providers=["CPUExecutionProvider"])
+                for graph in graphs
+            )
+            self._n_features = int(description["n_features"])
+            self._n_attributes = int(description["n_attributes"])
+            self.classes = [entry["name"] for entry in description["classes"]]
+            self._penalised = np.array([entry["penalised"] for entry in description["classes"]])
+            if self._table.ndim != 2 or len(self._table) != len(self.classes):
+                raise ModelFolderError(
+                    f"{path} has embeddings of shape {self._table.shape}; {len(self.classes)} rows "
+                    "are expected"
+                )
 
     def add_classes(self, class_attributes: Mapping[Any, ArrayLike]) -> OnnxClassifier:
         """Add classes by their attributes; all or nothing.
@@ -88,7 +94,7 @@ class OnnxClassifier:
                 f"features must have {self._n_features} columns, one row per instance; "
                 f"got shape {features.shape}"
             )
-        check_finite(features, "features")
+        check_features(features, "features")
         inputs = {"features": features, "embeddings": self._table, "penalised": self._penalised}
         scores: NDArray[Any] = self._scorer.run(None, inputs)[0]
         return scores

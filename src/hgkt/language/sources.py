@@ -81,7 +81,7 @@ def read_modules(folder: Path) -> list[Path]:
     try:
         modules = json.loads((folder / _MODULES).read_text(encoding="utf-8"))
         entries = [(str(module["type"]), str(module["path"])) for module in modules]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise DataError(
             f"{folder} is not the folder of a sentence-transformers model: {_MODULES} is missing "
             "or broken"

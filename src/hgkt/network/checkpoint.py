@@ -96,13 +96,14 @@ def read_checkpoint(path: str | Path, identity: str) -> Checkpoint | None:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
+        step = int(metadata.get("step", "0"))
+    except (SafetensorError, OSError, ValueError, TypeError) as error:
         raise DataError(f"{path} is not a readable checkpoint: {error}") from error
     if metadata.get("format") != _FORMAT:
         raise DataError(f"{path} is no checkpoint of hgkt; choose another path")
-    if metadata["identity"] != identity:
+    if metadata.get("identity") != identity:
         raise DataError(
             f"the checkpoint {path} was written with other settings or data; delete it or choose "
             "another path"
         )
-    return Checkpoint(int(metadata["step"]), identity, arrays)
+    return Checkpoint(step, identity, arrays)

@@ -124,9 +124,9 @@ class Journal:
         for line in lines[1:-1]:
             try:
                 path, size, changed, row = json.loads(line)
-            except (ValueError, TypeError):
+            except (ValueError, TypeError, RecursionError):
                 break
-            if row >= whole:
+            if type(row) is not int or not 0 <= row < whole:
                 break
             self._rows[(path, size, changed)] = row
             good += len(line) + 1
@@ -136,7 +136,7 @@ class Journal:
     def _check_header(self, line: bytes) -> None:
         try:
             found = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             found = None
         # Through JSON, so that tuples and lists compare equal.
         if found != json.loads(json.dumps(self._header)):

@@ -15,6 +15,7 @@ import numpy as np
 
 from hgkt._files import atomic_folder
 from hgkt._plain import json_text
+from hgkt._spreadsheets import escape_cell, escape_frame
 from hgkt._validation import check_choice
 from hgkt.exceptions import DataError
 from hgkt.vision.extraction import Extraction
@@ -153,7 +154,10 @@ def write_extraction(
             _write_benchmark(extraction, folder, record, classes, name)
         if extraction.unreadable:
             with open(folder / "unreadable.csv", "w", newline="", encoding="utf-8") as file:
-                rows = [(entry.id, reason) for entry, reason in extraction.unreadable]
+                rows = [
+                    (escape_cell(entry.id), escape_cell(reason))
+                    for entry, reason in extraction.unreadable
+                ]
                 csv.writer(file).writerows([("file", "reason"), *rows])
     return out
 
@@ -209,7 +213,8 @@ def _mark_unseen(path: Path, unseen: Sequence[str]) -> None:
         from hgkt.data.frames import read_frame
 
         frame = read_frame(path)
-        frame.assign(seen=~frame["name"].isin(unseen)).to_csv(path, index=False)
+        marked = frame.assign(seen=~frame["name"].isin(unseen))
+        escape_frame(marked).to_csv(path, index=False)
         return
     import pyarrow as pa
     from pyarrow import parquet
@@ -248,7 +253,7 @@ def _dry_run(entries: Sequence[ImageEntry], classes: ClassTable, name: str) -> s
 
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        _samples_frame(entries).to_csv(folder / "samples.csv", index=False)
+        escape_frame(_samples_frame(entries)).to_csv(folder / "samples.csv", index=False)
         np.save(folder / "features.npy", np.zeros((len(entries), 1), dtype=np.float32))
         _write_classes(folder, classes, name, {})
         try:

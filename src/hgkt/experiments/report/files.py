@@ -120,7 +120,7 @@ def put_files(folder: Path, contents: Mapping[str, bytes]) -> None:
 def _listed(folder: Path) -> set[str]:
     """Return the files that an earlier report wrote; a damaged list names none."""
     names: set[str] = set()
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
         names = set(json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"])
     # Whatever the list says, nothing outside the folder is touched.
     return {name for name in names if not Path(name).is_absolute() and ".." not in Path(name).parts}

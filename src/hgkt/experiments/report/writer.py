@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hgkt._plain import json_text
+from hgkt._spreadsheets import escape_frame
 from hgkt.estimators.methods import METHODS
 from hgkt.experiments.base import Context, DataSpec, Results
 from hgkt.experiments.blocks import (
@@ -176,13 +177,13 @@ def _block_files(
     for block in [block for section in sections for block in section.blocks]:
         if isinstance(block, TableBlock):
             frame = tidy_table(block)
-            downloads[block.name] = frame.to_csv(index=False)
+            downloads[block.name] = escape_frame(frame).to_csv(index=False)
             contents[f"tables/{block.name}.csv"] = downloads[block.name].encode()
             contents[f"tables/{block.name}.parquet"] = frame.to_parquet(index=False)
         elif isinstance(block, FigureBlock):
             svg, png = svg_of(block.figure), png_of(block.figure)
             drawings[block.name] = inline(block.name, block.title, svg, png)
-            downloads[block.name] = block.data.to_csv(index=False)
+            downloads[block.name] = escape_frame(block.data).to_csv(index=False)
             contents[f"figures/{block.name}.svg"] = svg.encode()
             contents[f"figures/{block.name}.png"] = png
             contents[f"figures/{block.name}.csv"] = downloads[block.name].encode()
