@@ -41,7 +41,7 @@ def check_class_name(name: Any) -> None:
         )
     if not name.strip():
         raise DataError(
-            f"a class has the blank name {name!r}; at least one visible character is expected"
+            f"a class has the blank name {name[:20]!r}; at least one visible character is expected"
         )
     if len(name) > MAX_NAME:
         raise DataError(f"a class name has 1 to {MAX_NAME} characters; got {len(name)}")

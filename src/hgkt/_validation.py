@@ -16,6 +16,7 @@ from hgkt.exceptions import DataError, MissingExtraError
 
 _CHUNK_ROWS = 4096
 _LONGEST = 1e18  # its square, and sums of a few, are far below the largest float32
+_MOST_SHOWN = 120  # characters of a label in a message
 _INSTALLED_AS = {"ot": "POT", "PIL": "pillow"}
 
 
@@ -199,7 +200,8 @@ def _hint(name: Hashable, table: Mapping[Any, ArrayLike]) -> str:
 
 def label_text(label: Any) -> str:
     """Show a class label as a person would write it: ``'horse'``, ``3``."""
-    return repr(label.item() if isinstance(label, np.generic) else label)
+    text = repr(label.item() if isinstance(label, np.generic) else label)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
 
 
 def import_extra(module: str, extra: str) -> ModuleType:

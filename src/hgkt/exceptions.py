@@ -33,6 +33,9 @@ class ClassWarning(UserWarning):
     """A class that is taken in, but can hardly be told from others."""
 
 
+_MOST = 300  # characters of another library's words; some repeat what they could not read
+
+
 def first_line(error: BaseException) -> str:
     """Return the first line of what an error of another library says, or the name of its type.
 
@@ -48,4 +51,4 @@ def first_line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+    return lines[0][:_MOST] if lines else type(error).__name__

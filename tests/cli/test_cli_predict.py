@@ -183,10 +183,8 @@ def test_predictions_hold_no_formula_and_appear_whole(hgkt, tmp_path, monkeypatc
     def full_disk(*_, **__):
         raise OSError(28, "No space left on device")
 
-    with monkeypatch.context() as patch, pytest.raises(DataError, match="No space left"):
-        patch.setattr(pd.DataFrame, "to_csv", full_disk)
+    monkeypatch.setattr(pd.DataFrame, "to_csv", full_disk)
+    with pytest.raises(DataError, match="No space left"):
         hgkt(*arguments, "--out", out)
     assert out.read_bytes() == before
-    assert sorted(path.name for path in tmp_path.iterdir() if "predicted" in path.name) == [
-        out.name
-    ]
+    assert [path.name for path in tmp_path.iterdir() if "predicted" in path.name] == [out.name]

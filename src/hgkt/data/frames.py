@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hgkt._reading import parse_json, reading
+from hgkt._validation import label_text
 from hgkt.data.table_files import read_csv, read_parquet
 from hgkt.exceptions import DataError
 
@@ -97,8 +98,8 @@ def parse_seen(frame: pd.DataFrame, path: Path) -> NDArray[np.bool_] | None:
                        "false": False, "0": False, "0.0": False, "no": False})  # fmt: skip
     for row in np.flatnonzero(flags.isna())[:1]:
         raise DataError(
-            f"{row_text(path, row)} of {path} has seen = {words.iloc[row]!r}; true or false "
-            "expected"
+            f"{row_text(path, row)} of {path} has seen = {label_text(words.iloc[row])}; true or "
+            "false expected"
         )
     return flags.to_numpy(dtype=bool)
 
@@ -131,7 +132,9 @@ def numeric_columns(
         raise DataError(f"{path} has no {what}: a list column {what!r} or numeric columns expected")
     for column in columns:
         if frame[column].dtype.kind not in "fiub":
-            raise DataError(f"column {column!r} of {path} holds something that is not a number")
+            raise DataError(
+                f"column {label_text(column)} of {path} holds something that is not a number"
+            )
     return frame[columns].to_numpy(dtype=np.float32), columns
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hgkt._files import atomic_folder, read_json
 from hgkt._plain import json_text
 from hgkt._spreadsheets import escape_frame
-from hgkt._validation import check_choice, check_number
+from hgkt._validation import check_choice, check_number, label_text
 from hgkt.data.array_files import read_npz
 from hgkt.data.dataset import SPLITS, ClassFold, GZSLDataset, hold_out
 from hgkt.data.frames import (
@@ -157,12 +157,13 @@ def _labels(
 ) -> NDArray[np.intp]:
     codes = pd.Index(names)
     if codes.has_duplicates:
-        raise DataError(f"class {codes[codes.duplicated()][0]!r} occurs twice in {classes_name}")
+        twice = label_text(codes[codes.duplicated()][0])
+        raise DataError(f"class {twice} occurs twice in {classes_name}")
     labels = codes.get_indexer(pd.Index(samples["class"].astype(str)))
     for row in np.flatnonzero(labels < 0)[:1]:
         raise DataError(
-            f"{row_text(path, row)} of {path} has class {samples['class'].iloc[row]!r}, which is "
-            f"not in {classes_name}"
+            f"{row_text(path, row)} of {path} has class {label_text(samples['class'].iloc[row])}, which "
+            f"is not in {classes_name}"
         )
     return np.asarray(labels, dtype=np.intp)
 
@@ -171,8 +172,8 @@ def _given_split(column: pd.Series, path: Path) -> dict[str, NDArray[np.intp]]:
     values = column.fillna("").astype(str).str.strip().to_numpy(dtype=object)
     for row in np.flatnonzero(~np.isin(values, [*SPLITS, ""]))[:1]:
         raise DataError(
-            f"{row_text(path, row)} of {path} has split {values[row]!r}; expected is one of "
-            f"{', '.join(SPLITS)}"
+            f"{row_text(path, row)} of {path} has split {label_text(values[row])}; expected is "
+            f"one of {', '.join(SPLITS)}"
         )
     return {split: np.flatnonzero(values == split) for split in SPLITS}
 

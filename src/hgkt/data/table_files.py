@@ -13,6 +13,7 @@ import pandas as pd
 
 from hgkt._reading import Refusal, check_unfolded, reading
 from hgkt._spreadsheets import plain_cell
+from hgkt._validation import label_text
 from hgkt.exceptions import DataError
 
 TEXT_COLUMNS = ("name", "class", "split", "id", "description", "file")
@@ -33,7 +34,8 @@ def read_csv(path: Path) -> pd.DataFrame:
         # A row that is longer than the header would shift, or be cut, with a warning.
         warnings.simplefilter("error", pd.errors.ParserWarning)
         names = _header(file)
-        check_columns(names, path)
+        # pandas gives columns without a name one of their own.
+        check_columns([name or f"Unnamed: {i}" for i, name in enumerate(names)], path)
         file.seek(0)
         missing = {name: list(_MISSING) for name in names if name not in text}
         frame = pd.read_csv(
@@ -93,6 +95,6 @@ def check_columns(names: Sequence[str], path: Path, error: Refusal = DataError) 
         )
     met: set[str] = set()
     for name in names:
-        if name in met and name:
-            raise error(f"{path} has the column {name!r} twice; names must be unique")
+        if name in met:
+            raise error(f"{path} has the column {label_text(name)} twice; names must be unique")
         met.add(name)

@@ -161,7 +161,8 @@ class RunRecord:
             for name, (kind, read) in _PARTS.items():
                 values[name] = None if values[name] is None else kind(**read(values[name]))
         except TypeError as error:
-            raise DataError(f"the run record has other metrics than expected: {error}") from error
+            reason = str(error)[:200]
+            raise DataError(f"the run record has other metrics than expected: {reason}") from error
         return cls(**values)
 
     def save(self, folder: str | Path) -> Path:
