@@ -5,7 +5,7 @@ BIN = $(VENV)/bin
 # PyTorch's CPU build on plain PyPI: make demo PIP_OPTIONS="--extra-index-url https://download.pytorch.org/whl/cpu"
 INSTALL = $(BIN)/python -m pip install --quiet --constraint constraints.txt $(PIP_OPTIONS)
 
-.PHONY: demo page test slow coverage oldest mutants report tables docs lint format clean
+.PHONY: demo page test slow coverage oldest mutants mutated report tables docs lint format clean
 
 demo: $(VENV)/.demo
 	$(BIN)/hgkt demo
@@ -52,6 +52,11 @@ oldest:
 mutants: $(VENV)/.mutants
 	$(BIN)/python benchmarks/mutants.py --jobs $(or $(JOBS),1) $(if $(SAMPLE),--sample $(SAMPLE)) \
 	  $(if $(SEED),--seed $(SEED)) $(if $(ROOMS),--rooms $(ROOMS)) $(if $(REPORT),--report $(REPORT))
+
+# 10,000 damaged files of every kind that hgkt reads: `make mutated FILES=500 SEED=1 JOBS=2`.
+mutated: $(VENV)/.test
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/mutated_files.py --jobs $(or $(JOBS),2) \
+	  $(if $(FILES),--files $(FILES)) $(if $(SEED),--seed $(SEED)) $(if $(OUT),--out $(OUT))
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

@@ -192,7 +192,25 @@ def shapes(records: Records) -> str:
     return table(["shapes of the new digit", *heads], lines)
 
 
+def mutated_files(records: Records) -> str:
+    """Return what reading damaged files did, kind by kind."""
+    rows = records.script("mutated_files", method="")["rows"]
+    whole = {key: sum(row[key] for row in rows) for key in rows[0] if type(rows[0][key]) is int}
+    whole |= {"kind": "**all**", "longest_seconds": max(row["longest_seconds"] for row in rows),
+              "most_bytes": max(row["most_bytes"] for row in rows)}  # fmt: skip
+    lines = [
+        [row["kind"], str(row["files"]), *(str(row[name]) for name in _READ_WELL),
+         str(row["files"] - sum(row[name] for name in _READ_WELL)), f"{row['longest_seconds']:.2f} s",
+         f"{row['most_bytes'] / 1e6:.0f} MB"]
+        for row in [*rows, whole]
+    ]  # fmt: skip
+    return table(["kind", "files", *_READ_WELL, "failures", "longest", "most memory"], lines)
+
+
+_READ_WELL = ("right answer", "one sentence", "another answer")
+
 TABLES = {
+    "mutated files": mutated_files,
     "growing": growing,
     "words on CUB": lambda records: words(records, "CUB"),
     "words on digits": lambda records: words(records, "digits"),

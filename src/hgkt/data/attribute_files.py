@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from hgkt._files import atomic_file
 from hgkt._geometry import unit_rows
+from hgkt._validation import label_text
 from hgkt.data.dataset import GZSLDataset
 from hgkt.data.frames import SUFFIXES, parse_classes, read_made, write_classes
 from hgkt.exceptions import DataError
@@ -82,7 +83,9 @@ def read_attribute_file(path: str | Path, columns: Sequence[str] | None = None) 
         raise DataError(f"{path} holds no class")
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"{path} has class {twice!r} twice; one row per class is expected")
+        raise DataError(
+            f"{path} has class {label_text(twice)} twice; one row per class is expected"
+        )
     blocks = tuple(made.get("attribute_blocks", [attributes.shape[1]]))
     kinds = tuple(made.get("attribute_kinds", ["file"]))
     if sum(blocks) != attributes.shape[1] or len(blocks) != len(kinds):

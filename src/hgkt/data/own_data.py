@@ -161,9 +161,9 @@ def _labels(
         raise DataError(f"class {twice} occurs twice in {classes_name}")
     labels = codes.get_indexer(pd.Index(samples["class"].astype(str)))
     for row in np.flatnonzero(labels < 0)[:1]:
+        found = label_text(samples["class"].iloc[row])
         raise DataError(
-            f"{row_text(path, row)} of {path} has class {label_text(samples['class'].iloc[row])}, which "
-            f"is not in {classes_name}"
+            f"{row_text(path, row)} of {path} has class {found}, which is not in {classes_name}"
         )
     return np.asarray(labels, dtype=np.intp)
 
