@@ -198,12 +198,12 @@ def mutated_files(records: Records) -> str:
     whole = {key: sum(row[key] for row in rows) for key in rows[0] if type(rows[0][key]) is int}
     whole |= {"kind": "**all**", "longest_seconds": max(row["longest_seconds"] for row in rows),
               "most_bytes": max(row["most_bytes"] for row in rows)}  # fmt: skip
-    lines = [
-        [row["kind"], str(row["files"]), *(str(row[name]) for name in _READ_WELL),
-         str(row["files"] - sum(row[name] for name in _READ_WELL)), f"{row['longest_seconds']:.2f} s",
-         f"{row['most_bytes'] / 1e6:.0f} MB"]
-        for row in [*rows, whole]
-    ]  # fmt: skip
+    lines = []
+    for row in [*rows, whole]:
+        well = [row[name] for name in _READ_WELL]
+        most = f"{row['longest_seconds']:.2f} s", f"{row['most_bytes'] / 1e6:.0f} MB"
+        counts = row["files"], *well, row["files"] - sum(well)
+        lines.append([row["kind"], *map(str, counts), *most])
     return table(["kind", "files", *_READ_WELL, "failures", "longest", "most memory"], lines)
 
 

@@ -19,9 +19,9 @@ import pytest
 from scipy.io import savemat
 
 from hgkt.cli._inputs import read_features, read_vector
-from hgkt.data import load_dataset
+from hgkt.data import load_dataset, read_attribute_file
 from hgkt.data.array_files import read_npy, read_npz
-from hgkt.data.frames import read_frame
+from hgkt.data.frames import read_frame, write_classes
 from hgkt.data.matfile import MatFile, read_mat
 from hgkt.exceptions import DataError
 
@@ -249,3 +249,29 @@ def test_a_v7_3_file_that_claims_64_gb_is_refused(tmp_path: Path) -> None:
     assert "would unfold to 68.7 GB" in refusal(lambda: read_features(path, 4))
     with MatFile(path) as file:
         assert "would unfold" in refusal(lambda: next(file.pieces("features", True)))
+
+
+# ---------------------------------------------------------------------- what stands beside
+@pytest.mark.parametrize(
+    "text",
+    ['{"about": 3}', '{"name": {}}', '{"folds": 7}', '{"folds": [[1]]}', '{"folds": [[[], 3]]}',
+     '{"attribute_names": 5}', "[" * 10**5, '{"a": NaN}'],
+)  # fmt: skip
+def test_what_is_said_of_a_data_set_is_checked(tmp_path: Path, text: str) -> None:
+    (tmp_path / "classes.csv").write_text("name,a0\ncat,1\ndog,2\n")
+    (tmp_path / "samples.csv").write_text("class,f0\ncat,1\ndog,2\n")
+    load_dataset(tmp_path)
+    (tmp_path / "dataset.json").write_text(text)
+    assert "dataset.json" in refusal(lambda: load_dataset(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [{"attribute_blocks": 3}, {"attribute_blocks": ["x"]}, {"attribute_kinds": {}},
+     {"encoder": 3}, {"attribute_names": "abc"}],
+)  # fmt: skip
+def test_what_a_file_says_of_its_vectors_is_checked(tmp_path: Path, made: dict[str, Any]) -> None:
+    path = tmp_path / "classes.parquet"
+    frame = pd.DataFrame({"name": ["cat", "dog"]})
+    write_classes(path, frame, np.eye(2), made)
+    assert str(path) in refusal(lambda: read_attribute_file(path))

@@ -86,6 +86,7 @@ def read_attribute_file(path: str | Path, columns: Sequence[str] | None = None) 
         raise DataError(
             f"{path} has class {label_text(twice)} twice; one row per class is expected"
         )
+    _check_made(made, path)
     blocks = tuple(made.get("attribute_blocks", [attributes.shape[1]]))
     kinds = tuple(made.get("attribute_kinds", ["file"]))
     if sum(blocks) != attributes.shape[1] or len(blocks) != len(kinds):
@@ -102,6 +103,17 @@ def read_attribute_file(path: str | Path, columns: Sequence[str] | None = None) 
         made.get("encoder"),
         None if known is None else tuple(map(str, known)),
     )
+
+
+def _check_made(made: dict[str, Any], path: Path) -> None:
+    """Refuse what a file says about its vectors where hgkt cannot have written it."""
+    lists = {"attribute_blocks": int, "attribute_kinds": str, "attribute_names": str}
+    for key, kind in lists.items():
+        value = made.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(item, kind) for item in value):
+            raise DataError(f"{path} says {str(value)[:60]!r} of its {key}; a list is expected")
+    if not isinstance(made.get("encoder", {}), dict):
+        raise DataError(f"{path} does not say which encoder made its vectors")
 
 
 def write_attribute_file(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from hgkt._reading import parse_json, reading
 from hgkt._validation import label_text
-from hgkt.data.table_files import read_csv, read_parquet
+from hgkt.data.table_files import check_columns, read_csv, read_parquet
 from hgkt.exceptions import DataError
 
 SUFFIXES = (".parquet", ".csv")
@@ -54,6 +54,8 @@ def read_made(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
     with reading(path, "a table"):
         made = parse_json((table.schema.metadata or {}).get(_METADATA_KEY, b"{}"))
         frame = table.to_pandas()
+        # What pandas keeps in a file may name columns otherwise than the file itself.
+        check_columns(list(map(str, frame.columns)), path)
     if not isinstance(made, dict):
         raise DataError(f"{path} has metadata of another kind under the key 'hgkt'")
     return frame, {key: value for key, value in made.items() if value is not None}
