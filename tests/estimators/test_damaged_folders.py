@@ -224,3 +224,12 @@ def test_what_is_read_is_what_was_checked(folder: Path) -> None:
         load_model(folder)
     assert sorted(seen) == ["classes.parquet", "config.json", "model.safetensors"]
     assert isinstance(load_model(folder), HGKTClassifier)
+
+
+def test_what_an_earlier_release_saved_besides_is_no_harm(folder: Path, tmp_path: Path) -> None:
+    old = read_model_folder(folder)
+    arrays = {**old.arrays, "learned/forgotten_": np.zeros(3)}
+    with pytest.raises(ModelFolderError, match="'learned/forgotten_', which its method does not"):
+        build_model(replace(old, arrays=arrays), folder)
+    earlier = {**old.config, "format_version": 3}
+    assert len(build_model(replace(old, config=earlier, arrays=arrays), folder).classes_) == 9

@@ -9,6 +9,7 @@ import pytest
 from hgkt.data import AttributeFile, read_attribute_file, write_attribute_file
 from hgkt.exceptions import DataError
 from hgkt.language import describe_table, load_encoder
+from hgkt.language.class_lists import read_class_list
 
 
 def test_describe_table_averages_the_rows_of_a_class(encoder, tmp_path):
@@ -88,3 +89,11 @@ def test_describe_table_refuses_attributes_that_do_not_fit(encoder, tmp_path):
         describe_table(path, encoder, with_attributes=written)
     with pytest.raises(DataError, match="no place for them"):
         describe_table(path, load_encoder("minilm", template="a {name}"))
+
+
+def test_a_list_of_classes_has_the_rule_for_names(tmp_path):
+    for rows, sentence in [("fox\nFox\n", "differs from class"), ("fo\u200bx\n", "invisible"),
+                           ("renarde\u0301\n", "form NFC")]:  # fmt: skip
+        (tmp_path / "classes.csv").write_text(f"name\n{rows}", encoding="utf-8")
+        with pytest.raises(DataError, match=rf"classes\.csv: class .*{sentence}"):
+            read_class_list(tmp_path / "classes.csv")

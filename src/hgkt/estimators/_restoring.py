@@ -18,8 +18,12 @@ from hgkt.exceptions import DataError
 if TYPE_CHECKING:
     import pandas as pd
 
+_STRICT = 4
+"""The first format in which an array that the method does not know is an error."""
+
 # What each entry of a config must be; those that may be missing are None then.
 _ENTRIES: dict[str, tuple[type, ...]] = {
+    "format_version": (int,),
     "method": (str,),
     "parameters": (dict,),
     "n_features": (int,),
@@ -72,7 +76,10 @@ def restore(
     model.seen_classes_, model.unseen_classes_ = names[:n_seen], names[n_seen:]
     model._seen_attributes = attributes[:n_seen]
     model._added_attributes = GrowingRows(attributes[n_seen:])
-    check_arrays(arrays, model._state_rules(arrays.keys()), array_sizes(model))
+    rules = model._state_rules(arrays.keys())
+    if config["format_version"] < _STRICT:
+        arrays = {name: array for name, array in arrays.items() if name in rules}
+    check_arrays(arrays, rules, array_sizes(model))
     model._restore(arrays)
     _try(model)
     return model
