@@ -63,6 +63,8 @@ def test_every_prediction_is_one_of_some_moment(name: str, small: dict[str, Any]
         assert model.seen_mask_.sum() == 6
         assert model.column_of("class a") == 0
         if name == "hgkt":
+            assert model.predict_proba(rows).shape in shapes
+            assert len(model.predict_set(rows, coverage=0.5)) == len(rows)
             assert model.explain(rows[:1])[0].label in {*names, *g, *h}
             assert model.class_embeddings_.shape[1] == 12
 

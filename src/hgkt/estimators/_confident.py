@@ -17,6 +17,7 @@ from hgkt.calibration import Calibration
 from hgkt.confidence import Confidence, FoldSample, fit_confidence, plain_probabilities
 from hgkt.confidence.novelty import CHANCE
 from hgkt.confidence.samples import ADDED, GROWN, SEEN
+from hgkt.estimators._snapshots import snapshot
 from hgkt.exceptions import ConfidenceWarning, DataError
 
 
@@ -110,8 +111,9 @@ class ConfidentAnswers:
 
         Ordered as ``classes_``.
         """
-        groups = np.full(len(self.classes_), ADDED)
-        groups[self.candidates("seen")] = np.where(self._grown, GROWN, SEEN)
+        now = snapshot(self)
+        groups = np.full(len(now.classes_), ADDED)
+        groups[now.candidates("seen")] = np.where(now._grown, GROWN, SEEN)
         return groups
 
     def answers(
@@ -137,10 +139,11 @@ class ConfidentAnswers:
         for name, value in (("reject", reject), ("coverage", coverage)):
             if value is not None:
                 check_number(name, value, low=0, high=1, open_low=True, open_high=True)
-        columns, groups = self.candidates(among), self.class_groups()
-        confidence = self._checked_confidence(reject, coverage)
-        everything = self.score_classes(X)
-        scores, classes = everything[:, columns], self.classes_[columns]
+        now = snapshot(self)
+        columns, groups = now.candidates(among), now.class_groups()
+        confidence = now._checked_confidence(reject, coverage)
+        everything = now.score_classes(X)
+        scores, classes = everything[:, columns], now.classes_[columns]
         labels = classes[scores.argmax(axis=1)]
         if confidence is None:
             return Answers(classes, labels, plain_probabilities(scores))
@@ -149,7 +152,7 @@ class ConfidentAnswers:
         whole = probabilities
         if len(columns) < len(groups):
             whole = confidence.temperatures.probabilities(everything, groups)
-        novelty = confidence.novelty(everything + self.penalties_, whole)
+        novelty = confidence.novelty(everything + now.penalties_, whole)
         if reject is not None:
             labels = with_unknown(labels, novelty > 1.0 - reject)
         members = None
@@ -175,15 +178,16 @@ class ConfidentAnswers:
         ndarray of shape (n_samples, n_candidates)
             Columns ordered as ``classes_`` for "all", else as `candidates` has them.
         """
-        columns = self.candidates(among)
+        now = snapshot(self)
+        columns = now.candidates(among)
         if isinstance(among, str) and among == "all":
             columns = np.arange(len(columns))
-        scores = self.score_classes(X)[:, columns]
-        if self._confidence is None:
+        scores = now.score_classes(X)[:, columns]
+        if now._confidence is None:
             warnings.warn(_UNCALIBRATED, ConfidenceWarning, stacklevel=2)
             return plain_probabilities(scores)
-        groups = self.class_groups()[columns]
-        return self._confidence.temperatures.probabilities(scores, groups)
+        groups = now.class_groups()[columns]
+        return now._confidence.temperatures.probabilities(scores, groups)
 
     def novelty(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return how little each row looks like any known class, from 0 to 1.

@@ -28,7 +28,7 @@ from hgkt.estimators._presets import Preset
 from hgkt.estimators._rows import row_chunks
 from hgkt.estimators._snapshots import snapshot
 from hgkt.estimators.hub import PretrainedModel
-from hgkt.estimators.state_rules import ANYTHING, Rule
+from hgkt.estimators.state_rules import ANYTHING, CONFIDENCE, Rule
 
 __all__ = ["ClassTable", "GZSLClassifier"]
 
@@ -271,6 +271,8 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, ClassTables, ConfidentAns
             group, _, key = name.partition("/")
             if group == "seen":
                 rules |= {name: Rule("L *", ""), f"added/{key}": Rule("U *", "")}
+        if any(name.startswith("confidence/") for name in names):
+            rules |= {f"confidence/{name}": rule for name, rule in CONFIDENCE.items()}
         rules["grown"] = Rule("L", "b")
         rules["calibration"] = Rule("2", optional=True)
         return rules

@@ -56,6 +56,17 @@ def shapes(**rules: str | Rule) -> dict[str, Rule]:
     return {name: rule if isinstance(rule, Rule) else Rule(rule) for name, rule in rules.items()}
 
 
+CONFIDENCE = shapes(
+    temperatures=Rule("3", low=0.0),
+    set_quantiles="2 1001",
+    set_units=Rule("2", low=0.0),
+    novelty_weights="3",
+    novelty_quantiles="1001",
+    novelty_auroc=Rule("1", low=0.0),
+)
+"""The arrays of `hgkt.confidence.Confidence`: a model has all of them, or none."""
+
+
 def check_arrays(
     arrays: Mapping[str, NDArray[Any]], rules: Mapping[str, Rule], sizes: Mapping[str, int]
 ) -> None:
