@@ -78,8 +78,9 @@ class ClassKernel:
     ----------
     seen : ndarray of shape (L, L)
         K between the seen classes, positive semi-definite.
-    references, medians : dict of view to list
-        Mapped attributes (L, d_b) of the seen classes by block, and their median squared distance.
+    references, medians, spreads : dict of view to list
+        Mapped attributes (L, d_b) of the seen classes by block, their median squared distance and
+        the deviation (d_b,) of each.
     shares : ndarray of shape (n_terms,)
         w_t/k̄_t.
     relevance : dict of (attribute map, block) to ndarray
@@ -120,6 +121,7 @@ class ClassKernel:
         self._squares: dict[tuple[FeatureMap, bool], list[NDArray[np.float64]]] = {}
         self.references: dict[tuple[FeatureMap, bool], list[NDArray[np.float64]]] = {}
         self.medians: dict[tuple[FeatureMap, bool], list[float]] = {}
+        self.spreads: dict[tuple[FeatureMap, bool], list[NDArray[np.float64]]] = {}
         for view in dict.fromkeys(term.view for term in self.terms):
             rows = [map_rows(np.asarray(block, dtype=np.float64), view[0]) for block in blocks]
             if view[1]:
@@ -130,6 +132,7 @@ class ClassKernel:
             self.references[view] = rows
             self._squares[view] = [(block**2).sum(axis=1) for block in rows]
             self.medians[view] = [_median_squared_distance(block) for block in rows]
+            self.spreads[view] = [block.std(axis=0) for block in rows]
         self.shares = np.ones(1)
         parts = [self._term(term, self._pairs(view=term.view), True) for term in self.terms]
         if len(parts) > 1:
@@ -146,6 +149,27 @@ class ClassKernel:
         for share, term in zip(self.shares, self.terms, strict=True):
             total += share * self._term(term, pairs[term.view], False)
         return total
+
+    def own(self, attributes: NDArray[Any]) -> NDArray[np.float64]:
+        """Return k(a, a) (n,) of attributes (n, d)."""
+        total = np.zeros(len(attributes))
+        for view in self.references:
+            squares = [(rows**2).sum(axis=1) for rows in self.mapped(attributes, view)]
+            pairs = [(square, np.zeros_like(square)) for square in squares]
+            for share, term in zip(self.shares, self.terms, strict=True):
+                if term.view == view:
+                    total += share * self._term(term, pairs, False, sparse=False)
+        return total
+
+    def mapped(
+        self, attributes: NDArray[Any], view: tuple[FeatureMap, bool]
+    ) -> list[NDArray[np.float64]]:
+        """Return what a view sees of attributes (n, d): rows (n, d_b) of each block."""
+        blocks = self._split(np.asarray(attributes, dtype=np.float64))
+        rows = [map_rows(block, view[0]) for block in blocks]
+        if view[1]:
+            rows = [r * self.relevance[view[0], i] for i, r in enumerate(rows)]
+        return rows
 
     def attribute_relevance(self) -> NDArray[np.float64]:
         """Return the weight of each attribute (d,), one on average over its block.
@@ -168,30 +192,27 @@ class ClassKernel:
 
         Without attributes the references themselves are the rows.
         """
-        references = self.references[view]
-        if attributes is None:
-            rows = references
-        else:
-            blocks = self._split(np.asarray(attributes, dtype=np.float64))
-            rows = [map_rows(block, view[0]) for block in blocks]
-            if view[1]:
-                rows = [r * self.relevance[view[0], i] for i, r in enumerate(rows)]
-        pairs = []
-        for own, others, squares in zip(rows, references, self._squares[view], strict=True):
-            products = own @ others.T
-            squared = (own**2).sum(axis=1)[:, None] + squares - 2.0 * products
-            pairs.append((products, np.maximum(squared, 0.0)))
-        return pairs
+        rows = self.references[view] if attributes is None else self.mapped(attributes, view)
+        return [self.pairs(own, view, block) for block, own in enumerate(rows)]
+
+    def pairs(
+        self, rows: NDArray[np.float64], view: tuple[FeatureMap, bool], block: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Products and squared distances (n, L) of mapped rows (n, d_b) with the references."""
+        products = rows @ self.references[view][block].T
+        squared = (rows**2).sum(axis=1)[:, None] + self._squares[view][block] - 2.0 * products
+        return products, np.maximum(squared, 0.0)
 
     def _term(
         self,
         term: KernelTerm,
         pairs: list[tuple[NDArray[np.float64], NDArray[np.float64]]],
         seen: bool,
+        sparse: bool = True,
     ) -> NDArray[np.float64]:
         medians, weights = self.medians[term.view], self._block_weights[term]
         parts = [
-            weight * self._values(term, products, squared / median, seen)
+            weight * self._values(term, products, squared / median, seen, sparse)
             for (products, squared), median, weight in zip(pairs, medians, weights, strict=True)
             if weight > 0
         ]
@@ -204,13 +225,14 @@ class ClassKernel:
         products: NDArray[np.float64],
         distances: NDArray[np.float64],
         seen: bool,
+        sparse: bool = True,
     ) -> NDArray[np.float64]:
         if term.kernel == "linear":
             return products
         if term.kernel == "quadratic":
             return (1.0 + products) ** 2 / 4.0  # k(a, a) = 1 on unit vectors
         kernel = np.exp(-term.kernel_scale * distances)
-        return self._sparsify(kernel, seen) if term.kernel == "knn" else kernel
+        return self._sparsify(kernel, seen) if term.kernel == "knn" and sparse else kernel
 
     def block_weights(self, term: KernelTerm) -> NDArray[np.float64]:
         """Weights of the blocks in a term, summing to one."""

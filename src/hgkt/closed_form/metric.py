@@ -78,11 +78,17 @@ class WithinClassSpectrum:
         >>> 0 < WithinClassSpectrum.of(stats).oracle_shrinkage() < 1
         True
         """
-        n_features = len(self.eigenvalues)
-        mean_square = float((self.eigenvalues**2).sum()) / n_features**2
-        squared_mean = float(self.eigenvalues.mean()) ** 2
-        denominator = (self.n_instances + 1.0) * (mean_square - squared_mean / n_features)
-        return 1.0 if denominator <= 0 else min((mean_square + squared_mean) / denominator, 1.0)
+        squares = float((self.eigenvalues**2).sum())
+        return oracle_shrinkage(
+            float(self.eigenvalues.mean()), squares, len(self.eigenvalues), self.n_instances
+        )
+
+
+def oracle_shrinkage(mean: float, squares: float, n_features: int, n_instances: int) -> float:
+    """Return the oracle approximating shrinkage from the eigenvalues' mean and sum of squares."""
+    mean_square, squared_mean = squares / n_features**2, mean**2
+    denominator = (n_instances + 1.0) * (mean_square - squared_mean / n_features)
+    return 1.0 if denominator <= 0 else min((mean_square + squared_mean) / denominator, 1.0)
 
 
 def dual_coefficients(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from hgkt.closed_form.accelerated import gather_on
 from hgkt.closed_form.kernels import ClassKernel
 from hgkt.closed_form.metric import WithinClassSpectrum, dual_coefficients
 from hgkt.closed_form.mixture import Mixture
+from hgkt.closed_form.posterior import ClassPosterior
 from hgkt.closed_form.relevance import attribute_relevance
 from hgkt.statistics import ClassStatistics
 
@@ -152,6 +154,11 @@ class ClosedFormTransfer:
         counts = self.counts
         noise = _RELEVANCE_RIDGE * counts.mean() / np.maximum(counts, 1.0)
         return attribute_relevance(rows, vectors @ vectors.T, noise)
+
+    @cached_property
+    def posterior(self) -> ClassPosterior:
+        """The Gaussian process over classes; a transfer is solved once."""
+        return ClassPosterior(self.kernel.seen, self.noise, self.settings.ridge_shares())
 
     def _weights(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return rows (n, L) times Σ_r w_r (K + Λ_r)⁻¹."""

@@ -11,7 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from hgkt.calibration import Calibration, ScoredFold, class_folds, fit_calibration, validation_folds
+from hgkt.calibration import (
+    Calibration,
+    HeldOutClasses,
+    HeldOutRows,
+    ScoredFold,
+    class_folds,
+    fit_calibration,
+    validation_folds,
+)
 from hgkt.calibration.folds import ClassFolds, ValidationFold
 from hgkt.confidence import Confidence, FoldSample, fit_confidence, keep_samples
 from hgkt.exceptions import ClassWarning
@@ -27,10 +35,14 @@ _MAX_ROWS = 20_000  # γ is two numbers; more rows would cost time and change no
 
 @dataclass(frozen=True)
 class Found:
-    """What class folds said: γ, and how sure answers are; None where they could not say."""
+    """What class folds said: γ, how sure answers are, and how well held-out classes were told.
+
+    None where they could not say.
+    """
 
     law: Calibration
     confidence: Confidence | None = None
+    held_out: HeldOutClasses | None = None
 
 
 def own_calibration(
@@ -65,9 +77,10 @@ def own_calibration(
     kept = _few_rows(y)
     parts = validation_folds(X[kept], y[kept], attributes, folds)
     kept_folds: list[FoldSample] = []
-    scored = keep_samples((_refitted(model, fold) for fold in parts), kept_folds)
-    law = fit_calibration(scored).for_classes()
-    return Found(law, fit_confidence(kept_folds, law))
+    rows = HeldOutRows()
+    scored = rows.watch(_refitted(model, fold) for fold in parts)
+    law = fit_calibration(keep_samples(scored, kept_folds)).for_classes()
+    return Found(law, fit_confidence(kept_folds, law), rows.at(law))
 
 
 def scored_folds(

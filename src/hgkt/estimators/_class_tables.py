@@ -95,16 +95,19 @@ class ClassTables(CheckedInputs, metaclass=ABCMeta):
 
     def _newcomers(self, class_attributes: Any) -> tuple[list[Any], NDArray[np.float64]]:
         """Check the names and attributes (U, d) of classes that are to be added."""
+        self._refuse_without_attributes()
+        table = attribute_table(class_attributes)
+        names = list(table)
+        self._acquaintance().refuse(names, strings=self.seen_classes_.dtype.kind in "UO")
+        return names, attribute_matrix(table, names, self._seen_attributes.shape[1])
+
+    def _refuse_without_attributes(self) -> None:
         check_is_fitted(self)
         if not self._has_attributes:
             raise DataError(
                 "this model was fitted without class_attributes, so nothing is known by which a "
                 "new class could be told; fit it with class_attributes to add classes"
             )
-        table = attribute_table(class_attributes)
-        names = list(table)
-        self._acquaintance().refuse(names, strings=self.seen_classes_.dtype.kind in "UO")
-        return names, attribute_matrix(table, names, self._seen_attributes.shape[1])
 
     def _acquaintance(self) -> KnownClasses:
         if self._known is None:

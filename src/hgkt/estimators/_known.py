@@ -82,15 +82,19 @@ class KnownClasses:
         length = float(np.linalg.norm(row))
         if length == 0.0:
             return f"the attributes of class {label_text(name)} are all zero: they say nothing"
-        gaps = np.linalg.norm(self._places.array - row @ self._directions, axis=1)
-        twins = np.flatnonzero(gaps <= _NEAR * length)
-        if not len(twins):
+        twins = self.twins(row)
+        if not twins:
             return ""
-        other = self._names[int(twins[0])]
         return (
-            f"class {label_text(name)} is described like class {label_text(other)}: "
+            f"class {label_text(name)} is described like class {label_text(twins[0])}: "
             "the two cannot be told apart"
         )
+
+    def twins(self, row: NDArray[np.float64]) -> list[Any]:
+        """Return the classes whose attributes are those of `row` (d,)."""
+        gaps = np.linalg.norm(self._places.array - row @ self._directions, axis=1)
+        length = float(np.linalg.norm(row))
+        return [self._names[index] for index in np.flatnonzero(gaps <= _NEAR * length)]
 
 
 def warn_of_doubts(

@@ -17,7 +17,8 @@ from sklearn.base import ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from hgkt._typing import Progress
-from hgkt.calibration import Calibration
+from hgkt._validation import attribute_matrix
+from hgkt.calibration import Calibration, HeldOutClasses
 from hgkt.closed_form.family import FEW_CLASSES
 from hgkt.confidence import Confidence
 from hgkt.estimators._calibrating import AUTO, own_calibration
@@ -25,12 +26,16 @@ from hgkt.estimators._class_tables import ClassTable, ClassTables
 from hgkt.estimators._confident import ConfidentAnswers
 from hgkt.estimators._known import KnownClasses, warn_of_doubts
 from hgkt.estimators._presets import Preset
+from hgkt.estimators._rivalry import Newcomer
 from hgkt.estimators._rows import row_chunks
 from hgkt.estimators._snapshots import snapshot
+from hgkt.estimators.checking import ClassCheck, check_class
 from hgkt.estimators.hub import PretrainedModel
 from hgkt.estimators.state_rules import ANYTHING, CONFIDENCE, Rule
 
 __all__ = ["ClassTable", "GZSLClassifier"]
+
+_UNNAMED = "without a name"
 
 
 class GZSLClassifier(PretrainedModel, ClassifierMixin, ClassTables, ConfidentAnswers):
@@ -67,11 +72,18 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, ClassTables, ConfidentAns
     _learned: ClassVar[Mapping[str, Rule] | tuple[str, ...]] = ()
     calibration: float | str | Mapping[str, float] = 0.0
     _own_calibration: Calibration | None = None
+    _held_out: HeldOutClasses | None = None
+    """How well seen classes were recognised when they were held out, where folds were made."""
     _progress: Progress | None = None
 
     def on_progress(self, progress: Progress | None) -> Self:
         """Have `progress` called while a fit goes on; a clone starts without it."""
         self._progress = progress
+        return self
+
+    def remember_held_out(self, held_out: HeldOutClasses | None) -> Self:
+        """Keep how well seen classes were recognised on folds that somebody else made."""
+        self._held_out = held_out
         return self
 
     # ------------------------------------------------------------------ hooks of a method
@@ -165,6 +177,7 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, ClassTables, ConfidentAns
             table = dict(zip(classes.tolist(), attributes, strict=True))
             found = own_calibration(self, features, classes[codes], table)
             self._own_calibration, self._confidence = found.law, found.confidence
+            self._held_out = found.held_out
         return self._add_others(class_attributes)
 
     def _learn(
@@ -177,7 +190,7 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, ClassTables, ConfidentAns
     ) -> Self:
         if self.calibration != AUTO:
             Calibration.of(self.calibration)
-        self._own_calibration = self._confidence = None
+        self._own_calibration = self._confidence = self._held_out = None
         table = self._fit_seen(X, codes, attributes)
         self._grown = np.zeros(len(attributes), dtype=bool)
         self._seen_table = table
@@ -186,6 +199,37 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, ClassTables, ConfidentAns
         self.seen_classes_ = classes
         self._set_added(classes[:0], attributes[:0], {k: v[:0] for k, v in table.items()})
         return self
+
+    # ------------------------------------------------------------------ before a class is added
+    def check_class(self, attributes: ArrayLike, name: Any = None) -> ClassCheck:
+        """Say what would become of a class if it were added; nothing is changed.
+
+        Parameters
+        ----------
+        attributes : array-like of shape (n_attributes,)
+            Its attribute vector, as `add_classes` takes it.
+        name : str or int, optional
+            Its name, which must be free.
+
+        Returns
+        -------
+        ClassCheck
+            Which classes it would be confused with, which would lose images to it, the accuracy
+            to expect, how far it lies from what is known, and what would tell it better;
+            ``str(check)`` says it in sentences. Only HGKTClassifier can tell all of it.
+        """
+        label = _UNNAMED if name is None else name
+        if name is None:
+            self._refuse_without_attributes()
+            width = self._seen_attributes.shape[1]
+            rows = attribute_matrix({label: attributes}, [label], width)
+        else:
+            _, rows = self._newcomers({label: attributes})
+        return check_class(self, rows[0], name)
+
+    def _newcomer(self, attributes: NDArray[np.float64]) -> Newcomer | None:
+        """Compare a class with all known ones; None where a method cannot."""
+        return None
 
     # ------------------------------------------------------------------ predicting
     def score_classes(self, X: ArrayLike, penalty: bool = True) -> NDArray[Any]:
@@ -260,6 +304,8 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, ClassTables, ConfidentAns
         if self._confidence is not None:
             arrays = self._confidence.to_arrays()
             state |= {f"confidence/{name}": array for name, array in arrays.items()}
+        if self._held_out is not None:
+            state["held_out"] = self._held_out.to_array(self.seen_classes_.tolist())
         return state | {"grown": self._grown}
 
     def _state_rules(self, names: Collection[str]) -> dict[str, Rule]:
@@ -275,6 +321,7 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, ClassTables, ConfidentAns
             rules |= {f"confidence/{name}": rule for name, rule in CONFIDENCE.items()}
         rules["grown"] = Rule("L", "b")
         rules["calibration"] = Rule("2", optional=True)
+        rules["held_out"] = Rule("held_out 6", optional=True)
         return rules
 
     def _restore(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -293,6 +340,9 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, ClassTables, ConfidentAns
             self._own_calibration = Calibration(*state["calibration"].tolist())
         if tables["confidence"]:
             self._confidence = Confidence.from_arrays(tables["confidence"])
+        if "held_out" in state:
+            seen = self.seen_classes_.tolist()
+            self._held_out = HeldOutClasses.from_array(state["held_out"], seen)
         self._set_added(self.unseen_classes_, self._added_attributes.array, tables["added"])
 
     def save(self, path: str | Path, **about: Any) -> Path:

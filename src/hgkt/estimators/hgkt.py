@@ -19,6 +19,7 @@ from hgkt.closed_form.grid import GridData, score_grid
 from hgkt.closed_form.kernels import KernelTerm
 from hgkt.closed_form.mixture import METRICS, MetricTerm, Mixture, Ridge
 from hgkt.closed_form.transfer import ClosedFormTransfer, relevance_keys
+from hgkt.estimators._rivalry import Newcomer, Rivalry
 from hgkt.estimators._snapshots import changing
 from hgkt.estimators.base import ClassTable
 from hgkt.estimators.state_rules import Rule
@@ -104,6 +105,7 @@ class HGKTClassifier(TransferClassifier):
 
     mathematics_version: ClassVar[int] = 2  # 1: one closed form; 2: a mixture
     _transfer: ClosedFormTransfer
+    _rivalry: Rivalry | None = None
 
     def __init__(
         self,
@@ -315,6 +317,18 @@ class HGKTClassifier(TransferClassifier):
             grown[name].counts[rows], grown[name].sums[rows] = old.counts, old.sums
             grown[name].second_moment += old.second_moment
         return grown
+
+    # ------------------------------------------------------------------ before a class is added
+    def _newcomer(self, attributes: NDArray[np.float64]) -> Newcomer:
+        rivalry = self._rivalry
+        if rivalry is None or not rivalry.is_of(self):
+            rivalry = Rivalry.of(self)
+        self._rivalry = rivalry.follow(self._added_attributes.array)
+        n_paying = int((~self._grown).sum())
+        gamma = self.calibration_.gamma(n_paying, len(self.classes_) - n_paying + 1)
+        penalties = np.zeros(len(self.classes_))
+        penalties[: len(self._grown)][~self._grown] = gamma
+        return self._rivalry.newcomer(attributes, penalties)
 
     # ------------------------------------------------------------------ explaining
     @property

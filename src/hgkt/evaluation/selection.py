@@ -18,6 +18,7 @@ from hgkt._typing import Progress
 from hgkt._validation import attribute_matrix, attribute_table, check_choice, check_number
 from hgkt.calibration.curve import SeenUnseenCurve, best_calibration
 from hgkt.calibration.folds import ClassFolds, ValidationFold, class_folds, validation_folds
+from hgkt.calibration.held_out import HeldOutRows
 from hgkt.calibration.law import Calibration, fit_calibration
 from hgkt.closed_form.family import mixture_setting, single_setting
 from hgkt.closed_form.grid import GridData
@@ -187,7 +188,8 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
             self._search(lambda: self._iter_folds(features, labels, table))
         winner = blank_clone(self.estimator).set_params(**self.best_params_)
         parts = self.folds_, self.holdout, self.random_state
-        scored = scored_folds(winner, features, labels, table, *parts)
+        held_out = HeldOutRows()
+        scored = held_out.watch(scored_folds(winner, features, labels, table, *parts))
         self.fold_samples_: list[FoldSample] = []
         kept = keep_samples(scored, self.fold_samples_, self.random_state)
         self.calibration_ = fit_calibration(kept, self.random_state)
@@ -195,6 +197,7 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         model = self._best_model().on_progress(self.progress)
         self.best_estimator_ = model.fit(X, y, class_attributes=class_attributes).on_progress(None)
         self.best_estimator_.set_confidence(self.fold_samples_, self.random_state)
+        self.best_estimator_.remember_held_out(held_out.at(model.calibration_))
         self.refit_time_ = time.perf_counter() - start - self.select_time_
         return self
 

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from hgkt._geometry import unit_rows
 from hgkt.estimators import GZSLClassifier
+from hgkt.estimators.attribute_names import attribute_names
 from hgkt.estimators.explanation import Contribution
 from hgkt.estimators.transfer import TransferClassifier
-from hgkt.serving.editions import Edition, made_with
+from hgkt.serving.editions import Edition
 
 N_SOURCES = 8
 N_RELATIVES = 5
@@ -22,22 +23,6 @@ N_RELATIVES = 5
 def explains(model: GZSLClassifier) -> bool:
     """Return whether attributes can speak for a class of this model."""
     return bool(model._has_attributes)
-
-
-def attribute_names(model: GZSLClassifier) -> tuple[NDArray[np.intp], list[str] | None]:
-    """Return the places of attributes that mean something one by one, and their names.
-
-    The numbers that a sentence encoder makes of a text mean nothing one by one and are left out.
-    The names are None where the model has none for these places.
-    """
-    about, n_attributes = made_with(model), model.class_attributes_.shape[1]
-    widths = about.get("attribute_blocks") or [n_attributes]
-    kinds = about.get("attribute_kinds") or ["att"] * len(widths)
-    if len(kinds) != len(widths) or sum(widths) != n_attributes:
-        widths, kinds = [n_attributes], ["att"]
-    places = np.flatnonzero(np.repeat([kind != "text" for kind in kinds], widths))
-    names = [str(name) for name in about.get("attribute_names") or ()]
-    return places, names if names and len(names) == len(places) else None
 
 
 def complements(names: Sequence[str], table: NDArray[np.float64]) -> dict[int, int]:

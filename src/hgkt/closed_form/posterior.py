@@ -1,0 +1,140 @@
+"""The Gaussian process over classes: what is left to know of a class, and classes left out.
+
+z(a) = k(a, A)(K + Λ)⁻¹(V − m)W is the posterior mean of a Gaussian process whose inputs are
+attributes and whose observations are class means. The same process says how far the mean of a new
+class may be from where it is predicted, and where a seen class would have been predicted had its
+instances never been there. All of it is about kernels; features have no part in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgkt.closed_form.metric import dual_coefficients
+
+
+class LeftOut(NamedTuple):
+    """Seen classes, each predicted from all others.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (L, L)
+        Row c: how much of each other seen mean is in the prediction of class c; its own weight
+        is zero.
+    variance : ndarray of shape (L,)
+        Posterior variance of each class as a new one.
+    """
+
+    weights: NDArray[np.float64]
+    variance: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ClassPosterior:
+    """Means and variances of classes under the kernel and the noises of a fitted closed form.
+
+    A mixture has one kernel and several ridges, each a process of its own with a share. Means are
+    averaged over them, as `ClosedFormTransfer` does; variances are averaged with the same shares.
+    What the means of the ridges differ by would come on top. It is left out: it is in units of
+    the features, not of the prior, and small beside the rest.
+
+    Parameters
+    ----------
+    kernel : ndarray of shape (L, L)
+        K between the seen classes.
+    noise : ndarray of shape (R, L)
+        Λ, one row for each ridge.
+    shares : ndarray of shape (R,)
+        Share of each ridge; they sum to one.
+
+    Examples
+    --------
+    >>> posterior = ClassPosterior(np.eye(2), np.full((1, 2), 0.25), np.ones(1))
+    >>> posterior.variance(np.array([[1.0, 0.0], [0.0, 0.0]]), np.ones(2))
+    array([0.2, 1. ])
+    """
+
+    kernel: NDArray[np.float64]
+    noise: NDArray[np.float64]
+    shares: NDArray[np.float64]
+
+    @cached_property
+    def precision(self) -> NDArray[np.float64]:
+        """Σ_r w_r (K + Λ_r)⁻¹ (L, L)."""
+        return _averaged_inverse(self.kernel, self.noise, self.shares)
+
+    def weights(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return how much of each seen mean (n, L) is in classes with kernel rows (n, L)."""
+        result: NDArray[np.float64] = rows @ self.precision
+        return result
+
+    def variance(self, rows: NDArray[np.float64], own: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the posterior variance (n,) of class means, per unit of prior variance.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n, L)
+            k(a, A) of the classes.
+        own : ndarray of shape (n,)
+            k(a, a).
+        """
+        explained = np.einsum("ij,ij->i", rows @ self.precision, rows)
+        result: NDArray[np.float64] = np.maximum(own - explained, 0.0)
+        return result
+
+    def left_out(self) -> LeftOut:
+        """Predict every seen class from all others, without solving anything again.
+
+        With C = (K + Λ)⁻¹ the prediction of class c without its own mean is
+        v_c − (C V)_c / C_cc, and its variance 1 / C_cc − Λ_c (Rasmussen and Williams, 2006,
+        section 5.4.2). Metric, median distances and relevance stay those of all classes.
+        """
+        n_classes = len(self.kernel)
+        weights, variance = np.zeros((n_classes, n_classes)), np.zeros(n_classes)
+        for share, noise in zip(self.shares, self.noise, strict=True):
+            inverse = dual_coefficients(self.kernel, noise, np.eye(n_classes))
+            own = np.diag(inverse)
+            weights -= share * inverse / own[:, None]
+            variance += share * (1.0 / own - noise)
+        np.fill_diagonal(weights, 0.0)
+        return LeftOut(weights, np.maximum(variance, 0.0))
+
+    def weights_without(self, held_out: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return the weights (L, L) of every class in a model that lacks some of them.
+
+        Rows of classes held out are predictions from the classes that are left, rows of those
+        their own embeddings in the smaller model; columns of classes held out are zero.
+        """
+        kept = np.setdiff1d(np.arange(len(self.kernel)), held_out)
+        inner = np.ix_(kept, kept)
+        inverse = _averaged_inverse(self.kernel[inner], self.noise[:, kept], self.shares)
+        weights = np.zeros_like(self.kernel)
+        weights[:, kept] = self.kernel[:, kept] @ inverse
+        return weights
+
+    def variance_of(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the posterior variance (L,) of seen classes in a model with these weights (L, L).
+
+        Parameters
+        ----------
+        weights : ndarray of shape (L, L)
+            What `weights_without` returned.
+        """
+        explained = np.einsum("ij,ij->i", weights, self.kernel)
+        result: NDArray[np.float64] = np.maximum(np.diag(self.kernel) - explained, 0.0)
+        return result
+
+
+def _averaged_inverse(
+    kernel: NDArray[np.float64], noise: NDArray[np.float64], shares: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    total = np.zeros_like(kernel)
+    identity = np.eye(len(kernel))
+    for share, row in zip(shares, noise, strict=True):
+        total += share * dual_coefficients(kernel, row, identity)
+    return total

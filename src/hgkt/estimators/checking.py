@@ -1,0 +1,270 @@
+"""What would become of a class if it were added: rivals, losses, the accuracy to expect."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgkt._geometry import unit_rows
+from hgkt._plain import plain
+from hgkt.estimators._check_sentences import sentences_of
+from hgkt.estimators._rivalry import Newcomer
+from hgkt.estimators._sharpness import MIN_HELD_OUT, odds
+from hgkt.estimators.attribute_names import attribute_names
+
+if TYPE_CHECKING:
+    from hgkt.estimators.base import GZSLClassifier
+
+N_RIVALS = 5
+N_LOSSES = 3
+N_ATTRIBUTES = 2
+_NEAREST = 3  # rivals that attributes are to tell a class from
+_LEAST_LOSS = 0.005
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A known class that a new one would be confused with.
+
+    Parameters
+    ----------
+    label : str or int
+        The known class.
+    share : float or None
+        Share of the new class's images that would go to it; None where that is not known.
+    similarity : float
+        Cosine of the two attribute vectors.
+    """
+
+    label: Any
+    share: float | None
+    similarity: float
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A known class that would lose images to a new one.
+
+    Parameters
+    ----------
+    label : str or int
+        The known class.
+    share : float
+        Share of its images that are right now and would go to the new class.
+    """
+
+    label: Any
+    share: float
+
+
+@dataclass(frozen=True)
+class TellingAttribute:
+    """An attribute that would separate a class from its nearest rivals if it were known better.
+
+    Parameters
+    ----------
+    position : int
+        Place in the attribute vector.
+    name : str or None
+        Its name, where the model has names.
+    weight : float
+        How far the lead over the rivals moves with one deviation of the attribute, in scores.
+    """
+
+    position: int
+    name: str | None
+    weight: float
+
+
+@dataclass(frozen=True)
+class ClassCheck:
+    """What `check_class` found. Shares and accuracies are fractions of one.
+
+    Parameters
+    ----------
+    name : str, int or None
+        The new class.
+    empty : bool
+        Whether its attributes are all zero; nothing else is told then.
+    duplicates : tuple
+        Known classes with the same attributes.
+    rivals : tuple of Rival
+        Known classes that it would be confused with, the strongest first.
+    losses : tuple of Loss
+        Known classes that would lose images to it.
+    accuracy : float or None
+        Share of its images that should be recognised among all classes.
+    accuracy_range : tuple of (float, float) or None
+        Where it should lie for eight of ten classes.
+    n_held_out : int
+        How many held-out classes that is learned from.
+    rank_correlation : float or None
+        Of expected and real accuracy over those (Spearman).
+    variance : float or None
+        Posterior variance of its mean, per unit of prior variance: 0 known, 1 nothing known.
+    distance : float or None
+        Share of the seen classes that lie nearer to the others than it does, by variance.
+    attributes : tuple of TellingAttribute
+        Attributes that would separate it most from its nearest rivals if they were known better.
+    reasons : tuple of str
+        Why something is not known.
+    """
+
+    name: Any = None
+    empty: bool = False
+    duplicates: tuple[Any, ...] = ()
+    rivals: tuple[Rival, ...] = ()
+    losses: tuple[Loss, ...] = ()
+    accuracy: float | None = None
+    accuracy_range: tuple[float, float] | None = None
+    n_held_out: int = 0
+    rank_correlation: float | None = None
+    variance: float | None = None
+    distance: float | None = None
+    attributes: tuple[TellingAttribute, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+    def sentences(self) -> list[str]:
+        """Say it in plain sentences, the most important first."""
+        return sentences_of(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain lists and dicts, the sentences included."""
+        found: dict[str, Any] = plain({**asdict(self), "sentences": self.sentences()})
+        return found
+
+    def __str__(self) -> str:
+        return " ".join(self.sentences())
+
+
+def check_class(
+    model: GZSLClassifier, attributes: NDArray[np.float64], name: Any = None
+) -> ClassCheck:
+    """Check a class with good attributes (d,) against a fitted model.
+
+    Parameters
+    ----------
+    model : GZSLClassifier
+        Any method; only HGKTClassifier can tell more than duplicates and like classes.
+    attributes : ndarray of shape (d,)
+        The new class.
+    name : str or int, optional
+        Its name.
+    """
+    if not np.any(attributes):
+        return ClassCheck(name, empty=True)
+    check = ClassCheck(name, duplicates=tuple(model._acquaintance().twins(attributes)))
+    newcomer = model._newcomer(attributes)
+    if newcomer is None:
+        reason = (
+            f"{type(model).__name__} cannot tell how many images would go astray, or how far the "
+            "class lies from what is known; HGKTClassifier can"
+        )
+        columns = _most_alike(model, attributes)
+        rivals = _rivals(model, attributes, columns, [None] * len(columns))
+        return replace(check, rivals=rivals, reasons=(reason,))
+    return _measured(model, newcomer, check)
+
+
+def _measured(model: GZSLClassifier, newcomer: Newcomer, check: ClassCheck) -> ClassCheck:
+    """Fill in what only a closed form can tell; classes are in the order of its tables."""
+    separations, sharpness = newcomer.separations(), newcomer.rivalry.sharpness
+    nearest = np.argsort(separations, kind="stable")[:N_RIVALS]
+    shares: list[float | None] = [None] * len(nearest)
+    known: dict[str, Any] = {}
+    if sharpness is None:
+        known["reasons"] = (_why_no_accuracy(model),)
+    else:
+        astray = odds(separations, sharpness.beta)
+        kept = 1.0 / (1.0 + astray.sum())
+        accuracy = sharpness.accuracy(kept, newcomer.variance)
+        shares = ((1.0 - accuracy) * astray[nearest] / max(astray.sum(), 1e-300)).tolist()
+        low, high = (float(np.clip(accuracy + part, 0.0, 1.0)) for part in sharpness.residuals)
+        losers, lost = newcomer.losses(N_LOSSES)
+        labels = _labels(model, losers)
+        known |= {
+            "accuracy": accuracy,
+            "accuracy_range": (low, high),
+            "n_held_out": sharpness.n_classes,
+            "rank_correlation": sharpness.rank_correlation,
+            "losses": tuple(
+                Loss(label, share)
+                for label, share in zip(labels, lost.tolist(), strict=True)
+                if share >= _LEAST_LOSS
+            ),
+        }
+    return replace(
+        check,
+        rivals=_rivals(model, newcomer.attributes, nearest, shares),
+        variance=newcomer.variance,
+        distance=newcomer.percentile(),
+        attributes=_telling(model, newcomer, nearest[:_NEAREST]),
+        **known,
+    )
+
+
+def _why_no_accuracy(model: GZSLClassifier) -> str:
+    held_out = model._held_out
+    if held_out is None:
+        return (
+            "the accuracy to expect is not known, because no seen class was held out when the "
+            "model was fitted: fit it with calibration='auto', or select on class folds"
+        )
+    n_classes = len(set(held_out.labels))
+    if n_classes < MIN_HELD_OUT:
+        return (
+            f"the accuracy to expect is not known, because only {n_classes} seen classes could be "
+            f"held out: {MIN_HELD_OUT} are needed"
+        )
+    return (
+        "the accuracy to expect is not known, because that of held-out classes does not rise with "
+        "how well they are separated from others"
+    )
+
+
+def _telling(
+    model: GZSLClassifier, newcomer: Newcomer, nearest: NDArray[np.intp]
+) -> tuple[TellingAttribute, ...]:
+    places, names = attribute_names(model)
+    equal = np.full(len(nearest), 1.0 / max(len(nearest), 1))
+    moves = np.abs(newcomer.sensitivities(nearest, equal)[places])
+    best = np.argsort(-moves, kind="stable")[:N_ATTRIBUTES]
+    return tuple(
+        TellingAttribute(int(places[i]), None if names is None else names[i], float(moves[i]))
+        for i in best
+        if moves[i] > 0
+    )
+
+
+def _most_alike(model: GZSLClassifier, attributes: NDArray[np.float64]) -> NDArray[np.intp]:
+    table = np.concatenate([model._seen_attributes, model._added_attributes.array])
+    return np.argsort(-(unit_rows(table) @ attributes), kind="stable")[:N_RIVALS]
+
+
+def _rivals(
+    model: GZSLClassifier,
+    attributes: NDArray[np.float64],
+    rows: NDArray[np.intp],
+    shares: list[float | None],
+) -> tuple[Rival, ...]:
+    n_seen = len(model.seen_classes_)
+    table = np.array(
+        [
+            model._seen_attributes[row]
+            if row < n_seen
+            else model._added_attributes.array[row - n_seen]
+            for row in rows.tolist()
+        ]
+    )
+    similarities = unit_rows(table) @ unit_rows(attributes[None])[0]
+    parts = zip(_labels(model, rows), shares, similarities.tolist(), strict=True)
+    return tuple(Rival(*part) for part in parts)
+
+
+def _labels(model: GZSLClassifier, rows: NDArray[np.intp]) -> list[Any]:
+    """Return the labels of rows of the tables: seen classes first, then added ones."""
+    labels: list[Any] = model.classes_[model._order.columns[rows]].tolist()
+    return labels
