@@ -366,3 +366,39 @@ def test_classes_add_keeps_the_rule_for_names_and_notes_doubts(hgkt, model_folde
     result = hgkt(*arguments, "--name", "another six")
     assert "added 1 class" in result.stdout
     assert "warning: class 'another six' is described like class 'six'" in result.stderr
+
+
+def test_check_says_what_would_become_of_a_class(hgkt, tmp_path, six):
+    data = load_dataset("digits")
+    X, y = data.rows("train")
+    model = HGKTClassifier(device="cpu").fit(X, y, data.attributes_of(data.seen_classes))
+    folder = model.save(
+        tmp_path / "model", data="digits", attribute_names=list(data.attribute_names)
+    )
+    before = contents(folder)
+    options = ("--model", folder, "--name", "six", "--attributes", ",".join(map(str, six)))
+    shown = hgkt("classes", "check", *options).stdout
+    document = json.loads(hgkt("classes", "check", *options, "--json").stdout)
+    expected = model.check_class(six, "six")
+    assert "of the images of six should be recognised" in shown
+    assert "share of its images" in shown
+    (found,) = document["classes"]
+    assert found["rivals"][0]["label"] == expected.rivals[0].label
+    assert found["accuracy"] == pytest.approx(expected.accuracy)
+    assert found["attributes"][0]["name"] in data.attribute_names
+    assert contents(folder) == before
+
+
+def test_check_shows_many_classes_in_a_table(hgkt, model_folder):
+    shown = hgkt("classes", "check", "--model", model_folder, "--from-data", "digits").stdout
+    assert "six" in shown
+    assert "rivals" in shown
+    assert "no seen class was held out" in shown  # the folder's model was not calibrated on folds
+
+
+def test_check_refuses_what_add_would_refuse(hgkt, model_folder):
+    with pytest.raises(DataError, match="is there already"):
+        hgkt("classes", "check", "--model", model_folder, "--name", "one", "--attributes",
+             ",".join(["0.5"] * 19))  # fmt: skip
+    with pytest.raises(DataError, match="one of --name, --file or --from-data"):
+        hgkt("classes", "check", "--model", model_folder)

@@ -23,6 +23,7 @@ MIN_HELD_OUT = 6
 RANGE = (0.1, 0.9)
 """Quantiles of what held-out classes missed the expectation by: eight of ten lie between."""
 _PRIOR_ROWS = 10.0  # how many rows' worth of evidence speaks for no relation at all
+_MIDDLE = 2.0
 _FACTORS = np.geomspace(0.05, 10.0, 25)  # β times the median separation from the nearest class
 
 
@@ -101,7 +102,9 @@ def learn_sharpness(
         kept = 1.0 / (1.0 + odds(separations, beta).sum(axis=1))
         found = _line(np.column_stack([kept, variances]), real)
         missed = real - found[0] - found[1] * kept - found[2] * variances
-        error = float((missed**2).sum())
+        # Few classes cannot tell which β is best; then one in the middle is.
+        doubt = 1.0 + np.log(factor / _MIDDLE) ** 2 / n_classes
+        error = float((missed**2).sum() * doubt)
         if error < least and found[1] > 0:
             low, high = np.quantile(missed, RANGE).tolist()
             correlation = _rank_correlation(real - missed, real)

@@ -1,0 +1,139 @@
+"""Classes that a user describes: the options that say how, and the vectors they become."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from hgkt.cli._inputs import read_pairs, read_vector
+from hgkt.cli._model import about_model, label_of, load_matching
+from hgkt.exceptions import DataError
+
+if TYPE_CHECKING:
+    from hgkt.language import Describer
+
+NameOption = Annotated[str | None, typer.Option("--name", help="Name of one new class.")]
+AttributesOption = Annotated[
+    str | None,
+    typer.Option("--attributes", help='Its attributes: "0.1,0.2,…", or @FILE that holds them.'),
+]
+AttributeOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--attribute",
+        metavar="NAME=VALUE",
+        help="One of its attributes by name; repeatable, others are 0.",
+    ),
+]
+TextOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--text",
+        help="What it looks like, for a model trained on text; of several the mean is taken.",
+    ),
+]
+FileOption = Annotated[
+    Path | None,
+    typer.Option("--file", help="Many: .csv or .parquet with name and attribute columns."),
+]
+FromDataOption = Annotated[
+    str | None, typer.Option("--from-data", help="All unseen classes of a data set.")
+]
+
+
+@dataclass(frozen=True)
+class NewClasses:
+    """The classes that options describe: one by its name, those of a file or of a data set."""
+
+    name: str | None
+    vector: NDArray[np.float64] | None
+    named: dict[str, float] | None
+    text: list[str] | None
+    file: Path | None
+    from_data: str | None
+    root: Path | None
+
+    @classmethod
+    def of(
+        cls,
+        name: str | None,
+        attributes: str | None,
+        attribute: list[str] | None,
+        text: list[str] | None,
+        file: Path | None,
+        from_data: str | None,
+        root: Path | None,
+    ) -> NewClasses:
+        """Read the options; those that do not go together are refused."""
+        if sum(value is not None for value in (name, file, from_data)) != 1:
+            raise DataError("say which class: one of --name, --file or --from-data")
+        if name is None and (attributes is not None or attribute or text):
+            raise DataError(
+                "--attributes, --attribute and --text describe one class; give its --name"
+            )
+        vector = None if attributes is None else read_vector(attributes)
+        named = read_pairs(attribute) if attribute else None
+        return cls(name, vector, named, text or None, file, from_data, root)
+
+    def table(self, model: Any) -> dict[Any, NDArray[np.float64]]:
+        """Return the vectors by label, made as the model's own were."""
+        describer = describer_of(model)
+        if self.name is not None:
+            table = {self.name: self._one(self.name, describer)}
+        elif self.file is not None:
+            table = _from_file(self.file, describer)
+        else:
+            table = _from_data(model, describer, str(self.from_data), self.root)
+        return {label_of(model, key): row for key, row in table.items()}
+
+    def _one(self, name: str, describer: Describer) -> NDArray[np.float64]:
+        from hgkt.language import ClassDescription
+
+        if self.vector is self.named is None and not self.text and not describer.accepts_text:
+            raise DataError(
+                "--name needs its attributes: either --attributes, or --attribute options"
+            )
+        description = ClassDescription(name, self.vector, self.named, self.text)
+        return describer.vectors([description])[0]
+
+
+def describer_of(model: Any) -> Describer:
+    """Return what turns descriptions into the vectors of a model."""
+    from hgkt.language import Describer
+
+    return Describer(about_model(model), model.class_attributes_.shape[1])
+
+
+def _from_file(path: Path, describer: Describer) -> dict[str, NDArray[np.float64]]:
+    """Read classes from a table: ``name`` and attribute columns, or a list column ``attributes``.
+
+    Columns named as the model's attributes may come in any order; other columns are left out.
+    Vectors that were made in another way than the model's are refused.
+    """
+    from hgkt.data import read_attribute_file
+
+    file = read_attribute_file(path, describer.attribute_names)
+    describer.check_made_with(str(path), file.encoder, file.blocks, file.kinds)
+    return dict(zip(file.names, file.attributes.astype(np.float64), strict=True))
+
+
+def _from_data(
+    model: Any, describer: Describer, name: str, root: Path | None
+) -> dict[str, NDArray[np.float64]]:
+    """Return the vectors of a data set's unseen classes, made as the model's were."""
+    dataset = load_matching(model, name, root, with_attributes=True)
+    about, width = dataset.about, dataset.class_attributes.shape[1]
+    if "encoder" in about or describer.accepts_text:
+        blocks = about.get("attribute_blocks") or [width]
+        kinds = about.get("attribute_kinds") or ["att"] * len(blocks)
+        where = f"data set {dataset.name!r}"
+        describer.check_made_with(where, about.get("encoder"), blocks, kinds)
+    # Classes without rows came with the training.
+    there = set(model.classes_.tolist()) & set(dataset.names(dataset.described_classes))
+    table = dataset.attributes_of(dataset.unseen_classes)
+    return {name: row for name, row in table.items() if name not in there}

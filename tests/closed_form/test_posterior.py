@@ -1,0 +1,112 @@
+"""The Gaussian process over classes, against scikit-learn's and against models without a class."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import pdist
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF
+
+from hgkt.closed_form import ClosedFormTransfer, KernelTerm, Mixture, Ridge
+from hgkt.closed_form.kernels import KERNELS, ClassKernel
+from hgkt.closed_form.posterior import ClassPosterior
+
+RNG = np.random.default_rng(0)
+ATTRIBUTES, NEW = RNG.random((9, 4)), RNG.random((5, 4))
+MEANS = RNG.normal(size=(9, 6))
+NOISES = np.array([0.02, 0.3])[:, None] * RNG.uniform(0.5, 2.0, size=9)
+
+
+def unit(rows):
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def process(noise, rows):
+    """scikit-learn's process with the RBF kernel of all nine classes, fitted on some of them."""
+    median = np.median(pdist(unit(ATTRIBUTES), "sqeuclidean"))
+    kernel = RBF(np.sqrt(median / 2.0), "fixed")
+    model = GaussianProcessRegressor(kernel, alpha=noise[rows], optimizer=None)
+    return model.fit(unit(ATTRIBUTES)[rows], MEANS[rows])
+
+
+@pytest.fixture
+def kernel():
+    return ClassKernel([KernelTerm("rbf")]).fit(ATTRIBUTES)
+
+
+def test_variance_and_mean_are_those_of_scikit_learn(kernel):
+    posterior = ClassPosterior(kernel.seen, NOISES[:1], np.ones(1))
+    mean, deviation = process(NOISES[0], np.arange(9)).predict(unit(NEW), return_std=True)
+    rows = kernel(NEW)
+    variance = posterior.variance(rows, kernel.own(NEW))
+    np.testing.assert_allclose(variance, deviation[:, 0] ** 2, atol=1e-9)
+    np.testing.assert_allclose(posterior.weights(rows) @ MEANS, mean, atol=1e-9)
+
+
+def test_variance_of_several_ridges_is_the_mean_of_their_variances(kernel):
+    shares = np.array([0.25, 0.75])
+    posterior = ClassPosterior(kernel.seen, NOISES, shares)
+    parts = [
+        process(noise, np.arange(9)).predict(unit(NEW), return_std=True)[1][:, 0] ** 2
+        for noise in NOISES
+    ]
+    variance = posterior.variance(kernel(NEW), kernel.own(NEW))
+    np.testing.assert_allclose(variance, shares @ parts, atol=1e-9)
+
+
+def test_a_class_left_out_is_predicted_as_by_a_fit_without_it(kernel):
+    shares = np.array([0.25, 0.75])
+    left_out = ClassPosterior(kernel.seen, NOISES, shares).left_out()
+    for own in range(9):
+        others = np.delete(np.arange(9), own)
+        row = unit(ATTRIBUTES)[own : own + 1]
+        means, deviations = zip(
+            *(process(noise, others).predict(row, return_std=True) for noise in NOISES),
+            strict=True,
+        )
+        expected = shares @ np.array(means)[:, 0]
+        np.testing.assert_allclose(left_out.weights[own] @ MEANS, expected, atol=1e-9)
+        variance = shares @ np.array(deviations)[:, 0, 0] ** 2
+        assert left_out.variance[own] == pytest.approx(variance, abs=1e-9)
+
+
+def test_classes_left_out_together_are_predicted_as_by_a_fit_without_them(kernel):
+    posterior = ClassPosterior(kernel.seen, NOISES[:1], np.ones(1))
+    held_out = np.array([1, 4, 5])
+    kept = np.setdiff1d(np.arange(9), held_out)
+    weights = posterior.weights_without(held_out)
+    mean, deviation = process(NOISES[0], kept).predict(unit(ATTRIBUTES), return_std=True)
+    np.testing.assert_allclose(weights @ MEANS, mean, atol=1e-9)
+    assert not weights[:, held_out].any()
+    variance = posterior.variance_of(weights)
+    np.testing.assert_allclose(variance[held_out], deviation[held_out, 0] ** 2, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", KERNELS)
+def test_own_kernel_value_is_the_kernel_of_a_class_with_itself(kind):
+    terms = [KernelTerm(kind, 0.5, "sqrt+l2", weight=3.0), KernelTerm("linear", attribute_map=0.7)]
+    kernel = ClassKernel(terms, blocks=[1, 3]).fit(np.concatenate([ATTRIBUTES, NEW]))
+    if kind != "knn":  # a seen class's own value was lifted there
+        np.testing.assert_allclose(kernel.own(NEW), np.diag(kernel.seen)[9:])
+    assert (kernel.own(NEW) >= kernel(NEW).max(axis=1) - 1e-9).all()
+
+
+def test_a_fitted_closed_form_predicts_a_class_left_out_like_one_that_never_saw_it():
+    """Only the metric, the centre and the median distance still know the class."""
+    rng = np.random.default_rng(3)
+    attributes = rng.random((20, 5))
+    means = np.exp(attributes @ rng.random((5, 12)))
+    codes = np.repeat(np.arange(20), 12)
+    X = np.maximum(means[codes] + 0.3 * rng.normal(size=(240, 12)), 0.0)
+    settings = Mixture(ridges=(Ridge(0.01), Ridge(0.1, 2.0)), device="cpu")
+    full = ClosedFormTransfer(settings)
+    full.fit(X, codes, attributes)
+    held_out = full.posterior.left_out().weights @ full.source_vectors()
+    for own in (0, 7):
+        rows = codes != own
+        small = ClosedFormTransfer(settings)
+        small.fit(X[rows], codes[rows] - (codes[rows] > own), np.delete(attributes, own, axis=0))
+        scores = small.score_mapped(small.features(X), small.embed(attributes[own : own + 1]))
+        again = full.score_mapped(full.features(X), held_out[own : own + 1])
+        assert np.corrcoef(scores[:, 0], again[:, 0])[0, 1] > 0.99
