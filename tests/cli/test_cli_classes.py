@@ -399,6 +399,6 @@ def test_check_shows_many_classes_in_a_table(hgkt, model_folder):
 def test_check_refuses_what_add_would_refuse(hgkt, model_folder):
     with pytest.raises(DataError, match="is there already"):
         hgkt("classes", "check", "--model", model_folder, "--name", "one", "--attributes",
-             ",".join(["0.5"] * 19))  # fmt: skip
+             ",".join(["0.5"] * 20))  # fmt: skip
     with pytest.raises(DataError, match="one of --name, --file or --from-data"):
         hgkt("classes", "check", "--model", model_folder)

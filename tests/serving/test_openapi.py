@@ -47,6 +47,7 @@ def test_openapi_documents_every_endpoint_of_the_contract(document):
         ("GET", "/v1/model"),
         ("GET", "/v1/classes"),
         ("POST", "/v1/classes"),
+        ("POST", "/v1/classes/check"),
         ("GET", "/v1/classes/{name}"),
         ("DELETE", "/v1/classes/{name}"),
         ("POST", "/v1/predict"),

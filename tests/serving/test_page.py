@@ -208,6 +208,23 @@ def test_page_adds_a_hidden_digit_by_its_segments_and_recognises_it(visit, clean
     assert page.locator(".why .bars").count() == 2
 
 
+def test_page_says_what_would_become_of_a_class_before_it_is_added(visit, clean):
+    page = visit(clean)
+    light(page, SIX)
+    page.fill("#name", "six")
+    page.wait_for_selector("#add-check li")
+    sentences = page.locator("#add-check li").all_inner_texts()
+    rivals = next(text for text in sentences if text.startswith("Of the known classes, most like"))
+    assert "five" in rivals or "eight" in rivals
+    assert httpx.get(f"{clean}/v1/classes?kind=added").json()["classes"] == []
+    page.fill("#name", "")
+    page.wait_for_selector("#add-check", state="hidden")
+    page.fill("#name", "six")
+    page.click("#add-button")
+    wait_on_map(page, "six")
+    assert page.locator("#add-check").is_hidden()
+
+
 def in_sight(page, selector: str) -> bool:
     box = page.locator(selector).bounding_box()
     size = page.viewport_size

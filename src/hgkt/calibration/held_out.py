@@ -76,13 +76,14 @@ class _Leads:
 
     @classmethod
     def of(cls, fold: ScoredFold) -> _Leads:
-        n_seen, scores = fold.rows.n_seen, fold.scores[fold.rows.n_seen_rows :]
-        truth = fold.rows.unseen_truth - n_seen
+        n_seen, first = fold.rows.n_seen, fold.rows.n_seen_rows
+        scores, truth = fold.scores[first:], fold.rows.truth[first:] - n_seen
         rows, added = np.arange(len(truth)), scores[:, n_seen:].astype(np.float64)
         own = added[rows, truth]
         added[rows, truth] = -np.inf
         over_seen = own - scores[:, :n_seen].max(axis=1)
-        return cls(fold.rows.unseen_classes, n_seen, truth, over_seen, own - added.max(axis=1))
+        labels = fold.rows.classes[n_seen:]
+        return cls(labels, n_seen, truth, over_seen, own - added.max(axis=1))
 
     def accuracies(self, right: NDArray[np.bool_]) -> NDArray[np.float64]:
         counts = np.bincount(self.truth, minlength=len(self.labels))

@@ -14,6 +14,7 @@ from hgkt.estimators._check_sentences import sentences_of
 from hgkt.estimators._rivalry import Newcomer
 from hgkt.estimators._sharpness import MIN_HELD_OUT, odds
 from hgkt.estimators.attribute_names import attribute_names
+from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
     from hgkt.estimators.base import GZSLClassifier
@@ -156,6 +157,16 @@ def check_class(
     """
     if not np.any(attributes):
         return ClassCheck(name, empty=True)
+    with np.errstate(all="ignore"):
+        found = _checked(model, attributes, name)
+    if not np.isfinite([r.similarity for r in found.rivals] + [found.variance or 0.0]).all():
+        raise DataError(
+            "the attributes are too large for this model; its scores would not be finite numbers"
+        )
+    return found
+
+
+def _checked(model: GZSLClassifier, attributes: NDArray[np.float64], name: Any) -> ClassCheck:
     check = ClassCheck(name, duplicates=tuple(model._acquaintance().twins(attributes)))
     newcomer = model._newcomer(attributes)
     if newcomer is None:

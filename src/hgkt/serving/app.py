@@ -21,7 +21,7 @@ from hgkt.serving.editions import made_with
 from hgkt.serving.images import ImageReader
 from hgkt.serving.metrics import Metrics, Observed
 from hgkt.serving.problems import Problem, documented, install_problems
-from hgkt.serving.routes import classes, model, page, predict
+from hgkt.serving.routes import checks, classes, model, page, predict
 from hgkt.serving.samples import load_samples
 from hgkt.serving.security import BodyLimit, SafeHeaders
 from hgkt.serving.served_model import ServedModel
@@ -85,6 +85,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
     plane = cache(lambda: ClassMap.of(loaded))
     install_problems(app)
     app.include_router(_service_routes(served, metrics))
+    app.include_router(checks.build_router(served, settings))
     app.include_router(classes.build_router(served, settings, metrics))
     app.include_router(predict.build_router(served, settings, reader, metrics, limiter, plane))
     app.include_router(model.build_router(served, settings, reader, samples, plane))

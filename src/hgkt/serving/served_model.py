@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hgkt._class_names import check_class_name
 from hgkt._validation import attribute_matrix
@@ -110,6 +111,12 @@ class ServedModel:
         from hgkt.language import Describer
 
         return Describer(made_with(self._base), self._n_attributes)
+
+    def vectors(self, descriptions: Sequence[ClassDescription]) -> list[NDArray[np.float64]]:
+        """Return the attribute vector of each description."""
+        describer = self.describer
+        with self._describing:  # one sentence encoder, one thread at a time
+            return list(describer.vectors(descriptions))
 
     # ------------------------------------------------------------------ changing
     def add(self, descriptions: Sequence[ClassDescription]) -> tuple[Edition, list[str]]:

@@ -1,6 +1,7 @@
 /* Add a class: a name and a description by attributes, by a sentence, or by both. */
 
 import { api, key } from "./api.js";
+import { clearCheck, startCheck } from "./check.js";
 import { $, el, parseNumbers, say } from "./dom.js";
 import { estimate, mean } from "./estimate.js";
 import { makeDisplay, segmentPositions, SEGMENTS } from "./segments.js";
@@ -32,6 +33,7 @@ export function startAdd() {
   // What was said of the last class or the last mistake goes once the next one is described.
   $("add-form").addEventListener("input", forget);
   $("segments-field").addEventListener("click", forget);
+  startCheck(description);
   on("answer", showChange);
   on("revision", forgetRemoved);
   $("add-form").addEventListener("submit", (event) => {
@@ -153,8 +155,7 @@ function description() {
 }
 
 function fieldError(id, message) {
-  $(id).focus();
-  return new Error(message);
+  return Object.assign(new Error(message), { field: id });
 }
 
 function forget() {
@@ -186,6 +187,7 @@ function showChange(answer) {
 
 async function submit() {
   forget();
+  clearCheck();
   const button = $("add-button");
   try {
     const made = description();
@@ -199,6 +201,7 @@ async function submit() {
     select(made.name, { fresh: true });
   } catch (error) {
     say($("add-error"), error.message);
+    if (error.field) $(error.field).focus();
     if (error.status === 401) $("key").focus();
     if (error.status === 409) $("name").focus();
   } finally {

@@ -72,6 +72,7 @@ export const api = {
   class: (name) => call(`v1/classes/${encodeURIComponent(name)}`),
   samples: () => call("v1/samples"),
   sample: (id) => call(`v1/samples/${encodeURIComponent(id)}`),
+  check: (description) => send("POST", "v1/classes/check", { classes: [description] }),
   add: (description) => send("POST", "v1/classes", { classes: [description] }),
   remove: (name) => send("DELETE", `v1/classes/${encodeURIComponent(name)}`),
   predict: (features, explain) => send("POST", "v1/predict", { features: [features], top_k: TOP, explain }),
