@@ -43,7 +43,8 @@ class Sharpness:
     offset, slope, variance_slope : float
         Accuracy is offset + slope · p + variance_slope · variance.
     residuals : tuple of (float, float)
-        Of ten held-out classes eight missed the expectation by an amount between these.
+        Of ten held-out classes eight missed the expectation by an amount between these, among all
+        classes of their fold.
     n_classes : int
         How many classes were held out.
     rank_correlation : float
@@ -94,7 +95,9 @@ def learn_sharpness(
     if n_classes < MIN_HELD_OUT:
         return None
     parts = list(_replayed(geometry, posterior, held_out, seen))
-    separations, variances, real = (np.concatenate(part) for part in zip(*parts, strict=True))
+    separations, variances, real, together = (
+        np.concatenate(part) for part in zip(*parts, strict=True)
+    )
     scale = float(np.median(np.abs(separations.min(axis=1))))
     best, least = None, np.inf
     for factor in _FACTORS:
@@ -106,8 +109,8 @@ def learn_sharpness(
         doubt = 1.0 + np.log(factor / _MIDDLE) ** 2 / n_classes
         error = float((missed**2).sum() * doubt)
         if error < least and found[1] > 0:
-            low, high = np.quantile(missed, RANGE).tolist()
-            correlation = _rank_correlation(real - missed, real)
+            low, high = np.quantile(missed[together], RANGE).tolist()
+            correlation = _rank_correlation((real - missed)[together], real[together])
             best = Sharpness(beta, *found, (low, high), n_classes, correlation)
             least = error
     return best
@@ -128,11 +131,11 @@ def _replayed(
     posterior: ClassPosterior,
     held_out: HeldOutClasses,
     seen: Sequence[Any],
-) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]]:
+) -> Iterator[tuple[NDArray[Any], ...]]:
     """Yield separations (n, L), variances (n,) and accuracies (n,) of the classes of each fold.
 
-    Once among all classes of the fold, once as if each had been added alone. Infinite
-    separations stand for classes that were not there.
+    Once among all classes of the fold, once as if each had been added alone; a fourth array (n,)
+    says which. Infinite separations stand for classes that were not there.
     """
     positions = {label: index for index, label in enumerate(seen)}
     rows = np.array([positions[label] for label in held_out.labels], dtype=np.intp)
@@ -151,7 +154,7 @@ def _replayed(
             found = geometry.separations(places.take(rows[here]), places, penalties)
             found[:, absent] = np.inf
             found[np.arange(len(here)), rows[here]] = np.inf
-            yield found, variances, accuracies
+            yield found, variances, accuracies, np.full(len(here), not absent.any())
 
 
 def _rank_correlation(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
