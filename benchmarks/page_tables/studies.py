@@ -211,6 +211,53 @@ _READ_WELL = ("right answer", "one sentence", "another answer")
 
 TABLES = {
     "mutated files": mutated_files,
+def class_checks(records: Records) -> str:
+    """Return how expected and real accuracy of unseen classes rank, and which classes are named."""
+    groups: dict[tuple[str, str, bool], list[dict[str, Any]]] = {}
+    for row in records.script("class_checks")["rows"]:
+        groups.setdefault((row["data"], row["attributes"], row["selected"]), []).append(row)
+    ranked = ("together", "alone", "ahead", "held out", "attribute distance")
+    lines = []
+    for (data, attributes, selected), rows in groups.items():
+        told = {"att": "attributes", "sent": "sentences"}[attributes]
+        cells = [_spread([row["rank_correlation"][name] for row in rows]) for name in ranked]
+        shares = [
+            _percents([row[name] for row in rows])
+            for name in ("expected", "real", "within_range", "most_confused_named",
+                         "most_robbed_named")
+        ]  # fmt: skip
+        lines.append([f"{data}, {told}{', selected' if selected else ''}",
+                      str(rows[0]["n_unseen"]), *cells, *shares])  # fmt: skip
+    header = ["unseen classes of", "number", "together", "alone", "ahead", "held out",
+              "attribute distance", "expected", "real", "in range", "rival named",
+              "loser named"]  # fmt: skip
+    return table(header, lines)
+
+
+def check_time(records: Records) -> str:
+    """Return what a check costs beside an add."""
+    time = records.script("class_checks")["time"]
+    header = ["seen classes", "features", "attributes", "one check", "95 % of checks",
+              "the first check", "one add", "check / add"]  # fmt: skip
+    milliseconds = [f"{time[name]:.1f} ms" for name in
+                    ("check_ms", "check_p95_ms", "first_check_ms", "add_ms")]  # fmt: skip
+    sizes = [f"{time[name]:,}" for name in ("n_seen", "n_features", "n_attributes")]
+    return table(header, [[*sizes, *milliseconds, f"{time['checks_per_add']:.1f}"]])
+
+
+def _spread(numbers: list[float | None]) -> str:
+    known = [number for number in numbers if number is not None]
+    return spread(known, digits=2) if known else "–"
+
+
+def _percents(numbers: list[float | None]) -> str:
+    known = [100.0 * number for number in numbers if number is not None]
+    return f"{sum(known) / len(known):.0f} %" if known else "–"
+
+
+TABLES = {
+    "class checks": class_checks,
+    "time of a check": check_time,
     "growing": growing,
     "words on CUB": lambda records: words(records, "CUB"),
     "words on digits": lambda records: words(records, "digits"),

@@ -233,6 +233,8 @@ def test_telling_attributes_are_named_where_the_model_has_names():
     first = check.attributes[0]
     assert first.name == digits.attribute_names[first.position]
     assert f"Knowing {first.name} and" in str(check)
+    second = check.attributes[1].name
+    assert second.removeprefix("no ") != first.name.removeprefix("no ")
     model.about_ = {"attribute_blocks": [len(six)], "attribute_kinds": ["text"]}
     assert model.check_class(six).attributes == ()
 

@@ -23,6 +23,7 @@ N_RIVALS = 5
 N_LOSSES = 3
 N_ATTRIBUTES = 2
 _NEAREST = 3  # rivals that attributes are to tell a class from
+_LOOKED_AT = 8  # attributes of which two are named
 _LEAST_LOSS = 0.005
 
 
@@ -242,12 +243,23 @@ def _telling(
     places, names = attribute_names(model)
     equal = np.full(len(nearest), 1.0 / max(len(nearest), 1))
     moves = np.abs(newcomer.sensitivities(nearest, equal)[places])
-    best = np.argsort(-moves, kind="stable")[:N_ATTRIBUTES]
+    order = np.argsort(-moves, kind="stable")
+    best = order[:1].tolist()
+    for place in order[1:_LOOKED_AT].tolist():
+        if len(best) < N_ATTRIBUTES and not _says_the_same(model, places[[best[0], place]]):
+            best.append(place)
     return tuple(
         TellingAttribute(int(places[i]), None if names is None else names[i], float(moves[i]))
         for i in best
         if moves[i] > 0
     )
+
+
+def _says_the_same(model: GZSLClassifier, pair: NDArray[np.intp]) -> bool:
+    """Say whether two attributes follow from each other, such as "tail" and "no tail"."""
+    columns = model._seen_attributes[:, pair] - model._seen_attributes[:, pair].mean(axis=0)
+    product, lengths = columns[:, 0] @ columns[:, 1], np.linalg.norm(columns, axis=0)
+    return bool(abs(product) > 0.999 * lengths[0] * lengths[1])
 
 
 def _most_alike(model: GZSLClassifier, attributes: NDArray[np.float64]) -> NDArray[np.intp]:
