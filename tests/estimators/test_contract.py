@@ -67,6 +67,16 @@ def test_seen_scores_are_bit_identical_whatever_is_added(fitted, small):
 
 
 @every_method
+def test_a_class_can_be_checked_before_it_is_added(fitted, small):
+    before = fitted.classes_.tolist()
+    check = fitted.check_class(small["unseen"]["class g"], "class g")
+    assert len({rival.label for rival in check.rivals} & set(before)) == 5
+    assert check.sentences()
+    assert fitted.check_class(small["seen"]["class b"]).duplicates == ("class b",)
+    assert fitted.classes_.tolist() == before
+
+
+@every_method
 def test_added_classes_come_and_go(fitted, small):
     seen = list(small["seen"])
     assert fitted.classes_.tolist() == seen
