@@ -104,7 +104,8 @@ def confidence(records: Records) -> str:
 def unknown_classes(records: Records) -> str:
     """Return how rows of classes that were never added are told from known ones."""
     columns = {"validation_auroc": "AUROC, validation", "auroc": "AUROC",
-               "auroc_softmax": "softmax", "auroc_mahalanobis": "Mahalanobis", "rejected_known": "known rejected at 5 %",
+               "auroc_softmax": "softmax", "auroc_mahalanobis": "Mahalanobis",
+               "rejected_known": "known rejected at 5 %",
                "rejected_unknown": "unknown rejected", "oscr": "OSCR",
                "oscr_softmax": "softmax"}  # fmt: skip
     lines = [
@@ -209,8 +210,7 @@ def mutated_files(records: Records) -> str:
 
 _READ_WELL = ("right answer", "one sentence", "another answer")
 
-TABLES = {
-    "mutated files": mutated_files,
+
 def class_checks(records: Records) -> str:
     """Return how expected and real accuracy of unseen classes rank, and which classes are named."""
     groups: dict[tuple[str, str, bool], list[dict[str, Any]]] = {}
@@ -256,6 +256,7 @@ def _percents(numbers: list[float | None]) -> str:
 
 
 TABLES = {
+    "mutated files": mutated_files,
     "class checks": class_checks,
     "time of a check": check_time,
     "growing": growing,

@@ -22,6 +22,7 @@ from hgkt.calibration import Calibration, HeldOutClasses
 from hgkt.closed_form.family import FEW_CLASSES
 from hgkt.confidence import Confidence
 from hgkt.estimators._calibrating import AUTO, own_calibration
+from hgkt.estimators._check_class import check_class
 from hgkt.estimators._class_tables import ClassTable, ClassTables
 from hgkt.estimators._confident import ConfidentAnswers
 from hgkt.estimators._known import KnownClasses, warn_of_doubts
@@ -29,13 +30,13 @@ from hgkt.estimators._presets import Preset
 from hgkt.estimators._rivalry import Newcomer
 from hgkt.estimators._rows import row_chunks
 from hgkt.estimators._snapshots import snapshot
-from hgkt.estimators.checking import ClassCheck, check_class
+from hgkt.estimators.checking import ClassCheck
 from hgkt.estimators.hub import PretrainedModel
 from hgkt.estimators.state_rules import ANYTHING, CONFIDENCE, Rule
 
 __all__ = ["ClassTable", "GZSLClassifier"]
 
-_UNNAMED = "without a name"
+_UNNAMED = "new class"
 
 
 class GZSLClassifier(PretrainedModel, ClassifierMixin, ClassTables, ConfidentAnswers):
