@@ -128,6 +128,9 @@ def test_duplicates_are_named(model, data):
     name = data.names(data.seen_classes)[3]
     check = model.check_class(data.attributes_of([int(data.seen_classes[3])])[name], "twin")
     assert check.duplicates == (name,)
+    assert model.gamma_ > 0  # so the new class is always ahead of its twin
+    assert check.losses[0].label == name
+    assert check.losses[0].share > 0.3
     assert check.sentences()[0] == (
         f"The attributes are the same as those of {name}: the two cannot be told apart."
     )

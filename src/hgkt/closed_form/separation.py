@@ -19,6 +19,7 @@ from hgkt.closed_form.metric import oracle_shrinkage
 from hgkt.closed_form.transfer import ClosedFormTransfer, VisualSpace
 
 _TINY = 1e-12
+_LEAST_SPREAD = 1e-9  # rounding of single precision must not make a separation
 
 
 class Places(NamedTuple):
@@ -190,9 +191,9 @@ class ClassGeometry:
 
 
 def _ratio(gaps: NDArray[np.float64], spread: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return sign(g) · g² / s; a gap without spread, of a class to itself, is no separation."""
-    result: NDArray[np.float64] = np.sign(gaps) * gaps**2 / np.maximum(spread, _TINY)
-    return np.where(spread > _TINY, result, 0.0)
+    """Return sign(g) · g² / s; between classes of one place the gap is what calibration makes."""
+    result: NDArray[np.float64] = np.sign(gaps) * gaps**2 / np.maximum(spread, _LEAST_SPREAD)
+    return result
 
 
 def _scatter(space: VisualSpace, scale: NDArray[np.floating], shrinkage: float | str) -> float:
