@@ -15,7 +15,8 @@ import pytest
 from hgkt.data import load_dataset
 from hgkt.estimators import HGKTClassifier, load_model
 from hgkt.serving.editions import ClassEntry
-from hgkt.serving.registry import ClassRegistry, model_identity
+from hgkt.serving.identity import model_identity
+from hgkt.serving.registry import ClassRegistry
 from hgkt.serving.served_model import ServedModel
 
 _NUMBERS = itertools.count()
@@ -105,6 +106,19 @@ def make_served(
             served = ServedModel(chosen, open_registry(model_identity(chosen)), **options)
             stack.callback(served.close)
             return served.start() if start else served
+
+        yield call
+
+
+@pytest.fixture
+def make_served_on(digits_model: Any) -> Iterator[Callable[[str], ServedModel]]:
+    """Make a store of the digits model on a database of the test's own."""
+    with contextlib.ExitStack() as stack:
+
+        def call(url: str) -> ServedModel:
+            registry = ClassRegistry(url, model_identity(digits_model))
+            stack.callback(registry.close)
+            return ServedModel(digits_model, registry)
 
         yield call
 

@@ -21,7 +21,8 @@ import sqlalchemy as sa
 
 from hgkt.language import ClassDescription
 from hgkt.serving.database import RegistryError
-from hgkt.serving.registry import ClassRegistry, model_identity
+from hgkt.serving.identity import model_identity
+from hgkt.serving.registry import ClassRegistry
 from hgkt.serving.served_model import ServedModel
 
 # What a worker process does: add classes, and say of each call how it ended.

@@ -13,9 +13,11 @@ import sqlalchemy as sa
 from hgkt.estimators import HGKTClassifier, load_model
 from hgkt.exceptions import DataError
 from hgkt.serving import database as db
+from hgkt.serving import schema
 from hgkt.serving.database import RegistryError
 from hgkt.serving.editions import ClassEntry, ClassExistsError, UnknownClassError
-from hgkt.serving.registry import ClassRegistry, model_identity
+from hgkt.serving.identity import model_identity
+from hgkt.serving.registry import ClassRegistry
 
 
 def names(registry):
@@ -250,7 +252,7 @@ def test_a_change_that_fails_at_its_end_leaves_nothing(open_registry, entry, sta
 def test_registry_refuses_a_newer_schema(open_registry, database):
     registry = open_registry()
     with registry._writing() as connection:
-        connection.execute(db.schema_table.insert().values(version=99))
+        connection.execute(schema.schema_table.insert().values(version=99))
     with pytest.raises(RegistryError, match="newer release of hgkt") as caught:
         ClassRegistry(database, "model")
     assert caught.value.kind == "newer"
@@ -260,9 +262,10 @@ def test_registry_says_that_it_is_locked_and_goes_on_afterwards(
     open_registry, entry, monkeypatch, database
 ):
     monkeypatch.setattr(db, "BUSY_SECONDS", 0.2)
+    monkeypatch.setattr(db, "WRITE_SECONDS", 0.2)
     registry, other = open_registry(), open_registry()
     with other._writing() as connection:
-        other._revision_for_update(connection)
+        other._lock_model(connection)
         with pytest.raises(RegistryError, match="is busy with other writers") as caught:
             registry.add([entry("zebra")])
         assert registry.revision() == 0  # reading does not wait for writers

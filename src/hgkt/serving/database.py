@@ -1,8 +1,9 @@
-"""The registry's database: schema, connections to SQLite and PostgreSQL, what errors mean."""
+"""The registry's database: connections to SQLite and PostgreSQL, and what errors mean."""
 
 from __future__ import annotations
 
 import logging
+import random
 import shutil
 import sqlite3
 import time
@@ -14,57 +15,14 @@ from sqlalchemy.engine import URL, Connection, Engine, make_url
 
 from hgkt._validation import import_extra
 from hgkt.exceptions import DataError, HGKTError
+from hgkt.serving.sqlite_file import SqliteFile
 
-SCHEMA_VERSION = 1
 BUSY_SECONDS = 5.0
-_SETUP_LOCK = 0x48474B54  # "HGKT": the advisory lock under which PostgreSQL's tables are made
+WRITE_SECONDS = 30.0  # how long a change waits for those before it
+IN_MEMORY = "a class registry in memory would be lost with its process; sqlite:///FILE is expected"
 _ROOM_BYTES = 2**18  # with less than this on the disk, an input/output error means "full"
 
 logger = logging.getLogger(__name__)
-
-metadata = sa.MetaData()
-
-# An integer that grows by itself; in SQLite only an INTEGER PRIMARY KEY does.
-_COUNTER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-
-schema_table = sa.Table(
-    "hgkt_schema", metadata, sa.Column("version", sa.Integer, primary_key=True, autoincrement=False)
-)
-models = sa.Table(
-    "hgkt_models",
-    metadata,
-    sa.Column("model_id", sa.String(64), primary_key=True),
-    sa.Column("revision", sa.BigInteger, nullable=False),
-)
-classes = sa.Table(
-    "hgkt_classes",
-    metadata,
-    sa.Column("id", _COUNTER, primary_key=True),
-    sa.Column("model_id", sa.ForeignKey(models.c.model_id), nullable=False),
-    sa.Column("name", sa.Text, nullable=False),
-    sa.Column("attributes", sa.LargeBinary, nullable=False),
-    sa.Column("text", sa.Text),
-    sa.Column("added_at", sa.String(32), nullable=False),
-    sa.UniqueConstraint("model_id", "name"),
-)
-removed = sa.Table(
-    "hgkt_removed",
-    metadata,
-    sa.Column("model_id", sa.ForeignKey(models.c.model_id), primary_key=True),
-    sa.Column("name", sa.Text, primary_key=True),
-)
-events = sa.Table(
-    "hgkt_events",
-    metadata,
-    sa.Column("model_id", sa.ForeignKey(models.c.model_id), primary_key=True),
-    sa.Column("revision", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("position", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("kind", sa.String(8), nullable=False),
-    sa.Column("name", sa.Text, nullable=False),
-    sa.Column("attributes", sa.LargeBinary),
-    sa.Column("text", sa.Text),
-    sa.Column("created_at", sa.String(32), nullable=False),
-)
 
 _MEANINGS = {
     "full": "has no room left on its disk",
@@ -73,6 +31,7 @@ _MEANINGS = {
     "unreachable": "cannot be reached",
     "corrupt": "is damaged or is not a database",
     "newer": "was written by a newer release of hgkt; this one cannot use it",
+    "moved": "was removed or replaced while it was in use; put it back, or start the service again",
     "failed": "failed",
 }
 # PostgreSQL's SQLSTATE codes, the longest prefix first.
@@ -107,7 +66,7 @@ class RegistryError(HGKTError):
 
     Parameters
     ----------
-    kind : {"full", "read-only", "locked", "unreachable", "corrupt", "newer", "failed"}
+    kind : {"full", "read-only", "locked", "unreachable", "corrupt", "newer", "moved", "failed"}
         What kept it from that.
     place : str
         Where the registry is, without passwords.
@@ -162,33 +121,90 @@ def place_of(url: URL) -> str:
 
 
 def _sqlite_engine(url: URL) -> Engine:
-    if url.database in (None, "", ":memory:") or "mode=memory" in str(url.database):
-        raise DataError(
-            "a class registry in memory would be lost with its process; sqlite:///FILE is expected"
-        )
+    if url.database in (None, "", ":memory:") or _in_memory(url):
+        raise DataError(IN_MEMORY)
     engine = sa.create_engine(
         url.set(drivername="sqlite+pysqlite"),
         hide_parameters=True,
         connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False},
     )
+    place = place_of(url)
+    file = SqliteFile(lambda: RegistryError("moved", place))
+    engine.update_execution_options(hgkt_file=file)
+
+    @sa.event.listens_for(engine, "do_connect")
+    def _connecting(*_details: Any) -> None:
+        file.check()  # SQLite would make a new file where the old one has gone
 
     @sa.event.listens_for(engine, "connect")
-    def _connected(connection: sqlite3.Connection, _record: Any) -> None:
+    def _connected(connection: sqlite3.Connection, record: Any) -> None:
         connection.isolation_level = None  # transactions begin where `_begun` says
         cursor = connection.cursor()
+        path = file.path_of(cursor)
+        if not path:
+            raise DataError(IN_MEMORY)
         cursor.execute("PRAGMA foreign_keys = ON")
         _write_ahead(cursor)
         # An acknowledged class survives a power cut: the log reaches the disk at every commit.
         cursor.execute("PRAGMA synchronous = FULL")
+        record.info["hgkt_log"] = file.opened(path, cursor)
         cursor.close()
 
     @sa.event.listens_for(engine, "begin")
     def _begun(connection: Connection) -> None:
+        check_place(connection)
         # A writer takes its lock at once: one that read first could find its view outdated.
-        writes = connection.get_execution_options().get("hgkt_writes", False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+        if connection.get_execution_options().get("hgkt_writes", False):
+            _begin_writing(connection)
+        else:
+            connection.exec_driver_sql("BEGIN")
 
     return engine
+
+
+def check_place(connection: Connection) -> None:
+    """Refuse a SQLite file, or its log, that is no longer what its name stands for."""
+    file = connection.get_execution_options().get("hgkt_file")
+    if file is not None:
+        file.check(connection.info["hgkt_log"])
+
+
+def check_sound(connection: Connection) -> None:
+    """Refuse a SQLite file that SQLite itself finds damaged, or whose rows hang in the air."""
+    if connection.dialect.name == "sqlite":
+        told = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
+        loose = connection.exec_driver_sql("PRAGMA foreign_key_check").first()
+        if told != "ok" or loose is not None:
+            place = place_of(connection.engine.url)
+            logger.warning("the class registry %s: %s", place, told if told != "ok" else loose)
+            raise RegistryError("corrupt", place)
+
+
+def _in_memory(url: URL) -> bool:
+    words = [str(url.database), *(f"{name}={value}" for name, value in url.query.items())]
+    return any(word in text for text in words for word in ("mode=memory", "vfs=memdb"))
+
+
+def _begin_writing(connection: Connection) -> None:
+    """Begin a transaction that writes, when the writers of other processes leave a gap.
+
+    SQLite itself looks for one ten times a second, and misses them all where another process
+    writes without a pause; looking often finds one.
+    """
+    connection.exec_driver_sql("PRAGMA busy_timeout = 0")
+    try:
+        deadline = time.monotonic() + WRITE_SECONDS
+        while True:
+            try:
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+                return
+            except sa.exc.OperationalError as error:
+                busy = isinstance(error.orig, sqlite3.Error) and _sqlite_kind(error.orig)
+                if busy != "locked" or time.monotonic() > deadline:
+                    raise
+            time.sleep(random.uniform(0.0005, 0.003))
+    finally:
+        connection.exec_driver_sql(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}")
 
 
 def _write_ahead(cursor: sqlite3.Cursor) -> None:
@@ -201,7 +217,12 @@ def _write_ahead(cursor: sqlite3.Cursor) -> None:
             # This pragma does not wait for other connections by itself.
             if _sqlite_kind(error) != "locked" or time.monotonic() > deadline:
                 raise
-            time.sleep(0.02)
+        if time.monotonic() > deadline:
+            raise DataError(
+                "the class registry's file cannot keep a write-ahead log; a file on a local disk "
+                "is expected"
+            )
+        time.sleep(0.02)
 
 
 def _postgresql_engine(url: URL) -> Engine:
@@ -220,17 +241,6 @@ def _postgresql_engine(url: URL) -> Engine:
             "tcp_user_timeout": 15_000,
         },
     )
-
-
-def create_tables(connection: Connection) -> int:
-    """Create what is missing, within a write transaction; return the version that is there."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_SETUP_LOCK)))
-    if not sa.inspect(connection).has_table(schema_table.name):
-        metadata.create_all(connection)
-        connection.execute(schema_table.insert().values(version=SCHEMA_VERSION))
-    version: int = connection.execute(sa.select(sa.func.max(schema_table.c.version))).scalar_one()
-    return version
 
 
 def translate(error: Exception, url: URL) -> RegistryError:

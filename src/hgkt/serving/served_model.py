@@ -28,7 +28,8 @@ from hgkt.serving.editions import (
     made_with,
     utc_now,
 )
-from hgkt.serving.registry import ClassRegistry, model_identity
+from hgkt.serving.identity import model_identity
+from hgkt.serving.registry import ClassRegistry
 from hgkt.serving.settings import ServiceSettings
 
 if TYPE_CHECKING:
