@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -24,10 +25,12 @@ from hgkt.serving.editions import (
     ClassExistsError,
     ClassLearnedError,
     Edition,
+    UnknownClassError,
     label_of,
     made_with,
     utc_now,
 )
+from hgkt.serving.idempotency import AnsweredError, KeyedRequest, Receipt
 from hgkt.serving.identity import model_identity
 from hgkt.serving.registry import ClassRegistry
 from hgkt.serving.settings import ServiceSettings
@@ -120,8 +123,17 @@ class ServedModel:
             return list(describer.vectors(descriptions))
 
     # ------------------------------------------------------------------ changing
-    def add(self, descriptions: Sequence[ClassDescription]) -> tuple[Edition, list[str]]:
+    def add(
+        self, descriptions: Sequence[ClassDescription], request: KeyedRequest | None = None
+    ) -> tuple[Edition, list[str]]:
         """Add described classes, all or nothing.
+
+        Parameters
+        ----------
+        descriptions : sequence of ClassDescription
+            The classes.
+        request : KeyedRequest, optional
+            What asks for it, of which a receipt is kept; see `once`.
 
         Returns
         -------
@@ -151,9 +163,12 @@ class ServedModel:
             ClassEntry(name, vectors[name], "\n".join(described.texts or []) or None, now)
             for name, described in given.items()
         ]
-        return self._reach(self.registry.add(entries, self._saved), "add", entries), doubts
+        if request is not None:
+            request = replace(request, doubts=tuple(doubts))
+        revision = self.registry.add(entries, self._saved, request)
+        return self._reach(revision, "add", entries), doubts
 
-    def remove(self, names: Sequence[str]) -> Edition:
+    def remove(self, names: Sequence[str], request: KeyedRequest | None = None) -> Edition:
         """Remove added classes, all or nothing; return an edition without them."""
         edition = self.refresh()
         columns = dict.fromkeys(edition.find(name) for name in names)
@@ -161,8 +176,34 @@ class ServedModel:
             if edition.seen[column]:
                 raise ClassLearnedError(edition.names[column])
         leaving = [edition.names[column] for column in columns]
-        revision = self.registry.remove(leaving, self._saved)
+        revision = self.registry.remove(leaving, self._saved, request)
         return self._reach(revision, "remove", [ClassEntry(name) for name in leaving])
+
+    def once(self, request: KeyedRequest, change: Callable[[], object]) -> Receipt:
+        """Make a change, unless its request was answered before; return the receipt.
+
+        Parameters
+        ----------
+        request : KeyedRequest
+            What asks for it.
+        change : callable
+            Makes it, by `add` or `remove` with the same request.
+        """
+        receipt = self.registry.receipt(request)
+        if receipt is None:
+            try:
+                change()
+            except (AnsweredError, ClassExistsError, UnknownClassError):
+                # The same request may have been faster, in this process or another.
+                receipt = self.registry.receipt(request)
+                if receipt is None:
+                    raise
+        receipt = receipt or self.registry.receipt(request)
+        if receipt is None:
+            raise RegistryError("corrupt", self.registry.place)  # it was written a moment ago
+        if self._current.revision < receipt.revision:
+            self.refresh()
+        return receipt
 
     def _try(self, vectors: Mapping[str, Any]) -> None:
         """Refuse classes that the model cannot take, before they are written."""

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, Header, Query
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from hgkt._class_names import MAX_NAME
@@ -14,6 +14,7 @@ from hgkt.language import ClassDescription
 from hgkt.serving.class_facts import class_relatives, class_sources, named_attributes
 from hgkt.serving.database import RegistryError
 from hgkt.serving.editions import Edition, UnknownClassError
+from hgkt.serving.idempotency import KeyedRequest
 from hgkt.serving.metrics import Metrics
 from hgkt.serving.problems import Problem, documented
 from hgkt.serving.routes.bodies import Finite
@@ -50,6 +51,16 @@ Text = Annotated[str, Field(max_length=MAX_TEXT, pattern=r"^[^\x00]*$")]
 # Fail fast: the first wrong number is told, not each of a million.
 Vector = Annotated[list[Finite], Field(min_length=1, max_length=MAX_ATTRIBUTES, fail_fast=True)]
 Named = Annotated[dict[str, Finite], BeforeValidator(_bounded)]
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        min_length=1,
+        max_length=200,
+        pattern=r"^[!-~]+$",
+        description="A name of the client's own for this request, such as a UUID. The same request "
+        "sent again with the same key changes nothing and gets the first answer, for a day.",
+    ),
+]
 
 
 class NewClass(BaseModel):
@@ -179,7 +190,7 @@ def build_router(served: ServedModel, settings: ServiceSettings, metrics: Metric
         dependencies=guarded,
         responses=documented(400, *key, 409, 413, 422, *_STORAGE),
     )
-    def add_classes(body: NewClasses) -> ClassesAdded:
+    def add_classes(body: NewClasses, idempotency_key: IdempotencyKey = None) -> ClassesAdded:
         if len(body.classes) > settings.max_classes:
             raise Problem(
                 413,
@@ -190,8 +201,22 @@ def build_router(served: ServedModel, settings: ServiceSettings, metrics: Metric
             ClassDescription(item.name, item.vector, item.attributes, item.text)
             for item in body.classes
         ]
-        edition, doubts = served.add(given)
-        metrics.added.inc(len(given))
+        request = keyed(idempotency_key, "add", body.model_dump_json())
+
+        def change() -> tuple[Edition, list[str]]:
+            found = served.add(given, request)
+            metrics.added.inc(len(given))
+            return found
+
+        if request is not None:
+            receipt = served.once(request, change)
+            return ClassesAdded(
+                revision=receipt.revision,
+                added=list(receipt.names),
+                n_classes=served.current().n_seen + receipt.n_added,
+                warnings=list(receipt.doubts),
+            )
+        edition, doubts = change()
         names = [edition.canonical(item.name) for item in given]
         return ClassesAdded(
             revision=edition.revision,
@@ -216,9 +241,22 @@ def build_router(served: ServedModel, settings: ServiceSettings, metrics: Metric
         dependencies=guarded,
         responses=documented(*key, 404, 409, 422, *_STORAGE),
     )
-    def remove_class(name: str) -> ClassesRemoved:
-        edition = served.remove([name])
-        metrics.removed.inc()
+    def remove_class(name: str, idempotency_key: IdempotencyKey = None) -> ClassesRemoved:
+        request = keyed(idempotency_key, "remove", name)
+
+        def change() -> Edition:
+            found = served.remove([name], request)
+            metrics.removed.inc()
+            return found
+
+        if request is not None:
+            receipt = served.once(request, change)
+            return ClassesRemoved(
+                revision=receipt.revision,
+                removed=list(receipt.names),
+                n_classes=served.current().n_seen + receipt.n_added,
+            )
+        edition = change()
         return ClassesRemoved(
             revision=edition.revision,
             removed=[edition.canonical(name)],
@@ -226,6 +264,11 @@ def build_router(served: ServedModel, settings: ServiceSettings, metrics: Metric
         )
 
     return router
+
+
+def keyed(key: str | None, kind: str, content: str) -> KeyedRequest | None:
+    """Return the request of an idempotency key; None without one."""
+    return None if key is None else KeyedRequest.of(key, kind, content)
 
 
 def find_columns(edition: Edition, query: str, kind: Kind) -> Sequence[int]:
