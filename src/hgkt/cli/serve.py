@@ -6,32 +6,29 @@ import logging
 import os
 import shutil
 import signal
-import socket
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import replace
-from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hgkt._processes import passing_folder, sweep_folders
 from hgkt._validation import import_extra
 from hgkt.cli._common import Device, DeviceOption, RootOption, log, out
 from hgkt.cli._model import ModelOption
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
+    from socket import socket
+
     from hgkt.serving import ServiceSettings
 
 _MIB = 2**20
-_FACTORY = "hgkt.serving.app:create_app_from_environment"
 _MULTIPROCESS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
-_PARTING_SECONDS = 10  # how long requests under way may take when the service is stopped
-
-_PATIENCE_SECONDS = 60  # how long a worker may be silent before it is taken for dead
+_SHARED = "hgkt-serve-"
 
 
 def serve_command(
@@ -83,6 +80,25 @@ def serve_command(
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Log every request on stderr.")
     ] = False,
+    grace: Annotated[
+        float,
+        typer.Option(
+            "--grace",
+            min=0,
+            max=3600,
+            help="Seconds in which /ready says 503 and requests are still taken after a signal to "
+            "stop; a second signal skips them.",
+        ),
+    ] = 5.0,
+    shutdown_timeout: Annotated[
+        float,
+        typer.Option(
+            "--shutdown-timeout",
+            min=0,
+            max=3600,
+            help="Seconds that requests under way may take after that.",
+        ),
+    ] = 10.0,
 ) -> None:
     """Serve a model: predict, and add or remove classes while it runs.
 
@@ -107,12 +123,21 @@ def serve_command(
         max_body_bytes=max_body_mib * _MIB,
         device=str(device),
         verify_key=verify_key,
+        grace_seconds=grace,
+        shutdown_seconds=shutdown_timeout,
     )
     _check(settings)
-    settings = replace(settings, port=free_port(host, port))
+    sockets = listen_at(host, port)
+    settings = replace(settings, port=sockets[0].getsockname()[1])
     logging.basicConfig(format="%(levelname)s %(message)s", level=logging.WARNING)
-    with _metrics_folder(workers > 1), _quiet_end():
-        _run(settings, access_log)
+    sweep_folders(_SHARED)
+    shared = passing_folder(_SHARED) if workers > 1 else nullcontext()
+    with ExitStack() as stack:
+        for sock in sockets:
+            stack.callback(sock.close)
+        folder = stack.enter_context(shared)
+        stack.enter_context(_signals_end(folder))
+        _run(settings, access_log, sockets, folder)
 
 
 def _check(settings: ServiceSettings) -> None:
@@ -125,6 +150,13 @@ def _check(settings: ServiceSettings) -> None:
     settings.check()
 
 
+def listen_at(host: str, port: int) -> list[socket]:
+    """Take a port, or a free one for 0, at all addresses of a host; refuse one that is taken."""
+    from hgkt.serving.server import bind_sockets
+
+    return bind_sockets(host, port)
+
+
 def free_port(host: str, port: int) -> int:
     """Return `port`, or a free one for 0; refuse one that is taken.
 
@@ -135,21 +167,17 @@ def free_port(host: str, port: int) -> int:
     port : int
         The port, or 0.
     """
-    try:
-        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, socket.SOCK_STREAM) as trial:
-            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            trial.bind(address)
-            return int(trial.getsockname()[1])
-    except OSError as error:
-        reason = error.strerror or error
-        raise DataError(f"cannot listen at {host}, port {port}: {reason}") from None
+    sockets = listen_at(host, port)
+    found: int = sockets[0].getsockname()[1]
+    for sock in sockets:
+        sock.close()
+    return found
 
 
-def _run(settings: ServiceSettings, access_log: bool) -> None:
+def _run(
+    settings: ServiceSettings, access_log: bool, sockets: list[socket], folder: Path | None
+) -> None:
     import uvicorn
-
-    from hgkt.serving import create_app
 
     # Logs belong on stderr; uvicorn writes those of requests on stdout.
     log_config = deepcopy(uvicorn.config.LOGGING_CONFIG)
@@ -160,23 +188,47 @@ def _run(settings: ServiceSettings, access_log: bool) -> None:
         "port": settings.port,
         "access_log": access_log,
         "log_level": "info" if access_log else "warning",
-        "timeout_graceful_shutdown": _PARTING_SECONDS,
         "server_header": False,
     }
+    if folder is None:
+        _run_alone(settings, sockets, options)
+    else:
+        _run_workers(settings, sockets, options, folder)
+
+
+def _run_alone(settings: ServiceSettings, sockets: list[socket], options: dict[str, Any]) -> None:
+    from hgkt.serving import create_app
+    from hgkt.serving.server import Ending, ServiceServer
+
+    app = create_app(settings)
+    _announce(settings, app.state.served.current().model)
+    ending = Ending(settings.grace_seconds, settings.shutdown_seconds)
+    ServiceServer(app, ending, **options).run(sockets)
+
+
+def _run_workers(
+    settings: ServiceSettings, sockets: list[socket], options: dict[str, Any], folder: Path
+) -> None:
+    metrics = folder / "metrics"
+    metrics.mkdir()
+    # prometheus_client reads it at import, here and in the workers.
+    os.environ.setdefault(_MULTIPROCESS_FOLDER, str(metrics))
+    from hgkt.serving import create_app
+    from hgkt.serving.pins import pin_model
+    from hgkt.serving.workers import Supervisor
+
+    pin = pin_model(settings.model, folder / "model")
+    settings = replace(settings, pin=pin)
     # What is wrong with the model or the registry shows here, in one sentence, and not in a
     # worker that dies again and again.
     app = create_app(settings)
-    _announce(settings, app.state.served.current().model)
-    if settings.workers == 1:
-        uvicorn.run(app, **options)
-        return
-    app.state.served.close()
-    del app  # workers load their own; this process only watches them
-    os.environ.update(settings.to_environment())
-    if "timeout_worker_healthcheck" in signature(uvicorn.Config).parameters:
-        # A worker that imports and loads on a busy machine is slow to answer, and not dead.
-        options["timeout_worker_healthcheck"] = _PATIENCE_SECONDS
-    uvicorn.run(_FACTORY, factory=True, workers=settings.workers, **options)
+    served = app.state.served
+    _announce(settings, served.current().model)
+    settings = replace(settings, pin=replace(pin, database=served.registry.file))
+    served.close()
+    del app, served  # workers load their own; this process only watches them
+    if not Supervisor(settings, sockets, options).run():
+        raise typer.Exit(1)
 
 
 def _announce(settings: ServiceSettings, model: Any) -> None:
@@ -193,27 +245,20 @@ def _announce(settings: ServiceSettings, model: Any) -> None:
 
 
 @contextmanager
-def _metrics_folder(several: bool) -> Iterator[None]:
-    """Give several workers a folder for their counts; prometheus_client reads it at import."""
-    if not several or _MULTIPROCESS_FOLDER in os.environ:
-        yield
-        return
-    folder = tempfile.mkdtemp(prefix="hgkt-metrics-")
-    os.environ[_MULTIPROCESS_FOLDER] = folder
+def _signals_end(folder: Path | None) -> Iterator[None]:
+    """Until a server takes signals, and after it, have one end the process: with exit code 0.
+
+    Not by an exception: one that is raised in a destructor, say, is told and forgotten.
+    """
+
+    def end(*_details: object) -> None:
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+        os._exit(0)
+
+    before = {sign: signal.signal(sign, end) for sign in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        del os.environ[_MULTIPROCESS_FOLDER]
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def _quiet_end() -> Iterator[None]:
-    """Being told to stop is a good end: exit code 0, no traceback."""
-    before = signal.signal(signal.SIGTERM, lambda *_: None)
-    try:
-        yield
-    except KeyboardInterrupt:
-        pass
-    finally:
-        signal.signal(signal.SIGTERM, before)
+        for sign, handler in before.items():
+            signal.signal(sign, handler)

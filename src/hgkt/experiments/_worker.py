@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import threading
 import time
 import traceback
 import warnings
@@ -17,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._plain import plain
+from hgkt._processes import end_with_parent
 from hgkt.evaluation.records import machine, versions
 from hgkt.exceptions import HGKTError
 from hgkt.experiments.base import Cell, CellResult
@@ -102,16 +101,15 @@ def _versions(cell: Cell) -> dict[str, str]:
     return {**versions(), MATHEMATICS: cell.mathematics}
 
 
-def start_worker() -> None:
-    """Prepare a worker process: Ctrl-C is the parent's business, and so is its end."""
+def start_worker(parent: int) -> None:
+    """Prepare a worker process: Ctrl-C is the parent's business, and so is its end.
+
+    Parameters
+    ----------
+    parent : int
+        Number of the parent's process.
+    """
+    end_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Warnings of many cells at once would write over the progress display.
     warnings.simplefilter("ignore")
-    parent = os.getppid()
-
-    def follow() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.5)
-        os._exit(1)  # the parent was killed: nobody will read the result
-
-    threading.Thread(target=follow, daemon=True).start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -196,5 +197,7 @@ class JoblibEngine:
         return ProcessPoolExecutor(
             n_workers,
             initializer=start_worker,
+            # Not asked there: a parent that has been killed already has another number.
+            initargs=(os.getpid(),),
             env={name: str(self.n_threads) for name in _THREADS},
         )

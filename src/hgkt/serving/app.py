@@ -20,6 +20,7 @@ from hgkt.serving.class_facts import ClassMap
 from hgkt.serving.editions import made_with
 from hgkt.serving.images import ImageReader
 from hgkt.serving.metrics import Metrics, Observed
+from hgkt.serving.pins import pinned_folder
 from hgkt.serving.problems import Problem, documented, install_problems
 from hgkt.serving.routes import checks, classes, model, page, predict
 from hgkt.serving.samples import load_samples
@@ -58,7 +59,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
         ``app.state.served`` is the ServedModel.
     """
     settings.check()
-    loaded = load_model(settings.model, settings.verify_key)
+    loaded = load_model(pinned_folder(settings), settings.verify_key)
     samples = []
     if settings.samples is not None:
         samples = load_samples(loaded, settings.samples, settings.root, settings.image_root)

@@ -83,13 +83,15 @@ class RegistryError(HGKTError):
         self.place = place
 
 
-def open_engine(address: str) -> Engine:
+def open_engine(address: str, file: tuple[str, int, int] | None = None) -> Engine:
     """Return an engine for a SQLite file or a PostgreSQL server; nothing is connected yet.
 
     Parameters
     ----------
     address : str
         ``sqlite:///file`` or ``postgresql://user:password@host/database``.
+    file : tuple of (str, int, int), optional
+        Path, device and number that a SQLite file must have.
     """
     try:
         url = make_url(address)
@@ -100,7 +102,7 @@ def open_engine(address: str) -> Engine:
         ) from None
     backend = url.get_backend_name()
     if backend == "sqlite":
-        return _sqlite_engine(url)
+        return _sqlite_engine(url, file)
     if backend in ("postgresql", "postgres"):
         return _postgresql_engine(url.set(drivername="postgresql+psycopg"))
     raise DataError(f"the class registry can be in SQLite or PostgreSQL; got {backend!r}")
@@ -120,7 +122,7 @@ def place_of(url: URL) -> str:
     return f"{host if isinstance(host, str) else host[0]}/{url.database or ''}"
 
 
-def _sqlite_engine(url: URL) -> Engine:
+def _sqlite_engine(url: URL, pin: tuple[str, int, int] | None) -> Engine:
     if url.database in (None, "", ":memory:") or _in_memory(url):
         raise DataError(IN_MEMORY)
     engine = sa.create_engine(
@@ -129,7 +131,7 @@ def _sqlite_engine(url: URL) -> Engine:
         connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False},
     )
     place = place_of(url)
-    file = SqliteFile(lambda: RegistryError("moved", place))
+    file = SqliteFile(lambda: RegistryError("moved", place), pin)
     engine.update_execution_options(hgkt_file=file)
 
     @sa.event.listens_for(engine, "do_connect")

@@ -49,6 +49,8 @@ class ClassRegistry:
         ``sqlite:///file`` or ``postgresql://user:password@host/database``.
     model_id : str
         Which model the classes belong to; see `model_identity`.
+    file : tuple of (str, int, int), optional
+        Path, device and number that a SQLite file must have; see `file`.
 
     Examples
     --------
@@ -68,9 +70,9 @@ class ClassRegistry:
     >>> registry.close(); folder.cleanup()
     """
 
-    def __init__(self, url: str, model_id: str) -> None:
+    def __init__(self, url: str, model_id: str, file: tuple[str, int, int] | None = None) -> None:
         self.model_id = model_id
-        self._engine = db.open_engine(url)
+        self._engine = db.open_engine(url, file)
         self.place = db.place_of(self._engine.url)
         self._writers = WriterQueue()
         try:
@@ -83,6 +85,12 @@ class ClassRegistry:
         except Exception:
             self._engine.dispose()
             raise
+
+    @property
+    def file(self) -> tuple[str, int, int] | None:
+        """Path, device and number of a SQLite file; None in PostgreSQL."""
+        found = self._engine.get_execution_options().get("hgkt_file")
+        return None if found is None else found.pin
 
     # ------------------------------------------------------------------ changing
     def add(

@@ -80,7 +80,8 @@ class ServedModel:
     @classmethod
     def open(cls, model: GZSLClassifier, settings: ServiceSettings) -> Self:
         """Open the registry that the settings name for a model; the caller starts and closes."""
-        registry = ClassRegistry(settings.database_url(), model_identity(model))
+        file = None if settings.pin is None else settings.pin.database
+        registry = ClassRegistry(settings.database_url(), model_identity(model), file)
         try:
             return cls(model, registry, settings.poll_seconds)
         except Exception:

@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from hgkt._validation import check_choice, check_number
 from hgkt.exceptions import DataError
+from hgkt.serving.pins import Pin
 
 ENVIRONMENT = "HGKT_SERVICE"
 MIN_KEY_LENGTH = 16
@@ -59,6 +60,11 @@ class ServiceSettings:
         Where images are turned into features.
     verify_key : Path, optional
         A public key; the model must then be as its owner signed it.
+    grace_seconds, shutdown_seconds : float
+        How long the service goes on answering after it was told to stop, and how long requests
+        under way may take after that.
+    pin : Pin, optional
+        What a worker must find; filled in by the process that starts it.
 
     Examples
     --------
@@ -89,6 +95,9 @@ class ServiceSettings:
     poll_seconds: float = 0.25
     device: str = "cpu"
     verify_key: Path | None = None
+    grace_seconds: float = 5.0
+    shutdown_seconds: float = 10.0
+    pin: Pin | None = None
 
     def check(self) -> Self:
         """Refuse what cannot work or would be unsafe; return self."""
@@ -98,6 +107,8 @@ class ServiceSettings:
             if name.startswith("max_"):
                 check_number(name, value, low=1, integer=True)
         check_number("poll_seconds", self.poll_seconds, low=0.0, high=60.0, open_low=True)
+        for name in ("grace_seconds", "shutdown_seconds"):
+            check_number(name, getattr(self, name), low=0.0, high=3600.0)
         check_choice("device", self.device, _DEVICES)
         for key in self.api_keys:
             _check_key(key, "an API key")

@@ -21,6 +21,13 @@ class SqliteFile:
     ----------
     moved : callable
         Makes what is raised where it has been removed or replaced.
+    pin : tuple of (str, int, int), optional
+        Path, device and number of the file, where another process has opened it before.
+
+    Attributes
+    ----------
+    pin : tuple of (str, int, int) or None
+        The same of the file that is open.
 
     Examples
     --------
@@ -37,10 +44,11 @@ class SqliteFile:
     FileNotFoundError: it has gone
     """
 
-    def __init__(self, moved: Callable[[], Exception]) -> None:
+    def __init__(
+        self, moved: Callable[[], Exception], pin: tuple[str, int, int] | None = None
+    ) -> None:
         self._moved = moved
-        self._path: str | None = None
-        self.identity: Identity | None = None
+        self.pin = pin
 
     @staticmethod
     def path_of(cursor: sqlite3.Cursor) -> str:
@@ -52,19 +60,19 @@ class SqliteFile:
         """Keep, or compare, what a new connection opened; return the identity of its log."""
         cursor.execute("SELECT count(*) FROM sqlite_master").fetchone()  # this opens the log
         found = _identity(path)
-        if self.identity is None:
-            self._path, self.identity = path, found
-        if found is None or found != self.identity:
+        if found is None or (self.pin is not None and self.pin[1:] != found):
             raise self._moved()
+        if self.pin is None:
+            self.pin = (path, *found)
         return _identity(_log(path))
 
     def check(self, log: Identity | None = None) -> None:
         """Raise where the path, or that of the log, does not stand for what was opened."""
-        if self._path is None:
+        if self.pin is None:
             return
-        if _identity(self._path) != self.identity:
-            raise self._moved()
-        if log is not None and _identity(_log(self._path)) != log:
+        path, *identity = self.pin
+        gone = _identity(path) != tuple(identity)
+        if gone or (log is not None and _identity(_log(path)) != log):
             raise self._moved()
 
 

@@ -1,0 +1,178 @@
+"""The server of one process: uvicorn, with a stated way to end.
+
+Told to stop, the service says so at /ready and goes on answering for a grace, so that load
+balancers can turn elsewhere. Then it stops accepting, answers what has been sent, and ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+
+from hgkt.exceptions import DataError
+
+_MARGIN_SECONDS = 2.0  # for what is not a request: closing the registry and the process itself
+_READ_SECONDS = 0.1  # in which the requests of connections just accepted are read
+_GOODBYE = (b"connection", b"close")
+# What a name may stand for, and this machine lacks: often the address ::1.
+_NO_SUCH_ADDRESS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How the service ends.
+
+    Parameters
+    ----------
+    grace : float
+        Seconds in which it goes on answering after it was told to stop.
+    timeout : float
+        Seconds that requests under way may take after that.
+    """
+
+    grace: float
+    timeout: float
+
+    @property
+    def limit(self) -> float:
+        """Seconds after which a process that was told to stop has ended, whatever happens."""
+        return self.grace + self.timeout + _MARGIN_SECONDS
+
+
+class ServiceServer(uvicorn.Server):
+    """A uvicorn server that ends as `Ending` says; a second signal skips the grace.
+
+    Parameters
+    ----------
+    app : FastAPI
+        The service.
+    ending : Ending
+        How it ends.
+    **options
+        For ``uvicorn.Config``.
+    """
+
+    def __init__(self, app: FastAPI, ending: Ending, **options: Any) -> None:
+        options["timeout_graceful_shutdown"] = ending.timeout
+        super().__init__(uvicorn.Config(app, **options))
+        self._app, self._ending = app, ending
+        self._stop_at: float | None = None
+        self._told = threading.Event()
+
+    # ------------------------------------------------------------------ being told to stop
+    def stop(self) -> None:
+        """Begin to end, where that has not begun; any thread and signal handler may call this."""
+        if self._stop_at is None:
+            self._stop_at = time.monotonic() + self._ending.grace
+            self._app.state.running = False  # /ready says so from now on
+            self.should_exit = not self.started  # nobody could connect yet
+            self._told.set()
+
+    def stop_now(self) -> None:
+        """Begin to end without the grace, or leave out what is left of it."""
+        self.stop()
+        self._stop_at = 0.0
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Take a signal; that it came is all that is remembered, so that it is not raised again."""
+        if self._stop_at is None:
+            self.stop()
+        else:
+            self.stop_now()
+
+    # ------------------------------------------------------------------ the way to the end
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until told to stop."""
+        threading.Thread(target=self._cut_off, name="hgkt-end", daemon=True).start()
+        super().run(sockets)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Look, ten times a second, whether it is time to go."""
+        over = await super().on_tick(counter)
+        if self._stop_at is None:
+            return over
+        # Clients shall not keep connections that are about to be closed.
+        if _GOODBYE not in self.server_state.default_headers:
+            self.server_state.default_headers = [*self.server_state.default_headers, _GOODBYE]
+        return over or time.monotonic() >= self._stop_at
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let in who has connected, stop accepting, answer what has been sent, and end."""
+        for sock in sockets or []:
+            sock.listen(0)  # closing would reset those in the queue; from now on it is short
+        await asyncio.sleep(_READ_SECONDS)
+        await super().shutdown(sockets)
+
+    def _cut_off(self) -> None:
+        self._told.wait()
+        time.sleep(self._ending.limit)
+        logger.error("the process did not end within %g s and is cut off", self._ending.limit)
+        os._exit(1)
+
+
+def bind_sockets(host: str, port: int) -> list[socket.socket]:
+    """Take a port at all addresses of a host; they listen when a server takes them.
+
+    Parameters
+    ----------
+    host : str
+        A name or an address.
+    port : int
+        The port; 0 takes a free one.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise _cannot_listen(host, port, error) from None
+    sockets: list[socket.socket] = []
+    problem: OSError | None = None
+    for family, _, _, _, address in dict.fromkeys(found):
+        # With port 0 the other addresses take the one that the first was given.
+        chosen = sockets[0].getsockname()[1] if sockets else port
+        try:
+            sockets.append(_bind(family, (address[0], chosen, *address[2:])))
+        except OSError as error:
+            problem = problem or error
+    taken = problem is not None and problem.errno not in _NO_SUCH_ADDRESS
+    if problem is not None and (taken or not sockets):
+        close_sockets(sockets)
+        raise _cannot_listen(host, port, problem)
+    return sockets
+
+
+def close_sockets(sockets: Sequence[socket.socket]) -> None:
+    """Give up what `bind_sockets` took."""
+    for sock in sockets:
+        sock.close()
+
+
+def _bind(family: int, address: tuple[Any, ...]) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if os.name == "posix":
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind(address)
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+def _cannot_listen(host: str, port: int, error: OSError) -> DataError:
+    return DataError(f"cannot listen at {host}, port {port}: {error.strerror or error}")
