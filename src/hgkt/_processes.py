@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,6 +45,23 @@ def end_with_parent(parent: int) -> None:
         os._exit(1)  # nobody will read what this process does
 
     threading.Thread(target=follow, name="hgkt-parent", daemon=True).start()
+
+
+def start_worker(parent: int) -> None:
+    """Prepare a worker process: Ctrl-C is the parent's business, and so is its end.
+
+    It is here, where little has to be imported, so that a worker whose parent was killed while it
+    started ends at once.
+
+    Parameters
+    ----------
+    parent : int
+        Number of the parent's process.
+    """
+    end_with_parent(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Warnings of many at once would write over the progress display.
+    warnings.simplefilter("ignore")
 
 
 @contextmanager

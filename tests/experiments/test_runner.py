@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -217,3 +219,35 @@ def test_a_killed_run_leaves_no_process_and_goes_on(tmp_path):
     # A cell that was under way may have written its line twice; no finished one ran again.
     assert set(ran) == {"0", "1", "2", "3", "4", "5"}
     assert len(ran) <= 8
+
+
+def _marked(mark: str) -> set[int]:
+    """Return the processes, zombies aside, that were started with a mark in their environment."""
+    found = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if mark.encode() in (folder / "environ").read_bytes():
+                found.add(int(folder.name))
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes in /proc")
+def test_workers_of_a_run_that_is_killed_while_it_starts_end_too(tmp_path):
+    rng = random.Random(0)
+    for number in range(4):
+        mark = f"{tmp_path.name}-{number}"
+        command = [sys.executable, "-c", _SCRIPT, str(HERE), str(tmp_path / str(number)), "30"]
+        environment = {**os.environ, "HGKT_TEST_MARK": mark, "OMP_NUM_THREADS": "1"}
+        run = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 60
+        while len(_marked(mark)) < 3:  # itself, loky's tracker, and the first worker
+            assert run.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        time.sleep(rng.uniform(0.0, 1.5))
+        run.kill()
+        run.wait()
+        deadline = time.monotonic() + 30
+        while _marked(mark) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not _marked(mark)

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import itertools
+import json
+import os
+import re
+import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +27,81 @@ from hgkt.serving.registry import ClassRegistry
 from hgkt.serving.served_model import ServedModel
 
 _NUMBERS = itertools.count()
+HGKT = [sys.executable, "-c", "from hgkt.cli.main import run; run()"]
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "300"}
+PATIENCE = 60.0
+
+
+class Service:
+    """A running server: requests over connections of their own, so that any worker may answer."""
+
+    def __init__(self, process, port):
+        self.process, self.port = process, port
+
+    def call(self, method, path, document=None):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            body = None if document is None else json.dumps(document)
+            connection.request(method, path, body, {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            text = response.read().decode()
+            return response.status, text, int(response.headers.get("X-Worker", 0))
+        finally:
+            connection.close()
+
+    def ask(self, path):
+        """Return the answer by worker, of many requests."""
+        found = {}
+        for _ in range(40):
+            try:
+                status, text, worker = self.call("GET", path)
+            except (OSError, http.client.HTTPException):
+                time.sleep(0.05)
+                continue
+            if status == 200:
+                found[worker] = text
+            if len(found) > 1:
+                break
+        return found
+
+    def until(self, condition, seconds=PATIENCE):
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if condition():
+                return True
+            time.sleep(0.05)
+        return False
+
+
+@contextlib.contextmanager
+def run_service(*arguments):
+    """Run `hgkt serve` until the block ends."""
+    process = subprocess.Popen(
+        [*HGKT, "serve", "--port", "0", "--grace", "0", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
+    )
+    try:
+        line = process.stdout.readline()
+        found = re.search(r"http://127\.0\.0\.1:(\d+)$", line.strip())
+        assert found, line + process.stderr.read()
+        service = Service(process, int(found[1]))
+        assert service.until(lambda: service.ask("/ready"))
+        yield service
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.wait(timeout=30)
+        for stream in (process.stdout, process.stderr):
+            stream.close()
+
+
+@pytest.fixture
+def serve():
+    """Run `hgkt serve` with arguments of the test; yields a Service."""
+    return run_service
 
 
 @pytest.fixture(scope="session")

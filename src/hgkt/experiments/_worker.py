@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 import time
 import traceback
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._plain import plain
-from hgkt._processes import end_with_parent
 from hgkt.evaluation.records import machine, versions
 from hgkt.exceptions import HGKTError
 from hgkt.experiments.base import Cell, CellResult
@@ -99,17 +96,3 @@ def died(cell: Cell) -> CellResult:
 
 def _versions(cell: Cell) -> dict[str, str]:
     return {**versions(), MATHEMATICS: cell.mathematics}
-
-
-def start_worker(parent: int) -> None:
-    """Prepare a worker process: Ctrl-C is the parent's business, and so is its end.
-
-    Parameters
-    ----------
-    parent : int
-        Number of the parent's process.
-    """
-    end_with_parent(parent)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Warnings of many cells at once would write over the progress display.
-    warnings.simplefilter("ignore")

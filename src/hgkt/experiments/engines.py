@@ -9,8 +9,9 @@ from contextlib import closing
 from itertools import chain
 from typing import Any, Protocol
 
+from hgkt._processes import start_worker
 from hgkt._validation import check_choice, check_number
-from hgkt.experiments._worker import died, failed, run_cell, start_worker
+from hgkt.experiments._worker import died, failed, run_cell
 from hgkt.experiments.base import Cell, CellResult
 from hgkt.experiments.discovery import forget_loaded
 from hgkt.experiments.schedule import Costs, RunProgress, Schedule, Tracker

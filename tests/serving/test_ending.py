@@ -1,0 +1,199 @@
+"""Signals at any moment: what is told, what is still answered, and that it ends."""
+
+from __future__ import annotations
+
+import errno
+import http.client
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+HGKT = [sys.executable, "-c", "from hgkt.cli.main import run; run()"]
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
+
+
+def alive(process):
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    status = Path(f"/proc/{process}/stat")
+    return not (status.exists() and status.read_text().rpartition(")")[2].split()[0] == "Z")
+
+
+def shared_folders():
+    return set(Path(tempfile.gettempdir()).glob("hgkt-serve-*"))
+
+
+def refused(port):
+    with socket.socket() as trial:
+        return trial.connect_ex(("127.0.0.1", port)) == errno.ECONNREFUSED
+
+
+def workers_of(service):
+    found = {}
+    assert service.until(lambda: found.update(service.ask("/ready")) or len(found) > 1)
+    return set(found)
+
+
+class Client(threading.Thread):
+    """Predicts without a pause, as long as the service says that it is ready."""
+
+    def __init__(self, port, row):
+        super().__init__(daemon=True)
+        self.port, self.body = port, json.dumps({"features": [row]})
+        self.n_answers, self.failures, self.told = 0, [], False
+
+    def run(self):
+        while not self.told:
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+            try:
+                connection.request("GET", "/ready")
+                answer = connection.getresponse()
+                answer.read()
+                self.told = answer.status == 503
+                for _ in range(0 if self.told else random.randrange(1, 4)):
+                    headers = {"Content-Type": "application/json"}
+                    connection.request("POST", "/v1/predict", self.body, headers)
+                    answer = connection.getresponse()
+                    answer.read()
+                    self.n_answers += 1
+                    if answer.status != 200:
+                        self.failures.append(answer.status)
+            except (OSError, http.client.HTTPException) as error:
+                self.failures.append(repr(error))
+                return
+            finally:
+                connection.close()
+
+
+@pytest.mark.parametrize("n_workers", [1, 2])
+def test_a_client_that_honours_readiness_sees_no_failure(digits_folder, digits, serve, n_workers):
+    row = digits.rows("test_seen")[0][0].tolist()
+    arguments = ("--model", digits_folder, "--workers", n_workers, "--grace", 1.5)
+    with serve(*arguments) as service:
+        clients = [Client(service.port, row) for _ in range(6)]
+        for client in clients:
+            client.start()
+        time.sleep(0.7)
+        start = time.monotonic()
+        service.process.send_signal(signal.SIGTERM)
+        assert service.until(lambda: service.call("GET", "/ready")[0] == 503, 1.0)
+        # It still answers, whoever comes.
+        assert service.call("GET", "/health")[0] == 200
+        status, text, _ = service.call("POST", "/v1/predict", {"features": [row]})
+        assert status == 200, text
+        _, errors = service.process.communicate(timeout=30)
+        assert 1.4 < time.monotonic() - start < 8
+    for client in clients:
+        client.join(timeout=10)
+    assert service.process.returncode == 0, errors
+    assert "Traceback" not in errors
+    assert [client.failures for client in clients] == [[]] * 6
+    assert all(client.told for client in clients)
+    assert sum(client.n_answers for client in clients) > 20
+
+
+def test_what_was_sent_is_answered_without_a_grace(digits_folder, digits, serve):
+    rows = digits.rows("test_seen")[0][:100]
+    body = json.dumps({"features": rows.tolist(), "explain": False}).encode()
+    head = f"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
+    request = f"{head}Content-Type: application/json\r\n\r\n".encode() + body
+    with serve("--model", digits_folder, "--grace", 0) as service:
+        connections = []
+        for _ in range(24):
+            connection = socket.create_connection(("127.0.0.1", service.port), timeout=30)
+            connection.sendall(request)
+            connections.append(connection)
+        service.process.send_signal(signal.SIGTERM)
+        answers = [http.client.HTTPResponse(connection) for connection in connections]
+        for answer in answers:
+            answer.begin()
+            assert len(json.loads(answer.read())["predictions"]) == 100
+        assert {answer.status for answer in answers} == {200}
+        assert service.process.wait(timeout=20) == 0
+        assert refused(service.port)
+
+
+def test_a_second_signal_skips_the_grace_and_a_half_sent_request_does_not_hold(
+    digits_folder, serve
+):
+    arguments = ("--model", digits_folder, "--grace", 60, "--shutdown-timeout", 1)
+    with serve(*arguments) as service:
+        with socket.create_connection(("127.0.0.1", service.port), timeout=30) as half:
+            half.sendall(
+                b"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n"
+            )
+            time.sleep(0.2)
+            service.process.send_signal(signal.SIGTERM)
+            assert service.until(lambda: service.call("GET", "/ready")[0] == 503, 1.0)
+            start = time.monotonic()
+            service.process.send_signal(signal.SIGTERM)
+            assert service.process.wait(timeout=20) in (0, 1)
+        assert time.monotonic() - start < 6
+
+
+@pytest.mark.parametrize("n_workers", [1, 3])
+def test_a_signal_during_the_start_ends_the_process(digits_folder, n_workers):
+    rng = random.Random(n_workers)
+    command = [*HGKT, "serve", "--model", digits_folder, "--port", 0, "--workers", n_workers]
+    before = shared_folders()
+    for _ in range(5):
+        process = subprocess.Popen(
+            list(map(str, command)),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=ENVIRONMENT,
+        )
+        time.sleep(rng.uniform(0.3, 3.5))
+        sign = rng.choice((signal.SIGTERM, signal.SIGINT))
+        process.send_signal(sign)
+        _, errors = process.communicate(timeout=15)  # the grace, where it had begun to serve
+        assert process.returncode in (0, -sign, 130), errors
+        if process.returncode == 0:
+            assert "Traceback" not in errors
+    assert shared_folders() - before == set()
+
+
+def test_workers_die_with_their_parent_and_its_folder_is_swept(digits_folder, serve):
+    before = shared_folders()
+    with serve("--model", digits_folder, "--workers", 2) as service:
+        workers = workers_of(service)
+        (folder,) = shared_folders() - before
+        service.process.kill()
+        service.process.wait()
+        assert service.until(lambda: not any(map(alive, workers)), 5)
+        assert service.until(lambda: refused(service.port), 5)
+        assert folder.is_dir()
+    with serve("--model", digits_folder):
+        assert not folder.exists()
+
+
+def test_a_stop_ends_in_time_when_workers_died_or_hang(digits_folder, serve):
+    arguments = ("--workers", 2, "--grace", 1, "--shutdown-timeout", 1)
+    with serve("--model", digits_folder, *arguments) as service:
+        first, second = workers_of(service)
+        os.kill(first, signal.SIGKILL)
+        os.kill(second, signal.SIGSTOP)
+        time.sleep(0.3)
+        start = time.monotonic()
+        service.process.send_signal(signal.SIGTERM)
+        _, errors = service.process.communicate(timeout=30)
+        assert time.monotonic() - start < 4 + 3
+        assert not alive(second)
+    assert service.process.returncode == 1
+    assert f"worker {second} did not end within 4 s and is killed" in errors
+    assert "Traceback" not in errors
