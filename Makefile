@@ -5,7 +5,7 @@ BIN = $(VENV)/bin
 # PyTorch's CPU build on plain PyPI: make demo PIP_OPTIONS="--extra-index-url https://download.pytorch.org/whl/cpu"
 INSTALL = $(BIN)/python -m pip install --quiet --constraint constraints.txt $(PIP_OPTIONS)
 
-.PHONY: demo page test slow coverage oldest mutants mutated report tables docs lint format clean
+.PHONY: demo page test slow coverage oldest mutants mutated report tables docs lint format clean chaos
 
 demo: $(VENV)/.demo
 	$(BIN)/hgkt demo
@@ -57,6 +57,10 @@ mutants: $(VENV)/.mutants
 mutated: $(VENV)/.test
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/mutated_files.py --jobs $(or $(JOBS),2) \
 	  $(if $(FILES),--files $(FILES)) $(if $(SEED),--seed $(SEED)) $(if $(OUT),--out $(OUT))
+
+# Kill the service at random moments while clients change its classes: `make chaos KILLS=100`.
+chaos: $(VENV)/.test
+	$(BIN)/python benchmarks/chaos.py --kills $(or $(KILLS),1000) $(if $(SEED),--seed $(SEED))
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

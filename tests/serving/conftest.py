@@ -82,6 +82,7 @@ def run_service(*arguments):
         stderr=subprocess.PIPE,
         text=True,
         env=ENVIRONMENT,
+        start_new_session=True,  # a group of its own, for signals to all of it
     )
     try:
         line = process.stdout.readline()

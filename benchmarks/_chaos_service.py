@@ -1,0 +1,201 @@
+"""The service that `chaos.py` kills: started, looked into and ended by process numbers."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from pathlib import Path
+
+import numpy as np
+
+_HGKT = [sys.executable, "-c", "from hgkt.cli.main import run; run()"]
+_LAUNCHER = Path(__file__).with_name("_chaos_launcher.py")
+_MARK = "HGKT_CHAOS_MARK"
+_SHARED = "hgkt-serve-"
+
+
+def save_tiny_model(folder: Path, seed: int) -> Path:
+    """Save a model of three features and two attributes, another for every seed."""
+    from hgkt.estimators import HGKTClassifier
+
+    rng = np.random.default_rng(seed)
+    X = rng.random((20, 3))
+    model = HGKTClassifier(calibration=0, device="cpu")
+    model.fit(X, ["a", "b"] * 10, {"a": [0.0, 1.0], "b": [1.0, 0.0]})
+    saved: Path = model.save(folder)
+    return saved
+
+
+class RunningService:
+    """`hgkt serve` on a fixed port, with a mark by which all its processes are known.
+
+    Parameters
+    ----------
+    model : Path
+        Model folder.
+    database : str
+        Address of the class registry.
+    n_workers : int
+        Number of server processes.
+    grace, shutdown_timeout : float
+        How it ends when told to.
+    warm : bool
+        Whether it is forked from a process that has imported everything, for many starts.
+    """
+
+    def __init__(
+        self,
+        model: Path,
+        database: str,
+        n_workers: int,
+        grace: float = 0.0,
+        shutdown_timeout: float = 10.0,
+        warm: bool = False,
+    ) -> None:
+        self.n_workers = n_workers
+        self.port = _free_port()
+        self.number = 0
+        self._folders = shared_folders()
+        self._mark = uuid.uuid4().hex
+        self._log = Path(tempfile.gettempdir()) / f"hgkt-chaos-{self._mark}.log"
+        options = {
+            "--model": model, "--port": self.port, "--workers": n_workers, "--grace": grace,
+            "--shutdown-timeout": shutdown_timeout,
+        }  # fmt: skip
+        self._words = ["serve", *(str(word) for option in options.items() for word in option)]
+        self._environment = {**os.environ, _MARK: self._mark, "HGKT_DATABASE": database}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._launcher: subprocess.Popen[str] | None = None
+        if warm:
+            self._launcher = subprocess.Popen(
+                [sys.executable, str(_LAUNCHER)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                env=self._environment,
+            )
+
+    def start(self) -> None:
+        """Start it; it may take a while to answer."""
+        if self._launcher is None:
+            with open(self._log, "ab") as log:
+                self._process = subprocess.Popen(
+                    [*_HGKT, *self._words],
+                    stdout=subprocess.DEVNULL,
+                    stderr=log,
+                    env=self._environment,
+                )
+            self.number = self._process.pid
+            return
+        assert self._launcher.stdin is not None
+        assert self._launcher.stdout is not None
+        print(
+            json.dumps({"words": self._words, "log": str(self._log)}),
+            file=self._launcher.stdin,
+            flush=True,
+        )
+        self.number = int(self._launcher.stdout.readline())
+
+    def running(self) -> bool:
+        """Return whether the parent lives."""
+        if self._process is not None:
+            return self._process.poll() is None
+        return Path(f"/proc/{self.number}").exists()
+
+    def log(self) -> str:
+        """Return what it wrote on stderr, all starts together."""
+        return self._log.read_text() if self._log.exists() else ""
+
+    def wait_until_ready(self, seconds: float = 60.0) -> None:
+        """Wait until /ready answers 200."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+                connection.request("GET", "/ready")
+                if connection.getresponse().status == 200:
+                    return
+            time.sleep(0.02)
+        raise RuntimeError(f"the service was not ready after {seconds:g} s: {self.log()[-2000:]}")
+
+    def workers(self) -> list[int]:
+        """Return the worker processes; where there are none, what they are made by."""
+        beside = self._marked() - {self.number}
+        forked = [process for process in beside if _parent(process) not in (self.number, None)]
+        return sorted(forked or beside)
+
+    def kill(self) -> None:
+        """Kill the parent."""
+        if self.number and self.running():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.number, signal.SIGKILL)
+            self.wait(10.0)
+
+    def close(self) -> None:
+        """Kill the parent and what starts it, and forget the log."""
+        self.kill()
+        if self._launcher is not None:
+            self._launcher.communicate()
+        self._log.unlink(missing_ok=True)
+
+    def wait(self, seconds: float) -> int | None:
+        """Wait for the parent's end; return its exit code where it is known."""
+        if self._process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return self._process.wait(timeout=seconds)
+            return None
+        deadline = time.monotonic() + seconds
+        while self.running() and time.monotonic() < deadline:
+            time.sleep(0.005)
+        return None
+
+    def stop(self) -> int:
+        """Tell it to stop; return how many temporary folders are left of all its starts."""
+        os.kill(self.number, signal.SIGTERM)
+        self.wait(60.0)
+        return len(shared_folders() - self._folders)
+
+    def orphans(self, seconds: float = 10.0) -> int:
+        """Return how many of its processes are left after a while."""
+        deadline = time.monotonic() + seconds
+        while (left := self._marked()) and time.monotonic() < deadline:
+            time.sleep(0.03)  # reading what all processes were started with takes its time
+        for process in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        return len(left)
+
+    def _marked(self) -> set[int]:
+        found = set()
+        mark = f"{_MARK}={self._mark}".encode()
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if mark in (folder / "environ").read_bytes():
+                    found.add(int(folder.name))
+        return found - ({self._launcher.pid} if self._launcher is not None else set())
+
+
+def _parent(process: int) -> int | None:
+    with contextlib.suppress(OSError):
+        return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+    return None
+
+
+def shared_folders() -> set[Path]:
+    """Return the temporary folders that services of several workers keep."""
+    return set(Path(tempfile.gettempdir()).glob(f"{_SHARED}*"))
+
+
+def _free_port() -> int:
+    with socket.socket() as trial:
+        trial.bind(("127.0.0.1", 0))
+        return int(trial.getsockname()[1])
