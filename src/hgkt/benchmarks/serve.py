@@ -118,7 +118,7 @@ def _save_model(sizes: Sizes, folder: Path) -> Path:
 def _server(model: Path) -> Iterator[tuple[int, int]]:
     """Start the real server; yield its port and process number."""
     process = subprocess.Popen(
-        [*_SERVE, "--model", str(model), "--port", "0"],
+        [*_SERVE, "--model", str(model), "--port", "0", "--grace", "0"],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "COLUMNS": "1000"},
