@@ -71,6 +71,33 @@ def serve(records: Records) -> str:
     return _below(table(["body", "rows", "clients", *columns, "ratio"], lines), found)
 
 
+def chaos(records: Records) -> str:
+    """Return what was left of the service after kills and stops at random moments."""
+    found = records.script("chaos", method="")
+    names = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
+    columns = {
+        "workers killed": "kills_of_workers", "parents killed": "kills_of_parents",
+        "changes acknowledged": "acknowledged", "sent again": "sent_again", "lost": "lost",
+        "half applied": "half_applied", "wrong answers": "wrong_answers", "orphans": "orphans",
+        "folders left": "folders_left",
+    }  # fmt: skip
+    lines = [
+        [names[row["database"]], str(row["workers"]),
+         *(f"{row[name]:,}" for name in columns.values())]
+        for row in found["arrangements"]
+    ]  # fmt: skip
+    stops = found["stops"]
+    served = [row for row in stops if not row["during_start"]]
+    said = (
+        f"{found['kills']:,} kills in all. Told to stop {len(stops)} times, "
+        f"{len(stops) - len(served)} of them while it started, it ended within "
+        f"{max(row['seconds'] for row in stops):.1f} s, where {stops[0]['limit']:g} s are allowed; "
+        f"of {sum(row['answers'] for row in served):,} requests of clients that honour `/ready` "
+        f"{sum(row['failed'] for row in served)} failed."
+    )
+    return f"{table(['database', 'workers', *columns], lines)}\n\n{said}"
+
+
 def speed(records: Records) -> str:
     """Return how long evaluations, fits and adds take."""
     fits, adds = records.bench("fit"), records.bench("add-class")
@@ -122,4 +149,7 @@ def _adds(found: dict[str, Any]) -> list[list[str]]:
     return lines
 
 
-TABLES = {"representatives": representatives, "train": train, "serve": serve, "speed": speed}
+TABLES = {
+    "representatives": representatives, "train": train, "serve": serve, "chaos": chaos,
+    "speed": speed,
+}  # fmt: skip

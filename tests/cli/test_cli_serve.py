@@ -77,7 +77,17 @@ def test_serve_answers_until_it_is_told_to_stop(model_folder, tmp_path, sign):
     keys.write_text("# for the test\na key of some length\n")
     keys.chmod(0o600)
     database = f"sqlite:///{tmp_path / 'own.sqlite'}"
-    command = [*HGKT, "serve", "--model", model_folder, "--port", "0", "--grace", "0.2", "--access-log"]
+    command = [
+        *HGKT,
+        "serve",
+        "--model",
+        model_folder,
+        "--port",
+        "0",
+        "--grace",
+        "0.2",
+        "--access-log",
+    ]
     command += ["--api-key-file", keys, "--data", "digits", "--database", database]
     process = subprocess.Popen(
         list(map(str, command)),

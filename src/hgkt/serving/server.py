@@ -62,14 +62,16 @@ class ServiceServer(uvicorn.Server):
         The service.
     ending : Ending
         How it ends.
+    alone : bool
+        Whether this is the whole service, and tells its operator that it is about to end.
     **options
         For ``uvicorn.Config``.
     """
 
-    def __init__(self, app: FastAPI, ending: Ending, **options: Any) -> None:
+    def __init__(self, app: FastAPI, ending: Ending, alone: bool = True, **options: Any) -> None:
         options["timeout_graceful_shutdown"] = ending.timeout
         super().__init__(uvicorn.Config(app, **options))
-        self._app, self._ending = app, ending
+        self._app, self._ending, self._alone = app, ending, alone
         self._stop_at: float | None = None
         self._told = threading.Event()
 
@@ -105,6 +107,9 @@ class ServiceServer(uvicorn.Server):
         over = await super().on_tick(counter)
         if self._stop_at is None:
             return over
+        if self._alone:
+            self._alone = False
+            tell_stopping(self._ending)
         # Clients shall not keep connections that are about to be closed.
         if _GOODBYE not in self.server_state.default_headers:
             self.server_state.default_headers = [*self.server_state.default_headers, _GOODBYE]
@@ -122,6 +127,15 @@ class ServiceServer(uvicorn.Server):
         time.sleep(self._ending.limit)
         logger.error("the process did not end within %g s and is cut off", self._ending.limit)
         os._exit(1)
+
+
+def tell_stopping(ending: Ending) -> None:
+    """Say in the log what happens between a signal and the end; at once without a grace."""
+    if ending.grace > 0:
+        logger.warning(
+            "told to stop: requests are taken for %g s more; a second signal skips that",
+            ending.grace,
+        )
 
 
 def bind_sockets(host: str, port: int) -> list[socket.socket]:

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from hgkt._processes import end_with_parent
 from hgkt.exceptions import HGKTError
 from hgkt.serving.pins import OtherModelError
-from hgkt.serving.server import Ending, ServiceServer, close_sockets
+from hgkt.serving.server import Ending, ServiceServer, close_sockets, tell_stopping
 
 if TYPE_CHECKING:
     from hgkt.serving.settings import ServiceSettings
@@ -58,7 +58,7 @@ def work(
     try:
         app = create_app(settings)
         ending = Ending(settings.grace_seconds, settings.shutdown_seconds)
-        server = ServiceServer(app, ending, **options)
+        server = ServiceServer(app, ending, alone=False, **options)
         told.server = server
         server.run(sockets)
     except (HGKTError, OSError) as error:
@@ -106,7 +106,7 @@ class _Worker:
     heard_at: float = 0.0
     failures: int = 0
     retired: bool = False
-    ready: bool = field(default=False)
+    ready: bool = False
 
     def send(self, message: bytes) -> None:
         if self.control is not None:
@@ -228,6 +228,7 @@ class Supervisor:
     def _stop(self, at_once: bool) -> None:
         if self._stopped_at is None:
             self._stopped_at = time.monotonic()
+            tell_stopping(self._ending)
             close_sockets(self._sockets)  # the last worker that closes them ends the queue
         for worker in self._workers:
             worker.send(STOP_NOW if at_once else STOP)
