@@ -201,7 +201,7 @@ def build_router(served: ServedModel, settings: ServiceSettings, metrics: Metric
             ClassDescription(item.name, item.vector, item.attributes, item.text)
             for item in body.classes
         ]
-        request = keyed(idempotency_key, "add", body.model_dump_json())
+        request = keyed(idempotency_key, "add", repr(given))
 
         def change() -> tuple[Edition, list[str]]:
             found = served.add(given, request)
