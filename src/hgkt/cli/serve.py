@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import logging
+import logging.config
 import os
 import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
-from copy import deepcopy
 from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,6 +29,20 @@ if TYPE_CHECKING:
 _MIB = 2**20
 _MULTIPROCESS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 _SHARED = "hgkt-serve-"
+
+
+class Guarded(StrEnum):
+    """What needs an API key."""
+
+    changes = "changes"
+    all = "all"
+
+
+class LogFormat(StrEnum):
+    """How a line of the log looks."""
+
+    text = "text"
+    json = "json"
 
 
 def serve_command(
@@ -58,6 +72,13 @@ def serve_command(
         bool,
         typer.Option("--allow-open", help="Listen beyond this machine although no key is asked."),
     ] = False,
+    require_key: Annotated[
+        Guarded,
+        typer.Option(
+            "--require-key",
+            help="What needs a key: changes of classes, or all but the probes /health and /ready.",
+        ),
+    ] = Guarded.changes,
     data: Annotated[
         str | None,
         typer.Option("--data", help="Data set whose test instances the page offers to try."),
@@ -99,6 +120,9 @@ def serve_command(
             help="Seconds that requests under way may take after that.",
         ),
     ] = 10.0,
+    log_format: Annotated[
+        LogFormat, typer.Option("--log-format", help="Lines of the log: text or JSON objects.")
+    ] = LogFormat.text,
 ) -> None:
     """Serve a model: predict, and add or remove classes while it runs.
 
@@ -106,8 +130,10 @@ def serve_command(
     """
     for package in ("fastapi", "uvicorn", "sqlalchemy", "prometheus_client", "python_multipart"):
         import_extra(package, "serve")
+    from hgkt.serving.logs import logging_config
     from hgkt.serving.settings import ServiceSettings, read_api_keys
 
+    logging.config.dictConfig(logging_config(log_format.value, access_log))
     settings = ServiceSettings(
         model=model,
         database=database,
@@ -116,6 +142,7 @@ def serve_command(
         workers=workers,
         api_keys=() if api_key_file is None else read_api_keys(api_key_file),
         allow_open=allow_open,
+        require_key=require_key.value,
         samples=data,
         root=root,
         image_root=image_root,
@@ -129,7 +156,7 @@ def serve_command(
     _check(settings)
     sockets = listen_at(host, port)
     settings = replace(settings, port=sockets[0].getsockname()[1])
-    logging.basicConfig(format="%(levelname)s %(message)s", level=logging.WARNING)
+    log_config = logging_config(log_format.value, access_log, settings.api_keys)
     sweep_folders(_SHARED)
     shared = passing_folder(_SHARED) if workers > 1 else nullcontext()
     with ExitStack() as stack:
@@ -137,7 +164,7 @@ def serve_command(
             stack.callback(sock.close)
         folder = stack.enter_context(shared)
         stack.enter_context(_signals_end(folder))
-        _run(settings, access_log, sockets, folder)
+        _run(settings, log_config, sockets, folder)
 
 
 def _check(settings: ServiceSettings) -> None:
@@ -175,19 +202,17 @@ def free_port(host: str, port: int) -> int:
 
 
 def _run(
-    settings: ServiceSettings, access_log: bool, sockets: list[socket], folder: Path | None
+    settings: ServiceSettings,
+    log_config: dict[str, Any],
+    sockets: list[socket],
+    folder: Path | None,
 ) -> None:
-    import uvicorn
-
-    # Logs belong on stderr; uvicorn writes those of requests on stdout.
-    log_config = deepcopy(uvicorn.config.LOGGING_CONFIG)
-    log_config["handlers"]["access"]["stream"] = "ext://sys.stderr"
+    logging.config.dictConfig(log_config)
     options: dict[str, Any] = {
         "log_config": log_config,
         "host": settings.host,
         "port": settings.port,
-        "access_log": access_log,
-        "log_level": "info" if access_log else "warning",
+        "access_log": False,  # the service writes its own lines
         "server_header": False,
     }
     if folder is None:

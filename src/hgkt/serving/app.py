@@ -19,9 +19,12 @@ from hgkt.estimators import load_model
 from hgkt.serving.class_facts import ClassMap
 from hgkt.serving.editions import made_with
 from hgkt.serving.images import ImageReader
+from hgkt.serving.key_wall import KeyWall
+from hgkt.serving.logs import mask_uvicorn_access
 from hgkt.serving.metrics import Metrics, Observed
 from hgkt.serving.pins import pinned_folder
 from hgkt.serving.problems import Problem, documented, install_problems
+from hgkt.serving.request_log import RequestLog
 from hgkt.serving.routes import checks, classes, model, page, predict
 from hgkt.serving.samples import load_samples
 from hgkt.serving.security import BodyLimit, SafeHeaders
@@ -92,8 +95,12 @@ def create_app(settings: ServiceSettings) -> FastAPI:
     app.include_router(model.build_router(served, settings, reader, samples, plane))
     app.include_router(page.build_router(app, loaded, needs_key=bool(settings.api_keys)))
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
+    if settings.require_key == "all":
+        app.add_middleware(KeyWall, keys=settings.api_keys)
     app.add_middleware(SafeHeaders)
     app.add_middleware(Observed, metrics=metrics)
+    app.add_middleware(RequestLog, keys=settings.api_keys)
+    mask_uvicorn_access(settings.api_keys)
     return app
 
 

@@ -18,6 +18,7 @@ from hgkt.exceptions import DataError, HGKTError
 from hgkt.serving.database import RegistryError
 from hgkt.serving.editions import ClassExistsError, ClassLearnedError, UnknownClassError
 from hgkt.serving.images import NoImagesError
+from hgkt.serving.request_context import current_request
 
 MEDIA_TYPE = "application/problem+json"
 _MAX_DETAIL = 600
@@ -32,6 +33,7 @@ class ProblemModel(BaseModel):
     title: str = Field(description="What the status means.", examples=["Not Found"])
     status: int = Field(description="The HTTP status.", examples=[404])
     detail: str = Field(description="One sentence: what was wrong and what is expected.")
+    request_id: str = Field(description="The request's id, as in the header X-Request-ID.")
 
 
 class Problem(HTTPException):
@@ -48,12 +50,15 @@ class Problem(HTTPException):
         detail = self.detail
         if len(detail) > _MAX_DETAIL:
             detail = detail[: _MAX_DETAIL - 1] + "…"
-        document = {
+        document: dict[str, Any] = {
             "type": "about:blank",
             "title": _title(self.status_code),
             "status": self.status_code,
             "detail": detail,
         }
+        request = current_request()
+        if request is not None:
+            document |= request.problem_members(detail)
         # ASCII with escapes: what a client sent, and is told again, need not be valid Unicode.
         content = json.dumps(document, ensure_ascii=True).encode("ascii")
         return Response(content, self.status_code, self.headers, MEDIA_TYPE)

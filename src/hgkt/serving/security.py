@@ -39,7 +39,7 @@ def require_key(settings: ServiceSettings) -> Callable[..., None]:
     """
     if not settings.api_keys:
         return lambda: None
-    digests = [_digest(key) for key in settings.api_keys]
+    digests = [key_digest(key) for key in settings.api_keys]
 
     def check(
         header: Annotated[str | None, Security(_HEADER)] = None,
@@ -47,14 +47,19 @@ def require_key(settings: ServiceSettings) -> Callable[..., None]:
     ) -> None:
         given = header if header is not None else bearer.credentials if bearer else None
         if given is None or not matches(given, digests):
-            missing = "needs an API key" if given is None else "was sent with an unknown API key"
-            raise Problem(
-                401,
-                f"this request {missing}; send one in the header X-API-Key",
-                headers={"WWW-Authenticate": "Bearer"},
-            )
+            raise unknown_key(given)
 
     return check
+
+
+def unknown_key(given: str | None) -> Problem:
+    """Return the answer to a request without a key, or with a wrong one."""
+    missing = "needs an API key" if given is None else "was sent with an unknown API key"
+    return Problem(
+        401,
+        f"this request {missing}; send one in the header X-API-Key",
+        headers={"WWW-Authenticate": "Bearer"},
+    )
 
 
 def matches(given: str, digests: list[bytes]) -> bool:
@@ -67,14 +72,15 @@ def matches(given: str, digests: list[bytes]) -> bool:
     digests : list of bytes
         SHA-256 of each key that may pass.
     """
-    own = _digest(given)
+    own = key_digest(given)
     found = False
     for digest in digests:  # no early end: time would tell which key is near
         found |= hmac.compare_digest(own, digest)
     return found
 
 
-def _digest(key: str) -> bytes:
+def key_digest(key: str) -> bytes:
+    """Return what keys are compared by."""
     # Digests are of one length, so that comparing them does not tell the length of a key either.
     return hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()
 

@@ -21,6 +21,7 @@ ENVIRONMENT = "HGKT_SERVICE"
 MIN_KEY_LENGTH = 16
 _MIB = 2**20
 _DEVICES = ("auto", "cpu", "cuda")
+_GUARDED = ("changes", "all")
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +47,9 @@ class ServiceSettings:
         Keys that may add and remove classes; none means that everybody who gets through may.
     allow_open : bool
         Whether to listen beyond this machine without a key.
+    require_key : {"changes", "all"}
+        What needs one of the keys: adding and removing classes, or everything but the probes and
+        the empty page.
     samples : str, optional
         Data set from which the page offers instances.
     root : Path, optional
@@ -84,6 +88,7 @@ class ServiceSettings:
     workers: int = 1
     api_keys: tuple[str, ...] = field(default=(), repr=False)
     allow_open: bool = False
+    require_key: str = "changes"
     samples: str | None = None
     root: Path | None = None
     image_root: Path | None = None
@@ -110,8 +115,11 @@ class ServiceSettings:
         for name in ("grace_seconds", "shutdown_seconds"):
             check_number(name, getattr(self, name), low=0.0, high=3600.0)
         check_choice("device", self.device, _DEVICES)
+        check_choice("require_key", self.require_key, _GUARDED)
         for key in self.api_keys:
             _check_key(key, "an API key")
+        if self.require_key == "all" and not self.api_keys:
+            raise DataError("a key is required of all requests, but there is none; give API keys")
         if not self.api_keys and not self.allow_open and not self.local():
             raise DataError(
                 f"host {self.host!r} can be reached from other machines, where anybody could add "
