@@ -11,7 +11,7 @@ from hgkt.exceptions import DataError
 from hgkt.serving import ServiceSettings, create_app
 
 KEY = "a key of some length"
-OPEN = ("/health", "/ready", "/", "/page/main.js")
+OPEN = ("/health", "/ready", "/v2/health/live", "/v2/health/ready", "/", "/page/main.js")
 
 
 @pytest.fixture

@@ -55,6 +55,12 @@ def test_openapi_documents_every_endpoint_of_the_contract(document):
         ("GET", "/v1/map"),
         ("GET", "/v1/samples"),
         ("GET", "/v1/samples/{sample_id}"),
+        ("GET", "/v2"),
+        ("GET", "/v2/health/live"),
+        ("GET", "/v2/health/ready"),
+        ("GET", "/v2/models/{model}"),
+        ("GET", "/v2/models/{model}/ready"),
+        ("POST", "/v2/models/{model}/infer"),
     }
 
 

@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from typing import Any, Literal
 
@@ -25,7 +25,7 @@ from hgkt.serving.metrics import Metrics, Observed
 from hgkt.serving.pins import pinned_folder
 from hgkt.serving.problems import Problem, documented, install_problems
 from hgkt.serving.request_log import RequestLog
-from hgkt.serving.routes import checks, classes, model, page, predict
+from hgkt.serving.routes import checks, classes, inference, model, page, predict
 from hgkt.serving.samples import load_samples
 from hgkt.serving.security import BodyLimit, SafeHeaders
 from hgkt.serving.served_model import ServedModel
@@ -92,6 +92,8 @@ def create_app(settings: ServiceSettings) -> FastAPI:
     app.include_router(checks.build_router(served, settings))
     app.include_router(classes.build_router(served, settings, metrics))
     app.include_router(predict.build_router(served, settings, reader, metrics, limiter, plane))
+    ready = partial(_readiness, app, served)
+    app.include_router(inference.build_router(served, settings, metrics, limiter, ready))
     app.include_router(model.build_router(served, settings, reader, samples, plane))
     app.include_router(page.build_router(app, loaded, needs_key=bool(settings.api_keys)))
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
@@ -131,6 +133,14 @@ def _lifespan(served: ServedModel, reader: ImageReader) -> Any:
     return lifespan
 
 
+def _readiness(app: FastAPI, served: ServedModel) -> Readiness:
+    if not getattr(app.state, "running", False):
+        raise Problem(503, "the service is starting or stopping")
+    if not served.healthy():
+        raise Problem(503, served.trouble or "the class registry is not being followed")
+    return Readiness(status="ready", revision=served.current().revision)
+
+
 def _service_routes(served: ServedModel, metrics: Metrics) -> APIRouter:
     router = APIRouter(tags=["service"])
 
@@ -142,11 +152,7 @@ def _service_routes(served: ServedModel, metrics: Metrics) -> APIRouter:
     @router.get("/ready", responses=documented(503))
     async def ready(request: Request) -> Readiness:
         """Say whether the service can predict and its registry answers."""
-        if not getattr(request.app.state, "running", False):
-            raise Problem(503, "the service is starting or stopping")
-        if not served.healthy():
-            raise Problem(503, served.trouble or "the class registry is not being followed")
-        return Readiness(status="ready", revision=served.current().revision)
+        return _readiness(request.app, served)
 
     @router.get(
         "/metrics",

@@ -22,6 +22,8 @@ _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 _FAMILIES = {
     "/v1/predict/image": "predict_image",
     "/v1/predict": "predict",
+    "/v2/health": "health",
+    "/v2": "inference",
     "/v1/classes": "classes",
     "/v1/model": "model",
     "/v1/map": "map",
