@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -89,3 +90,14 @@ def test_settings_want_a_key_to_require(settings):
         replace(settings, api_keys=()).check()
     with pytest.raises(DataError, match="require_key must be one of"):
         replace(settings, require_key="some").check()
+
+
+def test_commands_of_the_api_page_carry_the_key(settings):
+    with TestClient(create_app(settings)) as client:
+        text = client.get("/docs", headers={"X-API-Key": KEY}).text
+        assert client.get("/v1/model", headers={"X-API-Key": KEY}).json()["key_guards"] == "all"
+    commands = re.findall(r"<pre>(.*?)</pre>", text, re.DOTALL)
+    without = [command for command in commands if "X-API-Key: YOUR-KEY" not in command]
+    assert len(commands) == 19
+    assert all(re.search(r"/(health|ready)", command) for command in without)
+    assert len(without) == 4

@@ -104,7 +104,12 @@ def visit(browser, desktop) -> Iterator[Callable[..., Any]]:
     """Open the page; afterwards no error may have been logged and nothing else been asked."""
     pages, requests, errors, allowed = [], [], [], []
 
-    def visit(address: str, allow: tuple[str, ...] = (), **options: Any) -> Any:
+    def visit(
+        address: str,
+        allow: tuple[str, ...] = (),
+        wait: tuple[str, ...] = ("#plot .main-svg", "#rows tr"),
+        **options: Any,
+    ) -> Any:
         context = browser.new_context(**options) if options else desktop
         page = context.new_page()
         pages.append(page)
@@ -114,8 +119,8 @@ def visit(browser, desktop) -> Iterator[Callable[..., Any]]:
         page.on("console", lambda m: m.type == "error" and errors.append(m.text))
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.goto(address)
-        page.wait_for_selector("#plot .main-svg")
-        page.wait_for_selector("#rows tr")
+        for selector in wait:
+            page.wait_for_selector(selector)
         return page
 
     yield visit
@@ -330,7 +335,7 @@ def test_commands_of_the_api_page_run_as_they_stand(digits_service, tmp_path):
     Image.new("RGB", (8, 8)).save(tmp_path / "photo.jpg")
     found = re.findall(r"<pre>(.*?)</pre>", httpx.get(f"{digits_service}/docs").text, re.DOTALL)
     commands = [html.unescape(command) for command in found]
-    assert len(commands) == len({*commands}) == 13
+    assert len(commands) == len({*commands}) == 19
     failed = []
     for command in sorted(commands, key=lambda command: "DELETE" in command):
         line = command.replace("curl ", "curl --silent --show-error --fail-with-body ", 1)
@@ -503,6 +508,28 @@ def test_page_asks_for_a_key_where_one_is_needed(visit, tmp_path):
         page.click("#rows button:has-text('Remove')")
         page.click("#confirm button:has-text('Remove')")
         page.wait_for_selector("tr[data-name=six]", state="detached")
+        page.close()
+
+
+def test_page_of_a_closed_service_asks_for_a_key_first(visit, tmp_path):
+    closed = {"api_keys": (KEY,), "require_key": "all", "samples": "digits"}
+    with served(save_digits(tmp_path), **closed) as address:
+        page = visit(address, allow=("401",), wait=("#gate:not([hidden])",))
+        assert page.evaluate("document.activeElement.id") == "gate-key"
+        assert page.locator("main").is_hidden()
+        page.keyboard.type("another one altogether")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#banner:has-text('does not know this API key')")
+        page.fill("#gate-key", KEY)
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#status[data-state=live]")
+        assert page.locator("#gate").is_hidden()
+        assert page.locator("#api-link").is_hidden()
+        add(page, "six", SIX)
+        page.wait_for_selector("tr[data-name=six]")
+        assert len(sample_answers(page, "zero", 1)) == 1
+        page.reload()
+        page.wait_for_selector("#status[data-state=live]")
         page.close()
 
 

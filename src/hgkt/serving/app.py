@@ -95,7 +95,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
     ready = partial(_readiness, app, served)
     app.include_router(inference.build_router(served, settings, metrics, limiter, ready))
     app.include_router(model.build_router(served, settings, reader, samples, plane))
-    app.include_router(page.build_router(app, loaded, needs_key=bool(settings.api_keys)))
+    app.include_router(page.build_router(app, loaded, settings.name(), settings.key_guards()))
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
     if settings.require_key == "all":
         app.add_middleware(KeyWall, keys=settings.api_keys)

@@ -10,6 +10,8 @@ from urllib.parse import quote
 from hgkt.estimators import GZSLClassifier
 from hgkt.serving.class_facts import attribute_names
 from hgkt.serving.editions import made_with
+from hgkt.serving.key_wall import is_open
+from hgkt.serving.settings import KeyGuards
 
 _SHOWN = 64  # numbers that still fit a command; longer rows come from a file
 _JSON = "-H 'Content-Type: application/json'"
@@ -17,7 +19,7 @@ _KEY = "-H 'X-API-Key: YOUR-KEY'"
 
 
 def curl_examples(
-    model: GZSLClassifier, address: str, needs_key: bool
+    model: GZSLClassifier, name: str, address: str, key_guards: KeyGuards
 ) -> dict[tuple[str, str], str]:
     """Return a curl command per endpoint, by method and path.
 
@@ -25,16 +27,19 @@ def curl_examples(
     ----------
     model : GZSLClassifier
         The model that is served: the commands name a class of it and have rows of its width.
+    name : str
+        Its name.
     address : str
         Where the service answers, without a slash at the end.
-    needs_key : bool
-        Whether changes need an API key.
+    key_guards : {"nothing", "changes", "all"}
+        What needs an API key.
     """
     seen = quote(str(model.seen_classes_.tolist()[0]), safe="")
-    key = f" {_KEY}" if needs_key else ""
+    key = f" {_KEY}" if key_guards == "changes" else ""
 
     def at(path: str) -> str:
-        return f"curl {shlex.quote(address + path)}"
+        always = f" {_KEY}" if key_guards == "all" and not is_open(path) else ""
+        return f"curl {shlex.quote(address + path)}{always}"
 
     def send(path: str, body: dict[str, Any], n_numbers: int, file: str, options: str = "") -> str:
         text = json.dumps(body)
@@ -45,6 +50,9 @@ def curl_examples(
 
     width = model.n_features_in_
     rows = {"features": [[0.0] * width], "top_k": 3}
+    own = f"/v2/models/{quote(name, safe='')}"
+    tensor = {"name": "features", "shape": [1, width], "datatype": "FP32", "data": [0.0] * width}
+    infer = {"inputs": [tensor]}
     described, n_described = _description(model)
     new = {"classes": [{"name": "my class", **described}]}
     return {
@@ -60,6 +68,12 @@ def curl_examples(
         ("get", "/v1/classes/{name}"): at(f"/v1/classes/{seen}"),
         ("delete", "/v1/classes/{name}"): f"{at('/v1/classes/my%20class')} -X DELETE{key}",
         ("post", "/v1/predict"): send("/v1/predict", rows, width, "rows.json"),
+        ("get", "/v2"): at("/v2"),
+        ("get", "/v2/health/live"): at("/v2/health/live"),
+        ("get", "/v2/health/ready"): at("/v2/health/ready"),
+        ("get", "/v2/models/{model}"): at(own),
+        ("get", "/v2/models/{model}/ready"): at(f"{own}/ready"),
+        ("post", "/v2/models/{model}/infer"): send(f"{own}/infer", infer, width, "infer.json"),
         ("post", "/v1/predict/image"): f"{at('/v1/predict/image?top_k=3')} -F images=@photo.jpg",
     }
 

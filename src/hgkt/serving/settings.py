@@ -9,7 +9,7 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -22,6 +22,8 @@ MIN_KEY_LENGTH = 16
 _MIB = 2**20
 _DEVICES = ("auto", "cpu", "cuda")
 _GUARDED = ("changes", "all")
+
+KeyGuards = Literal["nothing", "changes", "all"]
 
 logger = logging.getLogger(__name__)
 
@@ -135,6 +137,14 @@ class ServiceSettings:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return False
+
+    def name(self) -> str:
+        """Return what the model is called: the name of its folder."""
+        return self.model.resolve().name
+
+    def key_guards(self) -> KeyGuards:
+        """Return what nobody gets without a key."""
+        return self.require_key if self.api_keys else "nothing"  # type: ignore[return-value]
 
     def database_url(self) -> str:
         """Return the address of the class registry; it may hold a password."""

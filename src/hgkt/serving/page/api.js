@@ -44,10 +44,11 @@ async function problem(response) {
   return new ApiError(response.status, sentence(text) || `The service answered ${response.status}.`);
 }
 
-async function call(path, options = {}) {
+async function call(path, { headers = {}, ...options } = {}) {
+  if (key.get()) headers["X-API-Key"] = key.get();
   let response;
   try {
-    response = await fetch(path, { cache: "no-store", ...options });
+    response = await fetch(path, { cache: "no-store", headers, ...options });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new ApiError(0, "The service does not answer; it may have been stopped.");
@@ -58,7 +59,6 @@ async function call(path, options = {}) {
 
 function send(method, path, body) {
   const headers = { "Content-Type": "application/json" };
-  if (key.get()) headers["X-API-Key"] = key.get();
   return call(path, { method, headers, body: body && JSON.stringify(body) });
 }
 

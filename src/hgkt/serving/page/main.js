@@ -1,6 +1,6 @@
 /* Starts the parts of the page and keeps them in step with the service. */
 
-import { api } from "./api.js";
+import { api, key } from "./api.js";
 import { startAdd } from "./add.js";
 import { startClasses } from "./classes.js";
 import { startDetails } from "./details.js";
@@ -51,15 +51,39 @@ async function poll() {
   setTimeout(poll, EVERY);
 }
 
+function setGate(closed) {
+  $("gate").hidden = !closed;
+  for (const part of document.querySelectorAll("main, .steps")) part.hidden = closed;
+}
+
+/** The service is closed to strangers: nothing can be shown before there is a key. */
+function askForKey() {
+  say($("banner"), key.get() ? "The service does not know this API key." : "");
+  status("closed", "closed");
+  $("facts").textContent = "";
+  setGate(true);
+  $("gate-key").focus();
+}
+
+$("gate").addEventListener("submit", (event) => {
+  event.preventDefault();
+  key.set($("gate-key").value.trim());
+  start();
+});
+
 async function start() {
   try {
     state.model = await api.model();
   } catch (error) {
+    if (error.status === 401) return askForKey();
     say($("banner"), `${error.message} Trying again every second.`);
     status("down", "offline");
     setTimeout(start, EVERY);
     return;
   }
+  setGate(false);
+  // A link carries no key, so that it would lead to a refusal.
+  $("api-link").hidden = state.model.key_guards === "all";
   on("revision", facts);
   for (const part of [startMap, startDetails, startClasses, startAdd, startPredict]) part();
   await refresh({ always: true });

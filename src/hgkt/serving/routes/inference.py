@@ -107,7 +107,7 @@ def build_router(
     the service is not ready.
     """
     router = APIRouter(prefix="/v2", tags=["inference protocol"])
-    own_name = settings.model.resolve().name
+    own_name = settings.name()
 
     def check_model(model: str, wanted: str = VERSION) -> None:
         if model != own_name:

@@ -21,7 +21,7 @@ from hgkt.serving.problems import Problem, documented
 from hgkt.serving.routes.predict import MAX_EXPLAINED, MAX_IMAGES
 from hgkt.serving.samples import SampleInstance
 from hgkt.serving.served_model import ServedModel
-from hgkt.serving.settings import ServiceSettings
+from hgkt.serving.settings import KeyGuards, ServiceSettings
 
 # Where on the machine something lay is nobody's business.
 _PRIVATE = ("path", "folder", "root", "file")
@@ -78,6 +78,7 @@ class ModelCard(BaseModel):
     accepts: Accepts
     explains: bool
     needs_key: bool
+    key_guards: KeyGuards = Field(description="What needs an API key.")
     n_samples: int
     limits: Limits
     about: dict[str, Any]
@@ -155,7 +156,7 @@ def build_router(
         model, about = edition.model, made_with(edition.model)
         describer, takes_classes = served.describer, explains(model)
         return ModelCard(
-            name=settings.model.resolve().name,
+            name=settings.name(),
             method=METHODS.name_of(type(model)) or type(model).__name__,
             hgkt_version=version("hgkt"),
             n_features=model.n_features_in_,
@@ -176,6 +177,7 @@ def build_router(
             ),
             explains=takes_classes,
             needs_key=bool(settings.api_keys),
+            key_guards=settings.key_guards(),
             n_samples=len(samples),
             limits=Limits(
                 rows=settings.max_rows,

@@ -19,6 +19,7 @@ from hgkt._files import sha256
 from hgkt.estimators import GZSLClassifier
 from hgkt.serving.examples import curl_examples
 from hgkt.serving.problems import Problem
+from hgkt.serving.settings import KeyGuards
 
 _FOLDER = Path(str(files("hgkt.serving") / "page"))
 _KINDS = {
@@ -76,11 +77,13 @@ def page_files() -> dict[str, StaticFile]:
     return {path.name: StaticFile(path) for path in paths if path.is_file()}
 
 
-def build_router(app: FastAPI, model: GZSLClassifier, needs_key: bool) -> APIRouter:
+def build_router(
+    app: FastAPI, model: GZSLClassifier, name: str, key_guards: KeyGuards
+) -> APIRouter:
     """Return the routes of the page and of the description of `app`.
 
-    `model` is what is served, and `needs_key` whether changes need an API key: the description
-    shows commands that fit.
+    `model` is what is served, under `name`, and `key_guards` says what needs an API key: the
+    description shows commands that fit.
     """
     router = APIRouter(include_in_schema=False)
     known = page_files()
@@ -98,7 +101,7 @@ def build_router(app: FastAPI, model: GZSLClassifier, needs_key: bool) -> APIRou
     @router.get("/docs")
     async def docs(request: Request) -> Response:
         address = str(request.base_url).rstrip("/")
-        examples = curl_examples(model, address, needs_key)
+        examples = curl_examples(model, name, address, key_guards)
         return HTMLResponse(docs_page(app.openapi(), examples))
 
     return router
