@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -74,3 +78,37 @@ def data_root() -> Path:
     if not (root / "CUB" / "att_splits.mat").is_file():
         pytest.skip(f"no benchmark data in {root}; set HGKT_DATA to a folder that holds CUB")
     return root
+
+
+@pytest.fixture(scope="session")
+def run_service() -> Callable[..., Any]:
+    """Run the service of a model folder with uvicorn in a thread; a context manager.
+
+    Its registry lies beside the folder unless told otherwise; it gives the service's address.
+    """
+
+    @contextlib.contextmanager
+    def call(model: Path, **settings: Any) -> Iterator[str]:
+        import uvicorn
+
+        from hgkt.serving import ServiceSettings, create_app
+
+        app = create_app(ServiceSettings(model=model, **settings))
+        server = uvicorn.Server(
+            uvicorn.Config(
+                app, host="127.0.0.1", port=0, log_config=None, timeout_graceful_shutdown=1
+            )
+        )
+        thread = threading.Thread(target=server.run, daemon=True)
+        thread.start()
+        while not server.started:
+            assert thread.is_alive(), "the service did not start"
+            time.sleep(0.01)
+        host, port = server.servers[0].sockets[0].getsockname()
+        try:
+            yield f"http://{host}:{port}"
+        finally:
+            server.should_exit = True
+            thread.join(10)
+
+    return call

@@ -8,7 +8,15 @@ from importlib import import_module
 
 import pytest
 
-PACKAGES = ["hgkt", "hgkt.data", "hgkt.export", "hgkt.language", "hgkt.serving", "hgkt.vision"]
+PACKAGES = [
+    "hgkt",
+    "hgkt.client",
+    "hgkt.data",
+    "hgkt.export",
+    "hgkt.language",
+    "hgkt.serving",
+    "hgkt.vision",
+]
 
 
 @pytest.mark.parametrize("name", PACKAGES)
@@ -30,6 +38,7 @@ def test_a_name_that_went_says_what_to_use_instead():
 
 
 def test_import_of_the_package_loads_nothing_heavy():
-    heavy = {"numpy", "pandas", "sklearn", "torch", "fastapi", "sqlalchemy"}
-    code = f"import sys, hgkt, hgkt.serving; sys.exit(bool({heavy!r} & sys.modules.keys()))"
+    heavy = {"numpy", "pandas", "sklearn", "torch", "fastapi", "sqlalchemy", "httpx"}
+    code = "import sys, hgkt, hgkt.serving, hgkt.client"
+    code += f"; sys.exit(bool({heavy!r} & sys.modules.keys()))"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

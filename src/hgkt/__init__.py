@@ -8,6 +8,7 @@ from hgkt._lazy import attach
 
 if TYPE_CHECKING:
     from hgkt._class_names import UNKNOWN
+    from hgkt.client import Client
     from hgkt.data import GZSLDataset, load_dataset
     from hgkt.estimators import HGKTClassifier, HGKTNetworkClassifier, load_model
     from hgkt.evaluation import ClassFoldSearch, evaluate, gzsl_metrics
@@ -20,6 +21,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "UNKNOWN": "hgkt._class_names",
     "ClassFoldSearch": "hgkt.evaluation",
+    "Client": "hgkt.client",
     "GZSLDataset": "hgkt.data",
     "HGKTClassifier": "hgkt.estimators",
     "HGKTError": "hgkt.exceptions",
@@ -38,6 +40,7 @@ _GONE = {
 __all__ = [
     "UNKNOWN",
     "ClassFoldSearch",
+    "Client",
     "GZSLDataset",
     "HGKTClassifier",
     "HGKTError",

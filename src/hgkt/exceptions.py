@@ -29,6 +29,34 @@ class ConfidenceWarning(UserWarning):
     """Probabilities, a rejection or a prediction set that promises less than one may think."""
 
 
+class ServiceError(HGKTError):
+    """A service answered with an error, or with something else than expected.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong, in the service's own sentence where it has one.
+    status : int, optional
+        The HTTP status; None where there was no answer.
+    request_id : str, optional
+        By what the service's log names the request.
+    """
+
+    def __init__(
+        self, message: str, status: int | None = None, request_id: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status, self.request_id = status, request_id
+
+
+class ServiceRefusedError(ServiceError, ValueError):
+    """A request that a service does not accept; sending it again would not help."""
+
+
+class ServiceUnavailableError(ServiceError, ConnectionError):
+    """A service that cannot be reached, or cannot answer now."""
+
+
 class ClassWarning(UserWarning):
     """A class that is taken in, but can hardly be told from others."""
 

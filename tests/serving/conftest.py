@@ -11,8 +11,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -213,39 +211,5 @@ def entry() -> Callable[..., ClassEntry]:
 
     def call(name: str, *values: float, text: str | None = None) -> ClassEntry:
         return ClassEntry(name, np.array(values or (0.0, 0.5, 1.0)), text)
-
-    return call
-
-
-@pytest.fixture(scope="session")
-def run_service() -> Callable[..., Any]:
-    """Run the service of a model folder with uvicorn in a thread; a context manager.
-
-    Its registry lies beside the folder unless told otherwise; it gives the service's address.
-    """
-
-    @contextlib.contextmanager
-    def call(model: Path, **settings: Any) -> Iterator[str]:
-        import uvicorn
-
-        from hgkt.serving import ServiceSettings, create_app
-
-        app = create_app(ServiceSettings(model=model, **settings))
-        server = uvicorn.Server(
-            uvicorn.Config(
-                app, host="127.0.0.1", port=0, log_config=None, timeout_graceful_shutdown=1
-            )
-        )
-        thread = threading.Thread(target=server.run, daemon=True)
-        thread.start()
-        while not server.started:
-            assert thread.is_alive(), "the service did not start"
-            time.sleep(0.01)
-        host, port = server.servers[0].sockets[0].getsockname()
-        try:
-            yield f"http://{host}:{port}"
-        finally:
-            server.should_exit = True
-            thread.join(10)
 
     return call
