@@ -16,7 +16,7 @@ from hgkt.serving.database import RegistryError
 from hgkt.serving.editions import ClassExistsError, ClassLearnedError, UnknownClassError
 from hgkt.serving.problems import MEDIA_TYPE, Problem, install_problems
 from hgkt.serving.security import BodyLimit, require_key
-from hgkt.serving.settings import ServiceSettings, read_api_keys
+from hgkt.serving.settings import ServiceSettings, read_api_keys, read_database_url
 
 KEYS = ("the first key of all", "another key, longer")
 SETTINGS = ServiceSettings(Path("model"), api_keys=KEYS)
@@ -93,6 +93,19 @@ def test_api_keys_are_read_from_a_file(tmp_path, caplog):
     assert "tooshort" not in str(caught.value)
     with pytest.raises(DataError, match="cannot be read"):
         read_api_keys(tmp_path / "missing")
+
+
+def test_the_registrys_address_is_read_from_a_file(tmp_path):
+    path = tmp_path / "url"
+    path.write_text("postgresql://ann:hunter2@db/birds\n")
+    assert read_database_url(path) == "postgresql://ann:hunter2@db/birds"
+    for text in ("", "hunter2 hunter3"):
+        path.write_text(text)
+        with pytest.raises(DataError, match="and nothing else") as caught:
+            read_database_url(path)
+        assert "hunter" not in str(caught.value)
+    with pytest.raises(DataError, match=r"address of the class registry in .* cannot be read: No"):
+        read_database_url(tmp_path / "missing")
 
 
 # ---------------------------------------------------------------------- keys

@@ -57,6 +57,13 @@ def serve_command(
             show_default=False,
         ),
     ] = None,
+    database_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--database-file",
+            help="File that holds the address of the class registry, and with it the password.",
+        ),
+    ] = None,
     host: Annotated[str, typer.Option("--host", help="Address to listen at.")] = "127.0.0.1",
     port: Annotated[
         int, typer.Option("--port", min=0, max=65535, help="Port; 0 takes a free one.")
@@ -131,12 +138,12 @@ def serve_command(
     for package in ("fastapi", "uvicorn", "sqlalchemy", "prometheus_client", "python_multipart"):
         import_extra(package, "serve")
     from hgkt.serving.logs import logging_config
-    from hgkt.serving.settings import ServiceSettings, read_api_keys
+    from hgkt.serving.settings import ServiceSettings, read_api_keys, read_database_url
 
     logging.config.dictConfig(logging_config(log_format.value, access_log))
     settings = ServiceSettings(
         model=model,
-        database=database,
+        database=database if database_file is None else read_database_url(database_file),
         host=host,
         port=port,
         workers=workers,

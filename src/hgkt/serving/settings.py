@@ -176,6 +176,15 @@ class ServiceSettings:
             ) from None
 
 
+def read_database_url(path: str | Path) -> str:
+    """Read the address of the class registry from a file of one line, such as a mounted secret."""
+    text = _read_secret(Path(path), "the address of the class registry")
+    lines = text.split()
+    if len(lines) != 1:
+        raise DataError(f"{path} must hold the address of the class registry and nothing else")
+    return lines[0]
+
+
 def read_api_keys(path: str | Path) -> tuple[str, ...]:
     """Read API keys from a file: one per line; empty lines and lines that begin with # are skipped.
 
@@ -183,12 +192,7 @@ def read_api_keys(path: str | Path) -> tuple[str, ...]:
     platform mounts are often so, and nobody else is in the container.
     """
     path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-        mode = path.stat().st_mode
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not text in UTF-8"
-        raise DataError(f"the API keys in {path} cannot be read: {reason}") from None
+    text = _read_secret(path, "the API keys")
     keys: list[str] = []
     for number, line in enumerate(text.splitlines(), start=1):
         key = line.strip()
@@ -198,9 +202,17 @@ def read_api_keys(path: str | Path) -> tuple[str, ...]:
         keys.append(key)
     if not keys:
         raise DataError(f"{path} holds no API key; one a line is expected")
-    if mode & stat.S_IROTH:
+    if path.stat().st_mode & stat.S_IROTH:
         logger.warning("%s holds API keys and everybody on this machine may read it", path)
     return tuple(dict.fromkeys(keys))
+
+
+def _read_secret(path: Path, what: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text in UTF-8"
+        raise DataError(f"{what} in {path} cannot be read: {reason}") from None
 
 
 def _check_key(key: str, what: str) -> None:
