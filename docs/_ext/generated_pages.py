@@ -31,6 +31,7 @@ ROOMS = {
     "hgkt.language": "Words",
     "hgkt.export": "Export",
     "hgkt.serving": "Serving",
+    "hgkt.client": "The client",
     "hgkt.exceptions": "Errors",
 }
 _METHODS_PAGE = Path(__file__).resolve().parents[1] / "methods.md"

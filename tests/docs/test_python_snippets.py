@@ -141,6 +141,7 @@ def service(folder):
     thread.join(10)
 
 
+SERVED = ("client.md", "serving.md")
 WORLDS = {
     "data.md": data_page,
     "export.md": export_page,
@@ -165,7 +166,7 @@ def test_python_blocks_run_in_order(python_page, blocks_of, tmp_path, monkeypatc
         else:
             names = WORLDS.get(page.name, lambda folder: {})(tmp_path)
         names["__name__"] = "__main__"
-        port = stack.enter_context(service(tmp_path)) if page.name == "serving.md" else 8000
+        port = stack.enter_context(service(tmp_path)) if page.name in SERVED else 8000
         for number, block in enumerate(codes):
             if f"{page.name}:{number}" in NOT_RUN:
                 continue
