@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import io
 import json
@@ -11,6 +12,7 @@ import logging.config
 import re
 import subprocess
 import sys
+import time
 from urllib.parse import quote
 
 import httpx
@@ -325,22 +327,39 @@ def test_threads_of_a_request_log_its_id(digits_folder, tmp_path):
 
 
 # ---------------------------------------------------------------------- the real server
-def test_the_command_logs_json_and_no_key(digits_folder, tmp_path):
+def wait_until_ready(client):
+    for _ in range(600):
+        with contextlib.suppress(httpx.TransportError):
+            if client.get("/ready").status_code == 200:
+                return
+        time.sleep(0.1)
+    raise AssertionError("the service does not become ready")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_command_logs_json_and_no_key(digits_folder, tmp_path, workers):
     keys = tmp_path / "keys"
     keys.write_text(KEY + "\n")  # readable by all: a warning, in JSON too
     keys.chmod(0o644)
     command = [sys.executable, "-c", "from hgkt.cli.main import run; run()", "serve"]
     command += ["--model", digits_folder, "--port", 0, "--api-key-file", keys, "--access-log"]
-    command += ["--log-format", "json", "--database", f"sqlite:///{tmp_path / 'own.sqlite'}"]
+    command += [
+        "--workers",
+        workers,
+        "--log-format",
+        "json",
+        "--database",
+        f"sqlite:///{tmp_path / 'own.sqlite'}",
+    ]
     process = subprocess.Popen(
         list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     try:
         address = process.stdout.readline().split()[-1]
-        with httpx.Client(
-            base_url=address, transport=httpx.HTTPTransport(retries=8), headers={"X-API-Key": KEY}
-        ) as client:
-            client.get("/ready", headers={"traceparent": PARENT, "X-Request-ID": "7f3"})
+        with httpx.Client(base_url=address, headers={"X-API-Key": KEY}) as client:
+            wait_until_ready(client)
+            own = {"traceparent": PARENT, "X-Request-ID": "7f3", "X-Forwarded-For": "203.0.113.9"}
+            client.get("/health", headers=own)
             client.get(f"/v1/classes/{quote(KEY, safe='')}?x={quote(KEY, safe='')}&Token=other")
         process.terminate()
         _, errors = process.communicate(timeout=60)
@@ -349,9 +368,9 @@ def test_the_command_logs_json_and_no_key(digits_folder, tmp_path):
             process.kill()
     lines = [json.loads(line) for line in errors.splitlines()]
     assert "everybody on this machine may read it" in lines[0]["message"]
-    ready = next(line for line in lines if line.get("path") == "/ready")
-    assert (ready["request_id"], ready["trace_id"], ready["status"]) == ("7f3", TRACE, 200)
-    assert (ready["key_id"], ready["client"]) == (key_id(KEY), "127.0.0.1")
+    health = next(line for line in lines if line.get("path") == "/health")
+    assert (health["request_id"], health["trace_id"], health["status"]) == ("7f3", TRACE, 200)
+    assert (health["key_id"], health["client"]) == (key_id(KEY), "203.0.113.9")
     assert any(line.get("path") == "/***?x=***&Token=***" for line in lines)
     assert "horse" not in errors
 
