@@ -59,7 +59,8 @@ def test_strangers_get_probes_and_the_empty_page_only(settings):
 def test_near_misses_are_not_open(settings, path):
     app = create_app(settings)
     with TestClient(app) as client:
-        assert client.request("GET", f"http://testserver{path}").status_code in (401, 404)
+        address = str(client.base_url).rstrip("/")
+        assert client.get(address + path).status_code in (401, 404)
 
 
 def test_a_body_without_a_key_is_not_read(settings):

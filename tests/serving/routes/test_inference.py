@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -175,7 +177,7 @@ def test_nested_and_flat_data_are_the_same(plain, rows, expected):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"inputs": []}, "one input called 'features' is expected; got none"),
+        ({"inputs": []}, "Expected `array` of length 1"),
         ({"inputs": [{"name": "x", "shape": [1], "datatype": "FP32"}]}, "got 'x'"),
         ({"inputs": {"name": "features"}}, "not an inference request: Expected `array`"),
         ({"parameters": {"topk": 3}}, "parameter 'topk' is not known"),
@@ -201,11 +203,12 @@ def test_wrong_requests_are_told_in_both_tongues(plain, rows, changes, sentence)
         ({"shape": [5]}, "[n, 64] is expected"),
         ({"shape": [-5, 64]}, "[n, 64] is expected"),
         ({"shape": [4, 64]}, "but data of 5 rows"),
+        ({"shape": [5, 64, 1]}, "[n, 64] is expected"),
         ({"data": ["a"] * 320}, "features[0][0]"),
         ({"data": "text"}, "features"),
         ({"data": [[1.0]]}, "1 numbers; 64 are expected"),
         ({"data": None}, "features"),
-        ({"parameters": {"content_type": "np"}, "data": [0.5] * 319}, "63 numbers"),
+        ({"parameters": {"content_type": "np"}, "data": [0.5] * 319}, "data of 319 numbers"),
     ],
 )
 def test_wrong_tensors_are_told(plain, rows, tensor, sentence):
@@ -264,5 +267,38 @@ def test_not_ready_before_the_service_runs(folder, tmp_path):
 
 def test_nested_leaves_what_it_does_not_know():
     for data in (b"[[1,2],[3,4]]", b'"text"', b"{}", b"", b"[1,[2]]"):
-        assert nested(data, 2) == data
-    assert nested(b"[]", 2) == b"[[]]"
+        assert nested(data, (2, 2)) == data
+    assert nested(b" [ 1,2,3 ,4,5,6] ", (3, 2)) == b"[[ 1,2],[3 ,4],[5,6]]"
+
+
+BOMB = 16 * 2**20
+BOMBS = {
+    "inputs": b'{"inputs":[' + b"{}," * (BOMB // 3) + b"{}]}",
+    "tensors": b'{"inputs":[%s]}'
+    % b",".join([b'{"name":"features","datatype":"FP32","shape":[1,64]}'] * (BOMB // 60)),
+    "shape": b'{"inputs":[{"name":"features","datatype":"FP32","shape":[%s1]}]}'
+    % (b"1," * (BOMB // 2)),
+    "data": b'{"inputs":[{"name":"features","datatype":"FP32","shape":[1,64],"data":[%s1]}]}'
+    % (b"1," * (BOMB // 2)),
+    "outputs": b'{"outputs":[%s{"name":"label"}],"inputs":[%s]}'
+    % (b'{"name":"a"},' * (BOMB // 13), b'{"name":"f","datatype":"FP32","shape":[1]}'),
+    "parameters": b'{"parameters":{"among":[%s""]},"inputs":[%s]}'
+    % (b'"",' * (BOMB // 3), b'{"name":"f","datatype":"FP32","shape":[1]}'),
+    "unknown": b'{"unknown":[' + b"[]," * (BOMB // 3) + b"[]]}",
+    "deep": b'{"inputs":' + b"[" * BOMB,
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_large_mistake_costs_little(plain, name):
+    body = BOMBS[name]
+    tracemalloc.start()
+    start = time.perf_counter()
+    try:
+        answer = plain.post(f"/v2/models/{MODEL}/infer", content=body)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert answer.status_code in (413, 422)
+    assert peak < 8 * len(body)
+    assert time.perf_counter() - start < 10

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -32,18 +32,21 @@ OUTPUTS = {
 }
 """Data type and number of dimensions of what can be asked for; the names are those of Arrow."""
 
-_COMMA, _OPEN = ord(","), ord("[")
 Parameters = dict[str, Any]
+T = TypeVar("T")
+_COMMA = ord(",")
+_MAX_SHORT = 2**20  # bytes of parameters, shapes and outputs; names of classes are among them
 
 
-class TensorIn(msgspec.Struct):
-    """A tensor as it comes."""
+@dataclass(frozen=True)
+class TensorIn:
+    """The tensor that came; `data` is its JSON where it is not octets."""
 
     name: str
     shape: list[int]
     datatype: str
-    parameters: Parameters = {}
-    data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    parameters: Parameters
+    data: memoryview | None
 
 
 class TensorWanted(msgspec.Struct):
@@ -53,13 +56,30 @@ class TensorWanted(msgspec.Struct):
     parameters: Parameters = {}
 
 
-class InferRequest(msgspec.Struct):
-    """A request, or the part of it that is JSON."""
+@dataclass(frozen=True)
+class InferRequest:
+    """What was asked."""
 
-    inputs: list[TensorIn]
+    tensor: TensorIn
+    id: str
+    parameters: Parameters
+    outputs: list[TensorWanted]
+
+
+# What may be long stays JSON until its length is known: a short text can make millions of objects.
+class _TensorText(msgspec.Struct):
+    name: str
+    datatype: str
+    shape: msgspec.Raw
+    parameters: msgspec.Raw = msgspec.Raw(b"{}")
+    data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class _RequestText(msgspec.Struct):
+    inputs: tuple[_TensorText]
     id: str = ""
-    parameters: Parameters = {}
-    outputs: list[TensorWanted] = []
+    parameters: msgspec.Raw = msgspec.Raw(b"{}")
+    outputs: msgspec.Raw = msgspec.Raw(b"[]")
 
 
 @dataclass(frozen=True)
@@ -115,11 +135,33 @@ def split_body(body: bytes, header_length: str | None) -> tuple[InferRequest, me
             raise Problem(422, f"{LENGTH_HEADER} is {n_json}, but the body has {len(body)} bytes")
     view = memoryview(body)
     try:
-        return msgspec.json.decode(view[:n_json], type=InferRequest), view[n_json:]
+        return _decoded(msgspec.json.decode(view[:n_json], type=_RequestText)), view[n_json:]
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Problem(422, f"the body is not an inference request: {error}") from None
     except RecursionError:
         raise Problem(422, "the body is nested too deeply") from None
+
+
+def _decoded(text: _RequestText) -> InferRequest:
+    (given,) = text.inputs
+    tensor = TensorIn(
+        name=given.name,
+        shape=_short(given.shape, list[int], "shape"),
+        datatype=given.datatype,
+        parameters=_short(given.parameters, Parameters, "parameters"),
+        data=None if isinstance(given.data, msgspec.UnsetType) else memoryview(given.data),
+    )
+    parameters = _short(text.parameters, Parameters, "parameters")
+    return InferRequest(
+        tensor, text.id, parameters, _short(text.outputs, list[TensorWanted], "outputs")
+    )
+
+
+def _short(text: msgspec.Raw, kind: type[T], what: str) -> T:
+    n_bytes = memoryview(text).nbytes
+    if n_bytes > _MAX_SHORT:
+        raise Problem(413, f"{what} has {n_bytes:,} bytes; at most {_MAX_SHORT:,} are accepted")
+    return msgspec.json.decode(text, type=kind)
 
 
 def read_rows(
@@ -136,10 +178,9 @@ def read_rows(
     n_features, max_rows : int
         What the model reads, and the service takes at once.
     """
-    if [tensor.name for tensor in request.inputs] != [INPUT]:
-        names = ", ".join(repr(tensor.name[:80]) for tensor in request.inputs[:4]) or "none"
-        raise Problem(422, f"one input called {INPUT!r} is expected; got {names}")
-    tensor = request.inputs[0]
+    tensor = request.tensor
+    if tensor.name != INPUT:
+        raise Problem(422, f"one input called {INPUT!r} is expected; got {tensor.name[:80]!r}")
     if tensor.datatype not in NUMBERS:
         known = ", ".join(NUMBERS)
         raise Problem(422, f"{INPUT} is {tensor.datatype[:80]!r}; one of {known} is expected")
@@ -147,13 +188,18 @@ def read_rows(
         raise Problem(
             422, f"{INPUT} has shape {str(tensor.shape)[:80]}; [n, {n_features}] is expected"
         )
-    if tensor.data is msgspec.UNSET:
+    if tensor.shape[0] > max_rows:
+        raise Problem(
+            413, f"{INPUT} has {tensor.shape[0]} rows; at most {max_rows} are accepted at once"
+        )
+    if tensor.data is None:
         return _binary_rows(tensor, octets, n_features, max_rows)
     if len(octets):
         raise Problem(422, f"{INPUT} has its data in JSON, but {len(octets)} bytes come behind it")
-    document = b'{"features":' + nested(bytes(tensor.data), n_features) + b"}"
+    document = b'{"features":' + nested(bytes(tensor.data), tensor.shape) + b"}"
     X, _ = bodies.read_json(document, n_features, max_rows)
-    _check_length(len(X), tensor)
+    if len(X) != tensor.shape[0]:
+        raise Problem(422, f"{INPUT} has shape {tensor.shape}, but data of {len(X)} rows")
     return X
 
 
@@ -178,27 +224,25 @@ def _binary_rows(
     return bodies.read_octets(octets, n_features, max_rows)  # type: ignore[arg-type]
 
 
-def nested(data: bytes, n_features: int) -> bytes:
+def nested(data: bytes, shape: Sequence[int]) -> bytes:
     """Return a JSON array of numbers as one of rows; one that is nested stays as it is.
 
     Examples
     --------
-    >>> nested(b"[1,2, 3,4]", 2)
+    >>> nested(b"[1,2, 3,4]", (2, 2))
     b'[[1,2],[ 3,4]]'
     """
     text = data.strip()
     if text[:1] != b"[" or text.find(b"[", 1) != -1:
         return data
+    n_numbers = text.count(b",") + 1
+    if n_numbers != shape[0] * shape[1]:
+        raise Problem(422, f"{INPUT} has shape {list(shape)}, but data of {n_numbers} numbers")
     commas = np.flatnonzero(np.frombuffer(text, np.uint8) == _COMMA)
-    ends = [*commas[n_features - 1 :: n_features].tolist(), len(text) - 1]
+    ends = [*commas[shape[1] - 1 :: shape[1]].tolist(), len(text) - 1]
     starts = [1, *(end + 1 for end in ends[:-1])]
     rows = (text[start:end] for start, end in zip(starts, ends, strict=True))
     return b"[[" + b"],[".join(rows) + b"]]"
-
-
-def _check_length(n_rows: int, tensor: TensorIn) -> None:
-    if n_rows != tensor.shape[0]:
-        raise Problem(422, f"{INPUT} has shape {tensor.shape}, but data of {n_rows} rows")
 
 
 # ---------------------------------------------------------------------- answers
