@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 import numpy as np
@@ -13,6 +14,7 @@ from hgkt.data import load_dataset
 from hgkt.exceptions import (
     DataError,
     HGKTError,
+    MissingExtraError,
     ServiceError,
     ServiceRefusedError,
     ServiceUnavailableError,
@@ -205,3 +207,9 @@ def test_wrong_settings_are_told():
     with pytest.raises(DataError, match="retries"):
         RetryPolicy(retries=-1)
     assert KEY not in repr(hgkt.Client("http://localhost", KEY))
+
+
+def test_without_httpx_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'hgkt\[client\]'"):
+        hgkt.Client("http://localhost")
