@@ -132,6 +132,7 @@ def test_zscore_below_one_matches_standard_scaler_divided_by_its_maximum():
 def test_fit_score_grid_equals_separate_fits_and_trains_once_a_learning_rate(method):
     X, y, seen, new, data = small()
     grid = [{"learning_rate": r, "n_epochs": e} for e in (4, 1, 3) for r in (0.05, 0.5)]
+    grid += [{**setting, "averaged": True} for setting in grid]
     X_eval, epochs = data.rows("test_seen")[0], []
 
     def count(stage, done, total, values):
@@ -140,11 +141,19 @@ def test_fit_score_grid_equals_separate_fits_and_trains_once_a_learning_rate(met
 
     estimator = method(random_state=3)
     results = dict(estimator.fit_score_grid(grid, X, y, seen, new, X_eval, progress=count))
-    assert sorted(results) == list(range(6))
+    assert sorted(results) == list(range(12))
     assert epochs == [1, 2, 3, 4, 1, 2, 3, 4]
     for index, params in enumerate(grid):
         model = method(random_state=3, **params).fit(X, y, class_attributes=seen)
         np.testing.assert_array_equal(results[index], model.add_classes(new).score_classes(X_eval))
+
+
+@pytest.mark.parametrize("method", ALL)
+def test_averaged_weights_are_the_mean_over_the_ends_of_epochs(method):
+    X, y, seen, _, _ = small()
+    ends = [method(n_epochs=e, random_state=0).fit(X, y, seen).weights_ for e in (1, 2, 3)]
+    mean = method(n_epochs=3, averaged=True, random_state=0).fit(X, y, seen).weights_
+    np.testing.assert_allclose(mean, np.mean(ends, axis=0), rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("method", LINEAR)

@@ -127,6 +127,25 @@ def test_entropic_distances_near_the_exact_ones(kind):
     np.testing.assert_allclose(found, exact, rtol=0.2, atol=0.02)
 
 
+@pytest.mark.parametrize("weights", [None, [0.1, 0.2, 0.3, 0.15, 0.25]])
+def test_on_a_torch_device_the_iteration_is_that_of_pot(weights):
+    torch_solver = pytest.importorskip("hgkt.transport._entropic_torch")
+    rng = np.random.default_rng(10)
+    rows, cost = smooth_histograms(rng, 5, 30), ground_cost(30, "squared")
+    scaled, options = cost / cost.max(), {"max_iter": 200, "tol": 1e-6}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        center = entropic_barycenter(rows, cost, 1e-3, weights, **options)
+        apart = entropic_distances(rows, center, cost, 1e-3, **options)
+    shares = None if weights is None else np.array(weights)
+    found, error = torch_solver.barycenter(rows, scaled, 1e-3, shares, **options, device="cpu")
+    np.testing.assert_allclose(found / found.sum(), center, atol=1e-12)
+    assert error > 0
+    away, error = torch_solver.distances(rows, center, scaled, 1e-3, **options, device="cpu")
+    np.testing.assert_allclose(away * cost.max(), apart, rtol=1e-3)
+    assert 0 < error < 0.1
+
+
 @pytest.mark.parametrize(("kind", "p"), [("squared", 2), ("absolute", 1)])
 def test_emd_distances_equal_the_line_solver(kind, p):
     rng = np.random.default_rng(9)

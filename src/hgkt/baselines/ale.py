@@ -37,6 +37,9 @@ class ALEClassifier(CompatibilityClassifier):
         value of the standardised training rows, as in the evaluation code of Xian et al.,
         "Zero-shot learning: a comprehensive evaluation of the good, the bad and the ugly", TPAMI
         2019.
+    averaged : bool, default=False
+        Whether W is its average over the ends of all epochs, which smooths the noise of single
+        steps, and not the last one, as published.
     feature_map : {"none", "l2", "sqrt+l2"} or float, default="none"
         What is done to each row of features first: nothing, unit length, signed square root and
         unit length, or another power and unit length.
@@ -83,12 +86,13 @@ class ALEClassifier(CompatibilityClassifier):
         batch_size: int = 64,
         margin: float = 1.0,
         scaling: str = "zscore",
+        averaged: bool = False,
         feature_map: FeatureMap = "none",
         attribute_map: FeatureMap = "l2",
         calibration: float = 0.0,
         random_state: Any = None,
     ) -> None:
         super().__init__(
-            *(learning_rate, n_epochs, batch_size, margin, scaling),
+            *(learning_rate, n_epochs, batch_size, margin, scaling, averaged),
             *(feature_map, attribute_map, calibration, random_state),
         )

@@ -33,6 +33,9 @@ class SJEClassifier(CompatibilityClassifier):
         value of the standardised training rows, as in the evaluation code of Xian et al.,
         "Zero-shot learning: a comprehensive evaluation of the good, the bad and the ugly", TPAMI
         2019.
+    averaged : bool, default=False
+        Whether W is its average over the ends of all epochs, which smooths the noise of single
+        steps, and not the last one, as published.
     feature_map : {"none", "l2", "sqrt+l2"} or float, default="none"
         What is done to each row of features first: nothing, unit length, signed square root and
         unit length, or another power and unit length.

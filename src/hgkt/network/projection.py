@@ -10,12 +10,12 @@ decay included, that Adam goes to.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from hgkt._typing import Progress
 from hgkt.network.batches import QuotientLoss
@@ -26,6 +26,7 @@ from hgkt.network.sage import activate
 from hgkt.network.weights import NEGATIVE_SLOPE
 
 _ROUND = 25
+_MEMORY, _REMEMBERED = 10, 3
 _NUDGE, _MAX_FAILED = 1e-3, 3
 
 
@@ -68,6 +69,10 @@ class ProjectedRun(TrainingRun):
         self.directions = right[:rank].to(joined)
         weights = torch.as_tensor(loss.objective.weights.copy(), device=self.device)
         self.rows = torch.nonzero(weights > 0)[:, 0]
+        self.nodes = self.rows  # in the quotient, whose second half are representatives
+        if not loss.objective.needs_ordinary:
+            self.nodes = self.rows + len(loss.attributes)
+        self.mixing = loss.mixing[self.nodes]
         self.noise = torch.diag(0.5 * config.weight_decay / weights[self.rows])
         self.targets = loss.targets[self.rows].double()
         self.row_weights = weights[self.rows]
@@ -80,44 +85,30 @@ class ProjectedRun(TrainingRun):
     def advance(self) -> None:
         """Do a round, and what is due after it."""
         start = [p.detach().clone() for p in self.embedder.parameters()]
-        before = self._exact()
-        targets, offset = self._working_targets()
-        problem = _Projection(self, targets, offset)
-        layer, at = self.embedder.layer1, self.done
-        point = torch.cat([(layer.weight @ self.directions.T).flatten(), layer.bias]).detach()
+        before, at = self._exact(), self.done
+        problem = _Projection(self, *self._working_targets())
         if self.n_failed:
-            rng = np.random.default_rng([self.config.seed, at, self.n_failed])
-            noise = torch.as_tensor(rng.standard_normal(len(point))).to(point)
-            point = point + _NUDGE * point.square().mean().sqrt() * noise
-        value = before if at == 0 else problem.values(point.double().cpu().numpy())
-
-        def callback(intermediate_result: Any) -> None:
-            nonlocal value
+            problem.nudge(np.random.default_rng([self.config.seed, at, self.n_failed]))
+        value = before if at == 0 else problem.values()
+        self.updating = True
+        for _ in range(min(_ROUND, self.limit - at)):
+            if not problem.descend():
+                break
             self.losses[:, self.done] = torch.as_tensor(value)
             self.done += 1
-            value = problem.values(intermediate_result.x)
+            value = problem.values()
             if self.done in self.config.snapshot_steps:
-                problem.install(intermediate_result.x)
+                problem.install()
                 self._snapshot(self.done)
-
-        self.updating = True
-        n_steps = min(_ROUND, self.limit - at)
-        found = minimize(
-            problem,
-            point.double().cpu().numpy(),
-            jac=True,
-            method="L-BFGS-B",
-            callback=callback,
-            options={"maxiter": n_steps, "maxfun": 20 * n_steps, "ftol": 0.0, "gtol": 0.0},
-        )
-        problem.install(found.x)
+        problem.install()
         after = self._exact()
+        raised = at > 0 and not after[1] <= before[1]
         # A search that ends early has met a kink of the hidden layer; one that does not even begin
-        # sits on it, and the next round starts beside it.
-        self.n_failed = self.n_failed + 1 if self.done == at else 0
-        self.stuck = self.n_failed > _MAX_FAILED
-        if at and not after[1] <= before[1]:
-            self.stuck |= self.n_failed == 0
+        # sits on it, and the next round starts beside it, which may cost more than it gains.
+        failed = self.done == at or (raised and self.n_failed > 0)
+        self.n_failed = self.n_failed + 1 if failed else 0
+        self.stuck = self.n_failed > _MAX_FAILED or (raised and not failed)
+        if raised:
             with torch.no_grad():
                 for parameter, old in zip(self.embedder.parameters(), start, strict=True):
                     parameter.copy_(old)
@@ -163,67 +154,138 @@ class ProjectedRun(TrainingRun):
         """Return what the output layer reads: (n_rows, 2 n_hidden), from reduced weights."""
         values = torch.nn.functional.linear(self.inputs, weight, bias)
         hidden = activate(values, self.embedder.layer1.activation)
-        wanted = self.rows
-        if not self.loss.objective.needs_ordinary:
-            wanted = wanted + len(self.loss.attributes)
-        means = self.loss.mixing[wanted] @ hidden
-        return torch.cat([hidden[wanted], self.embedder.layer2.mu * means], dim=1)
+        means = self.mixing @ hidden
+        return torch.cat([hidden[self.nodes], self.embedder.layer2.mu * means], dim=1)
 
 
 class _Projection:
-    """The loss as a function of the hidden layer, its weights (n_hidden, rank) and biases."""
+    """The loss as a function of the hidden layer, its weights (n_hidden, rank) and biases.
+
+    Parameters
+    ----------
+    run : ProjectedRun
+        The network; the search starts at its hidden layer.
+    targets : Tensor of shape (n_rows, D)
+        Targets of a linear output layer.
+    offset : float
+        What the loss has beside the squared distance to them.
+    """
 
     def __init__(self, run: ProjectedRun, targets: torch.Tensor, offset: float) -> None:
         self.run, self.targets, self.offset = run, targets, offset
         self.products = targets @ targets.T
         self.decay = 0.5 * run.config.weight_decay
-        self.last: tuple[NDArray[Any], tuple[float, float]] | None = None
+        layer = run.embedder.layer1
+        point = torch.cat([(layer.weight @ run.directions.T).flatten(), layer.bias])
+        self.point = torch.nn.Parameter(point.detach().clone())
+        self.search = _search(self.point)
+        self.known: list[_Known] = []
 
-    def __call__(self, point: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        """Return the loss with weight decay, and its gradient."""
-        weight, bias = self._layer(point)
-        weight.requires_grad_()
-        bias.requires_grad_()
-        system = self._system(self.run.joined(weight, bias).double())
-        solved = torch.cholesky_solve(self.products, torch.linalg.cholesky(system))
-        # λ tr(TᵀA⁻¹T) with A = λΩ⁻¹ + HHᵀ is the ridge regression's loss, its decay λ‖W‖² included.
-        total = self.decay * (
-            solved.diagonal().sum() + weight.double().square().sum() + bias.double().square().sum()
-        )
-        total.backward()  # type: ignore[no-untyped-call]
-        assert weight.grad is not None
-        assert bias.grad is not None
+    def nudge(self, rng: np.random.Generator) -> None:
+        """Move the point a little, to get off a kink."""
         with torch.no_grad():
-            spread = torch.linalg.solve(system, solved.T).diagonal()
-            data = float((self.run.noise.diagonal() * spread).sum() * self.decay)
-        value = float(total.detach()) + self.offset
-        self.last = point.copy(), (data + self.offset, value)
-        gradient = torch.cat([weight.grad.flatten(), bias.grad])
-        return value, gradient.double().cpu().numpy()
+            noise = torch.as_tensor(rng.standard_normal(len(self.point))).to(self.point)
+            self.point.add_(_NUDGE * self.point.square().mean().sqrt() * noise)
 
-    def values(self, point: NDArray[np.float64]) -> tuple[float, float]:
-        """Loss without and with weight decay; the last point's are at hand."""
-        if self.last is None or not np.array_equal(self.last[0], point):
-            self(point)
-        assert self.last is not None
-        return self.last[1]
+    def descend(self) -> bool:
+        """Do a step of L-BFGS; return whether it found a lower loss.
 
-    def install(self, point: NDArray[np.float64]) -> None:
-        """Set the embedder's weights: the hidden layer of a point, and the output layer to it."""
-        weight, bias = self._layer(point)
-        joined = self.run.joined(weight, bias).double()
-        factors = torch.linalg.solve(self._system(joined), self.targets)
-        values = weight @ self.run.directions, bias, factors.T @ joined, factors.sum(dim=0)
+        Where the remembered curvature leads nowhere, the step goes down the slope itself.
+        """
+        if self._step():
+            return True
+        self.search = _search(self.point)
+        return self._step()
+
+    def _step(self) -> bool:
+        known, group = self._evaluate(), self.search.param_groups[0]
+        # A first step has the length 1, as SciPy's; PyTorch's is divided by the sum of slopes.
+        first = not self.search.state[self.point]
+        norm = torch.linalg.vector_norm(known.slope)
+        group["lr"] = float(known.slope.abs().sum() / norm) if first and norm > 0 else 1.0
+        self.search.step(self._closure)  # type: ignore[no-untyped-call]
+        if self.values()[1] < known.loss_with_decay:
+            return True
         with torch.no_grad():
-            for parameter, value in zip(
-                self.run.embedder.named_weights().values(), values, strict=True
-            ):
+            self.point.copy_(known.point)
+        return False
+
+    def values(self) -> tuple[float, float]:
+        """Loss without and with weight decay."""
+        return self._evaluate().values
+
+    def install(self) -> None:
+        """Set the embedder's weights: the hidden layer of the point, the output layer to it."""
+        with torch.no_grad():
+            weight, bias = self._layer(self.point)
+            joined = self.run.joined(weight, bias).double()
+            factors = torch.cholesky_solve(self.targets, self._factor(joined))
+            values = weight @ self.run.directions, bias, factors.T @ joined, factors.sum(dim=0)
+            parameters = self.run.embedder.named_weights().values()
+            for parameter, value in zip(parameters, values, strict=True):
                 parameter.copy_(value)
 
-    def _system(self, joined: torch.Tensor) -> torch.Tensor:
-        return self.run.noise + joined @ joined.T + 1.0
+    def _closure(self) -> float:
+        known = self._evaluate()
+        self.point.grad = known.slope.clone()
+        return known.values[1]
 
-    def _layer(self, point: NDArray[np.float64]) -> tuple[torch.Tensor, torch.Tensor]:
-        vector = torch.as_tensor(point).to(self.run.inputs)
+    def _evaluate(self) -> _Known:
+        """Return losses and slope at the point; the last points' are at hand."""
+        for known in reversed(self.known):
+            if torch.equal(known.point, self.point):
+                return known
+        point = self.point.detach().clone().requires_grad_()
+        weight, bias = self._layer(point)
+        joined = self.run.joined(weight, bias)
+        rows = joined.detach().double()
+        factor = self._factor(rows)
+        # λ tr(TᵀA⁻¹T) with A = λΩ⁻¹ + HHᵀ is the ridge regression's loss, its decay λ‖W‖² included;
+        # its derivative by A is −λ A⁻¹TTᵀA⁻¹.
+        once = torch.cholesky_solve(self.products, factor)
+        twice = torch.cholesky_solve(once.T, factor)
+        upstream = (-2.0 * self.decay * (twice @ rows)).to(joined)
+        joined.backward(upstream)  # type: ignore[no-untyped-call]
+        assert point.grad is not None
+        slope = point.grad + 2.0 * self.decay * point.detach()
+        total = once.trace() + point.detach().double().square().sum()
+        data = (self.run.noise.diagonal() * twice.diagonal()).sum()
+        values = self.decay * torch.stack([data, total]) + self.offset
+        found = _Known(point.detach(), slope, *values.tolist())
+        self.known = [*self.known[1 - _REMEMBERED :], found]
+        return found
+
+    def _factor(self, joined: torch.Tensor) -> torch.Tensor:
+        factor: torch.Tensor = torch.linalg.cholesky(self.run.noise + joined @ joined.T + 1.0)
+        return factor
+
+    def _layer(self, point: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         n_hidden = len(self.run.embedder.layer1.bias)
-        return vector[:-n_hidden].view(n_hidden, -1).clone(), vector[-n_hidden:].clone()
+        return point[:-n_hidden].view(n_hidden, -1), point[-n_hidden:]
+
+
+def _search(point: torch.nn.Parameter) -> torch.optim.LBFGS:
+    """Return a search that does one step at a time and ends for no reason of its own."""
+    return torch.optim.LBFGS(
+        [point],
+        max_iter=1,
+        max_eval=_ROUND,
+        tolerance_grad=0.0,
+        tolerance_change=0.0,
+        history_size=_MEMORY,
+        line_search_fn="strong_wolfe",
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """A point that was evaluated: its slope, and its loss without and with weight decay."""
+
+    point: torch.Tensor
+    slope: torch.Tensor
+    loss: float
+    loss_with_decay: float
+
+    @property
+    def values(self) -> tuple[float, float]:
+        return self.loss, self.loss_with_decay

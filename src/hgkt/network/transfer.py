@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hgkt._devices import torch_device
 from hgkt._geometry import FeatureMap, check_map, distance_scores, map_rows, normalised_scores
 from hgkt._typing import Progress
 from hgkt._validation import check_choice, check_number, import_extra
@@ -137,6 +138,8 @@ class NetworkTransfer:
             solver="sinkhorn" if entropic else "exact",
             reg=self.settings.reg,
             random_state=self.settings.training["seed"],
+            # The exact solver takes seconds; hundreds of iterations of the other are for a GPU.
+            device=torch_device(self.settings.training["device"]) if entropic else None,
             progress=progress,
         ).indices
 

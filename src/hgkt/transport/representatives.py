@@ -93,7 +93,7 @@ def select_representatives(
     random_state : int, RandomState or None, default=None
         For ``"random"``.
     device : str, optional
-        Torch device for the exact solver; NumPy by default and for ``"cpu"``.
+        Torch device for the barycenters and distances; NumPy by default and for ``"cpu"``.
     progress : callable, optional
         Called as ``progress("representatives", done, n_classes, {})`` after each class.
 
@@ -182,8 +182,8 @@ def _wasserstein_chooser(
         matrix = ground_cost(features.shape[1], cost, features=features)
 
         def solve(rows: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[Any]]:
-            center = entropic_barycenter(rows, matrix, reg)
-            return center, entropic_distances(rows, center, matrix, reg)
+            center = entropic_barycenter(rows, matrix, reg, device=device)
+            return center, entropic_distances(rows, center, matrix, reg, device=device)
 
     def choose(matrix: NDArray[Any], members: NDArray[np.intp]) -> _Choice:
         rows = matrix[members].astype(np.float64, copy=False)

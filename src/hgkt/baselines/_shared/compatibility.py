@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from hgkt._geometry import FeatureMap
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared.grids import ATTRIBUTE_MAPS, PathClassifier, Seen
+from hgkt.baselines._shared.grids import ATTRIBUTE_MAPS, Fitted, PathClassifier, Seen, Setting
 from hgkt.baselines._shared.ranking import ValueAndSlope, hinge_max, hinge_sum, latent, warp
 from hgkt.baselines._shared.rows import ZScore
 from hgkt.estimators.base import ClassTable
@@ -39,14 +39,18 @@ class CompatibilityClassifier(PathClassifier):
     with statistics of the training rows, where `scaling` says so.
     """
 
+    mathematics_version: ClassVar[int] = 3  # 2: the last iterate alone
+
     _learned = shapes(weights_="n_matrices D d", mean_="D", divisor_="D", loss_="")
     _path = "n_epochs"
+    _only_scoring = ("averaged",)
     _loss: ClassVar[str]
     _rates: ClassVar[tuple[float, ...]]
     _epochs: ClassVar[tuple[int, ...]]
     """Learning rates and numbers of epochs that selection tries."""
 
     n_matrices: int = 1
+    _trainer: BilinearTrainer
 
     def __init__(
         self,
@@ -55,6 +59,7 @@ class CompatibilityClassifier(PathClassifier):
         batch_size: int = 64,
         margin: float = 1.0,
         scaling: str = "zscore",
+        averaged: bool = False,
         feature_map: FeatureMap = "none",
         attribute_map: FeatureMap = "l2",
         calibration: float = 0.0,
@@ -65,19 +70,23 @@ class CompatibilityClassifier(PathClassifier):
         self.batch_size = batch_size
         self.margin = margin
         self.scaling = scaling
+        self.averaged = averaged
         self.feature_map = feature_map
         self.attribute_map = attribute_map
         self.calibration = calibration
         self.random_state = random_state
 
     def default_stages(self) -> list[Any]:
-        """Return what is done to rows, then the learning rate, with the number of epochs."""
-        epochs = list(self._epochs)
+        """Return what is done to rows, then the learning rate, with the number of epochs.
+
+        Along each run both the last matrix and the average are tried; that costs no training.
+        """
+        epochs, either = list(self._epochs), [False, True]
         few = {"learning_rate": list(self._rates[2:5:2]), "n_epochs": epochs[:-2]}
         return [
-            [{**preparation, **few} for preparation in PREPARATIONS],
-            {"attribute_map": list(ATTRIBUTE_MAPS), **few},
-            {"learning_rate": list(self._rates), "n_epochs": epochs},
+            [{**preparation, **few, "averaged": either} for preparation in PREPARATIONS],
+            {"attribute_map": list(ATTRIBUTE_MAPS), **few, "averaged": either},
+            {"learning_rate": list(self._rates), "n_epochs": epochs, "averaged": either},
         ]
 
     def _check_params(self) -> None:
@@ -87,6 +96,12 @@ class CompatibilityClassifier(PathClassifier):
             check_number(name, getattr(self, name), low=0.0, open_low=True)
         check_choice("scaling", self.scaling, SCALINGS)
 
+    def _fit_settings(self, seen: Seen, settings: Sequence[Setting]) -> Fitted:
+        for index, _ in super()._fit_settings(seen, settings):
+            self.weights_ = self._trainer.mean if self.averaged else self._trainer.weights
+            yield index, self._embed_rows(seen.attributes)
+        del self._trainer
+
     def _train(self, seen: Seen, stops: Sequence[int]) -> Iterator[int]:
         X, codes, attributes = seen
         self.mean_, self.divisor_ = np.zeros(X.shape[1]), np.ones(X.shape[1])
@@ -94,7 +109,7 @@ class CompatibilityClassifier(PathClassifier):
             zscore = ZScore.below_one(X)
             self.mean_, self.divisor_ = zscore.mean, zscore.scale
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        trainer = BilinearTrainer(
+        self._trainer = trainer = BilinearTrainer(
             X,
             codes,
             attributes,
@@ -194,11 +209,20 @@ class BilinearTrainer:
         self._state = np.zeros(shape, dtype=dtype)
         if self.loss == "latent":
             self._state += self.rng.standard_normal(shape) / np.sqrt(shape[0])
+        self._sum, self._n_epochs = np.zeros(shape), 0
 
     @property
     def weights(self) -> NDArray[np.float64]:
         """The matrices W_k, of shape (K, D, d)."""
-        blocks = self._state.reshape(len(self._state), self.n_matrices, -1)
+        return self._matrices(self._state)
+
+    @property
+    def mean(self) -> NDArray[np.float64]:
+        """Their average over the ends of all epochs, of the same shape."""
+        return self._matrices(self._sum / self._n_epochs)
+
+    def _matrices(self, state: NDArray[Any]) -> NDArray[np.float64]:
+        blocks = state.reshape(len(state), self.n_matrices, -1)
         return blocks.transpose(1, 0, 2).astype(np.float64) @ self._basis.T
 
     def run_epoch(self) -> float:
@@ -208,6 +232,8 @@ class BilinearTrainer:
         for start in range(0, len(order), self.batch_size):
             rows = order[start : start + self.batch_size]
             total += self._step(self.scale(self.X[rows]), self.codes[rows])
+        self._sum += self._state
+        self._n_epochs += 1
         return total / len(order)
 
     def _step(self, batch: NDArray[Any], codes: NDArray[np.intp]) -> float:
