@@ -39,8 +39,8 @@ class ProjectedRun(TrainingRun):
     behind a ReLU, the parabola lies above the loss, so a round never raises it; for other data a
     round that does is taken back and ends the run, some percent above the minimum.
 
-    A round depends on the weights at its start and on nothing else, so a run resumed from a
-    checkpoint, which is written between rounds, ends with the same bits. Parameters as
+    A round depends on the weights at its start and on how many before it failed, so a run resumed
+    from a checkpoint, which is written between rounds, ends with the same bits. Parameters as
     `TrainingRun`.
     """
 
@@ -117,12 +117,13 @@ class ProjectedRun(TrainingRun):
         self._save()
 
     def optimizer_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return whether the run had ended; a round needs nothing else."""
-        return {"stuck": np.array([self.stuck])}
+        """Return whether the run had ended and how many rounds failed last, all a round needs."""
+        return {"stuck": np.array([self.stuck]), "n_failed": np.array([self.n_failed])}
 
     def restore_optimizer(self, arrays: Mapping[str, torch.Tensor]) -> None:
-        """Set whether the run had ended."""
+        """Set what `optimizer_arrays` returned."""
         self.stuck = bool(arrays["stuck"])
+        self.n_failed = int(arrays.get("n_failed", torch.zeros(1)))
 
     def _exact(self) -> tuple[float, float]:
         """Loss without and with weight decay at the current weights."""
