@@ -39,3 +39,19 @@ def test_a_few_kills_and_stops_lose_nothing(tmp_path):
         wrong = ("lost", "half_applied", "wrong_answers", "orphans", "folders_left")
         assert {name: row[name] for name in wrong} == dict.fromkeys(wrong, 0)
     assert [row["failed"] for row in record["stops"]] == [0, 0]
+
+
+def test_the_comparison_tells_what_is_lost_and_what_is_half(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    from _chaos_clients import Changer
+
+    client = Changer(0, 1, seed=0)
+    client._there = {"1.1.0": True, "1.1.1": True, "1.1.2": True, "1.2.0": False}
+    batch = {"1.1.0", "1.1.1", "1.1.2"}
+    assert client.compare(batch | {"2.1.0"}) == (0, 0)
+    assert client.compare(batch - {"1.1.1"}) == (1, 0)  # an acknowledged class has gone
+    assert client.compare(batch | {"1.2.0"}) == (1, 0)  # an acknowledged removal has not
+    assert client.compare(batch | {"1.9.0"}) == (1, 0)  # nobody asked for it
+    client._open = ("1.3.0", "1.3.1", "1.3.2")
+    assert client.compare(batch | set(client._open)) == (0, 0)
+    assert client.compare(batch | {"1.3.1"}) == (0, 1)
