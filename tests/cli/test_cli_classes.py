@@ -108,7 +108,7 @@ def test_classes_add_is_all_or_nothing(hgkt, model_folder, tmp_path, six):
         (["--name", "x"], "either --attributes, or --attribute"),
         (["--name", "x", "--attributes", "1,2"], "class 'x' has 2 attributes; 20 are expected"),
         (["--name", "x", "--attributes", "1,two"], "numbers with commas between"),
-        (["--name", "x", "--attributes", "@none.txt"], "none.txt cannot be read"),
+        (["--name", "x", "--attributes", "@none.txt"], "none.txt does not exist"),
         (["--name", "x", "--attribute", "stripes=1"], "no attribute 'stripes'"),
         (["--name", "x", "--attribute", "segment a=lots"], "a number is expected"),
         (["--name", "x", "--attribute", "segment a"], "expects NAME=VALUE"),
