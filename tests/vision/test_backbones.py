@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 
@@ -338,3 +339,24 @@ def test_backbone_extract_does_not_depend_on_the_batch(photo, lite0):
     for row, image in enumerate(images):
         np.testing.assert_allclose(lite0.extract([image])[0], together[row], atol=1e-4)
     assert lite0.extract([]).shape == (0, 1280)
+
+
+def test_backbone_counts_the_pixels_that_an_image_costs(lite0):
+    def count(size, format):
+        stream = io.BytesIO()
+        Image.new("RGB", size).save(stream, format)
+        return lite0.count_pixels(stream.getvalue())
+
+    assert count((1000, 1000), "PNG") == 1_000_000
+    assert count((10, 10), "PNG") == 224 * 224
+    # A JPEG is decoded at an eighth of its sides, and yet all of it is read.
+    assert count((4000, 4000), "JPEG") == 4_000_000
+    assert count((300, 300), "JPEG") == 90_000
+
+
+def test_backbone_decodes_to_what_it_extracts_from(photo, lite0):
+    path = photo("coffee.png")
+    pixels = lite0.decode(path)
+    assert pixels.shape == (224, 224, 3)
+    expected = lite0.extract([lite0.open(path)])
+    np.testing.assert_array_equal(lite0.extract_pixels([pixels]), expected)

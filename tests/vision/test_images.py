@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import resource
 from contextlib import suppress
 
 import numpy as np
@@ -11,6 +12,7 @@ from PIL import Image
 
 from hgkt.exceptions import DataError
 from hgkt.vision import open_image
+from hgkt.vision.images import measure_image
 
 RNG = np.random.default_rng(0)
 
@@ -195,3 +197,48 @@ def test_open_image_survives_damaged_bytes(rgb):
             damaged[position] ^= int(RNG.integers(1, 256))
             with suppress(DataError):
                 assert open_image(bytes(damaged), max_pixels=10**6).mode == "RGB"
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "P", "I;16", "I", "F"])
+def test_open_image_converts_in_strips_to_the_same_pixels(mode, monkeypatch):
+    values = RNG.integers(0, 60_000, (37, 5)).astype(np.float32)
+    if mode in ("I;16", "I", "F"):
+        kind = {"I;16": np.uint16, "I": np.int32, "F": np.float32}[mode]
+        image = Image.fromarray(values.astype(kind))
+    else:
+        image = Image.fromarray(RNG.integers(0, 256, (37, 5, 4), dtype=np.uint8)).convert(mode)
+        if mode == "P":
+            image.info["transparency"] = 3
+    assert image.mode == mode
+    whole = np.asarray(open_image(image))
+    monkeypatch.setattr("hgkt.vision.images._STRIP_PIXELS", 17)
+    np.testing.assert_array_equal(np.asarray(open_image(image)), whole)
+
+
+def test_open_image_needs_little_more_memory_than_two_pictures():
+    image = saved(Image.new("RGBA", (2000, 2000), (9, 9, 9, 9)), "PNG")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    open_image(image)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown * 1024 < 3.5 * 4 * 2000 * 2000
+
+
+def test_measure_image_reads_the_head_alone(photo):
+    whole, decoded = measure_image(photo("coffee.png"), at_least=(10, 10))
+    assert whole == decoded == Image.open(photo("coffee.png")).size
+    large = saved(Image.new("RGB", (800, 1600)), "JPEG")
+    assert measure_image(large, at_least=(90, 90)) == ((800, 1600), (100, 200))
+    assert open_image(large, at_least=(90, 90)).size == (100, 200)
+    # Pixels are missing, and are not looked at.
+    assert measure_image(large[:800]) == ((800, 1600), (800, 1600))
+    with pytest.raises(DataError, match="too many pixels"):
+        measure_image(large, max_pixels=1000)
+    with pytest.raises(DataError, match="not an image"):
+        measure_image(b"nonsense")
+
+
+def test_open_image_refuses_a_line():
+    line = saved(Image.new("L", (100_001, 1)), "PNG")
+    for read in (open_image, measure_image):
+        with pytest.raises(DataError, match="too long and narrow"):
+            read(line)

@@ -109,3 +109,10 @@ def test_draft_changes_features_of_a_large_photograph_little(tmp_path, photo, li
     assert drafted.size == (600, 500)
     a, b = lite0.extract([drafted, open_image(tmp_path / "large.jpg")]).astype(np.float64)
     assert a @ b / np.linalg.norm(a) / np.linalg.norm(b) > 0.995
+
+
+def test_a_line_is_not_blown_up_to_a_picture():
+    line = Image.new("RGB", (100_000, 2))
+    with pytest.raises(DataError, match="too long and narrow"):
+        preprocess(line, Preprocessing(shortest_edge=256, crop=(224, 224)))
+    assert preprocess(line, Preprocessing(height=8, width=8)).shape == (3, 8, 8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from hgkt._registry import Entry, Registry
 from hgkt._validation import check_finite
 from hgkt.exceptions import DataError
-from hgkt.vision.images import MAX_PIXELS, open_image
+from hgkt.vision.images import MAX_PIXELS, measure_image, open_image
 from hgkt.vision.preprocessing import Preprocessing, normalize, to_pixels
 
 if TYPE_CHECKING:
@@ -135,6 +136,20 @@ class Backbone:
     def open(self, source: Any, max_pixels: int = MAX_PIXELS) -> Image:
         """Open an image as `open_image` does, a large JPEG only as large as it is needed."""
         return open_image(source, max_pixels, self.preprocessing.draft_size())
+
+    def count_pixels(self, source: Any, max_pixels: int = MAX_PIXELS) -> int:
+        """Return how many pixels an image costs to decode and resize; reads its head alone.
+
+        A large JPEG is decoded at a fraction of its size. It counts at that size, and at least a
+        quarter of its own, since all of it is read.
+        """
+        whole, decoded = measure_image(source, max_pixels, self.preprocessing.draft_size())
+        resized = self.preprocessing.resized(*decoded)
+        return max(math.prod(decoded), math.prod(whole) // 4, math.prod(resized))
+
+    def decode(self, source: Any, max_pixels: int = MAX_PIXELS) -> NDArray[np.uint8]:
+        """Return the pixels of an image as `extract_pixels` takes them; nothing else is kept."""
+        return to_pixels(self.open(source, max_pixels), self.preprocessing)
 
     def extract(self, images: Sequence[Image]) -> NDArray[np.float32]:
         """Return the features of RGB images.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import os
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -24,6 +25,8 @@ IMAGE_SUFFIXES = frozenset(
     )
 )
 MAX_PIXELS = 89_478_485  # Pillow's own limit: 256 MB of RGB
+MAX_SIDE = 100_000  # JPEG and WebP end earlier; resizing a line takes memory by its length
+_STRIP_PIXELS = 2**20
 
 # Pillow knows more formats; some of them start other programs (PostScript) or are rarely tested.
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF", "MPO")
@@ -75,15 +78,48 @@ def open_image(
         source = _from_pixels(source)
     if isinstance(source, pil.Image):
         return _from_open(source, max_pixels)
+    with _opened(source, max_pixels) as image:
+        _draft(image, at_least)
+        image.load()
+        image = _upright(image)
+        return image if image.mode == "RGB" and not image.has_transparency_data else _to_rgb(image)
+
+
+def measure_image(
+    source: str | os.PathLike[str] | bytes | BinaryIO,
+    max_pixels: int = MAX_PIXELS,
+    at_least: tuple[int, int] | None = None,
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return width and height of an image, and those at which `open_image` would decode it.
+
+    The head of the file is read and no more. Parameters and errors are those of `open_image`.
+
+    Examples
+    --------
+    >>> measure_image(b"P6 2 1 255 " + bytes(6))
+    ((2, 1), (2, 1))
+    """
+    with _opened(source, max_pixels) as image:
+        whole = image.size
+        _draft(image, at_least)
+        return whole, image.size
+
+
+@contextmanager
+def _opened(source: Any, max_pixels: int) -> Iterator[Any]:
+    """Open a file that is not too large; say in one sentence what goes wrong meanwhile."""
+    pil = import_extra("PIL.Image", "vision")
     name, stream = _stream(source)
     try:
         with pil.open(stream, formats=_formats(pil)) as image:
             if image.width * image.height > max_pixels:
                 raise _too_large(name, f" ({image.width}×{image.height})", max_pixels)
-            if at_least is not None and image.format in ("JPEG", "MPO"):
-                _draft(image, at_least)
-            image.load()
-            return _to_rgb(_upright(image))
+            if max(image.size) > MAX_SIDE:
+                raise DataError(
+                    f"{name} is too long and narrow ({image.width}×{image.height}); sides of at "
+                    f"most {MAX_SIDE:,} pixels are accepted"
+                )
+            yield image
     except DataError:
         raise
     except pil.UnidentifiedImageError:
@@ -152,8 +188,10 @@ def _too_large(name: str, size: str, max_pixels: int) -> DataError:
     return DataError(f"{name} has too many pixels{size}; at most {max_pixels:,} are accepted")
 
 
-def _draft(image: Any, at_least: tuple[int, int]) -> None:
+def _draft(image: Any, at_least: tuple[int, int] | None) -> None:
     """Let the JPEG decoder shrink; wanted sizes are those of the upright image."""
+    if at_least is None or image.format not in ("JPEG", "MPO"):
+        return
     width, height = at_least
     if _orientation(image) >= 5:  # lies on its side
         width, height = height, width
@@ -178,23 +216,57 @@ def _upright(image: Any) -> Any:
 
 
 def _to_rgb(image: Any) -> Any:
+    """Convert to RGB; what needs more than one step goes strip by strip, to keep memory low."""
     pil = import_extra("PIL.Image", "vision")
+    convert: Callable[[Any], Any]
     if image.mode.startswith("I;16"):
-        values = np.asarray(image).astype(np.float32) / 257.0
-        return pil.fromarray(np.rint(values).astype(np.uint8)).convert("RGB")
-    if image.mode in ("I", "F"):
-        return pil.fromarray(_stretch(np.asarray(image, dtype=np.float64))).convert("RGB")
-    if image.has_transparency_data:
-        top = image.convert("RGBA")
-        canvas = pil.new("RGBA", top.size, (255, 255, 255, 255))
-        return pil.alpha_composite(canvas, top).convert("RGB")
-    return image.convert("RGB")  # a copy even of RGB, so that the file may be closed
+        convert = _from_16_bits
+    elif image.mode in ("I", "F"):
+        convert = _stretching(image)
+    elif image.has_transparency_data:
+        convert = _on_white
+    else:
+        return image.convert("RGB")
+    result = pil.new("RGB", image.size, None)  # not filled: all of it is written below
+    for box in _strips(image):
+        result.paste(convert(image.crop(box)), box)
+    return result
 
 
-def _stretch(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    if not np.isfinite(values).all():
-        raise ValueError("its pixels contain NaN or infinity")
-    low, high = values.min(), values.max()
-    if high == low:
-        return np.zeros(values.shape, dtype=np.uint8)
-    return np.rint((values - low) * (255.0 / (high - low))).astype(np.uint8)
+def _strips(image: Any) -> Iterator[tuple[int, int, int, int]]:
+    step = max(1, _STRIP_PIXELS // image.width)
+    for top in range(0, image.height, step):
+        yield 0, top, image.width, min(top + step, image.height)
+
+
+def _on_white(image: Any) -> Any:
+    pil = import_extra("PIL.Image", "vision")
+    top = image.convert("RGBA")
+    canvas = pil.new("RGBA", top.size, (255, 255, 255, 255))
+    return pil.alpha_composite(canvas, top).convert("RGB")
+
+
+def _from_16_bits(image: Any) -> Any:
+    pil = import_extra("PIL.Image", "vision")
+    values = np.asarray(image).astype(np.float32) / 257.0
+    return pil.fromarray(np.rint(values).astype(np.uint8)).convert("RGB")
+
+
+def _stretching(image: Any) -> Callable[[Any], Any]:
+    """Return what stretches strips from the smallest to the largest value of the whole image."""
+    pil = import_extra("PIL.Image", "vision")
+    low, high = np.inf, -np.inf
+    for box in _strips(image):
+        values = np.asarray(image.crop(box), dtype=np.float64)
+        if not np.isfinite(values).all():
+            raise ValueError("its pixels contain NaN or infinity")
+        low, high = min(low, values.min()), max(high, values.max())
+
+    def stretch(strip: Any) -> Any:
+        values = np.asarray(strip, dtype=np.float64)
+        if high == low:
+            return pil.new("RGB", strip.size)
+        scaled = np.rint((values - low) * (255.0 / (high - low))).astype(np.uint8)
+        return pil.fromarray(scaled).convert("RGB")
+
+    return stretch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from hgkt._validation import import_extra
 from hgkt.exceptions import DataError
+from hgkt.vision.images import MAX_PIXELS
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -131,6 +133,11 @@ def to_pixels(image: Image, how: Preprocessing) -> NDArray[np.uint8]:
     """Resize and crop; return (height, width, 3) 8-bit values, a quarter of the final size."""
     pil = import_extra("PIL.Image", "vision")
     size = how.resized(*image.size)
+    if math.prod(size) > MAX_PIXELS:
+        raise DataError(
+            f"the image is too long and narrow ({image.width}×{image.height}); resized it would "
+            f"have {math.prod(size):,} pixels, and at most {MAX_PIXELS:,} are accepted"
+        )
     if size != image.size:
         image = image.resize(size, pil.Resampling(INTERPOLATIONS.index(how.interpolation)))
     pixels = np.asarray(image, dtype=np.uint8)
