@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fastapi.testclient import TestClient
 
 from hgkt.data import load_dataset
 from hgkt.estimators import HGKTClassifier, load_model
@@ -103,6 +104,19 @@ def run_command(*arguments):
 def serve():
     """Run `hgkt serve` with arguments of the test; yields a Service."""
     return run_command
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _own_name() -> Iterator[None]:
+    """Have test clients call the service by a name that it answers to."""
+    original = TestClient.__init__
+
+    def call(self: TestClient, app: Any, base_url: str = "http://localhost", **more: Any) -> None:
+        original(self, app, base_url, **more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TestClient, "__init__", call)
+        yield
 
 
 @pytest.fixture(scope="session")

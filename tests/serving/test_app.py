@@ -6,18 +6,20 @@ import io
 import re
 import sys
 import threading
+import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
-from PIL import Image
+from PIL import Image, ImageFile
 
 from hgkt.data import load_dataset
 from hgkt.estimators import METHODS, HGKTClassifier
 from hgkt.exceptions import DataError, HGKTError, ModelFolderError
 from hgkt.serving import ServiceSettings, create_app, create_app_from_environment
-from hgkt.serving.images import ImageReader, NoImagesError
+from hgkt.serving.images import ImageReader, NoImagesError, PixelLimits, Upload
 from hgkt.serving.metrics import Metrics, family, forget_dead_workers
 from hgkt.serving.routes.page import docs_page
 from hgkt.vision import load_backbone
@@ -299,8 +301,79 @@ def test_images_that_cannot_be_read_are_named(image_client):
     assert "image 1" in refused(422, ("a.png", png()[:-30]))
     assert "image 1" in refused(422, ("a.png", png(size=(200, 100))))
     assert "image 1 has 5001 bytes; at most 5000" in refused(413, ("a.png", bytes(5001)))
-    assert "65 images; at most 64" in refused(413, *[("a.png", png())] * 65)
-    assert image_client.post("/v1/predict/image").status_code == 422
+    assert "too many images; at most 64" in refused(413, *[("a.png", png())] * 65)
+    assert image_client.post("/v1/predict/image").status_code == 415
+
+
+def test_images_of_a_request_are_bounded_together(image_model, backbone, tmp_path, monkeypatch):
+    folder = image_model.save(tmp_path / "colors", backbone=backbone.record)
+    settings = ServiceSettings(folder, max_request_pixels=30_000)
+
+    def post(client, *sizes):
+        fields = [("images", ("a.png", png(size=size))) for size in sizes]
+        return client.post("/v1/predict/image", files=fields)
+
+    with TestClient(create_app(settings)) as client:
+        # A picture counts at least as large as it is made for the network.
+        assert post(client, (8, 8)).status_code == 413
+    settings = replace(settings, max_request_pixels=200_000)
+    with TestClient(create_app(settings)) as client:
+        assert post(client, (100, 100), (100, 100)).status_code == 200
+        opened = []
+        monkeypatch.setattr(ImageFile.ImageFile, "load", lambda image: opened.append(image))
+        answer = post(client, (100, 100), (400, 400), (100, 100))
+        assert answer.status_code == 413
+        assert "images 1 to 2 exceed" in answer.json()["detail"]
+        assert not opened  # nothing is decoded before all are counted
+
+
+def test_a_row_does_not_wait_behind_images(image_model, backbone, tmp_path, monkeypatch):
+    folder = image_model.save(tmp_path / "colors", backbone=backbone.record)
+    go, began = threading.Event(), threading.Event()
+
+    def slow(self, uploads):
+        began.set()
+        go.wait(20)
+        return np.zeros((len(uploads), 1280), dtype=np.float32)
+
+    monkeypatch.setattr(ImageReader, "features", slow)
+    with TestClient(create_app(ServiceSettings(folder, max_waiting_images=2))) as client:
+        answers = []
+
+        def send():
+            fields = [("images", ("a.png", png()))]
+            answers.append(client.post("/v1/predict/image", files=fields).status_code)
+
+        threads = [threading.Thread(target=send) for _ in range(5)]
+        for thread in threads:
+            thread.start()
+        assert began.wait(10)
+        row = client.post("/v1/predict", json={"features": [[0.5] * 1280]})
+        assert row.status_code == 200
+        deadline = time.monotonic() + 10
+        while len(answers) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert answers == [503, 503]
+        go.set()
+        for thread in threads:
+            thread.join()
+    assert sorted(answers) == [200, 200, 200, 503, 503]
+
+
+def test_images_come_as_files_of_a_form(image_client):
+    def refused(status, **request):
+        response = image_client.post("/v1/predict/image", **request)
+        assert response.status_code == status, response.text
+        return response.json()["detail"]
+
+    alone = {"Content-Type": "image/png"}
+    assert "multipart/form-data" in refused(415, content=png(), headers=alone)
+    assert "one file at least" in refused(422, files=[("other", ("a.png", png()))])
+    assert "a file is expected" in refused(422, files=[("images", (None, "text"))])
+    broken = {"Content-Type": "multipart/form-data"}
+    assert "Missing boundary" in refused(400, content=b"--b\r\n", headers=broken)
+    many = [("field", (None, "text"))] * 65
+    assert "cannot be read" in refused(400, files=many)
 
 
 def test_images_of_other_weights_are_refused_in_one_sentence(image_model, backbone, tmp_path):
@@ -316,7 +389,7 @@ def test_images_of_other_weights_are_refused_in_one_sentence(image_model, backbo
 def test_image_reader_says_why_it_cannot(monkeypatch):
     def reader(**vision):
         monkeypatch.setitem(sys.modules, "hgkt.vision", SimpleNamespace(**vision))
-        return ImageReader({"name": "x"}, 64, "cpu", 1000)
+        return ImageReader({"name": "x"}, 64, "cpu", PixelLimits(1000, 1000))
 
     def broken(record, device):
         raise DataError("the weights are not found")
@@ -326,7 +399,7 @@ def test_image_reader_says_why_it_cannot(monkeypatch):
     )
     narrow = reader(load_backbone=lambda record, device: SimpleNamespace(n_features=5))
     with pytest.raises(NoImagesError, match="makes 5 features"):
-        narrow.features([("a", b"")])
+        narrow.features([Upload("a", io.BytesIO())])
     assert reader().obstacle().startswith("images cannot be read here: ")
 
 
@@ -336,7 +409,7 @@ def test_image_reader_loads_once_for_many_requests(monkeypatch):
         load_backbone=lambda record, device: (loads.append(1), SimpleNamespace(n_features=64))[1]
     )
     monkeypatch.setitem(sys.modules, "hgkt.vision", vision)
-    reader = ImageReader({"name": "x"}, 64, "cpu", 1000)
+    reader = ImageReader({"name": "x"}, 64, "cpu", PixelLimits(1000, 1000))
     threads = [threading.Thread(target=reader.obstacle) for _ in range(8)]
     for thread in threads:
         thread.start()

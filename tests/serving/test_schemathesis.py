@@ -41,7 +41,10 @@ def app(tmp_path_factory):
     folder = model.save(
         tmp_path_factory.mktemp("fuzzed") / "digits", attribute_names=list(data.attribute_names)
     )
-    app = create_app(ServiceSettings(folder, api_keys=(KEY,), samples="digits"))
+    settings = ServiceSettings(
+        folder, api_keys=(KEY,), samples="digits", allowed_hosts=("testserver",)
+    )
+    app = create_app(settings)
     with TestClient(app):
         yield app
 

@@ -1,21 +1,18 @@
 from __future__ import annotations
 
-import asyncio
-import json
 import logging
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fastapi import Depends, FastAPI, Request
+from fastapi import Depends, FastAPI
 from fastapi.testclient import TestClient
-from pydantic import BaseModel
 
 from hgkt.exceptions import DataError, DownloadError
 from hgkt.serving.database import RegistryError
 from hgkt.serving.editions import ClassExistsError, ClassLearnedError, UnknownClassError
 from hgkt.serving.problems import MEDIA_TYPE, Problem, install_problems
-from hgkt.serving.security import BodyLimit, require_key
+from hgkt.serving.security import OwnHost, require_key
 from hgkt.serving.settings import ServiceSettings, read_api_keys, read_database_url
 
 KEYS = ("the first key of all", "another key, longer")
@@ -158,89 +155,71 @@ def test_without_keys_everybody_passes_and_none_is_asked_for():
     assert len(described["paths"]["/write"]["post"]["security"]) == 2
 
 
-# ---------------------------------------------------------------------- size of the body
-class Numbers(BaseModel):
-    numbers: list[int]
-
-
-def limited(max_bytes):
+# ---------------------------------------------------------------------- hosts and other sites
+def hosted(**changes):
     app = FastAPI()
     install_problems(app)
 
-    @app.post("/parsed")
-    def parsed(body: Numbers) -> int:
-        return len(body.numbers)
+    @app.api_route("/", methods=["GET", "POST", "DELETE"])
+    def touch() -> str:
+        return "touched"
 
-    @app.post("/raw")
-    async def raw(request: Request) -> int:
-        return len(await request.body())
-
-    @app.post("/careless")
-    async def careless(request: Request) -> str:
-        try:
-            await request.body()
-        except Exception:
-            return "it went wrong, but the reason is lost"
-        return "fine"
-
-    return BodyLimit(app, max_bytes)
+    app.add_middleware(OwnHost, hosts=replace(SETTINGS, **changes).answered_hosts())
+    return TestClient(app)
 
 
-def call(app, path, chunks, headers=()):
-    """Send a body in chunks, as a server hands it over, and count what is taken."""
-    taken, sent = [], []
-    waiting = [*chunks]
-
-    async def receive():
-        if not waiting:
-            return {"type": "http.disconnect"}
-        taken.append(waiting.pop(0))
-        return {"type": "http.request", "body": taken[-1], "more_body": bool(waiting)}
-
-    async def send(message):
-        sent.append(message)
-
-    scope = {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": "POST",
-        "path": path,
-        "raw_path": path.encode(),
-        "root_path": "",
-        "scheme": "http",
-        "query_string": b"",
-        "headers": [(b"content-type", b"application/json"), *headers],
-    }
-    asyncio.run(app(scope, receive, send))
-    body = b"".join(message.get("body", b"") for message in sent[1:])
-    return sent[0]["status"], json.loads(body), len(taken)
+@pytest.mark.parametrize(
+    ("changes", "known", "unknown"),
+    [
+        (
+            {},
+            ["localhost", "LOCALHOST:1", "127.0.0.1:8000", "[::1]:8000"],
+            ["evil.org", "10.0.0.1"],
+        ),
+        ({"host": "127.9.9.9"}, ["127.9.9.9:8000", "localhost"], ["127.1.1.1", ""]),
+        ({"host": "0.0.0.0"}, ["anything.org", "10.0.0.1:80"], []),
+        (
+            {"allowed_hosts": ("Models.example.org", "*.internal")},
+            ["models.example.org", "a.internal:80"],
+            ["localhost", "example.org", "internal", "a.internal.evil.org", "evilinternal"],
+        ),
+    ],
+)
+def test_the_service_answers_to_its_own_names_only(changes, known, unknown):
+    client = hosted(**changes)
+    for name in known:
+        assert client.get("/", headers={"Host": name}).status_code == 200, name
+    for name in unknown:
+        answer = client.get("/", headers={"Host": name})
+        assert answer.status_code == 421, name
+        assert answer.headers["Content-Type"] == MEDIA_TYPE
 
 
-def test_body_limit_refuses_by_the_announced_length_without_reading():
-    length = [(b"content-length", b"101")]
-    status, problem, n_taken = call(limited(100), "/parsed", [bytes(101)], length)
-    assert (status, n_taken) == (413, 0)
-    assert problem["detail"].startswith("the body is larger than 100 bytes")
-    status, _, _ = call(limited(100), "/raw", [], [(b"content-length", b"9" * 400)])
-    assert status == 413
+@pytest.mark.parametrize("name", ["", "a b", "http://a", "a*b", "*.", "[::1]"])
+def test_settings_refuse_hosts_that_are_none(name):
+    with pytest.raises(DataError, match="the allowed host"):
+        replace(SETTINGS, allowed_hosts=(name,)).check()
 
 
-@pytest.mark.parametrize("path", ["/parsed", "/raw", "/careless"])
-def test_body_limit_refuses_a_stream_as_soon_as_it_is_too_long(path):
-    status, problem, n_taken = call(limited(100), path, [bytes(40)] * 1000)
-    assert (status, problem["status"]) == (413, 413)
-    assert n_taken == 3
-
-
-def test_body_limit_lets_the_rest_through():
-    body = json.dumps({"numbers": list(range(10))}).encode()
-    chunks = [body[:7], body[7:]]
-    assert call(limited(len(body)), "/parsed", chunks)[:2] == (200, 10)
-    assert call(limited(100), "/raw", [bytes(100)])[:2] == (200, 100)
-    # A length that lies does not help.
-    length = [(b"content-length", b"5")]
-    assert call(limited(100), "/raw", [bytes(60), bytes(60)], length)[0] == 413
+@pytest.mark.parametrize(
+    ("headers", "refused"),
+    [
+        ({}, False),
+        ({"Origin": "http://localhost"}, False),
+        ({"Sec-Fetch-Site": "same-origin", "Origin": "https://proxy.example.org"}, False),
+        ({"Sec-Fetch-Site": "none"}, False),
+        ({"Origin": "http://localhost:3000"}, True),
+        ({"Origin": "https://evil.org"}, True),
+        ({"Origin": "null"}, True),
+        ({"Sec-Fetch-Site": "cross-site"}, True),
+        ({"Sec-Fetch-Site": "same-site"}, True),
+    ],
+)
+def test_pages_of_other_sites_may_look_and_not_touch(headers, refused):
+    client = hosted()
+    assert client.get("/", headers=headers).status_code == 200
+    for call in (client.post, client.delete):
+        assert call("/", headers=headers).status_code == (403 if refused else 200)
 
 
 # ---------------------------------------------------------------------- problems

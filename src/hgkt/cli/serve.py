@@ -105,6 +105,27 @@ def serve_command(
         Path | None,
         typer.Option("--verify-key", help="Public key; serve only what its owner signed."),
     ] = None,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allowed-host",
+            help="Name that requests may call the service by; repeatable, * is any. "
+            "[default: names of this machine, or any where others can reach it]",
+            show_default=False,
+        ),
+    ] = None,
+    max_bodies_mib: Annotated[
+        int, typer.Option("--max-bodies-mib", min=1, help="Bodies that a worker holds, in MiB.")
+    ] = 256,
+    max_waiting: Annotated[
+        int, typer.Option("--max-waiting", min=1, help="Predictions that may wait per worker.")
+    ] = 128,
+    max_connections: Annotated[
+        int, typer.Option("--max-connections", min=1, help="Open connections per worker.")
+    ] = 1000,
+    client_seconds: Annotated[
+        float, typer.Option("--client-seconds", help="How long to wait for a slow client.")
+    ] = 10.0,
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Log every request on stderr.")
     ] = False,
@@ -135,7 +156,14 @@ def serve_command(
 
     Example: hgkt serve --model digits-model --data digits
     """
-    for package in ("fastapi", "uvicorn", "sqlalchemy", "prometheus_client", "python_multipart"):
+    for package in (
+        "fastapi",
+        "uvicorn",
+        "sqlalchemy",
+        "prometheus_client",
+        "python_multipart",
+        "msgspec",
+    ):
         import_extra(package, "serve")
     from hgkt.serving.logs import logging_config
     from hgkt.serving.settings import ServiceSettings, read_api_keys, read_database_url
@@ -155,6 +183,11 @@ def serve_command(
         image_root=image_root,
         max_rows=max_rows,
         max_body_bytes=max_body_mib * _MIB,
+        allowed_hosts=tuple(allowed_host or ()),
+        max_bodies_bytes=max_bodies_mib * _MIB,
+        max_waiting=max_waiting,
+        max_connections=max_connections,
+        client_seconds=client_seconds,
         device=str(device),
         verify_key=verify_key,
         grace_seconds=grace,
@@ -214,6 +247,8 @@ def _run(
     sockets: list[socket],
     folder: Path | None,
 ) -> None:
+    from hgkt.serving.connections import PROTOCOL
+
     logging.config.dictConfig(log_config)
     options: dict[str, Any] = {
         "log_config": log_config,
@@ -221,6 +256,8 @@ def _run(
         "port": settings.port,
         "access_log": False,  # the service writes its own lines
         "server_header": False,
+        "http": PROTOCOL,
+        "ws": "none",
     }
     if folder is None:
         _run_alone(settings, sockets, options)

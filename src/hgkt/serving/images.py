@@ -3,17 +3,46 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hgkt.exceptions import DataError, HGKTError
 
+_BATCH = 32
+
 
 class NoImagesError(HGKTError):
     """Images were sent to a model that cannot read them."""
+
+
+class TooManyPixelsError(HGKTError):
+    """The images of a request are small files and large pictures."""
+
+
+@dataclass(frozen=True)
+class Upload:
+    """An image as it was sent: a name for messages, and its bytes in memory or on disk."""
+
+    name: str
+    file: BinaryIO
+
+    def content(self) -> bytes:
+        """Read all of it."""
+        self.file.seek(0)
+        return self.file.read()
+
+
+@dataclass(frozen=True)
+class PixelLimits:
+    """The most pixels of one image, and of all images of one request."""
+
+    image: int
+    request: int
 
 
 class ImageReader:
@@ -29,15 +58,19 @@ class ImageReader:
         Width of the features that the model reads.
     device : str
         Where to compute.
-    max_pixels : int
-        The largest image, in pixels, that is decoded.
+    limits : PixelLimits
+        What is decoded at most.
     """
 
     def __init__(
-        self, record: Mapping[str, Any] | None, n_features: int, device: str, max_pixels: int
+        self,
+        record: Mapping[str, Any] | None,
+        n_features: int,
+        device: str,
+        limits: PixelLimits,
     ) -> None:
         self._record, self._n_features = record, n_features
-        self._device, self._max_pixels = device, max_pixels
+        self._device, self._limits = device, limits
         self._lock = threading.Lock()
         self._backbone: Any = None
         self._reason = "" if record else "this model reads feature vectors, not images"
@@ -48,6 +81,11 @@ class ImageReader:
             if self._backbone is None and not self._reason:
                 self._load()
             return self._reason
+
+    def check(self) -> None:
+        """Refuse images where it is known by now that they cannot be read; loads nothing."""
+        if self._reason:
+            raise NoImagesError(self._reason)
 
     def _load(self) -> None:
         try:
@@ -65,17 +103,39 @@ class ImageReader:
             return
         self._backbone = backbone
 
-    def features(self, images: Sequence[tuple[str, bytes]]) -> NDArray[np.float32]:
-        """Return the features (n, n_features) of files, each a name for messages and its bytes."""
-        obstacle = self.obstacle()
-        if obstacle:
-            raise NoImagesError(obstacle)
-        opened = []
-        for number, (name, data) in enumerate(images, start=1):
-            try:
-                opened.append(self._backbone.open(data, self._max_pixels))
-            except DataError as error:
-                title = f"image {number}" + (f" ({name[:80]!r})" if name else "")
-                raise DataError(f"{title}: {error}") from None
-        features: NDArray[np.float32] = self._backbone.extract(opened)
-        return features
+    def features(self, uploads: Sequence[Upload]) -> NDArray[np.float32]:
+        """Return the features (n, n_features) of images.
+
+        All heads are looked at before anything is decoded; then one image at a time is decoded,
+        made as small as the backbone wants it, and forgotten.
+        """
+        self.obstacle()
+        self.check()
+        n_pixels = 0
+        for number, upload in enumerate(uploads, start=1):
+            with _named(number, upload):
+                n_pixels += self._backbone.count_pixels(upload.content(), self._limits.image)
+            if n_pixels > self._limits.request:
+                raise TooManyPixelsError(
+                    f"the images have too many pixels together; at most {self._limits.request:,} "
+                    f"are accepted, which images 1 to {number} exceed"
+                )
+        parts: list[NDArray[np.float32]] = []
+        small: list[NDArray[np.uint8]] = []
+        for number, upload in enumerate(uploads, start=1):
+            with _named(number, upload):
+                small.append(self._backbone.decode(upload.content(), self._limits.image))
+            if len(small) == _BATCH or number == len(uploads):
+                parts.append(self._backbone.extract_pixels(small))
+                small.clear()
+        return np.concatenate(parts)
+
+
+@contextmanager
+def _named(number: int, upload: Upload) -> Iterator[None]:
+    """Say in messages which image it was."""
+    try:
+        yield
+    except DataError as error:
+        title = f"image {number}" + (f" ({upload.name[:80]!r})" if upload.name else "")
+        raise DataError(f"{title}: {error}") from None

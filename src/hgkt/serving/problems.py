@@ -6,21 +6,23 @@ import json
 import logging
 from collections.abc import Iterable, Mapping
 from http.client import responses
-from typing import Any
+from typing import Any, Self
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from hgkt.exceptions import DataError, HGKTError
 from hgkt.serving.database import RegistryError
 from hgkt.serving.editions import ClassExistsError, ClassLearnedError, UnknownClassError
-from hgkt.serving.images import NoImagesError
+from hgkt.serving.images import NoImagesError, TooManyPixelsError
 from hgkt.serving.request_context import current_request
 
 MEDIA_TYPE = "application/problem+json"
+RETRY = {"Retry-After": "1"}
 _MAX_DETAIL = 600
 
 logger = logging.getLogger(__name__)
@@ -44,6 +46,11 @@ class Problem(HTTPException):
     >>> print(Problem(404, "there is no class 'a'").response().body.decode())
     {"type": "about:blank", "title": "Not Found", "status": 404, "detail": "there is no class 'a'"}
     """
+
+    @classmethod
+    def busy(cls, reason: str) -> Self:
+        """Return the answer to a request that comes at a bad time and may be sent again."""
+        return cls(503, f"{reason}; try again in a moment", RETRY)
 
     def response(self) -> Response:
         """Return the problem as a response."""
@@ -115,8 +122,13 @@ def install_problems(app: FastAPI) -> None:
         status = status_of(error)
         if status >= 500:
             logger.warning("%s", error)
-        headers = {"Retry-After": "1"} if status == 503 else None
+        headers = RETRY if status == 503 else None
         return Problem(status, str(error), headers).response()
+
+    @app.exception_handler(ClientDisconnect)
+    async def _gone(_request: Request, _error: ClientDisconnect) -> Response:
+        # Nobody reads this, and it is no mistake of the service.
+        return Problem(400, "the client went away before its request was complete").response()
 
     @app.exception_handler(Exception)
     async def _unexpected(request: Request, error: Exception) -> Response:
@@ -139,6 +151,8 @@ def status_of(error: HGKTError) -> int:
         return 409
     if isinstance(error, UnknownClassError):
         return 404
+    if isinstance(error, TooManyPixelsError):
+        return 413
     return 422 if isinstance(error, DataError) else 500
 
 

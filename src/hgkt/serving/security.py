@@ -1,13 +1,13 @@
-"""Who may write, how much a request may carry, and what a browser may do with an answer."""
+"""Who may write, for whose pages, and what a browser may do with an answer."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Security
 from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
@@ -20,6 +20,7 @@ from hgkt.serving.settings import ServiceSettings
 _HEADER = APIKeyHeader(name="X-API-Key", scheme_name="API key", auto_error=False)
 _BEARER = HTTPBearer(scheme_name="Bearer", auto_error=False)
 WORKER_HEADER = "X-Worker"
+_READING = frozenset(("GET", "HEAD", "OPTIONS"))
 
 # Plotly writes style rules into the page; its scatter plots need neither eval nor workers.
 _PAGE_POLICY = (
@@ -31,17 +32,18 @@ _DOCS_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors '
 _API_POLICY = "default-src 'none'; frame-ancestors 'none'"
 
 
-def require_key(settings: ServiceSettings) -> Callable[..., None]:
+def require_key(settings: ServiceSettings) -> Callable[..., Any]:
     """Return a dependency that lets a request pass only with one of the keys.
 
     The key comes in the header ``X-API-Key`` or as ``Authorization: Bearer KEY``. Without keys in
-    the settings everybody passes.
+    the settings everybody passes. It comes before the body only in routes that read the body
+    themselves, or in a dependency: FastAPI reads a body that is a parameter first.
     """
     if not settings.api_keys:
         return lambda: None
     digests = [key_digest(key) for key in settings.api_keys]
 
-    def check(
+    async def check(
         header: Annotated[str | None, Security(_HEADER)] = None,
         bearer: Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)] = None,
     ) -> None:
@@ -85,61 +87,74 @@ def key_digest(key: str) -> bytes:
     return hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()
 
 
-class BodyLimit:
-    """ASGI middleware that refuses bodies that are too large, announced or streamed.
+class OwnHost:
+    """ASGI middleware that answers only to the service's own names, and to its own pages.
+
+    A browser sends requests for any page that it shows. One whose name was made to point here
+    gives itself away by the header Host, one of another site by ``Sec-Fetch-Site`` or ``Origin``;
+    the latter may read, which browsers keep from it, and not change or compute anything.
 
     Parameters
     ----------
     app : ASGI application
         What comes behind.
-    max_bytes : int
-        The most that a body may have.
+    hosts : sequence of str
+        As `ServiceSettings.answered_hosts` returns them.
     """
 
-    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
+    def __init__(self, app: ASGIApp, hosts: Sequence[str]) -> None:
         self.app = app
-        self.max_bytes = max_bytes
+        self._any = "*" in hosts
+        self._names = frozenset(name for name in hosts if not name.startswith("*"))
+        self._ends = tuple(name[1:] for name in hosts if name.startswith("*."))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        announced = dict(scope["headers"]).get(b"content-length", b"")
-        # Far more digits than any length has are not worth a conversion.
-        if announced.isdigit() and (len(announced) > 18 or int(announced) > self.max_bytes):
-            await self._refuse(scope, receive, send)
-            return
-        n_bytes = 0
-        started = False
-
-        async def counted() -> Message:
-            nonlocal n_bytes
-            message = await receive()
-            n_bytes += len(message.get("body", b""))
-            if n_bytes > self.max_bytes:
-                raise Problem(413, "the body is too large")
-            return message
-
-        async def watched(message: Message) -> None:
-            nonlocal started
-            # Whatever the application made of the interruption, the client is told the reason.
-            if n_bytes > self.max_bytes and not started:
+        if scope["type"] == "http":
+            problem = self._problem(scope)
+            if problem is not None:
+                await problem.response()(scope, receive, send)
                 return
-            started = True
-            await send(message)
+        await self.app(scope, receive, send)
 
-        try:
-            await self.app(scope, counted, watched)
-        except Problem:
-            if n_bytes <= self.max_bytes:
-                raise
-        if n_bytes > self.max_bytes and not started:
-            await self._refuse(scope, receive, send)
+    def _problem(self, scope: Scope) -> Problem | None:
+        headers = dict(scope["headers"])
+        host = headers.get(b"host", b"").decode("latin-1").lower()
+        if not self._any and not self._known(bare_host(host)):
+            return Problem(
+                421,
+                f"this service is not called {bare_host(host)[:80]!r}; "
+                "whoever runs it may allow the name with --allowed-host",
+            )
+        if scope["method"] not in _READING and _foreign(headers, host):
+            return Problem(403, "pages of other sites may not send this request")
+        return None
 
-    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
-        detail = f"the body is larger than {self.max_bytes:,} bytes, the most this service takes"
-        await Problem(413, detail).response()(scope, receive, send)
+    def _known(self, name: str) -> bool:
+        return name in self._names or (bool(self._ends) and name.endswith(self._ends))
+
+
+def _foreign(headers: Mapping[bytes, bytes], host: str) -> bool:
+    site = headers.get(b"sec-fetch-site")
+    if site is not None:
+        return site not in (b"same-origin", b"none")
+    # Browsers leave Sec-Fetch-Site out where a page came without TLS; other clients than
+    # browsers send neither.
+    origin = headers.get(b"origin")
+    return origin is not None and origin.decode("latin-1").lower().partition("://")[2] != host
+
+
+def bare_host(host: str) -> str:
+    """Return the name in a Host header without its port.
+
+    Examples
+    --------
+    >>> bare_host("localhost:8000"), bare_host("[::1]:8000"), bare_host("10.0.0.1")
+    ('localhost', '::1', '10.0.0.1')
+    """
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
 
 
 class SafeHeaders:

@@ -24,6 +24,7 @@ _DEVICES = ("auto", "cpu", "cuda")
 _GUARDED = ("changes", "all")
 
 KeyGuards = Literal["nothing", "changes", "all"]
+_OWN_NAMES = ("localhost", "127.0.0.1", "::1")
 
 logger = logging.getLogger(__name__)
 
@@ -58,8 +59,30 @@ class ServiceSettings:
         Folder of the benchmark's folders, for `samples`.
     image_root : Path, optional
         Folder of the images of `samples`.
-    max_body_bytes, max_rows, max_classes, max_image_bytes, max_image_pixels : int
+    allowed_hosts : tuple of str
+        Names in the Host header that are answered, without port; ``*.example.org`` stands for all
+        names that end so, ``*`` for any. By default the names of this machine where only this
+        machine can reach the service, and any name otherwise.
+    max_body_bytes, max_class_bytes : int
+        The largest body of a request, and of one that adds classes.
+    max_rows, max_classes, max_image_bytes, max_image_pixels : int
         The most that one request may carry.
+    max_request_pixels : int
+        Pixels that the images of one request may have together. A JPEG that is decoded at a
+        fraction of its size counts at that size, and at least a quarter of its own.
+    max_ranked : int
+        Rows times classes per row of one answer.
+    max_bodies_bytes : int
+        Bytes of all bodies that a worker holds at once; never less than `max_body_bytes`.
+    max_waiting, max_waiting_images : int
+        Requests of a worker that may wait to be computed, of feature rows and of images.
+    max_connections : int
+        Open connections of a worker; fewer where the system lets it open fewer files.
+    max_head_bytes : int
+        The largest request line with all headers.
+    client_seconds : float
+        How long to wait for a client: for a whole head, for the next part of a body, and for
+        the answer to be read.
     poll_seconds : float
         How often a worker looks for classes that others added.
     device : {"auto", "cpu", "cuda"}
@@ -94,11 +117,21 @@ class ServiceSettings:
     samples: str | None = None
     root: Path | None = None
     image_root: Path | None = None
+    allowed_hosts: tuple[str, ...] = ()
     max_body_bytes: int = 64 * _MIB
+    max_class_bytes: int = 8 * _MIB
     max_rows: int = 4096
     max_classes: int = 1000
     max_image_bytes: int = 20 * _MIB
     max_image_pixels: int = 50_000_000
+    max_request_pixels: int = 200_000_000
+    max_ranked: int = 250_000
+    max_bodies_bytes: int = 256 * _MIB
+    max_waiting: int = 128
+    max_waiting_images: int = 8
+    max_connections: int = 1000
+    max_head_bytes: int = 32 * 1024
+    client_seconds: float = 10.0
     poll_seconds: float = 0.25
     device: str = "cpu"
     verify_key: Path | None = None
@@ -114,10 +147,13 @@ class ServiceSettings:
             if name.startswith("max_"):
                 check_number(name, value, low=1, integer=True)
         check_number("poll_seconds", self.poll_seconds, low=0.0, high=60.0, open_low=True)
+        check_number("client_seconds", self.client_seconds, low=0.0, high=3600.0, open_low=True)
         for name in ("grace_seconds", "shutdown_seconds"):
             check_number(name, getattr(self, name), low=0.0, high=3600.0)
         check_choice("device", self.device, _DEVICES)
         check_choice("require_key", self.require_key, _GUARDED)
+        for name in self.allowed_hosts:
+            _check_host(name)
         for key in self.api_keys:
             _check_key(key, "an API key")
         if self.require_key == "all" and not self.api_keys:
@@ -145,6 +181,16 @@ class ServiceSettings:
     def key_guards(self) -> KeyGuards:
         """Return what nobody gets without a key."""
         return self.require_key if self.api_keys else "nothing"  # type: ignore[return-value]
+
+    def answered_hosts(self) -> tuple[str, ...]:
+        """Return the names that requests may call the service by; ``*`` is any.
+
+        Where only this machine can reach it, a page of another site could still do so through the
+        browser, by having its own name point here. Such a request carries that name.
+        """
+        if self.allowed_hosts:
+            return tuple(name.lower() for name in self.allowed_hosts)
+        return (*_OWN_NAMES, self.host.lower()) if self.local() else ("*",)
 
     def database_url(self) -> str:
         """Return the address of the class registry; it may hold a password."""
@@ -213,6 +259,16 @@ def _read_secret(path: Path, what: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text in UTF-8"
         raise DataError(f"{what} in {path} cannot be read: {reason}") from None
+
+
+def _check_host(name: str) -> None:
+    """Refuse what no Host header can match."""
+    bare = name.removeprefix("*.")
+    if name != "*" and (not bare or not bare.isascii() or set(bare) & set("*/@[] ")):
+        raise DataError(
+            f"the allowed host {name!r} is none; a name such as models.example.org, "
+            "*.example.org, an address or * is expected"
+        )
 
 
 def _check_key(key: str, what: str) -> None:

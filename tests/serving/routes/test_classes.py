@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import asyncio
 import json
+import tracemalloc
 from pathlib import Path
 from urllib.parse import quote
 
@@ -11,10 +13,11 @@ from fastapi.testclient import TestClient
 
 from hgkt.baselines.eszsl import ESZSLClassifier
 from hgkt.serving.class_facts import named_attributes
+from hgkt.serving.intake import BodyIntake, Lane
+from hgkt.serving.json_bodies import decode
 from hgkt.serving.metrics import Metrics
-from hgkt.serving.problems import MEDIA_TYPE, install_problems
-from hgkt.serving.routes.classes import build_router
-from hgkt.serving.security import BodyLimit
+from hgkt.serving.problems import MEDIA_TYPE, Problem, install_problems
+from hgkt.serving.routes.classes import NewClasses, build_router
 from hgkt.serving.settings import ServiceSettings
 
 KEY = "a key for the tests"
@@ -34,7 +37,7 @@ def make_client(make_served):
         app = FastAPI()
         install_problems(app)
         app.include_router(build_router(make_served(model), settings, Metrics()))
-        app.add_middleware(BodyLimit, max_bytes=100_000)
+        app.add_middleware(BodyIntake, lanes=[Lane(100_000, 1_000_000)], patience=10)
         return TestClient(app, headers=HEADERS, raise_server_exceptions=False)
 
     return call
@@ -272,9 +275,9 @@ def test_add_refuses_what_is_not_as_described(client, bad):
         (b"{}", 422),
         (b'{"classes": []}', 422),
         (b'{"classes": {}, "more": 1}', 422),
-        (b'{"classes": "\xff"}', 400),
-        (b"[" * 50_000, 400),
-        (b'{"classes": [{"name": "x", "vector": [' + b"9" * 5000 + b"]}]}", 400),
+        (b'{"classes": "\xff"}', 422),
+        (b"[" * 50_000, 422),
+        (b'{"classes": [{"name": "x", "vector": [' + b"9" * 5000 + b"]}]}", 422),
         (b'{"classes": [' + b"1," * 40_000 + b"1]}", 422),
         (b" " * 100_001, 413),
     ],
@@ -326,7 +329,9 @@ def test_numbers_as_labels_are_written_as_text(make_client, digits):
 def test_every_status_is_in_the_description(client):
     paths = client.get("/openapi.json").json()["paths"]
     add_route, one = paths["/v1/classes"]["post"], paths["/v1/classes/{name}"]
-    assert set(add_route["responses"]) == set(map(str, (201, 400, 401, 409, 413, 422, 503, 507)))
+    assert set(add_route["responses"]) == set(
+        map(str, (201, 400, 401, 409, 413, 415, 422, 503, 507))
+    )
     assert set(one["delete"]["responses"]) == set(map(str, (200, 401, 404, 409, 422, 503, 507)))
     for responses in (add_route["responses"], one["get"]["responses"]):
         for status, response in responses.items():
@@ -347,3 +352,82 @@ def test_names_and_descriptions_keep_the_same_rule_as_everywhere(client, vectors
     assert answer.json()["warnings"] == [
         "class 'deux' is described like class 'two': the two cannot be told apart"
     ]
+
+
+# ---------------------------------------------------------------------- what a body may cost
+def test_the_key_comes_before_the_body(client):
+    """Not a byte of the body is asked for before the key is known to be good."""
+    taken = []
+
+    async def receive():
+        taken.append(1)
+        return {"type": "http.request", "body": b"{" * 1000, "more_body": True}
+
+    def statuses(method, path, headers):
+        sent = []
+
+        async def send(message):
+            sent.append(message)
+
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": method,
+            "path": path,
+            "raw_path": path.encode(),
+            "root_path": "",
+            "scheme": "http",
+            "query_string": b"",
+            "headers": [(b"content-type", b"application/json"), *headers],
+        }
+        asyncio.run(client.app(scope, receive, send))
+        return sent[0]["status"]
+
+    for headers in ([], [(b"x-api-key", b"another key of length")]):
+        assert statuses("POST", "/v1/classes", headers) == 401
+        assert statuses("DELETE", "/v1/classes/blot", headers) == 401
+    assert not taken
+    assert statuses("POST", "/v1/classes", [(b"x-api-key", KEY.encode())]) == 413
+    assert taken
+
+
+def test_add_takes_json_and_nothing_that_a_page_can_send_unasked(client, vectors):
+    body = json.dumps({"classes": [{"name": "two", "vector": vectors["two"]}]})
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):
+        answer = client.post("/v1/classes", content=body, headers={"Content-Type": kind})
+        assert "application/json" in problem(answer, 415)
+    kind = "Application/JSON; charset=utf-8"
+    headers = {"Content-Type": kind}
+    assert client.post("/v1/classes", content=body, headers=headers).status_code == 201
+
+
+def test_the_first_mistake_ends_the_reading_of_classes():
+    keys = b",".join(b'"%d":1' % i for i in range(300_000))
+    for body in (
+        b'{"classes":[{"name":"x",' + keys + b"}]}",
+        b"{" + keys + b"}",
+        b'{"classes":[' + b'{"name":1},' * 100_000 + b"{}]}",
+        b"[" * 4_000_000,
+        b'{"classes":' + b"[" * 4_000_000,
+    ):
+        tracemalloc.start()
+        with pytest.raises(Problem) as caught:
+            decode(body, NewClasses)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert caught.value.status_code == 422
+        assert len(caught.value.detail) < 200
+        assert peak < 100_000
+
+
+def test_a_body_of_countless_values_is_not_decoded(make_served):
+    settings = ServiceSettings(Path("model"))
+    app = FastAPI()
+    install_problems(app)
+    app.include_router(build_router(make_served(), settings, Metrics()))
+    attributes = json.dumps({f"k{i}": 1 for i in range(300_000)})
+    body = f'{{"classes":[{{"name":"x","attributes":{attributes}}}]}}'
+    headers = {"Content-Type": "application/json"}
+    answer = TestClient(app).post("/v1/classes", content=body, headers=headers)
+    assert "more than 270,000 values" in problem(answer, 413)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import io
 import json
 import math
+import threading
+import time
+import tracemalloc
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +18,10 @@ from hgkt.data import load_dataset
 from hgkt.estimators import HGKTClassifier, load_model
 from hgkt.estimators.evidence import attribute_evidence, seen_pulls
 from hgkt.serving import ServiceSettings, create_app
+from hgkt.serving.app import n_processors
+from hgkt.serving.problems import Problem
 from hgkt.serving.ranking import best_columns
+from hgkt.serving.routes.bodies import read_json
 
 ARROW = "application/vnd.apache.arrow.stream"
 OCTETS = {"Content-Type": "application/octet-stream"}
@@ -228,22 +234,22 @@ ROW = [0.5] * 64
     ("status", "body", "words"),
     [
         (422, b"", "the body is empty"),
-        (422, b"{", "Invalid JSON"),
-        (422, b'{"features": []}', "features: List should have at least 1 item"),
+        (422, b"{", "not valid JSON"),
+        (422, b'{"features": []}', "features: at least one row is expected"),
         (422, b'{"features": [[1, 2]]}', "row 0 of features has 2 numbers; 64 are expected"),
         (422, json.dumps({"features": [ROW, ROW[:3]]}).encode(), "row 1 of features has 3 numbers"),
         (422, json.dumps({"features": [[*ROW[:63], "1"]]}).encode(), "features[0][63]"),
         (422, json.dumps({"features": [[*ROW[:63], True]]}).encode(), "features[0][63]"),
         (422, json.dumps({"features": [[*ROW[:63], None]]}).encode(), "features[0][63]"),
-        (422, json.dumps({"features": [[*ROW[:63], float("nan")]]}).encode(), "features[0][63]"),
+        (422, json.dumps({"features": [[*ROW[:63], float("nan")]]}).encode(), "features[0]"),
         (422, json.dumps({"features": [[*ROW[:63], 1e300]]}).encode(), "infinity (inf) in row 0"),
         (422, b'{"features": [[' + b"0," * 63 + b"1" + b"0" * 500 + b"]]}", "features"),
         (422, json.dumps({"features": [ROW], "top_k": 0}).encode(), "top_k"),
-        (422, json.dumps({"features": [ROW], "top": 2}).encode(), "top: Extra inputs"),
+        (422, json.dumps({"features": [ROW], "top": 2}).encode(), "unknown field `top`"),
         (422, json.dumps({"features": [ROW], "among": ["yak"]}).encode(), "class 'yak', which"),
         (422, json.dumps({"features": [ROW], "among": []}).encode(), "among"),
         (422, json.dumps({"features": [ROW], "among": "none"}).encode(), "among"),
-        (413, json.dumps({"features": [ROW] * 501}).encode(), "501 rows; at most 500"),
+        (413, json.dumps({"features": [ROW] * 501}).encode(), "more than 500 rows"),
         (413, json.dumps({"features": [ROW] * 65, "explain": True}).encode(), "65 rows are to be"),
     ],
 )
@@ -348,3 +354,136 @@ def test_predict_image_says_that_the_model_reads_vectors(client):
     response = client.post("/v1/predict/image", files=[("images", ("a.png", b"x"))])
     assert response.status_code == 409
     assert response.json()["detail"] == "this model reads feature vectors, not images"
+
+
+# ---------------------------------------------------------------------- bodies that cost too much
+def costly(n_bytes):
+    """Return bodies of which every byte is a trap."""
+    strings = json.dumps(["a"] * 64).encode() + b","
+    return {
+        "strings": b'{"features":[' + strings * (n_bytes // len(strings)) + b"[]]}",
+        "empty rows": b'{"features":[' + b"[]," * (n_bytes // 3) + b"[]]}",
+        "one row": b'{"features":[[' + b"1," * (n_bytes // 2) + b"1]]}",
+        "one number": b'{"features":[[' + b"1" * n_bytes + b"]]}",
+        "blanks": b'{"features":[' + b" " * n_bytes + b"[1]]}",
+        "deep": b'{"features":' + b"[" * n_bytes,
+        "unknown": b"{" + b",".join(b'"%d":1' % i for i in range(n_bytes // 10)) + b"}",
+        "escaped": b'{"\\u0066eatures":[' + b"[]," * (n_bytes // 3) + b"[]]}",
+        "names": b'{"features":[[1]],"among":[' + b'"",' * (n_bytes // 3) + b'""]}',
+        "twice": b'{"features":[[' + b"1," * 63 + b'1]],"features":[' + b"[]," * (n_bytes // 3),
+    }
+
+
+@pytest.mark.parametrize("kind", costly(100))
+def test_the_first_mistake_ends_a_body(client, kind):
+    body = costly(4_000_000)[kind]
+    parse(body)  # what is made once is not counted
+    tracemalloc.start()
+    status = parse(body)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert status in (413, 422)
+    assert peak < len(body)
+    headers = {"Content-Type": "application/json"}
+    answer = client.post("/v1/predict", content=body, headers=headers)
+    assert answer.status_code == status
+    assert len(answer.json()["detail"]) < 200
+
+
+def parse(body):
+    with pytest.raises(Problem) as caught:
+        read_json(body, 64, 4096)
+    return caught.value.status_code
+
+
+def test_rows_are_found_wherever_they_stand(client, model, X):
+    rows = json.dumps(X[:3].tolist())
+    classes = json.dumps([*model.classes_.tolist()[:4]])
+    for text in (
+        '{"features":%s,"among":%s}',
+        '{"top_k":1,"features" :\n%s , "among": %s, "explain":false}',
+        ' {"features":%s,"among":%s} ',
+    ):
+        answer = client.post(
+            "/v1/predict",
+            content=(text % (rows.replace(", ", " ,\r\n\t "), classes)).encode(),
+            headers={"Content-Type": "application/json"},
+        )
+        assert answer.status_code == 200, answer.text
+        check(answer.json(), model, X[:3], columns=range(4))
+    for text in (
+        '{"features":%s,"features":%s}',
+        '{"more":{"features":%s}}',
+        '{"among":"\\"features\\":[[1]]"}',
+        '[{"features":%s}]',
+        '{"features":%s} %s',
+        '"features":%s',
+        '{"features":%s,}',
+        '{"features":%s',
+    ):
+        body = text.replace("%s", rows).encode()
+        headers = {"Content-Type": "application/json"}
+        assert client.post("/v1/predict", content=body, headers=headers).status_code == 422, text
+
+
+def test_numbers_of_json_are_read_exactly():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(50, 7)) * 10.0 ** rng.integers(-30, 30, size=(50, 7))
+    found, asked = read_json(json.dumps({"features": rows.tolist(), "top_k": 5}).encode(), 7, 50)
+    np.testing.assert_array_equal(found, rows.astype(np.float32))
+    assert (asked.top_k, asked.among, asked.explain) == (5, "all", False)
+
+
+def test_an_answer_has_an_end(folder, X):
+    settings = ServiceSettings(folder, max_ranked=40)
+    with TestClient(create_app(settings)) as few:
+        rows = {"features": X[:10].tolist()}
+        assert few.post("/v1/predict", json={**rows, "top_k": 4}).status_code == 200
+        answer = few.post("/v1/predict", json={**rows, "top_k": 5})
+    assert answer.status_code == 413
+    assert "at most 40 scores" in answer.json()["detail"]
+
+
+def test_an_arrow_stream_of_countless_batches_is_refused(client):
+    batch = pa.record_batch({"features": pa.array([], pa.list_(pa.float32()))})
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        for _ in range(10_002):
+            writer.write_batch(batch)
+    answer = client.post("/v1/predict", content=sink.getvalue(), headers={"Content-Type": ARROW})
+    assert answer.status_code == 422
+    assert "more than 10,000 batches" in answer.json()["detail"]
+
+
+def test_predictions_beyond_the_queue_are_told_to_come_back(folder, X):
+    settings = ServiceSettings(folder, max_waiting=1)
+    app = create_app(settings)
+    with TestClient(app) as client:
+        served, go = app.state.served, threading.Event()
+        current = served.current
+
+        def slow():
+            go.wait(20)
+            return current()
+
+        served.current = slow
+        answers = []
+        body = X[:1].tobytes()
+
+        def ask():
+            answers.append(client.post("/v1/predict", content=body, headers=OCTETS))
+
+        threads = [threading.Thread(target=ask) for _ in range(n_processors() + 6)]
+        for thread in threads:
+            thread.start()
+        deadline = time.monotonic() + 10
+        while len(answers) < 5 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        refused = [answer for answer in answers if answer.status_code == 503]
+        assert len(refused) == 5
+        assert client.get("/health").status_code == 200
+        go.set()
+        for thread in threads:
+            thread.join()
+    assert refused[0].headers["Retry-After"] == "1"
+    assert sorted(a.status_code for a in answers) == [200] * (n_processors() + 1) + [503] * 5

@@ -1,70 +1,128 @@
 """Bodies of predictions: feature rows out of requests, ranked classes into answers.
 
 Numbers of a large batch are never touched one by one: octets and Arrow columns are read where they
-lie, and JSON is parsed and checked in one pass.
+lie, and JSON is decoded row by row.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from struct import unpack_from
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
+from msgspec import Meta, Struct
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hgkt._plain import plain
 from hgkt.serving.editions import Edition
-from hgkt.serving.problems import Problem, place_text
+from hgkt.serving.json_bodies import decode
+from hgkt.serving.problems import Problem
 from hgkt.serving.ranking import Ranking, Reason
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-JSON = "application/json"
 OCTETS = "application/octet-stream"
 ARROW = "application/vnd.apache.arrow.stream"
+_MAX_BATCHES = 10_000
 _RECORD_BATCH, _COMPRESSION = 3, 3  # Arrow's Message.fbs: header type, field of RecordBatch
 
-Finite = Annotated[float, Field(allow_inf_nan=False)]
-_ClassName = Annotated[str, Field(min_length=1)]
-_TopK = Annotated[int, Field(ge=1, le=1000, description="How many classes per row, best first.")]
+_MAX_REST = 2**20  # bytes of a JSON body beside its rows
+_MAX_NUMBER = 400  # bytes of a number, with the blanks around it
+_FEATURES = re.compile(rb'"features"[ \t\r\n]*:[ \t\r\n]*\[')
+_GAP = re.compile(rb"[ \t\r\n]{0,10000}")
+_SHORT = 2**16  # bytes that are decoded only to say what is wrong with them
+
+_ClassName = Annotated[str, Meta(min_length=1)]
+_Number = Annotated[float, Meta(description="A number; NaN and infinity are none.")]
 
 
-class PredictRequest(BaseModel):
+class PredictRequest(Struct, forbid_unknown_fields=True):
     """Feature vectors to classify."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
-    features: list[list[Finite]] = Field(
-        min_length=1, description="One row per instance, of as many numbers as the model reads."
-    )
-    top_k: _TopK = 1
-    among: Literal["all", "seen", "unseen"] | Annotated[list[_ClassName], Field(min_length=1)] = (
-        Field(default="all", description="The candidates: a group, or a list of class names.")
-    )
-    explain: bool = Field(default=False, description="Whether to say why, for each row.")
+    features: Annotated[
+        list[list[_Number]],
+        Meta(
+            min_length=1, description="One row per instance, of as many numbers as the model reads."
+        ),
+    ]
+    top_k: Annotated[
+        int, Meta(ge=1, le=1000, description="How many classes per row, best first.")
+    ] = 1
+    among: Annotated[
+        Literal["all", "seen", "unseen"] | Annotated[list[_ClassName], Meta(min_length=1)],
+        Meta(description="The candidates: a group, or a list of class names."),
+    ] = "all"
+    explain: Annotated[bool, Meta(description="Whether to say why, for each row.")] = False
 
 
 # ---------------------------------------------------------------------- requests
 def read_json(body: bytes, n_features: int, max_rows: int) -> tuple[NDArray[Any], PredictRequest]:
-    """Return the rows of a JSON body and the rest of the request."""
-    try:
-        request = PredictRequest.model_validate_json(body)
-    except ValidationError as error:
-        # Values are not repeated, they may be anything.
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = place_text(first["loc"]) or "the body"
-        raise Problem(422, f"{place}: {first['msg']}") from None
-    rows = request.features
-    _check_count(len(rows), max_rows)
-    for number, row in enumerate(rows):
-        if len(row) != n_features:
+    """Return the rows of a JSON body and the rest of the request.
+
+    Rows are decoded one by one. So the first mistake ends it, a row becomes an array before the
+    next is read, and no other thread waits until all are done.
+    """
+    found = _FEATURES.search(body, 0, _MAX_REST)
+    if found is None:
+        if len(body) < _SHORT:
+            decode(body, PredictRequest)  # says what is wrong
+        raise Problem(422, "features: rows of numbers are expected")
+    rows, end = _json_rows(body, found.end(), n_features, max_rows)
+    if len(body) - (end - found.end()) > _MAX_REST:
+        raise Problem(413, f"the body has more than {_MAX_REST:,} bytes beside its rows")
+    # What is left must be the whole request but its rows. A second "features", or one that is
+    # nested or in a string, does not pass for it.
+    rest = decode(body[: found.end()] + b"[0]]" + body[end:], PredictRequest)
+    if rest.features != [[0.0]]:
+        raise Problem(422, "features: they were given twice")
+    return rows, rest
+
+
+def _json_rows(
+    body: bytes, start: int, n_features: int, max_rows: int
+) -> tuple[NDArray[np.float32], int]:
+    """Decode rows that begin at `start`, behind the first bracket; return where they end, too."""
+    rows: list[NDArray[np.float32]] = []
+    place = _skip(body, start)
+    if body[place : place + 1] == b"]":
+        raise Problem(422, "features: at least one row is expected")
+    while True:
+        name = f"features[{len(rows)}]"
+        if len(rows) == max_rows:
             raise Problem(
-                422, f"row {number} of features has {len(row)} numbers; {n_features} are expected"
+                413, f"the request has more than {max_rows} rows, the most that are accepted"
             )
-    return _float32(np.array(rows, dtype=np.float64)), request
+        if body[place : place + 1] != b"[":
+            raise Problem(422, f"{name}: a row of numbers is expected")
+        end = _row_end(body, place, n_features, len(rows))
+        numbers = decode(body[place:end], list[_Number], name)
+        rows.append(_float32(np.array(numbers, dtype=np.float64)))
+        place = _skip(body, end)
+        if body[place : place + 1] == b"]":
+            return np.stack(rows), place + 1
+        if body[place : place + 1] != b",":
+            raise Problem(422, f"the body is not valid JSON behind {name}")
+        place = _skip(body, place + 1)
+
+
+def _row_end(body: bytes, start: int, n_features: int, number: int) -> int:
+    """Return where a row ends that has the right number of values; no endless row is looked at."""
+    most = start + _MAX_NUMBER * (n_features + 1)
+    end = body.find(b"]", start, most) + 1
+    empty = _GAP.fullmatch(body, start + 1, end - 1) is not None
+    n_numbers = 0 if empty else body.count(b",", start, end or most) + 1
+    if n_numbers != n_features:
+        found = f"{n_numbers}" if end else f"{n_numbers} or more"
+        raise Problem(
+            422, f"row {number} of features has {found} numbers; {n_features} are expected"
+        )
+    if not end:
+        raise Problem(422, f"row {number} of features has no end or endless numbers")
+    return end
 
 
 def read_octets(body: bytes, n_features: int, max_rows: int) -> NDArray[np.float32]:
@@ -93,8 +151,13 @@ def read_arrow(body: bytes, n_features: int, max_rows: int) -> NDArray[Any]:
     import pyarrow as pa
 
     try:
-        if any(_compressed_batches(body)):
-            raise Problem(422, "compressed Arrow streams are not accepted; send it uncompressed")
+        for number, compressed in enumerate(_compressed_batches(body)):
+            if compressed:
+                raise Problem(
+                    422, "compressed Arrow streams are not accepted; send it uncompressed"
+                )
+            if number == _MAX_BATCHES:
+                raise Problem(422, f"the Arrow stream has more than {_MAX_BATCHES:,} batches")
         with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
             _check_schema(reader.schema, n_features)
             parts, n_rows = [], 0
@@ -119,6 +182,11 @@ def _check_count(n_rows: int, max_rows: int) -> None:
         )
 
 
+def _skip(body: bytes, start: int) -> int:
+    gap = _GAP.match(body, start)
+    return start if gap is None else gap.end()
+
+
 def _float32(rows: NDArray[np.float64]) -> NDArray[np.float32]:
     # What becomes infinite is refused, with its row, where scores are made.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -129,9 +197,10 @@ def _check_schema(schema: pa.Schema, n_features: int) -> None:
     import pyarrow as pa
 
     types = pa.types
-    if "features" in schema.names:
-        kind = schema.field("features").type
-        if schema.names.count("features") > 1 or not (
+    places = schema.get_all_field_indices("features")
+    if places:
+        kind = schema.field(places[0]).type
+        if len(places) > 1 or not (
             (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
             and _is_number(kind.value_type)
         ):

@@ -11,7 +11,7 @@ from hgkt.estimators.checking import ClassCheck
 from hgkt.language import ClassDescription
 from hgkt.serving.editions import ClassExistsError, label_of
 from hgkt.serving.problems import Problem, documented
-from hgkt.serving.routes.classes import NewClasses
+from hgkt.serving.routes.classes import CLASSES_BODY, NewClasses, sent_classes
 from hgkt.serving.served_model import ServedModel
 from hgkt.serving.settings import ServiceSettings
 
@@ -83,13 +83,15 @@ class ChecksDone(BaseModel):
 def build_router(served: ServedModel, settings: ServiceSettings) -> APIRouter:
     """Return the route ``POST /v1/classes/check``."""
     router = APIRouter(prefix="/v1/classes", tags=["classes"])
+    sent = sent_classes(served, settings)
 
     @router.post(
         "/check",
         summary="Say what would become of classes; nothing is changed",
-        responses=documented(400, 409, 413, 422),
+        responses=documented(400, 409, 413, 415, 422),
+        openapi_extra=CLASSES_BODY,
     )
-    def check_classes(body: NewClasses) -> ChecksDone:
+    def check_classes(body: NewClasses = sent) -> ChecksDone:
         if len(body.classes) > settings.max_classes:
             raise Problem(
                 413,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Header, Query
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from fastapi import APIRouter, Depends, Header, Query, Request
+from msgspec import Meta, Struct
+from pydantic import BaseModel, Field
 
 from hgkt._class_names import MAX_NAME
 from hgkt.language import ClassDescription
@@ -15,30 +16,23 @@ from hgkt.serving.class_facts import class_relatives, class_sources, named_attri
 from hgkt.serving.database import RegistryError
 from hgkt.serving.editions import Edition, UnknownClassError
 from hgkt.serving.idempotency import KeyedRequest
+from hgkt.serving.json_bodies import JSON, read_json, schema_of
 from hgkt.serving.metrics import Metrics
 from hgkt.serving.problems import Problem, documented
-from hgkt.serving.routes.bodies import Finite
 from hgkt.serving.security import require_key
 from hgkt.serving.served_model import ServedModel
 from hgkt.serving.settings import ServiceSettings
 
 MAX_TEXT = 20_000
-MAX_ATTRIBUTES = 100_000
+_FEW_VALUES = 250_000  # keys and values, and commas in texts, beside the attributes
 _STORAGE = (503, 507)
 
 
 # ---------------------------------------------------------------------- what is sent
-def _bounded(value: Any) -> Any:
-    """Refuse an endless mapping before each of its values is looked at."""
-    if isinstance(value, dict) and len(value) > MAX_ATTRIBUTES:
-        raise ValueError(f"at most {MAX_ATTRIBUTES:,} attributes are expected")
-    return value
-
-
 Kind = Literal["all", "seen", "added"]
 Name = Annotated[
     str,
-    Field(
+    Meta(
         min_length=1,
         max_length=MAX_NAME,
         # No control characters; what is not valid Unicode is refused as text.
@@ -47,10 +41,22 @@ Name = Annotated[
         examples=["zebra"],
     ),
 ]
-Text = Annotated[str, Field(max_length=MAX_TEXT, pattern=r"^[^\x00]*$")]
-# Fail fast: the first wrong number is told, not each of a million.
-Vector = Annotated[list[Finite], Field(min_length=1, max_length=MAX_ATTRIBUTES, fail_fast=True)]
-Named = Annotated[dict[str, Finite], BeforeValidator(_bounded)]
+Text = Annotated[
+    str,
+    Meta(
+        max_length=MAX_TEXT,
+        pattern=r"^[^\x00]*$",
+        description="What the class looks like, in a sentence.",
+    ),
+]
+Vector = Annotated[
+    list[float],
+    Meta(min_length=1, description="All attributes, or all that are not made of text."),
+]
+Named = Annotated[
+    dict[str, float],
+    Meta(description="Attributes by name; others are 0.", examples=[{"stripes": 1.0}]),
+]
 IdempotencyKey = Annotated[
     str | None,
     Header(
@@ -63,31 +69,25 @@ IdempotencyKey = Annotated[
 ]
 
 
-class NewClass(BaseModel):
+# Structs of msgspec, not models of pydantic: that stops at the first mistake, where pydantic
+# makes a list of a million.
+class NewClass(Struct, forbid_unknown_fields=True):
     """A class to add, described by numbers, by named attributes, by text, or by several."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     name: Name
-    vector: Vector | None = Field(
-        default=None, description="All attributes, or all that are not made of text."
-    )
-    attributes: Named | None = Field(
-        default=None, description="Attributes by name; others are 0.", examples=[{"stripes": 1.0}]
-    )
-    text: Text | None = Field(default=None, description="What the class looks like, in a sentence.")
+    vector: Vector | None = None
+    attributes: Named | None = None
+    text: Text | None = None
 
-    @model_validator(mode="after")
-    def _described(self) -> Self:
+    def __post_init__(self) -> None:
         if self.vector is None and self.attributes is None and self.text is None:
             raise ValueError("a class needs one of vector, attributes and text")
-        return self
 
 
-class NewClasses(BaseModel):
+class NewClasses(Struct, forbid_unknown_fields=True):
     """Classes to add: all of them are added, or none."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
-    classes: list[NewClass] = Field(min_length=1, fail_fast=True)
+    classes: Annotated[list[NewClass], Meta(min_length=1)]
 
 
 # ---------------------------------------------------------------------- what answers look like
@@ -154,11 +154,29 @@ class ClassesRemoved(BaseModel):
 
 
 # ---------------------------------------------------------------------- routes
+CLASSES_BODY = {
+    "requestBody": {"required": True, "content": {JSON: {"schema": schema_of(NewClasses)}}}
+}
+"""What the API's description says of a body that `sent_classes` reads."""
+
+
+def sent_classes(served: ServedModel, settings: ServiceSettings) -> Any:
+    """Return the dependency that reads `NewClasses`; it comes behind the key, a body before it."""
+    n_attributes = served.current().model.class_attributes_.shape[1]
+    max_values = _FEW_VALUES + settings.max_classes * n_attributes
+
+    async def new_classes(request: Request) -> NewClasses:
+        return await read_json(request, NewClasses, max_values)
+
+    return Depends(new_classes)
+
+
 def build_router(served: ServedModel, settings: ServiceSettings, metrics: Metrics) -> APIRouter:
     """Return the routes under ``/v1/classes``."""
     router = APIRouter(prefix="/v1/classes", tags=["classes"])
     guarded = [Depends(require_key(settings))]
     key = (401,) if settings.api_keys else ()
+    sent = sent_classes(served, settings)
 
     @router.get("", summary="List classes", responses=documented(422))
     def list_classes(
@@ -188,9 +206,12 @@ def build_router(served: ServedModel, settings: ServiceSettings, metrics: Metric
         status_code=201,
         summary="Add classes, all or none",
         dependencies=guarded,
-        responses=documented(400, *key, 409, 413, 422, *_STORAGE),
+        responses=documented(400, *key, 409, 413, 415, 422, *_STORAGE),
+        openapi_extra=CLASSES_BODY,
     )
-    def add_classes(body: NewClasses, idempotency_key: IdempotencyKey = None) -> ClassesAdded:
+    def add_classes(
+        body: NewClasses = sent, idempotency_key: IdempotencyKey = None
+    ) -> ClassesAdded:
         if len(body.classes) > settings.max_classes:
             raise Problem(
                 413,

@@ -56,6 +56,9 @@ class Limits(BaseModel):
     images: int
     image_bytes: int
     image_pixels: int
+    class_body_bytes: int
+    request_pixels: int
+    ranked: int = Field(description="Rows times classes per row of an answer.")
 
 
 class ModelCard(BaseModel):
@@ -187,6 +190,9 @@ def build_router(
                 images=min(MAX_IMAGES, settings.max_rows),
                 image_bytes=settings.max_image_bytes,
                 image_pixels=settings.max_image_pixels,
+                class_body_bytes=min(settings.max_class_bytes, settings.max_body_bytes),
+                request_pixels=settings.max_request_pixels,
+                ranked=settings.max_ranked,
             ),
             about=public(about),
             parameters=public(model.get_params(deep=False)),

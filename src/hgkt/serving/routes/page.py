@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -98,11 +98,13 @@ def build_router(
             raise Problem(404, f"the page has no file {name[:80]!r}")
         return await anyio.to_thread.run_sync(known[name].response, request)
 
+    @lru_cache(maxsize=4)
+    def docs_at(address: str) -> str:
+        return docs_page(app.openapi(), curl_examples(model, name, address, key_guards))
+
     @router.get("/docs")
-    async def docs(request: Request) -> Response:
-        address = str(request.base_url).rstrip("/")
-        examples = curl_examples(model, name, address, key_guards)
-        return HTMLResponse(docs_page(app.openapi(), examples))
+    def docs(request: Request) -> Response:  # in a thread: writing the page takes a while
+        return HTMLResponse(docs_at(str(request.base_url).rstrip("/")))
 
     return router
 

@@ -6,20 +6,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-import anyio.to_thread
-from anyio import CapacityLimiter
-from fastapi import APIRouter, Depends, File, Query, Request, Response, UploadFile
+from fastapi import APIRouter, Depends, Query, Request, Response
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
 from hgkt.serving.class_facts import ClassMap
 from hgkt.serving.editions import Edition
-from hgkt.serving.images import ImageReader
+from hgkt.serving.images import ImageReader, Upload
+from hgkt.serving.json_bodies import JSON, media_type, read_parts, schema_of
+from hgkt.serving.memory import LARGE_BYTES, returned
 from hgkt.serving.metrics import Metrics
 from hgkt.serving.problems import Problem, documented
+from hgkt.serving.queues import WorkQueue
 from hgkt.serving.ranking import GROUPS, candidates, explain, rank
 from hgkt.serving.routes import bodies
-from hgkt.serving.routes.bodies import ARROW, JSON, OCTETS
+from hgkt.serving.routes.bodies import ARROW, OCTETS
+from hgkt.serving.routes.uploads import FORM, read_uploads
 from hgkt.serving.served_model import ServedModel
 from hgkt.serving.settings import ServiceSettings
 
@@ -85,9 +87,27 @@ _BINARY = {"schema": {"type": "string", "format": "binary"}}
 _REQUEST_BODY = {
     "required": True,
     "content": {
-        JSON: {"schema": bodies.PredictRequest.model_json_schema()},
+        JSON: {"schema": schema_of(bodies.PredictRequest)},
         OCTETS: _BINARY | {"description": "Rows of little-endian float32 numbers."},
         ARROW: _BINARY,
+    },
+}
+_IMAGES_BODY = {
+    "required": True,
+    "content": {
+        FORM: {
+            "schema": {
+                "type": "object",
+                "required": ["images"],
+                "properties": {
+                    "images": {
+                        "type": "array",
+                        "items": {"type": "string", "contentMediaType": OCTETS},
+                        "description": "JPEG, PNG or the like.",
+                    }
+                },
+            }
+        }
     },
 }
 _ANSWER: dict[int | str, dict[str, Any]] = {
@@ -144,19 +164,24 @@ def build_router(
     settings: ServiceSettings,
     reader: ImageReader,
     metrics: Metrics,
-    limiter: CapacityLimiter,
+    queue: WorkQueue,
     plane: Callable[[], ClassMap],
 ) -> APIRouter:
     """Return the routes that predict.
 
-    `limiter` bounds how many are computed at the same time; `plane` makes the map of classes.
+    `queue` bounds how many predictions are computed and wait; `plane` makes the map of classes.
     """
     router = APIRouter(tags=["predict"])
+    # One image is large enough; and feature rows do not wait behind images.
+    image_queue = WorkQueue(1, settings.max_waiting_images, "images")
 
-    async def compute(work: Callable[..., Response], *arguments: Any) -> Response:
-        return await anyio.to_thread.run_sync(work, *arguments, limiter=limiter)
+    def classify_body(kind: str, parts: list[bytes], question: Question) -> Response:
+        with returned(large=sum(map(len, parts)) > LARGE_BYTES):
+            return classify_parts(kind, parts, question)
 
-    def classify_body(kind: str, body: bytes, question: Question) -> Response:
+    def classify_parts(kind: str, parts: list[bytes], question: Question) -> Response:
+        body = b"".join(parts)
+        parts.clear()
         edition = served.current()
         n_features = edition.model.n_features_in_
         if kind == JSON:
@@ -167,12 +192,22 @@ def build_router(
             X = read(body, n_features, settings.max_rows)
         return classify(edition, X, question)
 
-    def classify_images(files: list[tuple[str, bytes]], question: Question) -> Response:
-        return classify(served.current(), reader.features(files), question)
+    def classify_images(uploads: list[Upload], question: Question) -> Response:
+        question.check(len(uploads))
+        with returned(large=True):
+            X = reader.features(uploads)
+        return classify(served.current(), X, question)
 
     def classify(edition: Edition, X: NDArray[Any], question: Question) -> Response:
         question.check(len(X))
         columns = candidates(edition, question.among)
+        n_ranked = len(X) * min(question.top_k, len(columns))
+        if n_ranked > settings.max_ranked:
+            raise Problem(
+                413,
+                f"{len(X)} rows with {min(question.top_k, len(columns))} classes each are too much "
+                f"for one answer; at most {settings.max_ranked:,} scores are",
+            )
         found = rank(edition.model, X, columns, max(question.top_k, 2 if question.explain else 1))
         reasons = explain(edition.model, X, found, plane()) if question.explain else None
         found = found.first(question.top_k)
@@ -184,7 +219,7 @@ def build_router(
     @router.post(
         "/v1/predict",
         response_class=Response,
-        responses=_ANSWER | documented(400, 413, 415, 422),
+        responses=_ANSWER | documented(400, 413, 415, 422, 503),
         openapi_extra={"requestBody": _REQUEST_BODY},
     )
     async def predict(request: Request, question: Asked) -> Response:
@@ -194,46 +229,33 @@ def build_router(
         Arrow the query parameters do.
         """
         kind = _media_type(request)
-        body = await request.body()
-        if not body:
+        queue.check()
+        parts = await read_parts(request)
+        if not parts:
             raise Problem(422, "the body is empty; feature rows are expected")
-        return await compute(classify_body, kind, body, question)
+        return await queue.run(classify_body, kind, parts, question)
 
     @router.post(
         "/v1/predict/image",
         response_class=Response,
-        responses=_ANSWER | documented(400, 409, 413, 422),
+        responses=_ANSWER | documented(400, 409, 413, 415, 422, 503),
+        openapi_extra={"requestBody": _IMAGES_BODY},
     )
-    async def predict_image(
-        images: Annotated[list[UploadFile], File(description="JPEG, PNG or the like.")],
-        question: Asked,
-    ) -> Response:
+    async def predict_image(request: Request, question: Asked) -> Response:
         """Classify images with the backbone that the model was trained on."""
+        reader.check()
+        image_queue.check()
         n_most = min(MAX_IMAGES, settings.max_rows)
-        if len(images) > n_most:
-            raise Problem(
-                413, f"the request has {len(images)} images; at most {n_most} are at once"
-            )
-        files = []
-        for number, image in enumerate(images, start=1):
-            if (image.size or 0) > settings.max_image_bytes:
-                raise Problem(
-                    413,
-                    f"image {number} has {image.size} bytes; at most {settings.max_image_bytes} "
-                    "are accepted",
-                )
-            files.append((image.filename or "", await image.read()))
-        return await compute(classify_images, files, question)
+        async with read_uploads(request, n_most, settings.max_image_bytes) as uploads:
+            return await image_queue.run(classify_images, uploads, question)
 
     return router
 
 
 def _media_type(request: Request) -> str:
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = media_type(request)
     if kind not in (JSON, OCTETS, ARROW):
         raise Problem(
             415, f"the content type must be {JSON}, {OCTETS} or {ARROW}; got {kind[:80]!r}"
         )
-    if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise Problem(415, "compressed bodies are not accepted; send it without Content-Encoding")
     return kind
