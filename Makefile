@@ -5,7 +5,7 @@ BIN = $(VENV)/bin
 # PyTorch's CPU build on plain PyPI: make demo PIP_OPTIONS="--extra-index-url https://download.pytorch.org/whl/cpu"
 INSTALL = $(BIN)/python -m pip install --quiet --constraint constraints.txt $(PIP_OPTIONS)
 
-.PHONY: demo page test slow coverage oldest mutants mutated report tables docs lint format clean chaos
+.PHONY: demo page test slow coverage oldest mutants mutated report tables docs lint format clean chaos fuzz
 
 demo: $(VENV)/.demo
 	$(BIN)/hgkt demo
@@ -61,6 +61,12 @@ mutated: $(VENV)/.test
 # Kill the service at random moments while clients change its classes: `make chaos KILLS=100`.
 chaos: $(VENV)/.test
 	$(BIN)/python benchmarks/chaos.py --kills $(or $(KILLS),1000) $(if $(SEED),--seed $(SEED))
+
+# Attacks and mutated requests against a real service: `make fuzz REQUESTS=5000 OUT=fuzz.json`.
+# In full it takes a quarter of an hour, and writes the record that docs/serving.md shows.
+fuzz: $(VENV)/.test
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fuzz_service.py $(if $(REQUESTS),--requests $(REQUESTS)) \
+	  $(if $(SEED),--seed $(SEED)) $(if $(OUT),--out $(OUT))
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

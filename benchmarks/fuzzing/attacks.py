@@ -1,0 +1,353 @@
+"""Requests that once took a service down, each with the statuses that are right for it.
+
+Sizes are those of the attack; ``scale`` makes all of them smaller.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+
+from fuzzing.service import JSON, KEY, Service, status_of
+
+MB = 1_000_000
+OCTETS = "application/octet-stream"
+ARROW = "application/vnd.apache.arrow.stream"
+Attack = Callable[[Service, float], Iterator[int]]
+ATTACKS: dict[str, tuple[Attack, frozenset[int]]] = {}
+GONE = 0  # the connection was closed without an answer
+
+
+def attack(*statuses: int) -> Callable[[Attack], Attack]:
+    """Register an attack; it yields the statuses that it was answered with."""
+
+    def register(function: Attack) -> Attack:
+        ATTACKS[function.__name__] = function, frozenset(statuses)
+        return function
+
+    return register
+
+
+def _fill(piece: bytes, n_bytes: float) -> bytes:
+    return piece * max(1, int(n_bytes / len(piece)))
+
+
+# ---------------------------------------------------------------------- bodies
+@attack(422)
+def rows_of_strings(service: Service, scale: float) -> Iterator[int]:
+    """Rows in which every number is a mistake."""
+    row = b"[" + b",".join([b'"a"'] * service.n_features) + b"],"
+    for size in (8, 16, 60):
+        yield service.post(
+            "/v1/predict", b'{"features":[' + _fill(row, size * MB * scale) + b"[]]}"
+        )
+
+
+@attack(422)
+def empty_rows(service: Service, scale: float) -> Iterator[int]:
+    """Rows without numbers."""
+    yield service.post("/v1/predict", b'{"features":[' + _fill(b"[],", 60 * MB * scale) + b"[]]}")
+
+
+@attack(422)
+def endless_row(service: Service, scale: float) -> Iterator[int]:
+    """One row of tens of millions of numbers, of one number, of blanks."""
+    for piece in (b"1,", b"1", b" "):
+        body = b'{"features":[[' + _fill(piece, 60 * MB * scale) + b"1]]}"
+        yield service.post("/v1/predict", body)
+
+
+@attack(200, 413)
+def honest_rows(service: Service, scale: float) -> Iterator[int]:
+    """As many rows as are accepted, and more."""
+    row = b"[" + b",".join([b"0.5"] * service.n_features) + b"],"
+    for size in (10, 60):
+        rows = _fill(row, size * MB * scale)[:-1]
+        yield service.post("/v1/predict", b'{"features":[' + rows + b"]}")
+
+
+@attack(413, 422)
+def deep_json(service: Service, scale: float) -> Iterator[int]:
+    """Brackets in brackets."""
+    for piece in (b"[", b'{"features":'):
+        yield service.post("/v1/predict", _fill(piece, 60 * MB * scale))
+        yield service.post("/v1/classes", _fill(piece, 7 * MB * scale), key=True)
+
+
+@attack(413, 422)
+def endless_among(service: Service, scale: float) -> Iterator[int]:
+    """Candidates without end."""
+    names = _fill(b'"",', 60 * MB * scale)
+    yield service.post("/v1/predict", b'{"among":[' + names + b'""],"features":[[1]]}')
+    rows = b"[" + b",".join([b"1"] * service.n_features) + b"]"
+    yield service.post("/v1/predict", b'{"features":[' + rows + b'],"among":[' + names + b'""]}')
+
+
+@attack(401, 413)
+def class_without_key(service: Service, scale: float) -> Iterator[int]:
+    """Forty-eight megabytes of classes from somebody who may not add any."""
+    for size in (5, 48):
+        body = b'{"classes":[' + _fill(b'{"name":"x","vector":[1]},', size * MB * scale) + b"{}]}"
+        yield service.post("/v1/classes", body)
+
+
+@attack(413, 422)
+def unknown_keys(service: Service, scale: float) -> Iterator[int]:
+    """Megabytes of keys that no class has."""
+    for size in (7, 10):
+        n_keys = int(size * MB * scale / 12)
+        keys = b",".join(b'"k%07d":1' % number for number in range(n_keys))
+        for start in (b'{"classes":[{"name":"x",', b'{"classes":[{"name":"x","attributes":{', b"{"):
+            yield service.post("/v1/classes", start + keys + b"}" * start.count(b"{"), key=True)
+
+
+@attack(413, 422)
+def endless_classes(service: Service, scale: float) -> Iterator[int]:
+    """More classes and longer vectors than a model has use for."""
+    pieces = b'{"name":"x","vector":[1]},', b"{},", b'{"name":"' + b"x" * 1000 + b'"},'
+    for piece in pieces:
+        yield service.post("/v1/classes", b'{"classes":[' + _fill(piece, 7 * MB * scale), key=True)
+    vector = b'{"classes":[{"name":"x","vector":[' + _fill(b"1,", 7 * MB * scale) + b"1]}]}"
+    yield service.post("/v1/classes", vector, key=True)
+
+
+@attack(400, 409, 413, 422)
+def forms(service: Service, scale: float) -> Iterator[int]:
+    """Forms of a hundred thousand parts, of endless headers, of nearly boundaries."""
+    kind = "multipart/form-data; boundary=b"
+    part = b'--b\r\nContent-Disposition: form-data; name="images"; filename="a"\r\n\r\nx\r\n'
+    field = b'--b\r\nContent-Disposition: form-data; name="f"\r\n\r\nx\r\n'
+    head = b"--b\r\nX: "
+    for piece, start in ((part, b""), (field, b""), (b"x", head), (b"\r\n--", part), (b"\r", part)):
+        body = start + _fill(piece, 60 * MB * scale)
+        yield service.post("/v1/predict/image", body, kind)
+
+
+@attack(422)
+def arrow_streams(service: Service, scale: float) -> Iterator[int]:
+    """Streams of a hundred thousand columns, of empty batches, and of nothing of the kind."""
+    import pyarrow as pa
+
+    def stream(table: pa.RecordBatch, n_batches: int) -> bytes:
+        sink = io.BytesIO()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            for _ in range(n_batches):
+                writer.write_batch(table)
+        return sink.getvalue()
+
+    wide = pa.schema([(f"c{number}", pa.float32()) for number in range(int(200_000 * scale) + 1)])
+    empty = pa.RecordBatch.from_pylist([], schema=wide)
+    yield service.post("/v1/predict", stream(empty, 1), ARROW)
+    lists = pa.record_batch({"features": pa.array([], pa.list_(pa.float32()))})
+    yield service.post("/v1/predict", stream(lists, int(100_000 * scale) + 1), ARROW)
+    nonsense = _fill(b"\xff\xff\xff\xff\x10\x00\x00\x00", 60 * MB * scale)
+    yield service.post("/v1/predict", nonsense, ARROW)
+
+
+# ---------------------------------------------------------------------- images
+def _png(width: int, height: int, mode: str = "L") -> bytes:
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    Image.new(mode, (width, height)).save(buffer, "PNG", compress_level=9)
+    return buffer.getvalue()
+
+
+def _form(contents: list[bytes]) -> tuple[bytes, str]:
+    head = b'--b\r\nContent-Disposition: form-data; name="images"; filename="a.png"\r\n\r\n'
+    return b"".join(head + each + b"\r\n" for each in contents) + b"--b--\r\n", (
+        "multipart/form-data; boundary=b"
+    )
+
+
+@attack(200, 409, 413)
+def many_large_images(service: Service, scale: float) -> Iterator[int]:
+    """Sixty-four black pictures of 49 megapixels, small as files; and one row meanwhile."""
+    side = int(7000 * scale**0.5)
+    black = _png(side, side)
+    row = b"\0" * (4 * service.n_features)
+    for n_images in (64, 4):
+        answers: list[int] = []
+        body, kind = _form([black] * n_images)
+        thread = threading.Thread(
+            target=lambda body=body, kind=kind, answers=answers: answers.append(
+                service.post("/v1/predict/image", body, kind)
+            )
+        )
+        thread.start()
+        while thread.is_alive():
+            yield service.post("/v1/predict", row, OCTETS)
+        yield from answers
+
+
+@attack(200, 409, 422)
+def large_images(service: Service, scale: float) -> Iterator[int]:
+    """The largest picture of each kind, and one that is all length."""
+    side = int(7000 * scale**0.5)
+    for mode in ("RGB", "RGBA", "I;16", "P", "1"):
+        yield service.post("/v1/predict/image", *_form([_png(side, side, mode)]))
+    yield service.post("/v1/predict/image", *_form([_png(int(10 * MB * scale), 1)]))
+
+
+# ---------------------------------------------------------------------- connections
+@attack(431, GONE)
+def large_heads(service: Service, scale: float) -> Iterator[int]:
+    """Headers of a hundred megabytes: one, many, and a path."""
+    size = 100 * MB * scale
+    start = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
+    yield service.raw(start + b"X: " + _fill(b"x", size) + b"\r\n\r\n")
+    yield service.raw(start + _fill(b"X: 1234567890\r\n", size) + b"\r\n")
+    yield service.raw(b"GET /" + _fill(b"x", size) + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    yield service.raw(start + b"X: " + b"x" * 40_000 + b"\r\n\r\n")
+    chunked = b"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    chunked += b"Transfer-Encoding: chunked\r\n\r\n"
+    yield service.raw(chunked + b"1\r\n1\r\n0\r\nX: " + _fill(b"x", size) + b"\r\n\r\n")
+    yield service.raw(chunked + b"1;" + _fill(b"x", size) + b"\r\n1\r\n0\r\n\r\n")
+
+
+@attack(200, 408, GONE)
+def slow_connections(service: Service, scale: float) -> Iterator[int]:
+    """More connections than are allowed, none of which ever says enough."""
+    starts = b"", b"GET /health HT", b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: "
+    with ExitStack() as stack:
+        slow = []
+        for number in range(int(1500 * scale) + 1):
+            connection = stack.enter_context(service.connect())
+            connection.sendall(starts[number % 3])
+            slow.append(connection)
+        deadline = time.monotonic() + (15 if scale == 1 else 3)
+        while time.monotonic() < deadline:
+            yield service.call("GET", "/health")[0]
+            time.sleep(0.05)
+        for connection in slow:
+            connection.settimeout(5)
+            status = status_of(connection)
+            yield status
+
+
+@attack(200, 201, 408, 503, GONE)
+def parked_uploads(service: Service, scale: float) -> Iterator[int]:
+    """Uploads that stop shortly before their end; a class comes and goes meanwhile."""
+    size = int(62 * MB * scale)
+    head = f"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: {OCTETS}\r\n"
+    head += f"Content-Length: {size + 1000}\r\n\r\n"
+    content = head.encode() + bytes(size)
+    with ExitStack() as stack:
+        parked = []
+        for _ in range(12):
+            connection = stack.enter_context(service.connect())
+            with suppress(OSError):
+                connection.sendall(content)
+            parked.append(connection)
+        yield from _change_classes(service)
+        for connection in parked:
+            yield status_of(connection)
+
+
+def _change_classes(service: Service) -> Iterator[int]:
+    name = f"parked {time.monotonic_ns()}"
+    card = json.loads(service.call("GET", "/v1/model")[1])
+    vector = [0.25] * card["n_attributes"]
+    body = json.dumps({"classes": [{"name": name, "vector": vector}]})
+    yield service.post("/v1/classes", body, key=True)
+    address = "/v1/classes/" + name.replace(" ", "%20")
+    yield service.call("DELETE", address, headers={"X-API-Key": KEY})[0]
+
+
+@attack(200, 201, 503)
+def crowd(service: Service, scale: float) -> Iterator[int]:
+    """Three hundred clients at once with large batches; a class comes and goes meanwhile."""
+    n_rows = max(1, int(256 * scale))
+    body = bytes(4 * service.n_features * n_rows)
+    answers: list[int] = []
+    threads = [
+        threading.Thread(target=lambda: answers.append(service.post("/v1/predict", body, OCTETS)))
+        for _ in range(max(4, int(300 * scale)))
+    ]
+    for thread in threads:
+        thread.start()
+    yield from _change_classes(service)
+    for thread in threads:
+        thread.join()
+    yield from answers
+
+
+@attack(GONE, 200)
+def slow_readers(service: Service, scale: float) -> Iterator[int]:
+    """Clients that ask for large answers and do not read them."""
+    n_rows = max(1, int(4000 * scale))
+    body = bytes(4 * service.n_features * n_rows)
+    head = f"POST /v1/predict?top_k=3 HTTP/1.1\r\nHost: localhost\r\nContent-Type: {OCTETS}\r\n"
+    head += f"Content-Length: {len(body)}\r\n\r\n"
+    with ExitStack() as stack:
+        readers: list[socket.socket] = []
+        for _ in range(max(2, int(20 * scale))):
+            connection = socket.socket()
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.settimeout(60)
+            connection.connect(("127.0.0.1", service.port))
+            stack.enter_context(connection)
+            connection.sendall(head.encode() + body)
+            readers.append(connection)
+        time.sleep(13 * min(1.0, 10 * scale))
+        for connection in readers:
+            yield status_of(connection)
+
+
+@attack(200, 400, 503, GONE)
+def sent_ahead(service: Service, scale: float) -> Iterator[int]:
+    """Thousands of requests on one connection before the first is answered."""
+    request = b"GET /v1/classes HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    for _ in range(5):
+        yield service.raw(_fill(request, MB * scale))
+
+
+@attack(GONE)
+def broken_off(service: Service, scale: float) -> Iterator[int]:
+    """Uploads whose clients go away in the middle."""
+    head = f"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: {JSON}\r\n"
+    head += f"Content-Length: {MB}\r\n\r\n"
+    for _ in range(max(3, int(200 * scale))):
+        with service.connect() as connection:
+            connection.sendall(head.encode() + bytes(1000))
+        yield GONE
+
+
+# ---------------------------------------------------------------------- other sites' pages
+@attack(200, 403, 415, 421)
+def foreign_pages(service: Service, scale: float) -> Iterator[int]:
+    """Names that are not the service's, and pages of other sites; keys do not help them."""
+    body = b'{"classes":[{"name":"x","vector":[1]}]}'
+    for more in (
+        {"Host": "rebound.example.org"},
+        {"Origin": "https://example.org"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+    ):
+        yield service.post("/v1/classes", body, key=True, **more)
+    yield service.post("/v1/classes", body, "text/plain", key=True)
+    yield service.call("GET", "/v1/model", headers={"Host": "rebound.example.org"})[0]
+
+
+def run_attacks(
+    service: Service, scale: float, lap: Callable[[], dict[str, object]]
+) -> Iterator[dict[str, object]]:
+    """Run every attack; yield its statuses, those that are wrong, and what a lap tells."""
+    for name, (run, expected) in ATTACKS.items():
+        lap()
+        start = time.monotonic()
+        statuses = Counter(run(service, scale))
+        yield {
+            "attack": name,
+            "seconds": time.monotonic() - start,
+            "statuses": {str(status): count for status, count in sorted(statuses.items())},
+            "unexpected": sorted(set(statuses) - expected),
+            **lap(),
+        }
