@@ -6,16 +6,17 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import Annotated, Any
 
-import anyio.to_thread
-from anyio import CapacityLimiter
 from fastapi import APIRouter, Header, Request, Response
 from pydantic import BaseModel
 
 from hgkt.estimators import METHODS
+from hgkt.serving.json_bodies import JSON, media_type, read_parts
 from hgkt.serving.metrics import Metrics
 from hgkt.serving.problems import Problem, documented
+from hgkt.serving.queues import WorkQueue
 from hgkt.serving.ranking import candidates, rank
-from hgkt.serving.routes.bodies import JSON, OCTETS
+from hgkt.serving.routes.bodies import OCTETS
+from hgkt.serving.routes.predict import check_ranked
 from hgkt.serving.routes.tensors import (
     INPUT,
     LENGTH_HEADER,
@@ -98,13 +99,13 @@ def build_router(
     served: ServedModel,
     settings: ServiceSettings,
     metrics: Metrics,
-    limiter: CapacityLimiter,
+    queue: WorkQueue,
     check_ready: Callable[[], Any],
 ) -> APIRouter:
     """Return the routes under ``/v2``.
 
-    `limiter` bounds how many are computed at the same time; `check_ready` raises a Problem where
-    the service is not ready.
+    `queue` bounds how many predictions are computed and wait; `check_ready` raises a Problem
+    where the service is not ready.
     """
     router = APIRouter(prefix="/v2", tags=["inference protocol"])
     own_name = settings.name()
@@ -115,13 +116,17 @@ def build_router(
         if wanted != VERSION:
             raise Problem(404, f"there is no version {wanted[:80]!r} of the model, only {VERSION}")
 
-    def classify(body: bytes, header_length: str | None) -> Response:
+    def classify(parts: list[bytes], header_length: str | None) -> Response:
+        body = b"".join(parts)
+        parts.clear()
         asked, octets = split_body(body, header_length)
         names, binary = wanted_outputs(asked)
         top_k, among = parameters(asked)
         edition = served.current()
         X = read_rows(asked, octets, edition.model.n_features_in_, settings.max_rows)
-        found = rank(edition.model, X, candidates(edition, among), top_k)
+        columns = candidates(edition, among)
+        check_ranked(len(X), min(top_k, len(columns)), settings.max_ranked)
+        found = rank(edition.model, X, columns, top_k)
         metrics.predictions.inc(len(X))
         head: dict[str, Any] = {"model_name": own_name, "model_version": VERSION}
         if asked.id:
@@ -180,7 +185,7 @@ def build_router(
     @router.post(
         "/models/{model}/infer",
         response_class=Response,
-        responses=_ANSWER | documented(400, 404, 413, 415, 422),
+        responses=_ANSWER | documented(400, 404, 413, 415, 422, 503),
         openapi_extra={"requestBody": _BODY},
     )
     async def infer(
@@ -194,10 +199,9 @@ def build_router(
         The request's parameters ``top_k`` and ``among`` mean what they do in ``/v1/predict``.
         """
         check_model(model, version)
-        if request.headers.get("content-encoding", "identity").lower() != "identity":
-            raise Problem(415, "compressed bodies are not accepted; leave out Content-Encoding")
-        body = await request.body()
-        return await anyio.to_thread.run_sync(classify, body, length, limiter=limiter)
+        media_type(request)  # refuses a compressed body
+        queue.check()
+        return await queue.run(classify, await read_parts(request), length)
 
     return router
 

@@ -201,13 +201,7 @@ def build_router(
     def classify(edition: Edition, X: NDArray[Any], question: Question) -> Response:
         question.check(len(X))
         columns = candidates(edition, question.among)
-        n_ranked = len(X) * min(question.top_k, len(columns))
-        if n_ranked > settings.max_ranked:
-            raise Problem(
-                413,
-                f"{len(X)} rows with {min(question.top_k, len(columns))} classes each are too much "
-                f"for one answer; at most {settings.max_ranked:,} scores are",
-            )
+        check_ranked(len(X), min(question.top_k, len(columns)), settings.max_ranked)
         found = rank(edition.model, X, columns, max(question.top_k, 2 if question.explain else 1))
         reasons = explain(edition.model, X, found, plane()) if question.explain else None
         found = found.first(question.top_k)
@@ -250,6 +244,16 @@ def build_router(
             return await image_queue.run(classify_images, uploads, question)
 
     return router
+
+
+def check_ranked(n_rows: int, n_classes: int, max_ranked: int) -> None:
+    """Refuse an answer that would be too long."""
+    if n_rows * n_classes > max_ranked:
+        raise Problem(
+            413,
+            f"{n_rows} rows with {n_classes} classes each are too much for one answer; at most "
+            f"{max_ranked:,} scores are",
+        )
 
 
 def _media_type(request: Request) -> str:
