@@ -82,7 +82,8 @@ class Client(threading.Thread):
 @pytest.mark.parametrize("n_workers", [1, 2])
 def test_a_client_that_honours_readiness_sees_no_failure(digits_folder, digits, serve, n_workers):
     row = digits.rows("test_seen")[0][0].tolist()
-    arguments = ("--model", digits_folder, "--workers", n_workers, "--grace", 1.5)
+    # A client looks before every few requests, which may take a second on a busy machine.
+    arguments = ("--model", digits_folder, "--workers", n_workers, "--grace", 4)
     with serve(*arguments) as service:
         clients = [Client(service.port, row) for _ in range(6)]
         for client in clients:
@@ -97,7 +98,7 @@ def test_a_client_that_honours_readiness_sees_no_failure(digits_folder, digits, 
         status, text, _ = service.call("POST", "/v1/predict", {"features": [row]})
         assert status == 200, text
         _, errors = service.process.communicate(timeout=30)
-        assert 1.4 < time.monotonic() - start < 8
+        assert 3.9 < time.monotonic() - start < 12
     for client in clients:
         client.join(timeout=10)
     assert service.process.returncode == 0, errors
