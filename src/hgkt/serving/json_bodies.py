@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 import anyio.to_thread
 import msgspec
 from anyio import CapacityLimiter
+from anyio.lowlevel import RunVar
 from fastapi import Request
 
 from hgkt.serving.problems import Problem
@@ -16,8 +17,7 @@ from hgkt.serving.problems import Problem
 JSON = "application/json"
 T = TypeVar("T")
 
-# Decoding keeps other threads waiting, so that two at once would gain nothing but memory.
-_ONE = CapacityLimiter(1)
+_DECODING: RunVar[CapacityLimiter] = RunVar("hgkt_json_decoding")
 _PLACE = re.compile(r" - at `(?:key in )?\$\.?(.*)`$")
 
 
@@ -43,7 +43,20 @@ async def read_json(request: Request, kind: type[T], max_values: int) -> T:
             raise Problem(413, f"the body holds more than {max_values:,} values")
         return decode(body, kind)
 
-    return await anyio.to_thread.run_sync(work, limiter=_ONE)
+    return await anyio.to_thread.run_sync(work, limiter=_one_at_a_time())
+
+
+def _one_at_a_time() -> CapacityLimiter:
+    """Return the limiter of this event loop; one is not to be shared between loops.
+
+    Decoding keeps other threads waiting, so that two at once would gain nothing but memory.
+    """
+    try:
+        return _DECODING.get()
+    except LookupError:
+        limiter = CapacityLimiter(1)
+        _DECODING.set(limiter)
+        return limiter
 
 
 async def read_parts(request: Request) -> list[bytes]:
