@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 
+import pandas as pd
 import pytest
 
+from hgkt import UNKNOWN, HGKTClassifier, load_dataset
 from hgkt.exceptions import DataError
 
 
@@ -35,3 +37,32 @@ def test_there_is_nothing_to_draw_without_validation(hgkt, tmp_path):
         hgkt(
             "evaluate", "--data", "digits", "--no-calibrate", "--risk", tmp_path / "risk.png"
         )  # fmt: skip
+
+
+@pytest.fixture
+def sure_folder(tmp_path):
+    data = load_dataset("digits")
+    X, y = data.rows("train")
+    model = HGKTClassifier(device="cpu").fit(X, y, data.attributes_of(data.seen_classes))
+    return model.save(tmp_path / "model", data="digits")
+
+
+def test_predict_rejects_and_names_sets(hgkt, sure_folder, tmp_path):
+    asked = ("--model", sure_folder, "--data", "digits", "--reject", 0.4, "--coverage", 0.7)
+    rows = json.loads(hgkt("predict", *asked, "--json").stdout)["predictions"]
+    assert {type(row["label"]) for row in rows} == {str, type(None)}
+    assert all(0 < row["probability"] <= 1 and 0 <= row["novelty"] <= 1 for row in rows)
+    assert all(row["set"] for row in rows)
+    out = tmp_path / "rows.csv"
+    hgkt("predict", *asked, "--out", out)
+    frame = pd.read_csv(out)
+    assert (frame["label"] == UNKNOWN).sum() == sum(row["label"] is None for row in rows)
+
+
+def test_a_model_without_thresholds_predicts_but_does_not_reject(hgkt, model_folder):
+    rows = json.loads(
+        hgkt("predict", "--model", model_folder, "--data", "digits", "--json").stdout
+    )["predictions"]  # fmt: skip
+    assert "probability" not in rows[0]
+    with pytest.raises(DataError, match="cannot say how sure it is"):
+        hgkt("predict", "--model", model_folder, "--data", "digits", "--reject", 0.1)

@@ -160,3 +160,27 @@ def test_onnx_classifier_needs_neither_estimators_nor_torch(tmp_path):
         check=True,
     )
     assert done.stdout.split() == model.predict(ROWS).tolist()
+
+
+def test_export_onnx_is_as_sure_as_the_model(tmp_path):
+    model = HGKTClassifier().fit(X, Y, class_attributes=SEEN)
+    exported = load_onnx(export_onnx(model, tmp_path / "onnx")).add_classes(UNSEEN)
+    model.add_classes(UNSEEN)
+    columns = model.candidates()
+    expected = model.predict_proba(ROWS)[:, columns]
+    np.testing.assert_allclose(exported.predict_proba(ROWS), expected, atol=1e-4)
+    np.testing.assert_allclose(exported.novelty(ROWS), model.novelty(ROWS), atol=1e-3)
+    for one, other in zip(
+        exported.predict_set(ROWS, 0.6), model.predict_set(ROWS, 0.6), strict=True
+    ):
+        assert one == other.tolist()
+    np.testing.assert_array_equal(
+        exported.predict(ROWS, reject=0.4), model.predict(ROWS, reject=0.4)
+    )
+
+
+def test_export_onnx_without_thresholds_refuses_to_be_sure(tmp_path):
+    model = HGKTClassifier(calibration=0.1).fit(X, Y, class_attributes=SEEN)
+    exported = load_onnx(export_onnx(model, tmp_path / "onnx"))
+    with pytest.raises(DataError, match="cannot say how sure it is"):
+        exported.predict_proba(ROWS)

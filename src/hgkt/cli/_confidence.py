@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 from rich.box import SIMPLE
 from rich.table import Table
 
@@ -15,6 +16,25 @@ from hgkt._plain import plain
 from hgkt.cli._common import out
 from hgkt.exceptions import DataError
 
+RejectOption = Annotated[
+    float | None,
+    typer.Option(
+        "--reject",
+        metavar="SHARE",
+        help="Answer “unknown” where a row looks like no known class; so many rows of known "
+        "classes may be rejected by mistake, e.g. 0.05.",
+        show_default=False,
+    ),
+]
+CoverageOption = Annotated[
+    float | None,
+    typer.Option(
+        "--coverage",
+        metavar="SHARE",
+        help="Also give the classes among which the true one is, so often, e.g. 0.9.",
+        show_default=False,
+    ),
+]
 _GROUPS = {"confidence_seen": "seen rows", "confidence_unseen": "unseen rows"}
 _COLUMNS = {
     "ece": "calibration error",

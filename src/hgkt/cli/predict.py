@@ -9,7 +9,9 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from hgkt._class_names import UNKNOWN
 from hgkt._files import atomic_file
+from hgkt._plain import plain
 from hgkt._spreadsheets import escape_frame
 from hgkt.cli._common import (
     Device,
@@ -21,6 +23,7 @@ from hgkt.cli._common import (
     say,
     show_table,
 )
+from hgkt.cli._confidence import CoverageOption, RejectOption
 from hgkt.cli._inputs import Input, InputOption, read_input, show_unreadable
 from hgkt.cli._model import AmongOption, ModelOption, about_model, candidates, load_matching
 from hgkt.exceptions import DataError
@@ -49,6 +52,8 @@ def predict_command(
     ] = None,
     among: AmongOption = "all",
     top_k: Annotated[int, typer.Option("--top-k", min=1, help="How many classes a row.")] = 1,
+    reject: RejectOption = None,
+    coverage: CoverageOption = None,
     out_file: Annotated[
         Path | None,
         typer.Option("--out", metavar="FILE", help="Write the predictions: .csv or .parquet."),
@@ -64,8 +69,9 @@ def predict_command(
 
     Example: hgkt predict --model digits-model --data digits --split test_unseen --top-k 3
     """
+    from hgkt.confidence.novelty import with_unknown
     from hgkt.estimators import load_model
-    from hgkt.estimators.ranking import rank_classes
+    from hgkt.estimators.ranking import rank_classes, rank_surely
 
     if (input_file is None) == (data is None):
         raise DataError("say what to predict: either --input FILE or --data NAME")
@@ -83,9 +89,21 @@ def predict_command(
         if not len(X):
             raise DataError(f"data set {dataset.name!r} has no rows in {split}; choose --split")
         given = Input(X)
-    best, scores = rank_classes(loaded, given.features, candidates(loaded, among), top_k)
-    labels = loaded.classes_[best]
-    extra = {"file": given.files, "truth": truth}
+    columns = candidates(loaded, among)
+    extra: dict[str, Any] = {}
+    if loaded.confidence_ is None and reject is None and coverage is None:
+        best, scores = rank_classes(loaded, given.features, columns, top_k)
+        labels = loaded.classes_[best]
+    else:
+        found = rank_surely(loaded, given.features, columns, top_k, reject, coverage)
+        scores, labels = found.scores, loaded.classes_[found.best].astype(object)
+        labels[:, 0] = with_unknown(labels[:, 0], found.unknown)
+        extra = {"probability": found.probabilities[:, 0]}
+        if reject is not None:
+            extra["novelty"] = found.novelty
+        if found.sets is not None:
+            extra["set"] = np.array([", ".join(map(str, names)) for names in found.sets])
+    extra |= {"file": given.files, "truth": truth}
     extra = {name: column for name, column in extra.items() if column is not None}
     result: dict[str, Any] = {"model": model, "among": among, "n_rows": len(labels)}
     if truth is not None:
@@ -132,7 +150,9 @@ def _records(
     records: list[dict[str, Any]] = []
     for row, (names, values) in enumerate(zip(labels.tolist(), scores.tolist(), strict=True)):
         record: dict[str, Any] = {"row": row, "label": names[0], "score": values[0]}
-        record |= {name: str(column[row]) for name, column in extra.items()}
+        record |= {name: plain(column[row]) for name, column in extra.items()}
+        if record["label"] == UNKNOWN:
+            record["label"] = None
         if len(names) > 1:
             pairs = zip(names, values, strict=True)
             record["top"] = [{"label": name, "score": value} for name, value in pairs]
@@ -186,4 +206,6 @@ def _cell(value: Any) -> str:
     """A score with four digits, of the best classes those after the first, text as it is."""
     if isinstance(value, list):
         return ", ".join(f"{item['label']} {item['score']:.4f}" for item in value[1:])
+    if value is None:
+        return "–"
     return f"{value:.4f}" if isinstance(value, float) else str(value)

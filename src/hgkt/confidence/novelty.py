@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hgkt._class_names import UNKNOWN
 from hgkt.calibration import Calibration
 from hgkt.confidence.samples import FoldSample
 from hgkt.confidence.sets import LEVELS, weighted_quantiles
@@ -125,6 +126,21 @@ def fit_novelty(
     known = ~whole.unknown
     quantiles = weighted_quantiles(whole.statistics[known] @ weights, whole.weights[known])
     return Novelty(weights, quantiles, means[best])
+
+
+def with_unknown(labels: NDArray[Any], unknown: NDArray[np.bool_]) -> NDArray[Any]:
+    """Return labels with `UNKNOWN` in the rows where it is said; numbers come as objects.
+
+    Examples
+    --------
+    >>> with_unknown(np.array(["zebra", "lion"]), np.array([True, False])).tolist()
+    ['<unknown>', 'lion']
+    """
+    if labels.dtype.kind == "U":
+        return np.where(unknown, UNKNOWN, labels)
+    result = labels.astype(object)
+    result[unknown] = UNKNOWN
+    return result
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hgkt._class_names import UNKNOWN
 from hgkt._validation import check_number
 from hgkt.calibration import Calibration
 from hgkt.confidence import Confidence, FoldSample, fit_confidence, plain_probabilities
-from hgkt.confidence.novelty import CHANCE
+from hgkt.confidence.novelty import CHANCE, with_unknown
 from hgkt.confidence.samples import ADDED, GROWN, SEEN
 from hgkt.estimators._snapshots import snapshot
 from hgkt.exceptions import ConfidenceWarning, DataError
@@ -33,6 +32,8 @@ class Answers:
         The best class, or `hgkt.UNKNOWN`.
     probabilities : ndarray of shape (n, C)
         Of the candidates; rows sum to one.
+    scores : ndarray of shape (n, C)
+        Of the candidates, higher is better.
     novelty : ndarray of shape (n,), or None
         From 0 to 1: the share of rows of known classes that look less strange. None where
         validation folds found none.
@@ -43,6 +44,7 @@ class Answers:
     classes: NDArray[Any]
     labels: NDArray[Any]
     probabilities: NDArray[np.float64]
+    scores: NDArray[Any]
     novelty: NDArray[np.float64] | None = None
     members: NDArray[np.bool_] | None = None
 
@@ -146,7 +148,7 @@ class ConfidentAnswers:
         scores, classes = everything[:, columns], now.classes_[columns]
         labels = classes[scores.argmax(axis=1)]
         if confidence is None:
-            return Answers(classes, labels, plain_probabilities(scores))
+            return Answers(classes, labels, plain_probabilities(scores), scores)
         probabilities = confidence.temperatures.probabilities(scores, groups[columns])
         # Whether a row looks like a known class does not depend on who is asked for.
         whole = probabilities
@@ -158,7 +160,7 @@ class ConfidentAnswers:
         members = None
         if coverage is not None:
             members = confidence.sets.members(probabilities, groups[columns], coverage)
-        return Answers(classes, labels, probabilities, novelty, members)
+        return Answers(classes, labels, probabilities, scores, novelty, members)
 
     def predict_proba(self, X: ArrayLike, among: str | Sequence[Any] = "all") -> NDArray[Any]:
         """Return the probability of every class for each row; rows sum to one.
@@ -261,18 +263,3 @@ _NO_FOLDS = (
     'calibration="auto" on six classes or more'
 )
 _UNCALIBRATED = f"probabilities are not calibrated: {_NO_FOLDS}"
-
-
-def with_unknown(labels: NDArray[Any], unknown: NDArray[np.bool_]) -> NDArray[Any]:
-    """Return labels with `UNKNOWN` in the rows where it is said; numbers come as objects.
-
-    Examples
-    --------
-    >>> with_unknown(np.array(["zebra", "lion"]), np.array([True, False])).tolist()
-    ['<unknown>', 'lion']
-    """
-    if labels.dtype.kind == "U":
-        return np.where(unknown, UNKNOWN, labels)
-    result = labels.astype(object)
-    result[unknown] = UNKNOWN
-    return result

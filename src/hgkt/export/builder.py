@@ -108,15 +108,17 @@ class GraphBuilder:
         return self.sub(squares, self.add(product, product))
 
     # ------------------------------------------------------------------ the end
-    def finish(self, output: str, name: str, dtype: DTypeLike, shape: Shape) -> Any:
-        """Return the checked model with one output called `name`."""
+    def finish(self, output: str, name: str, dtype: DTypeLike, shape: Shape, **others: str) -> Any:
+        """Return the checked model with an output called `name`; `others` are of its kind."""
         helper = self._onnx.helper
-        self._nodes.append(helper.make_node("Identity", [output], [name]))
+        outputs = {name: output, **others}
+        for title, node in outputs.items():
+            self._nodes.append(helper.make_node("Identity", [node], [title]))
         graph = helper.make_graph(
             self._nodes,
             self._name,
             self._inputs,
-            [self._value(name, dtype, shape)],
+            [self._value(title, dtype, shape) for title in outputs],
             self._constants,
         )
         model = helper.make_model(

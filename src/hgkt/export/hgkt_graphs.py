@@ -11,6 +11,7 @@ from hgkt._geometry import FeatureMap, power_of
 from hgkt.calibration import Calibration
 from hgkt.closed_form.kernels import ClassKernel, KernelTerm
 from hgkt.closed_form.transfer import ClosedFormTransfer
+from hgkt.confidence import Temperatures
 from hgkt.export.builder import GraphBuilder
 from hgkt.network.transfer import NetworkTransfer
 from hgkt.network.weights import NEGATIVE_SLOPE, EmbedderWeights
@@ -40,9 +41,14 @@ def embedder_graph(transfer: ClosedFormTransfer | NetworkTransfer) -> Any:
 
 
 def scorer_graph(
-    transfer: ClosedFormTransfer | NetworkTransfer, n_features: int, calibration: Calibration
+    transfer: ClosedFormTransfer | NetworkTransfer,
+    n_features: int,
+    calibration: Calibration,
+    temperatures: Temperatures | None = None,
 ) -> Any:
     """Return the model from ``features``, ``embeddings`` and ``penalised`` to ``scores``.
+
+    With temperatures there is a second output, ``probabilities``.
 
     ``penalised`` (C,) says which classes pay the calibration γ: the seen ones. The class table is
     an input, so classes can be added to a model that was exported before they were known; γ
@@ -60,7 +66,22 @@ def scorer_graph(
         scores = _compared(graph, rows, table, transfer.settings.metric, 1.0, dtype)
     paying = graph.cast(penalised, dtype)
     penalty = graph.mul(paying, _gamma(graph, paying, calibration, dtype))
-    return graph.finish(graph.sub(scores, penalty), "scores", dtype, ["n_rows", "n_classes"])
+    scores = graph.sub(scores, penalty)
+    others = {}
+    if temperatures is not None:
+        others["probabilities"] = _probabilities(graph, scores, paying, temperatures, dtype)
+    return graph.finish(scores, "scores", dtype, ["n_rows", "n_classes"], **others)
+
+
+def _probabilities(
+    graph: GraphBuilder, scores: str, paying: str, temperatures: Temperatures, dtype: Any
+) -> str:
+    """`Temperatures.probabilities`: a row takes the temperature of its best class."""
+    added = graph.constant(temperatures.added, dtype)
+    more = graph.constant(temperatures.seen - temperatures.added, dtype)
+    own = graph.add(added, graph.mul(paying, more))
+    best = graph.node("ArgMax", scores, axis=1, keepdims=1)
+    return str(graph.node("Softmax", graph.div(scores, graph.node("Gather", own, best)), axis=1))
 
 
 def _gamma(graph: GraphBuilder, paying: str, calibration: Calibration, dtype: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hgkt._files import atomic_folder
-from hgkt._plain import json_text
+from hgkt._plain import json_text, plain
 from hgkt.estimators import GZSLClassifier, HGKTClassifier, HGKTNetworkClassifier
 from hgkt.exceptions import DataError, ModelFolderError
 from hgkt.export.runtime import CLASSES, EMBEDDER, FORMAT, SCORER, TABLE
@@ -21,7 +21,9 @@ def export_onnx(model: GZSLClassifier, folder: str | Path) -> Path:
 
     ``embedder.onnx`` maps ``attributes`` (U, d) to ``embeddings`` (U, D). ``scorer.onnx`` maps
     ``features`` (n, D), the class table ``embeddings`` (C, D) and ``penalised`` (C,) to ``scores``
-    (n, C). ``embeddings.npy`` and ``classes.json`` are the table to start from.
+    (n, C), and to ``probabilities`` (n, C) where the model has temperatures; the thresholds of
+    rejection and prediction sets are in ``classes.json``. ``embeddings.npy`` and ``classes.json``
+    are the table to start from.
 
     Parameters
     ----------
@@ -45,7 +47,12 @@ def export_onnx(model: GZSLClassifier, folder: str | Path) -> Path:
         raise DataError("the model is not fitted, so there is nothing to export")
     graphs = {
         EMBEDDER: embedder_graph(model._transfer),
-        SCORER: scorer_graph(model._transfer, int(model.n_features_in_), model.calibration_),
+        SCORER: scorer_graph(
+            model._transfer,
+            int(model.n_features_in_),
+            model.calibration_,
+            None if model.confidence_ is None else model.confidence_.temperatures,
+        ),
     }
     with atomic_folder(folder, _is_export, ModelFolderError, "an ONNX export") as scratch:
         for name, graph in graphs.items():
@@ -68,6 +75,7 @@ def _description(model: HGKTClassifier | HGKTNetworkClassifier) -> dict[str, Any
         "n_features": int(model.n_features_in_),
         "n_attributes": int(model.class_attributes_.shape[1]),
         "calibration": model.calibration_.to_dict(),
+        "confidence": None if model.confidence_ is None else plain(model.confidence_.to_arrays()),
         "classes": [
             {"name": name, "seen": learned, "penalised": paying}
             for name, learned, paying in zip(labels, seen, penalised, strict=True)

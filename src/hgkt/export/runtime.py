@@ -12,8 +12,18 @@ from numpy.typing import ArrayLike, NDArray
 from hgkt._class_names import refuse_twins
 from hgkt._files import read_json
 from hgkt._reading import reading
-from hgkt._validation import attribute_matrix, attribute_table, check_features, import_extra
+from hgkt._validation import (
+    attribute_matrix,
+    attribute_table,
+    check_features,
+    check_number,
+    import_extra,
+)
 from hgkt._validation import label_text as text
+from hgkt.calibration import Calibration
+from hgkt.confidence import Confidence
+from hgkt.confidence.novelty import with_unknown
+from hgkt.confidence.samples import ADDED, SEEN
 from hgkt.data.array_files import read_npy
 from hgkt.exceptions import DataError, ModelFolderError
 
@@ -52,6 +62,13 @@ class OnnxClassifier:
             self._n_attributes = int(description["n_attributes"])
             self.classes = [entry["name"] for entry in description["classes"]]
             self._penalised = np.array([entry["penalised"] for entry in description["classes"]])
+            self._calibration = Calibration.of(description.get("calibration", 0.0))
+            arrays = description.get("confidence") or {}
+            self._confidence = (
+                Confidence.from_arrays({k: np.asarray(v) for k, v in arrays.items()})
+                if arrays
+                else None
+            )
             if self._table.ndim != 2 or len(self._table) != len(self.classes):
                 raise ModelFolderError(
                     f"{path} has embeddings of shape {self._table.shape}; {len(self.classes)} rows "
@@ -88,6 +105,64 @@ class OnnxClassifier:
         ----------
         X : array-like of shape (n_samples, n_features)
         """
+        scores: NDArray[Any] = self._run(X, "scores")[0]
+        return scores
+
+    def predict(self, X: ArrayLike, reject: float | None = None) -> NDArray[Any]:
+        """Return the best class of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        reject : float, optional
+            Share of rows of known classes that may be rejected by mistake; rows that look like
+            none of them are then labelled `hgkt.UNKNOWN`.
+        """
+        if reject is None:
+            return np.array(self.classes)[self.score_classes(X).argmax(axis=1)]
+        check_number("reject", reject, low=0, high=1, open_low=True, open_high=True)
+        scores, probabilities = self._sure(X)
+        labels = np.array(self.classes)[scores.argmax(axis=1)]
+        return with_unknown(labels, self._novelty(scores, probabilities) > 1.0 - reject)
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the probability (n, n_classes) of every class; rows sum to one.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        """
+        return self._sure(X)[1]
+
+    def novelty(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return how little each row (n,) looks like any known class, from 0 to 1.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        """
+        return self._novelty(*self._sure(X))
+
+    def predict_set(self, X: ArrayLike, coverage: float = 0.9) -> list[list[Any]]:
+        """Return the classes among which the true one is, the likeliest first.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        coverage : float, default=0.9
+            How often a set is to hold the true class.
+        """
+        check_number("coverage", coverage, low=0, high=1, open_low=True, open_high=True)
+        probabilities = self._sure(X)[1]
+        groups = np.where(self._penalised, SEEN, ADDED)
+        members = self._thresholds().sets.members(probabilities, groups, coverage)
+        found = []
+        for inside, chances in zip(members, probabilities, strict=True):
+            order = np.argsort(-chances, kind="stable")
+            found.append([self.classes[column] for column in order if inside[column]])
+        return found
+
+    def _run(self, X: ArrayLike, *outputs: str) -> list[NDArray[Any]]:
         features = np.asarray(X, dtype=self._table.dtype)
         if features.ndim != 2 or features.shape[1] != self._n_features:
             raise DataError(
@@ -96,17 +171,27 @@ class OnnxClassifier:
             )
         check_features(features, "features")
         inputs = {"features": features, "embeddings": self._table, "penalised": self._penalised}
-        scores: NDArray[Any] = self._scorer.run(None, inputs)[0]
-        return scores
+        found: list[NDArray[Any]] = self._scorer.run(list(outputs), inputs)
+        return found
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the best class of each row.
+    def _sure(self, X: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+        self._thresholds()
+        scores, probabilities = self._run(X, "scores", "probabilities")
+        return scores, probabilities
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        """
-        return np.array(self.classes)[self.score_classes(X).argmax(axis=1)]
+    def _novelty(self, scores: NDArray[Any], probabilities: NDArray[Any]) -> NDArray[np.float64]:
+        n_paying = int(self._penalised.sum())
+        gamma = self._calibration.gamma(n_paying, len(self.classes) - n_paying)
+        raw = scores.astype(np.float64) + gamma * self._penalised
+        return self._thresholds().novelty(raw, probabilities.astype(np.float64))
+
+    def _thresholds(self) -> Confidence:
+        if self._confidence is None:
+            raise DataError(
+                "this export cannot say how sure it is: its model had no thresholds from "
+                "validation classes, or was exported by an earlier version"
+            )
+        return self._confidence
 
 
 def load_onnx(folder: str | Path) -> OnnxClassifier:

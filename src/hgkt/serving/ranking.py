@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt.estimators import GZSLClassifier
+from hgkt.estimators import GZSLClassifier, ranking
 from hgkt.estimators.evidence import AlteredClass, seen_pulls
 from hgkt.estimators.explanation import Contribution
+from hgkt.estimators.ranking import SureRanking
 from hgkt.exceptions import DataError
 from hgkt.serving.class_facts import ClassMap, attribute_names, complements, explains
 from hgkt.serving.editions import Edition
@@ -33,14 +34,17 @@ class Ranking:
         Columns of ``classes_``, the best first.
     scores : ndarray of shape (n, k)
         Their scores.
+    sureness : SureRanking, optional
+        How sure that is, where it was asked for.
     """
 
     columns: NDArray[np.intp]
     scores: NDArray[np.float64]
+    sureness: SureRanking | None = None
 
     def first(self, k: int) -> Ranking:
         """Return the `k` best of each row."""
-        return Ranking(self.columns[:, :k], self.scores[:, :k])
+        return replace(self, columns=self.columns[:, :k], scores=self.scores[:, :k])
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,27 @@ def rank(model: GZSLClassifier, X: NDArray[Any], columns: NDArray[np.intp], k: i
         places.append(columns[order])
         values.append(np.take_along_axis(part, order, axis=1))
     return Ranking(np.concatenate(places), _finite(np.concatenate(values)))
+
+
+def rank_surely(
+    model: GZSLClassifier,
+    X: NDArray[Any],
+    columns: NDArray[np.intp],
+    k: int,
+    reject: float | None,
+    coverage: float | None,
+) -> Ranking:
+    """Return the `k` best of the candidates for each row, and how sure each answer is.
+
+    Parameters
+    ----------
+    model, X, columns, k
+        As for `rank`.
+    reject, coverage : float, optional
+        See `GZSLClassifier.answers`.
+    """
+    found = ranking.rank_surely(model, X, columns, k, reject, coverage)
+    return Ranking(found.best, _finite(found.scores), found)
 
 
 def best_columns(scores: NDArray[Any], k: int) -> NDArray[np.intp]:

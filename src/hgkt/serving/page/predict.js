@@ -1,6 +1,6 @@
 /* Classify: an image, a drawing, a sample or a feature vector; the answer and its reasons. */
 
-import { api } from "./api.js";
+import { api, SURE } from "./api.js";
 import { $, badge, bars, el, number, parseNumbers, say, shortNumber } from "./dom.js";
 import { startDraw } from "./draw.js";
 import { on, select, state, tellAnswer } from "./state.js";
@@ -62,7 +62,7 @@ function fail(error) {
 }
 
 const classify = (features, truth = null) =>
-  ask({ ask: () => api.predict(features, state.model.explains), truth, label: null });
+  ask({ ask: () => api.predict(features, state.model), truth, label: null });
 
 async function ask(question) {
   const mine = ++request;
@@ -78,8 +78,9 @@ async function ask(question) {
     $("result").removeAttribute("aria-busy");
     render(prediction, question, known);
     const before = question.label;
-    question.label = prediction.label;
-    tellAnswer({ label: prediction.label, before, place: prediction.explanation?.place ?? null,
+    const { label } = prediction.top[0];
+    question.label = label;
+    tellAnswer({ label, before, place: prediction.explanation?.place ?? null,
       revision: answer.revision });
   } catch (error) {
     if (mine === request) fail(error);
@@ -87,21 +88,40 @@ async function ask(question) {
 }
 
 function render(prediction, { truth, label: before }, known) {
-  const { label, seen, top, explanation } = prediction;
+  const { top, explanation } = prediction;
+  const { label, seen } = top[0]; // of a rejected row, the class it looks most like
+  const rejected = prediction.label === null;
   const notes = [];
   const note = (kind, text) => notes.push(el("span", { class: `note ${kind}` }, text));
-  if (truth === label) note("right", "That is right.");
+  if (rejected) note("changed", `It looks like none of the known classes. The nearest is “${label}”.`);
+  if (truth === label && !rejected) note("right", "That is right.");
   else if (truth !== null) {
     note("wrong", `It is in fact “${truth}”${known ? "" : ", a class the model does not have yet"}.`);
   }
   if (before !== null && before !== label) note("changed", `It was “${before}” before the classes changed.`);
-  const best = el("p", { class: "answer" },
-    el("button", { type: "button", class: "link big", onclick: () => select(label) }, label), badge(seen));
-  const scores = top.map((item, i) => ({ label: item.label, value: item.score, seen: item.seen,
-    strong: i === 0, onclick: () => select(item.label) }));
-  const parts = [best, el("p", { class: "notes" }, ...notes), bars(scores, "Scores, best first")];
+  const best = rejected
+    ? el("p", { class: "answer" }, el("span", { class: "big" }, "none of these"))
+    : el("p", { class: "answer" },
+        el("button", { type: "button", class: "link big", onclick: () => select(label) }, label), badge(seen));
+  const parts = [best, el("p", { class: "notes" }, ...notes), ...chances(prediction)];
   if (explanation) parts.push(why(label, top, explanation));
   $("result").replaceChildren(...parts);
+}
+
+/** The best classes with their probabilities and the set; with scores where a model has none. */
+function chances({ top, set }) {
+  const sure = top[0].probability != null;
+  const rows = top.map((item, i) => ({ label: item.label, seen: item.seen, strong: i === 0,
+    value: sure ? 100 * item.probability : item.score, digits: sure ? 1 : 3,
+    onclick: () => select(item.label) }));
+  const parts = [bars(rows, sure ? "Probabilities in percent, best first" : "Scores, best first")];
+  if (set?.length) {
+    const named = set.slice(0, 8).map((name) => `“${name}”`).join(", ");
+    const more = set.length > 8 ? ` and ${set.length - 8} more` : "";
+    parts.push(el("p", { class: "hint" },
+      `In percent. With ${100 * SURE.coverage} % it is ${set.length === 1 ? "" : "one of "}${named}${more}.`));
+  }
+  return parts;
 }
 
 /** Whether the model has the true class of a sample. */
@@ -143,7 +163,7 @@ function startImage(limits) {
     preview.onload = () => (preview.hidden = false);
     preview.onerror = () => (preview.hidden = true);
     preview.src = URL.createObjectURL(file);
-    ask({ ask: () => api.predictImage(file, state.model.explains), truth: null, label: null });
+    ask({ ask: () => api.predictImage(file, state.model), truth: null, label: null });
   };
   const drop = $("drop");
   $("file").addEventListener("change", () => take($("file").files[0]));

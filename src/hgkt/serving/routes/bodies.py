@@ -17,6 +17,7 @@ from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from hgkt._plain import plain
+from hgkt.estimators.ranking import SureRanking
 from hgkt.serving.editions import Edition
 from hgkt.serving.json_bodies import decode
 from hgkt.serving.problems import Problem
@@ -57,6 +58,20 @@ class PredictRequest(Struct, forbid_unknown_fields=True):
         Meta(description="The candidates: a group, or a list of class names."),
     ] = "all"
     explain: Annotated[bool, Meta(description="Whether to say why, for each row.")] = False
+    confidence: Annotated[
+        bool, Meta(description="Whether to say how sure each answer is: probability and novelty.")
+    ] = False
+    reject: Annotated[
+        Annotated[float, Meta(gt=0, lt=1)] | None,
+        Meta(
+            description="Share of rows of known classes that may be rejected by mistake; the "
+            "label of a row that looks like no known class is then null."
+        ),
+    ] = None
+    coverage: Annotated[
+        Annotated[float, Meta(gt=0, lt=1)] | None,
+        Meta(description="How often `set` is to hold the true class."),
+    ] = None
 
 
 # ---------------------------------------------------------------------- requests
@@ -292,12 +307,30 @@ def write_json(edition: Edition, ranking: Ranking, reasons: Sequence[Reason] | N
     if reasons is not None:
         whys = [json.dumps(plain(reason)) for reason in reasons]
     rows = []
-    for columns, scores, why in zip(
-        ranking.columns.tolist(), ranking.scores.tolist(), whys, strict=True
+    for row, (columns, scores, why) in enumerate(
+        zip(ranking.columns.tolist(), ranking.scores.tolist(), whys, strict=True)
     ):
         entries = [f"{starts[c]}{s!r}" for c, s in zip(columns, scores, strict=True)]
-        rows.append(f'{{{entries[0]},"top":[{{{"},{".join(entries)}}}],"explanation":{why}}}')
+        first, rest = entries[0], ""
+        if ranking.sureness is not None:
+            first, entries, rest = _surely(ranking.sureness, row, entries)
+        rows.append(f'{{{first},"top":[{{{"},{".join(entries)}}}],{rest}"explanation":{why}}}')
     return f'{{"revision":{edition.revision},"predictions":[{",".join(rows)}]}}'.encode()
+
+
+def _surely(sureness: SureRanking, row: int, entries: list[str]) -> tuple[str, list[str], str]:
+    """Return the first entry, all entries, and what follows them, with how sure they are."""
+    chances = sureness.probabilities[row].tolist()
+    entries = [
+        f'{text},"probability":{chance!r}' for text, chance in zip(entries, chances, strict=False)
+    ]
+    first = entries[0]
+    if sureness.unknown[row]:
+        first = f'"label":null,"seen":null,"score":null,"probability":{chances[0]!r}'
+    names = "null"
+    if sureness.sets is not None:
+        names = json.dumps([str(name) for name in sureness.sets[row]])
+    return first, entries, f'"novelty":{float(sureness.novelty[row])!r},"set":{names},'
 
 
 def write_arrow(edition: Edition, ranking: Ranking) -> bytes:

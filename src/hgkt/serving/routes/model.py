@@ -80,6 +80,7 @@ class ModelCard(BaseModel):
     )
     accepts: Accepts
     explains: bool
+    confident: bool = Field(description="Whether it can say how sure an answer is.")
     needs_key: bool
     key_guards: KeyGuards = Field(description="What needs an API key.")
     n_samples: int
@@ -179,6 +180,7 @@ def build_router(
                 pixels=about.get("pixels"),
             ),
             explains=takes_classes,
+            confident=model.confidence_ is not None,
             needs_key=bool(settings.api_keys),
             key_guards=settings.key_guards(),
             n_samples=len(samples),

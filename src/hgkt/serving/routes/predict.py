@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -18,7 +18,7 @@ from hgkt.serving.memory import LARGE_BYTES, returned
 from hgkt.serving.metrics import Metrics
 from hgkt.serving.problems import Problem, documented
 from hgkt.serving.queues import WorkQueue
-from hgkt.serving.ranking import GROUPS, candidates, explain, rank
+from hgkt.serving.ranking import GROUPS, candidates, explain, rank, rank_surely
 from hgkt.serving.routes import bodies
 from hgkt.serving.routes.bodies import ARROW, OCTETS
 from hgkt.serving.routes.uploads import FORM, read_uploads
@@ -36,6 +36,9 @@ class Ranked(BaseModel):
     label: str
     seen: bool = Field(description="Whether the class was learned from instances.")
     score: float = Field(description="Higher is better.")
+    probability: float | None = Field(
+        default=None, description="How likely the class is, where `confidence` was asked for."
+    )
 
 
 class Pull(BaseModel):
@@ -69,9 +72,19 @@ class Explanation(BaseModel):
     )
 
 
-class Prediction(Ranked):
-    """The best class of one row."""
+class Prediction(BaseModel):
+    """The best class of one row; all null but the probability where the row was rejected."""
 
+    label: str | None
+    seen: bool | None
+    score: float | None
+    probability: float | None = None
+    novelty: float | None = Field(
+        default=None, description="Share of rows of known classes that look less strange, 0 to 1."
+    )
+    set: list[str] | None = Field(
+        default=None, description="Classes among which the true one is, where `coverage` was given."
+    )
     top: list[Ranked] = Field(description="The best classes, the predicted one first.")
     explanation: Explanation | None = None
 
@@ -128,11 +141,25 @@ class Question:
     among: str | list[str]
     explain: bool
     as_arrow: bool
+    confidence: bool = False
+    reject: float | None = None
+    coverage: float | None = None
+
+    @property
+    def surely(self) -> bool:
+        """Whether it is asked how sure answers are."""
+        return self.confidence or self.reject is not None or self.coverage is not None
 
     def check(self, n_rows: int) -> None:
         """Refuse explanations where there can be none."""
         if self.explain and self.as_arrow:
             raise Problem(422, "explanations come as JSON only; leave out explain or the Accept")
+        if self.surely and self.as_arrow:
+            raise Problem(
+                422,
+                "confidence comes as JSON only; leave out confidence, reject and coverage, or the "
+                "Accept",
+            )
         if self.explain and n_rows > MAX_EXPLAINED:
             raise Problem(
                 413, f"{n_rows} rows are to be explained; at most {MAX_EXPLAINED} are at once"
@@ -149,11 +176,22 @@ async def _asked(
         Query(description="The candidates: all, seen or unseen, or class names, one each."),
     ] = None,
     explain: Annotated[bool, Query(description="Whether to say why, for each row.")] = False,
+    confidence: Annotated[
+        bool, Query(description="Whether to say how sure each answer is.")
+    ] = False,
+    reject: Annotated[
+        float | None,
+        Query(gt=0, lt=1, description="Share of known rows that may be rejected by mistake."),
+    ] = None,
+    coverage: Annotated[
+        float | None, Query(gt=0, lt=1, description="How often `set` is to hold the true class.")
+    ] = None,
 ) -> Question:
     names: str | list[str] = among or "all"
     if len(names) == 1 and names[0] in GROUPS:  # one word that names a group is the group
         names = names[0]
-    return Question(top_k, names, explain, ARROW in request.headers.get("accept", ""))
+    as_arrow = ARROW in request.headers.get("accept", "")
+    return Question(top_k, names, explain, as_arrow, confidence, reject, coverage)
 
 
 Asked = Annotated[Question, Depends(_asked)]
@@ -186,7 +224,15 @@ def build_router(
         n_features = edition.model.n_features_in_
         if kind == JSON:
             X, said = bodies.read_json(body, n_features, settings.max_rows)
-            question = replace(question, top_k=said.top_k, among=said.among, explain=said.explain)
+            question = Question(
+                said.top_k,
+                said.among,
+                said.explain,
+                question.as_arrow,
+                said.confidence,
+                said.reject,
+                said.coverage,
+            )
         else:
             read = bodies.read_octets if kind == OCTETS else bodies.read_arrow
             X = read(body, n_features, settings.max_rows)
@@ -202,7 +248,12 @@ def build_router(
         question.check(len(X))
         columns = candidates(edition, question.among)
         check_ranked(len(X), min(question.top_k, len(columns)), settings.max_ranked)
-        found = rank(edition.model, X, columns, max(question.top_k, 2 if question.explain else 1))
+        k = max(question.top_k, 2 if question.explain else 1)
+        if question.surely:
+            asked = question.reject, question.coverage
+            found = rank_surely(edition.model, X, columns, k, *asked)
+        else:
+            found = rank(edition.model, X, columns, k)
         reasons = explain(edition.model, X, found, plane()) if question.explain else None
         found = found.first(question.top_k)
         metrics.predictions.inc(len(X))
