@@ -46,7 +46,8 @@ autodoc_typehints = "none"  # types are in the docstrings
 autodoc_default_options = {
     # scikit-learn writes these itself, with links into its own documentation.
     "exclude-members": "set_fit_request, set_partial_fit_request, set_predict_request, "
-    "set_predict_proba_request, set_score_request, set_decision_function_request, get_metadata_routing"
+    "set_predict_proba_request, set_score_request, set_decision_function_request, "
+    "get_metadata_routing"
 }
 numpydoc_show_class_members = False
 copybutton_prompt_text = r">>> |\.\.\. |\$ "

@@ -255,7 +255,7 @@ def test_page_shows_the_payoff_without_scrolling(visit, clean):
 @pytest.mark.parametrize(("width", "n_columns"), [(800, 2), (1280, 3), (1920, 4)])
 def test_page_uses_the_width_that_there_is(visit, clean, width, n_columns):
     page = visit(clean, viewport={"width": width, "height": 900})
-    boxes = [card.bounding_box() for card in page.locator(".card").all()]
+    boxes = [card.bounding_box() for card in page.locator(".card:visible").all()]
     assert len({box["x"] for box in boxes}) == n_columns
     assert min(box["x"] for box in boxes) < 48
     assert max(box["x"] + box["width"] for box in boxes) > width - 48
@@ -775,3 +775,20 @@ def test_page_classifies_images_and_adds_by_a_sentence(visit, tmp_path):
         page.wait_for_selector("#details blockquote:has-text('all orange')")
         wait_on_map(page, "orange")
         page.close()
+
+
+def test_page_says_how_sure_an_answer_is(visit, tmp_path):
+    data = load_dataset("digits")
+    X, y = data.rows("train")
+    model = HGKTClassifier().fit(X, y, data.attributes_of(data.seen_classes))
+    folder = model.save(tmp_path / "sure", pixels=data.about["pixels"])
+    with served(folder, samples="digits") as address:
+        page = visit(address)
+        page.click("#tab-samples")
+        page.locator("#samples button").first.click()
+        page.wait_for_selector("#result ul[aria-label^='Probabilities']")
+        shown = page.locator("#result .bar-value").all_inner_texts()[:5]
+        chances = [float(text) for text in shown]
+        assert chances == sorted(chances, reverse=True)
+        assert 50 < sum(chances) <= 100.5
+        assert "With 90 %" in page.locator("#result").inner_text()
