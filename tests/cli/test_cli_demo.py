@@ -29,6 +29,10 @@ COMMANDS = {
     "classes list": ["classes", "list"],
     "classes add": ["classes", "add"],
     "classes remove": ["classes", "remove"],
+    "classes check": ["classes", "check"],
+    "model key": ["model", "key"],
+    "model sign": ["model", "sign"],
+    "model verify": ["model", "verify"],
 }
 
 

@@ -17,6 +17,7 @@ from PIL import Image, ImageEnhance
 
 from hgkt.data import load_dataset
 from hgkt.estimators import load_model
+from hgkt.estimators.model_folder import config_digest
 from hgkt.exceptions import DataError
 from hgkt.vision import load_backbone, open_image
 
@@ -162,11 +163,12 @@ def test_predict_reports_unreadable_images_and_refuses_what_it_must(
     with pytest.raises(DataError, match="this model reads features"):
         hgkt("predict", "--model", model_folder, "--input", folder)
     # A model whose weights are not those that are installed.
-    config = json.loads((model / "config.json").read_text())
     text = (model / "config.json").read_text()
     own = load_dataset(world / "lite0").about["backbone"]["sha256"]
-    assert own in json.dumps(config)
-    (model / "config.json").write_text(text.replace(own, "0" * 64))
+    assert own in text
+    config = json.loads(text.replace(own, "0" * 64))
+    config["sha256"]["config.json"] = config_digest(config)
+    (model / "config.json").write_text(json.dumps(config))
     with pytest.raises(DataError, match="do not mix"):
         hgkt("predict", "--model", model, "--input", folder)
     with pytest.raises(DataError, match="with other weights and cannot be mixed"):

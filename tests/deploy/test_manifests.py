@@ -162,7 +162,8 @@ def test_alerts_speak_of_metrics_that_exist(deploy, tmp_path):
     data = load_dataset("digits")
     X, y = data.rows("train")
     model = HGKTClassifier(calibration=0.0).fit(X, y, data.attributes_of(data.seen_classes))
-    with TestClient(create_app(ServiceSettings(model.save(tmp_path / "digits")))) as client:
+    app = create_app(ServiceSettings(model.save(tmp_path / "digits")))
+    with TestClient(app, base_url="http://localhost") as client:
         client.post("/v1/predict", json={"features": X[:1].tolist()})
         shown = client.get("/metrics").text
     names = set(re.findall(r"^(\w+)(?:\{| )", shown, re.MULTILINE))

@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "fuzz_service.py"
 
 
+@pytest.mark.slow
 def test_a_service_withstands_attacks_and_mutated_requests(tmp_path):
     out = tmp_path / "fuzz.json"
     command = [sys.executable, str(SCRIPT), "--short", "--requests", "400", "--schemathesis", "0"]

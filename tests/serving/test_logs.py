@@ -375,7 +375,10 @@ def test_the_command_logs_json_and_no_key(digits_folder, tmp_path, workers):
     assert "horse" not in errors
 
 
-def test_logging_config_is_quiet_unless_asked_for(capsys):
+def test_logging_config_is_quiet_unless_asked_for(capsys, monkeypatch):
+    for name in ("uvicorn", "uvicorn.error"):  # a server that ran before may have left its own
+        monkeypatch.setattr(logging.getLogger(name), "handlers", [])
+        monkeypatch.setattr(logging.getLogger(name), "propagate", True)
     before = logging.root.handlers[:]
     levels = {name: logging.getLogger(name).level for name in ("hgkt", "uvicorn", "uvicorn.access")}
     try:

@@ -72,6 +72,7 @@ class ServiceServer(uvicorn.Server):
         options["timeout_graceful_shutdown"] = ending.timeout
         super().__init__(uvicorn.Config(app, **options))
         self._app, self._ending, self._alone = app, ending, alone
+        self._counts_signals = alone
         self._stop_at: float | None = None
         self._told = threading.Event()
 
@@ -90,11 +91,15 @@ class ServiceServer(uvicorn.Server):
         self._stop_at = 0.0
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Take a signal; that it came is all that is remembered, so that it is not raised again."""
-        if self._stop_at is None:
-            self.stop()
-        else:
+        """Take a signal; that it came is all that is remembered, so that it is not raised again.
+
+        A worker's parent counts for it: where all processes are signalled at once, the parent's
+        word may come before the worker's own signal, which is no second one.
+        """
+        if self._stop_at is not None and self._counts_signals:
             self.stop_now()
+        else:
+            self.stop()
 
     # ------------------------------------------------------------------ the way to the end
     def run(self, sockets: list[socket.socket] | None = None) -> None:
