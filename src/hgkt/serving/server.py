@@ -80,9 +80,11 @@ class ServiceServer(uvicorn.Server):
     def stop(self) -> None:
         """Begin to end, where that has not begun; any thread and signal handler may call this."""
         if self._stop_at is None:
-            self._stop_at = time.monotonic() + self._ending.grace
+            # While it starts nobody can have connected. It ends on its first look then, and not
+            # by `should_exit`, with which uvicorn would leave the registry's thread running.
+            grace = self._ending.grace if self.started else 0.0
+            self._stop_at = time.monotonic() + grace
             self._app.state.running = False  # /ready says so from now on
-            self.should_exit = not self.started  # nobody could connect yet
             self._told.set()
 
     def stop_now(self) -> None:
