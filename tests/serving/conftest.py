@@ -75,14 +75,14 @@ class Service:
 
 
 @contextlib.contextmanager
-def run_command(*arguments):
+def run_command(*arguments, **environment):
     """Run `hgkt serve` until the block ends."""
     process = subprocess.Popen(
         [*HGKT, "serve", "--port", "0", "--grace", "0", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=ENVIRONMENT,
+        env={**ENVIRONMENT, **environment},
         start_new_session=True,  # a group of its own, for signals to all of it
     )
     try:

@@ -33,8 +33,15 @@ def alive(process):
     return not (status.exists() and status.read_text().rpartition(")")[2].split()[0] == "Z")
 
 
-def shared_folders():
-    return set(Path(tempfile.gettempdir()).glob("hgkt-serve-*"))
+@pytest.fixture
+def place():
+    """A folder for temporary files that no other test's service uses."""
+    with tempfile.TemporaryDirectory(prefix="ending-") as folder:
+        yield Path(folder)
+
+
+def shared_folders(place):
+    return set(place.glob("hgkt-serve-*"))
 
 
 def refused(port):
@@ -148,17 +155,16 @@ def test_a_second_signal_skips_the_grace_and_a_half_sent_request_does_not_hold(
 
 
 @pytest.mark.parametrize("n_workers", [1, 3])
-def test_a_signal_during_the_start_ends_the_process(digits_folder, n_workers):
+def test_a_signal_during_the_start_ends_the_process(digits_folder, n_workers, place):
     rng = random.Random(n_workers)
     command = [*HGKT, "serve", "--model", digits_folder, "--port", 0, "--workers", n_workers]
-    before = shared_folders()
     for _ in range(5):
         process = subprocess.Popen(
             list(map(str, command)),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
-            env=ENVIRONMENT,
+            env={**ENVIRONMENT, "TMPDIR": str(place)},
         )
         time.sleep(rng.uniform(0.3, 3.5))
         sign = rng.choice((signal.SIGTERM, signal.SIGINT))
@@ -167,20 +173,19 @@ def test_a_signal_during_the_start_ends_the_process(digits_folder, n_workers):
         assert process.returncode in (0, -sign, 130), errors
         if process.returncode == 0:
             assert "Traceback" not in errors
-    assert shared_folders() - before == set()
+    assert shared_folders(place) == set()
 
 
-def test_workers_die_with_their_parent_and_its_folder_is_swept(digits_folder, serve):
-    before = shared_folders()
-    with serve("--model", digits_folder, "--workers", 2) as service:
+def test_workers_die_with_their_parent_and_its_folder_is_swept(digits_folder, serve, place):
+    with serve("--model", digits_folder, "--workers", 2, TMPDIR=str(place)) as service:
         workers = workers_of(service)
-        (folder,) = shared_folders() - before
+        (folder,) = shared_folders(place)
         service.process.kill()
         service.process.wait()
         assert service.until(lambda: not any(map(alive, workers)), 5)
         assert service.until(lambda: refused(service.port), 5)
         assert folder.is_dir()
-    with serve("--model", digits_folder):
+    with serve("--model", digits_folder, TMPDIR=str(place)):
         assert not folder.exists()
 
 
