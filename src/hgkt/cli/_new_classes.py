@@ -10,6 +10,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from hgkt.cli._common import RootOption
 from hgkt.cli._inputs import read_pairs, read_vector
 from hgkt.cli._model import about_model, label_of, load_matching
 from hgkt.exceptions import DataError
@@ -17,68 +18,51 @@ from hgkt.exceptions import DataError
 if TYPE_CHECKING:
     from hgkt.language import Describer
 
-NameOption = Annotated[str | None, typer.Option("--name", help="Name of one new class.")]
-AttributesOption = Annotated[
-    str | None,
-    typer.Option("--attributes", help='Its attributes: "0.1,0.2,…", or @FILE that holds them.'),
-]
-AttributeOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--attribute",
-        metavar="NAME=VALUE",
-        help="One of its attributes by name; repeatable, others are 0.",
-    ),
-]
-TextOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--text",
-        help="What it looks like, for a model trained on text; of several the mean is taken.",
-    ),
-]
-FileOption = Annotated[
-    Path | None,
-    typer.Option("--file", help="Many: .csv or .parquet with name and attribute columns."),
-]
-FromDataOption = Annotated[
-    str | None, typer.Option("--from-data", help="All unseen classes of a data set.")
-]
 
-
-@dataclass(frozen=True)
+@dataclass
 class NewClasses:
-    """The classes that options describe: one by its name, those of a file or of a data set."""
+    """The options that describe classes: one by its name, those of a file or of a data set."""
 
-    name: str | None
-    vector: NDArray[np.float64] | None
-    named: dict[str, float] | None
-    text: list[str] | None
-    file: Path | None
-    from_data: str | None
-    root: Path | None
+    name: Annotated[str | None, typer.Option("--name", help="Name of one new class.")] = None
+    attributes: Annotated[
+        str | None,
+        typer.Option("--attributes", help='Its attributes: "0.1,0.2,…", or @FILE that holds them.'),
+    ] = None
+    attribute: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--attribute",
+            metavar="NAME=VALUE",
+            help="One of its attributes by name; repeatable, others are 0.",
+        ),
+    ] = None
+    text: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--text",
+            help="What it looks like, for a model trained on text; of several the mean is taken.",
+        ),
+    ] = None
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", help="Many: .csv or .parquet with name and attribute columns."),
+    ] = None
+    from_data: Annotated[
+        str | None, typer.Option("--from-data", help="All unseen classes of a data set.")
+    ] = None
+    root: RootOption = None
 
-    @classmethod
-    def of(
-        cls,
-        name: str | None,
-        attributes: str | None,
-        attribute: list[str] | None,
-        text: list[str] | None,
-        file: Path | None,
-        from_data: str | None,
-        root: Path | None,
-    ) -> NewClasses:
-        """Read the options; those that do not go together are refused."""
-        if sum(value is not None for value in (name, file, from_data)) != 1:
+    def __post_init__(self) -> None:
+        """Refuse options that do not go together."""
+        if sum(value is not None for value in (self.name, self.file, self.from_data)) != 1:
             raise DataError("say which class: one of --name, --file or --from-data")
-        if name is None and (attributes is not None or attribute or text):
+        described = self.attributes is not None or self.attribute or self.text
+        if self.name is None and described:
             raise DataError(
                 "--attributes, --attribute and --text describe one class; give its --name"
             )
-        vector = None if attributes is None else read_vector(attributes)
-        named = read_pairs(attribute) if attribute else None
-        return cls(name, vector, named, text or None, file, from_data, root)
+        self._vector = None if self.attributes is None else read_vector(self.attributes)
+        self._named = read_pairs(self.attribute) if self.attribute else None
 
     def table(self, model: Any) -> dict[Any, NDArray[np.float64]]:
         """Return the vectors by label, made as the model's own were."""
@@ -94,11 +78,11 @@ class NewClasses:
     def _one(self, name: str, describer: Describer) -> NDArray[np.float64]:
         from hgkt.language import ClassDescription
 
-        if self.vector is self.named is None and not self.text and not describer.accepts_text:
+        if self._vector is self._named is None and not self.text and not describer.accepts_text:
             raise DataError(
                 "--name needs its attributes: either --attributes, or --attribute options"
             )
-        description = ClassDescription(name, self.vector, self.named, self.text)
+        description = ClassDescription(name, self._vector, self._named, self.text or None)
         return describer.vectors([description])[0]
 
 

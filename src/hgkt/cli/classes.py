@@ -12,18 +12,13 @@ from numpy.typing import NDArray
 
 from hgkt._geometry import unit_rows
 from hgkt.cli._checks import show_checks
-from hgkt.cli._common import JsonOption, RootOption, emit, note, say, show_table
+from hgkt.cli._common import JsonOption, emit, note, say, show_table
 from hgkt.cli._model import ModelOption, about_model, held, label_of
 from hgkt.cli._new_classes import (
-    AttributeOption,
-    AttributesOption,
-    FileOption,
-    FromDataOption,
-    NameOption,
     NewClasses,
-    TextOption,
     describer_of,
 )
+from hgkt.cli._options import with_options
 from hgkt.exceptions import ClassWarning
 
 app = typer.Typer(help="List, add, check and remove the classes of a model.", no_args_is_help=True)
@@ -74,24 +69,14 @@ def list_(
 
 
 @app.command()
-def add(
-    model: ModelOption,
-    name: NameOption = None,
-    attributes: AttributesOption = None,
-    attribute: AttributeOption = None,
-    text: TextOption = None,
-    file: FileOption = None,
-    from_data: FromDataOption = None,
-    root: RootOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@with_options
+def add(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) -> None:
     """Add classes by attributes or words, all or none; the model folder is replaced in one step.
 
     Example: hgkt classes add --model digits-model --from-data digits
 
     Example: hgkt classes add --model birds --name tanager --text "a red bird with black wings"
     """
-    wanted = NewClasses.of(name, attributes, attribute, text, file, from_data, root)
     with held(model) as loaded:
         new = wanted.table(loaded)
         with warnings.catch_warnings():  # told as notes beside the result
@@ -104,17 +89,8 @@ def add(
 
 
 @app.command()
-def check(
-    model: ModelOption,
-    name: NameOption = None,
-    attributes: AttributesOption = None,
-    attribute: AttributeOption = None,
-    text: TextOption = None,
-    file: FileOption = None,
-    from_data: FromDataOption = None,
-    root: RootOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@with_options
+def check(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) -> None:
     """Say what would become of classes if they were added, each on its own; nothing is changed.
 
     Rivals, classes that would lose images, the accuracy to expect, and what would help.
@@ -125,7 +101,6 @@ def check(
     """
     from hgkt.estimators import load_model
 
-    wanted = NewClasses.of(name, attributes, attribute, text, file, from_data, root)
     loaded = load_model(model)
     checks = [loaded.check_class(row, label) for label, row in wanted.table(loaded).items()]
     document = {"model": model, "classes": [found.to_dict() for found in checks]}

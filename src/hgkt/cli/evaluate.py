@@ -20,7 +20,8 @@ from hgkt.cli._confidence import (
     draw_risk,
     print_confidence,
 )
-from hgkt.cli.methods import FitOptions, with_fit_options
+from hgkt.cli._options import with_options
+from hgkt.cli.methods import FitOptions
 from hgkt.exceptions import DataError, HGKTError
 
 _HEAD = ("ts", "tr", "H", "zsl", "ausuc")
@@ -29,7 +30,7 @@ _FIGURES = (*_HEAD, "H_star")
 _BLOCKS = ("uncalibrated", "calibrated")
 
 
-@with_fit_options
+@with_options
 def evaluate_command(
     options: FitOptions,
     seeds: Annotated[

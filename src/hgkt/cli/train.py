@@ -12,14 +12,15 @@ import typer
 from hgkt._plain import short
 from hgkt.cli._carry import Carried, carry_classes, check_replaced
 from hgkt.cli._common import JsonOption, emit, note, say
+from hgkt.cli._options import with_options
 from hgkt.cli._photos import PhotoOptions
 from hgkt.cli._training import TrainingRun, training_files
-from hgkt.cli.methods import FitOptions, with_fit_options
+from hgkt.cli.methods import FitOptions
 
 _SHOWN = 5
 
 
-@with_fit_options
+@with_options
 def train_command(
     context: typer.Context,
     out_path: Annotated[Path, typer.Option("--out", metavar="MODEL", help="Folder to write.")],

@@ -8,9 +8,8 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from hgkt.estimators.checking import ClassCheck
-from hgkt.language import ClassDescription
 from hgkt.serving.editions import ClassExistsError, label_of
-from hgkt.serving.problems import Problem, documented
+from hgkt.serving.problems import documented
 from hgkt.serving.routes.classes import CLASSES_BODY, NewClasses, sent_classes
 from hgkt.serving.served_model import ServedModel
 from hgkt.serving.settings import ServiceSettings
@@ -92,23 +91,13 @@ def build_router(served: ServedModel, settings: ServiceSettings) -> APIRouter:
         openapi_extra=CLASSES_BODY,
     )
     def check_classes(body: NewClasses = sent) -> ChecksDone:
-        if len(body.classes) > settings.max_classes:
-            raise Problem(
-                413,
-                f"{len(body.classes)} classes were sent; at most {settings.max_classes} are taken "
-                "in one request",
-            )
         edition = served.current()
-        names = [edition.canonical(item.name) for item in body.classes]
-        for item, name in zip(body.classes, names, strict=True):
+        given = body.descriptions()
+        names = [edition.canonical(item.name) for item in given]
+        for item, name in zip(given, names, strict=True):
             if name in edition.columns:
                 raise ClassExistsError(item.name)
-        vectors = served.vectors(
-            [
-                ClassDescription(item.name, item.vector, item.attributes, item.text)
-                for item in body.classes
-            ]
-        )
+        vectors = served.vectors(given)
         found = [
             edition.model.check_class(vector, label_of(edition.model, name))
             for name, vector in zip(names, vectors, strict=True)

@@ -15,7 +15,7 @@ from hgkt.language import ClassDescription
 from hgkt.serving.class_facts import class_relatives, class_sources, named_attributes
 from hgkt.serving.database import RegistryError
 from hgkt.serving.editions import Edition, UnknownClassError
-from hgkt.serving.idempotency import KeyedRequest
+from hgkt.serving.idempotency import KeyedRequest, Receipt
 from hgkt.serving.json_bodies import JSON, read_json, schema_of
 from hgkt.serving.metrics import Metrics
 from hgkt.serving.problems import Problem, documented
@@ -88,6 +88,13 @@ class NewClasses(Struct, forbid_unknown_fields=True):
     """Classes to add: all of them are added, or none."""
 
     classes: Annotated[list[NewClass], Meta(min_length=1)]
+
+    def descriptions(self) -> list[ClassDescription]:
+        """Return the classes as a describer takes them."""
+        return [
+            ClassDescription(item.name, item.vector, item.attributes, item.text)
+            for item in self.classes
+        ]
 
 
 # ---------------------------------------------------------------------- what answers look like
@@ -166,7 +173,14 @@ def sent_classes(served: ServedModel, settings: ServiceSettings) -> Any:
     max_values = _FEW_VALUES + settings.max_classes * n_attributes
 
     async def new_classes(request: Request) -> NewClasses:
-        return await read_json(request, NewClasses, max_values)
+        body = await read_json(request, NewClasses, max_values)
+        if len(body.classes) > settings.max_classes:
+            raise Problem(
+                413,
+                f"{len(body.classes)} classes were sent; at most {settings.max_classes} are taken "
+                "in one request",
+            )
+        return body
 
     return Depends(new_classes)
 
@@ -212,38 +226,20 @@ def build_router(served: ServedModel, settings: ServiceSettings, metrics: Metric
     def add_classes(
         body: NewClasses = sent, idempotency_key: IdempotencyKey = None
     ) -> ClassesAdded:
-        if len(body.classes) > settings.max_classes:
-            raise Problem(
-                413,
-                f"{len(body.classes)} classes were sent; at most {settings.max_classes} are taken "
-                "in one request",
-            )
-        given = [
-            ClassDescription(item.name, item.vector, item.attributes, item.text)
-            for item in body.classes
-        ]
+        given = body.descriptions()
         request = keyed(idempotency_key, "add", repr(given))
 
-        def change() -> tuple[Edition, list[str]]:
-            found = served.add(given, request)
+        def change() -> Receipt:
+            edition, doubts = served.add(given, request)
             metrics.added.inc(len(given))
-            return found
+            return receipt_of(edition, [item.name for item in given], doubts)
 
-        if request is not None:
-            receipt = served.once(request, change)
-            return ClassesAdded(
-                revision=receipt.revision,
-                added=list(receipt.names),
-                n_classes=served.current().n_seen + receipt.n_added,
-                warnings=list(receipt.doubts),
-            )
-        edition, doubts = change()
-        names = [edition.canonical(item.name) for item in given]
+        receipt = change() if request is None else served.once(request, change)
         return ClassesAdded(
-            revision=edition.revision,
-            added=names,
-            n_classes=len(edition.names),
-            warnings=doubts,
+            revision=receipt.revision,
+            added=list(receipt.names),
+            n_classes=served.current().n_seen + receipt.n_added,
+            warnings=list(receipt.doubts),
         )
 
     @router.get("/{name:path}", summary="Show one class", responses=documented(404, 422))
@@ -265,23 +261,16 @@ def build_router(served: ServedModel, settings: ServiceSettings, metrics: Metric
     def remove_class(name: str, idempotency_key: IdempotencyKey = None) -> ClassesRemoved:
         request = keyed(idempotency_key, "remove", name)
 
-        def change() -> Edition:
-            found = served.remove([name], request)
+        def change() -> Receipt:
+            edition = served.remove([name], request)
             metrics.removed.inc()
-            return found
+            return receipt_of(edition, [name])
 
-        if request is not None:
-            receipt = served.once(request, change)
-            return ClassesRemoved(
-                revision=receipt.revision,
-                removed=list(receipt.names),
-                n_classes=served.current().n_seen + receipt.n_added,
-            )
-        edition = change()
+        receipt = change() if request is None else served.once(request, change)
         return ClassesRemoved(
-            revision=edition.revision,
-            removed=[edition.canonical(name)],
-            n_classes=len(edition.names),
+            revision=receipt.revision,
+            removed=list(receipt.names),
+            n_classes=served.current().n_seen + receipt.n_added,
         )
 
     return router
@@ -290,6 +279,13 @@ def build_router(served: ServedModel, settings: ServiceSettings, metrics: Metric
 def keyed(key: str | None, kind: str, content: str) -> KeyedRequest | None:
     """Return the request of an idempotency key; None without one."""
     return None if key is None else KeyedRequest.of(key, kind, content)
+
+
+def receipt_of(edition: Edition, names: Sequence[str], doubts: Sequence[str] = ()) -> Receipt:
+    """Return what a change did that led to an edition."""
+    written = tuple(edition.canonical(name) for name in names)
+    n_added = len(edition.names) - edition.n_seen
+    return Receipt(edition.revision, written, n_added, tuple(doubts))
 
 
 def find_columns(edition: Edition, query: str, kind: Kind) -> Sequence[int]:
