@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-_HGKT = [sys.executable, "-c", "from hgkt.cli.main import run; run()"]
+_HGKT = [sys.executable, "-m", "hgkt"]
 _LAUNCHER = Path(__file__).with_name("_chaos_launcher.py")
 _MARK = "HGKT_CHAOS_MARK"
 _SHARED = "hgkt-serve-"

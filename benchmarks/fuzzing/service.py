@@ -17,7 +17,7 @@ from typing import Any
 
 KEY = "the key of the fuzzed service"
 JSON = "application/json"
-_SERVE = [sys.executable, "-c", "from hgkt.cli.main import run; run()", "serve"]
+_SERVE = [sys.executable, "-m", "hgkt", "serve"]
 
 
 @dataclass(frozen=True)

@@ -267,7 +267,7 @@ def test_extract_refuses_early_with_one_sentence(hgkt, world, tmp_path):
 def test_extract_goes_on_after_it_was_stopped(world, extracted, tmp_path, hgkt, ending, workers):
     out = tmp_path / "out"
     arguments = ["extract", str(world / "images"), "--out", str(out), "--batch-size", "4"]
-    program = [sys.executable, "-c", "from hgkt.cli.main import run; run()", *arguments]
+    program = [sys.executable, "-m", "hgkt", *arguments]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
         [*program, "--workers", str(workers)], env=environment, stderr=subprocess.PIPE, text=True

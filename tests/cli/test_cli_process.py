@@ -21,7 +21,7 @@ from hgkt.cli.main import app
 from hgkt.estimators import load_model
 
 ROOT = Path(__file__).parents[2]
-HGKT = [sys.executable, "-c", "from hgkt.cli.main import run; run()"]
+HGKT = [sys.executable, "-m", "hgkt"]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
 
 
@@ -139,3 +139,18 @@ def test_a_method_in_the_working_folder_is_evaluated(tmp_path):
     )
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout)["method"] == "Mine"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
+def test_an_interrupt_while_it_is_imported_ends_it_whatever_libraries_catch(tmp_path):
+    (tmp_path / "typer.py").write_text(
+        "import os, signal, time\n"
+        "try:\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    time.sleep(5)\n"
+        "except BaseException:\n"
+        "    raise SystemExit(7) from None\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
+    ended = subprocess.run([*HGKT, "--version"], env=environment, timeout=60)
+    assert ended.returncode == -signal.SIGINT

@@ -14,7 +14,7 @@ import pytest
 from hgkt.exceptions import DataError, UnknownNameError
 from hgkt.experiments.catalog import EXPERIMENTS
 
-COMMAND = [sys.executable, "-c", "from hgkt.cli.main import run; run()", "reproduce"]
+COMMAND = [sys.executable, "-m", "hgkt", "reproduce"]
 METHODS = "ridge,eszsl,sae,gfzsl,conse,iap,sse,sync"
 
 

@@ -18,7 +18,7 @@ import pytest
 from hgkt.cli.serve import free_port
 from hgkt.exceptions import DataError, ModelFolderError
 
-HGKT = [sys.executable, "-c", "from hgkt.cli.main import run; run()"]
+HGKT = [sys.executable, "-m", "hgkt"]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "300"}
 
 

@@ -21,7 +21,7 @@ from hgkt.estimators.methods import METHODS
 from hgkt.experiments.catalog import EXPERIMENTS
 
 RUN = [
-    sys.executable, "-c", "from hgkt.cli.main import run; run()", "reproduce", "--json",
+    sys.executable, "-m", "hgkt", "reproduce", "--json",
     "--data", "digits", "--quick", "--methods", "hgkt,ridge,dem,eszsl", "--jobs", "2",
 ]  # fmt: skip
 N_BEFORE_THE_KILL = 6

@@ -28,7 +28,7 @@ from hgkt.serving.registry import ClassRegistry
 from hgkt.serving.served_model import ServedModel
 
 _NUMBERS = itertools.count()
-HGKT = [sys.executable, "-c", "from hgkt.cli.main import run; run()"]
+HGKT = [sys.executable, "-m", "hgkt"]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "300"}
 PATIENCE = 60.0
 

@@ -22,7 +22,7 @@ from hgkt.estimators import HGKTClassifier
 from hgkt.serving.connections import PROTOCOL, STATE, ConnectionLimits, open_files_limit
 from hgkt.serving.problems import install_problems
 
-HGKT = [sys.executable, "-c", "from hgkt.cli.main import run; run()"]
+HGKT = [sys.executable, "-m", "hgkt"]
 HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
 LIMITS = ConnectionLimits(max_connections=8, max_head_bytes=2000, patience=1.0)
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-HGKT = [sys.executable, "-c", "from hgkt.cli.main import run; run()"]
+HGKT = [sys.executable, "-m", "hgkt"]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")

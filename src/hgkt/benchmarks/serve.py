@@ -24,7 +24,7 @@ from hgkt.benchmarks._load import Load, Outcome, direct_calls, one_thread_each, 
 from hgkt.estimators import HGKTClassifier
 from hgkt.evaluation.records import machine
 
-_SERVE = [sys.executable, "-c", "from hgkt.cli.main import run; run()", "serve"]
+_SERVE = [sys.executable, "-m", "hgkt", "serve"]
 _TARGET = 0.8
 
 

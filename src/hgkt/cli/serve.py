@@ -7,8 +7,8 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -156,54 +156,54 @@ def serve_command(
 
     Example: hgkt serve --model digits-model --data digits
     """
-    for package in (
-        "fastapi",
-        "uvicorn",
-        "sqlalchemy",
-        "prometheus_client",
-        "python_multipart",
-        "msgspec",
-    ):
-        import_extra(package, "serve")
-    from hgkt.serving.logs import logging_config
-    from hgkt.serving.settings import ServiceSettings, read_api_keys, read_database_url
-
-    logging.config.dictConfig(logging_config(log_format.value, access_log))
-    settings = ServiceSettings(
-        model=model,
-        database=database if database_file is None else read_database_url(database_file),
-        host=host,
-        port=port,
-        workers=workers,
-        api_keys=() if api_key_file is None else read_api_keys(api_key_file),
-        allow_open=allow_open,
-        require_key=require_key.value,
-        samples=data,
-        root=root,
-        image_root=image_root,
-        max_rows=max_rows,
-        max_body_bytes=max_body_mib * _MIB,
-        allowed_hosts=tuple(allowed_host or ()),
-        max_bodies_bytes=max_bodies_mib * _MIB,
-        max_waiting=max_waiting,
-        max_connections=max_connections,
-        client_seconds=client_seconds,
-        device=str(device),
-        verify_key=verify_key,
-        grace_seconds=grace,
-        shutdown_seconds=shutdown_timeout,
-    )
-    _check(settings)
-    sockets = listen_at(host, port)
-    settings = replace(settings, port=sockets[0].getsockname()[1])
-    log_config = logging_config(log_format.value, access_log, settings.api_keys)
-    sweep_folders(_SHARED)
-    shared = passing_folder(_SHARED) if workers > 1 else nullcontext()
     with ExitStack() as stack:
+        ended = stack.enter_context(_signals_end())
+        for package in (
+            "fastapi",
+            "uvicorn",
+            "sqlalchemy",
+            "prometheus_client",
+            "python_multipart",
+            "msgspec",
+        ):
+            import_extra(package, "serve")
+        from hgkt.serving.logs import logging_config
+        from hgkt.serving.settings import ServiceSettings, read_api_keys, read_database_url
+
+        logging.config.dictConfig(logging_config(log_format.value, access_log))
+        settings = ServiceSettings(
+            model=model,
+            database=database if database_file is None else read_database_url(database_file),
+            host=host,
+            port=port,
+            workers=workers,
+            api_keys=() if api_key_file is None else read_api_keys(api_key_file),
+            allow_open=allow_open,
+            require_key=require_key.value,
+            samples=data,
+            root=root,
+            image_root=image_root,
+            max_rows=max_rows,
+            max_body_bytes=max_body_mib * _MIB,
+            allowed_hosts=tuple(allowed_host or ()),
+            max_bodies_bytes=max_bodies_mib * _MIB,
+            max_waiting=max_waiting,
+            max_connections=max_connections,
+            client_seconds=client_seconds,
+            device=str(device),
+            verify_key=verify_key,
+            grace_seconds=grace,
+            shutdown_seconds=shutdown_timeout,
+        )
+        _check(settings)
+        sockets = listen_at(host, port)
         for sock in sockets:
             stack.callback(sock.close)
-        folder = stack.enter_context(shared)
-        stack.enter_context(_signals_end(folder))
+        settings = replace(settings, port=sockets[0].getsockname()[1])
+        log_config = logging_config(log_format.value, access_log, settings.api_keys)
+        sweep_folders(_SHARED)
+        folder = stack.enter_context(passing_folder(_SHARED)) if workers > 1 else None
+        ended.folder = folder
         _run(settings, log_config, sockets, folder)
 
 
@@ -313,21 +313,28 @@ def _announce(settings: ServiceSettings, model: Any) -> None:
         log.print("anybody who reaches this address may add and remove classes", soft_wrap=True)
 
 
+@dataclass
+class _Ended:
+    """What is left to do where a signal ends the process."""
+
+    folder: Path | None = None
+
+    def __call__(self, *_details: object) -> None:
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        os._exit(0)
+
+
 @contextmanager
-def _signals_end(folder: Path | None) -> Iterator[None]:
+def _signals_end() -> Iterator[_Ended]:
     """Until a server takes signals, and after it, have one end the process: with exit code 0.
 
     Not by an exception: one that is raised in a destructor, say, is told and forgotten.
     """
-
-    def end(*_details: object) -> None:
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
-        os._exit(0)
-
+    end = _Ended()
     before = {sign: signal.signal(sign, end) for sign in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield
+        yield end
     finally:
         for sign, handler in before.items():
             signal.signal(sign, handler)
