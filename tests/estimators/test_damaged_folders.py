@@ -207,7 +207,8 @@ def test_a_network_whose_graph_points_nowhere_is_refused(
             broken = arrays[f"transfer/{key}"].copy()
             broken[-1] = value
             changed = {**arrays, f"transfer/{key}": broken}
-            refusal(rewritten(source, tmp_path / "model", arrays=changed))
+            path = rewritten(source, tmp_path / "model", arrays=changed)
+            assert refusal(path).startswith(f"{path} does not hold a complete model: ")
 
 
 def test_what_is_read_is_what_was_checked(folder: Path) -> None:

@@ -120,6 +120,27 @@ def _own_name() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
+def http_scope() -> Any:
+    """Return what a server hands to an application with a request that carries JSON."""
+
+    def scope(method: str, path: str, headers: Any = ()) -> dict[str, Any]:
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": method,
+            "path": path,
+            "raw_path": path.encode(),
+            "root_path": "",
+            "scheme": "http",
+            "query_string": b"",
+            "headers": [(b"content-type", b"application/json"), *headers],
+        }
+
+    return scope
+
+
+@pytest.fixture(scope="session")
 def digits() -> Any:
     return load_dataset("digits")
 

@@ -43,39 +43,32 @@ def limited(max_bytes):
     return BodyIntake(app, [Lane(max_bytes, 100_000)], patience=10)
 
 
-def call(app, path, chunks, headers=(), pause=0.0):
-    """Send a body in chunks, as a server hands it over, and count what is taken."""
-    taken, sent = [], []
-    waiting = [*chunks]
+@pytest.fixture
+def call(http_scope):
+    def call(app, path, chunks, headers=(), pause=0.0):
+        """Send a body in chunks, as a server hands it over, and count what is taken."""
+        taken, sent = [], []
+        waiting = [*chunks]
 
-    async def receive():
-        await asyncio.sleep(pause)
-        if not waiting:
-            return {"type": "http.disconnect"}
-        taken.append(waiting.pop(0))
-        return {"type": "http.request", "body": taken[-1], "more_body": bool(waiting)}
+        async def receive():
+            await asyncio.sleep(pause)
+            if not waiting:
+                return {"type": "http.disconnect"}
+            taken.append(waiting.pop(0))
+            return {"type": "http.request", "body": taken[-1], "more_body": bool(waiting)}
 
-    async def send(message):
-        sent.append(message)
+        async def send(message):
+            sent.append(message)
 
-    scope = {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": "POST",
-        "path": path,
-        "raw_path": path.encode(),
-        "root_path": "",
-        "scheme": "http",
-        "query_string": b"",
-        "headers": [(b"content-type", b"application/json"), *headers],
-    }
-    asyncio.run(app(scope, receive, send))
-    body = b"".join(message.get("body", b"") for message in sent[1:])
-    return sent[0]["status"], json.loads(body), len(taken)
+        scope = http_scope("POST", path, headers)
+        asyncio.run(app(scope, receive, send))
+        body = b"".join(message.get("body", b"") for message in sent[1:])
+        return sent[0]["status"], json.loads(body), len(taken)
+
+    return call
 
 
-def test_body_limit_refuses_by_the_announced_length_without_reading():
+def test_body_limit_refuses_by_the_announced_length_without_reading(call):
     length = [(b"content-length", b"101")]
     status, problem, n_taken = call(limited(100), "/parsed", [bytes(101)], length)
     assert (status, n_taken) == (413, 0)
@@ -85,13 +78,13 @@ def test_body_limit_refuses_by_the_announced_length_without_reading():
 
 
 @pytest.mark.parametrize("path", ["/parsed", "/raw", "/careless"])
-def test_body_limit_refuses_a_stream_as_soon_as_it_is_too_long(path):
+def test_body_limit_refuses_a_stream_as_soon_as_it_is_too_long(call, path):
     status, problem, n_taken = call(limited(100), path, [bytes(40)] * 1000)
     assert (status, problem["status"]) == (413, 413)
     assert n_taken == 3
 
 
-def test_body_limit_lets_the_rest_through():
+def test_body_limit_lets_the_rest_through(call):
     body = json.dumps({"numbers": list(range(10))}).encode()
     chunks = [body[:7], body[7:]]
     assert call(limited(len(body)), "/parsed", chunks)[:2] == (200, 10)
@@ -107,14 +100,14 @@ def slow(app):
 
 
 @pytest.mark.parametrize("path", ["/parsed", "/raw", "/careless"])
-def test_a_body_that_stops_coming_is_not_waited_for(path):
+def test_a_body_that_stops_coming_is_not_waited_for(call, path):
     begin = time.monotonic()
     status, problem, n_taken = call(slow(limited(100)), path, [bytes(10)] * 5, pause=5)
     assert (status, problem["status"], n_taken) == (408, 408, 0)
     assert time.monotonic() - begin < 4
 
 
-def test_a_body_that_trickles_is_not_waited_for():
+def test_a_body_that_trickles_is_not_waited_for(call):
     app = slow(limited(10_000))
     status, problem, n_taken = call(app, "/raw", [b"x"] * 1000, pause=0.01)
     assert status == 408
@@ -124,7 +117,7 @@ def test_a_body_that_trickles_is_not_waited_for():
     assert call(app, "/raw", [bytes(900)] * 10, pause=0.01)[:2] == (200, 9000)
 
 
-def test_waiting_for_the_client_to_go_has_no_end():
+def test_waiting_for_the_client_to_go_has_no_end(call):
     async def app(scope, receive, send):
         assert (await receive())["more_body"] is False
         assert (await receive())["type"] == "http.disconnect"
@@ -164,7 +157,7 @@ def test_bodies_wait_for_room_in_their_order_and_give_it_back():
     asyncio.run(main())
 
 
-def test_a_full_lane_refuses_after_a_while_and_leaves_others_alone():
+def test_a_full_lane_refuses_after_a_while_and_leaves_others_alone(call):
     lane = Lane(max_bytes=100, max_held=150)
     other = Lane(max_bytes=100, max_held=150, prefix="/careless")
     app = BodyIntake(limited(100).app, [other, lane], patience=0.05)

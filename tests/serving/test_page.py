@@ -11,10 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -55,33 +52,9 @@ def save_digits(folder: Path) -> Path:
     return model.save(folder / "digits", attribute_names=[*(data.attribute_names or ())], **about)
 
 
-@contextmanager
-def served(model: Path, **settings: Any) -> Iterator[str]:
-    """Run the service in a thread; its registry lies beside the model folder."""
-    from hgkt.serving import ServiceSettings, create_app
-
-    app = create_app(ServiceSettings(model=model, **settings))
-    server = uvicorn.Server(
-        uvicorn.Config(
-            app, host="127.0.0.1", port=0, log_level="warning", timeout_graceful_shutdown=1
-        )
-    )
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        assert thread.is_alive(), "the service did not start"
-        time.sleep(0.01)
-    host, port = server.servers[0].sockets[0].getsockname()
-    try:
-        yield f"http://{host}:{port}"
-    finally:
-        server.should_exit = True
-        thread.join(10)
-
-
 @pytest.fixture(scope="module")
-def digits_service(tmp_path_factory) -> Iterator[str]:
-    with served(save_digits(tmp_path_factory.mktemp("model")), samples="digits") as address:
+def digits_service(run_service, tmp_path_factory) -> Iterator[str]:
+    with run_service(save_digits(tmp_path_factory.mktemp("model")), samples="digits") as address:
         yield address
 
 
@@ -489,8 +462,8 @@ def test_page_says_in_words_what_is_wrong(visit, clean):
     assert page.locator("#banner").is_hidden()
 
 
-def test_page_asks_for_a_key_where_one_is_needed(visit, tmp_path):
-    with served(save_digits(tmp_path), api_keys=(KEY,)) as address:
+def test_page_asks_for_a_key_where_one_is_needed(run_service, visit, tmp_path):
+    with run_service(save_digits(tmp_path), api_keys=(KEY,)) as address:
         page = visit(address, allow=("401",))
         add(page, "six", SIX)
         page.wait_for_selector("#add-error:has-text('asks for an API key')")
@@ -511,9 +484,9 @@ def test_page_asks_for_a_key_where_one_is_needed(visit, tmp_path):
         page.close()
 
 
-def test_page_of_a_closed_service_asks_for_a_key_first(visit, tmp_path):
+def test_page_of_a_closed_service_asks_for_a_key_first(run_service, visit, tmp_path):
     closed = {"api_keys": (KEY,), "require_key": "all", "samples": "digits"}
-    with served(save_digits(tmp_path), **closed) as address:
+    with run_service(save_digits(tmp_path), **closed) as address:
         page = visit(address, allow=("401",), wait=("#gate:not([hidden])",))
         assert page.evaluate("document.activeElement.id") == "gate-key"
         assert page.locator("main").is_hidden()
@@ -665,8 +638,8 @@ def many(tmp_path_factory) -> Path:
     return model.save(folder, attribute_names=[f"trait {j:02}" for j in range(40)])
 
 
-def test_page_searches_many_attributes_and_pages_the_table(visit, many):
-    with served(many) as address:
+def test_page_searches_many_attributes_and_pages_the_table(run_service, visit, many):
+    with run_service(many) as address:
         page = visit(address)
         assert page.locator("#tab-draw, #tab-samples, #tab-image").count() == 0
         rows = [httpx.get(f"{address}/v1/classes/kind {c:02}").json()["vector"] for c in range(24)]
@@ -735,7 +708,7 @@ def test_demo_page_serves_until_interrupted_and_leaves_nothing(tmp_path):
 
 
 @pytest.mark.slow
-def test_page_classifies_images_and_adds_by_a_sentence(visit, tmp_path):
+def test_page_classifies_images_and_adds_by_a_sentence(run_service, visit, tmp_path):
     from PIL import Image
 
     from hgkt.language import load_encoder
@@ -758,7 +731,7 @@ def test_page_classifies_images_and_adds_by_a_sentence(visit, tmp_path):
     picture, broken = tmp_path / "green.png", tmp_path / "broken.png"
     Image.new("RGB", (80, 60), colors["green"]).save(picture)
     broken.write_bytes(b"no image")
-    with served(folder) as address:
+    with run_service(folder) as address:
         page = visit(address, allow=("422", "ERR_"))
         page.set_default_timeout(60_000)
         assert page.locator("#sliders").is_hidden()
@@ -777,12 +750,12 @@ def test_page_classifies_images_and_adds_by_a_sentence(visit, tmp_path):
         page.close()
 
 
-def test_page_says_how_sure_an_answer_is(visit, tmp_path):
+def test_page_says_how_sure_an_answer_is(run_service, visit, tmp_path):
     data = load_dataset("digits")
     X, y = data.rows("train")
     model = HGKTClassifier().fit(X, y, data.attributes_of(data.seen_classes))
     folder = model.save(tmp_path / "sure", pixels=data.about["pixels"])
-    with served(folder, samples="digits") as address:
+    with run_service(folder, samples="digits") as address:
         page = visit(address)
         page.click("#tab-samples")
         page.locator("#samples button").first.click()

@@ -36,14 +36,6 @@ CoverageOption = Annotated[
     ),
 ]
 _GROUPS = {"confidence_seen": "seen rows", "confidence_unseen": "unseen rows"}
-_COLUMNS = {
-    "ece": "calibration error",
-    "ece_before": "before",
-    "log_loss": "log loss",
-    "log_loss_before": "before",
-    "set_coverage": "in a 90 % set",
-    "set_size": "set size",
-}
 _UNKNOWN = {
     "auroc": "AUROC",
     "auroc_softmax": "softmax",
@@ -63,11 +55,13 @@ def confidence_document(record: Any) -> dict[str, Any]:
 
 def print_confidence(runs: list[dict[str, Any]]) -> None:
     """Print the tables, means over runs; nothing where there is no confidence."""
+    from hgkt.evaluation.confidence import COLUMNS
+
     if runs[0]["confidence_seen"] is None:
         return
-    table = _table("confidence (%, log loss and sizes apart)", _COLUMNS)
+    table = _table("confidence (%, log loss and sizes apart)", COLUMNS)
     for name, words in _GROUPS.items():
-        table.add_row(words, *_means([run[name] for run in runs], _COLUMNS))
+        table.add_row(words, *_means([run[name] for run in runs], COLUMNS))
     out.print(table)
     if runs[0]["unknown"] is not None:
         first = runs[0]["unknown"]

@@ -19,6 +19,17 @@ _PLAIN = Temperatures(1.0, 1.0, 1.0)
 _POINTS = np.linspace(0.02, 1.0, 50)
 
 
+COLUMNS = {
+    "ece": "calibration error",
+    "ece_before": "before",
+    "log_loss": "log loss",
+    "log_loss_before": "before",
+    "set_coverage": "in a 90 % set",
+    "set_size": "set size",
+}
+"""What tables show of a `GroupConfidence`, and its titles."""
+
+
 @dataclass(frozen=True)
 class GroupConfidence:
     """Confidence on rows of one group, seen or unseen classes; shares in percent.

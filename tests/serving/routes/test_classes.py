@@ -355,7 +355,7 @@ def test_names_and_descriptions_keep_the_same_rule_as_everywhere(client, vectors
 
 
 # ---------------------------------------------------------------------- what a body may cost
-def test_the_key_comes_before_the_body(client):
+def test_the_key_comes_before_the_body(client, http_scope):
     """Not a byte of the body is asked for before the key is known to be good."""
     taken = []
 
@@ -369,18 +369,7 @@ def test_the_key_comes_before_the_body(client):
         async def send(message):
             sent.append(message)
 
-        scope = {
-            "type": "http",
-            "asgi": {"version": "3.0"},
-            "http_version": "1.1",
-            "method": method,
-            "path": path,
-            "raw_path": path.encode(),
-            "root_path": "",
-            "scheme": "http",
-            "query_string": b"",
-            "headers": [(b"content-type", b"application/json"), *headers],
-        }
+        scope = http_scope(method, path, headers)
         asyncio.run(client.app(scope, receive, send))
         return sent[0]["status"]
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from hgkt.evaluation.confidence import COLUMNS
 from hgkt.experiments.base import Cell, Context, DataSpec
 from hgkt.experiments.blocks import Block, Experiment, FigureBlock, Outcome, Plan, TableBlock, Value
 from hgkt.experiments.figures import style
@@ -16,15 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 GROUPS = {"confidence_seen": "seen classes", "confidence_unseen": "unseen classes"}
-_COLUMNS = {
-    "ece": "Calibration error",
-    "ece_before": "before",
-    "log_loss": "Log loss",
-    "log_loss_before": "before",
-    "set_coverage": "In a 90 % set",
-    "set_size": "Size of the set",
-    "aurc": "Risk, all coverages",
-}
+_COLUMNS = COLUMNS | {"aurc": "risk, all coverages"}
 
 
 def draw_confidence(groups: Mapping[str, Mapping[str, Any]]) -> Figure:
@@ -112,7 +105,7 @@ def _table(outcome: Outcome, data: DataSpec) -> TableBlock:
     return TableBlock(
         f"figure-confidence-table-{data.name}",
         f"Confidence, {data.name}",
-        ["Test rows of", *_COLUMNS.values()],
+        ["Test rows of", *(words.capitalize() for words in _COLUMNS.values())],
         rows,
         "Expected calibration error over 15 bins, coverage and risk in percent, mean ± standard "
         "deviation over seeds; *before*: a softmax of the scores as they are.",
