@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes in /proc")
 
 
+@pytest.mark.slow
 def test_a_few_kills_and_stops_lose_nothing(tmp_path):
     pytest.importorskip("pgserver", reason="kills on PostgreSQL need the package pgserver")
     out = tmp_path / "chaos.json"

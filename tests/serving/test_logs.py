@@ -253,7 +253,7 @@ def test_an_unexpected_error_is_one_line_and_a_problem_with_the_id(caplog):
     async def broken(scope, receive, send):
         raise KeyError("secret detail")
 
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.INFO, logger="hgkt"):
         start, body = call(broken, headers=[(b"x-request-id", b"7f3")], query=b"key=abc")
     problem = json.loads(body["body"])
     assert (start["status"], problem["status"], problem["request_id"]) == (500, 500, "7f3")
@@ -278,7 +278,7 @@ def test_a_client_that_went_is_no_error(caplog):
     async def reads(scope, receive, send):
         raise ClientDisconnect
 
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.INFO, logger="hgkt"):
         assert call(reads) == []
     assert caplog.records[-1].fields["status"] == CLIENT_GONE
     assert not [record for record in caplog.records if record.levelno > logging.INFO]
