@@ -112,3 +112,26 @@ def run_service() -> Callable[..., Any]:
             thread.join(10)
 
     return call
+
+
+@pytest.fixture(scope="session")
+def ray_cluster() -> Iterator[Any]:
+    """A Ray cluster of two cores, which takes seconds to start: one for all tests.
+
+    Its workers can import what tests of the engines and of the experiments have them do.
+    """
+    ray = pytest.importorskip("ray")
+    here = Path(__file__).parent
+    with pytest.MonkeyPatch.context() as patch:
+        for folder in ("engines", "experiments"):
+            patch.setenv("PYTHONPATH", str(here / folder), prepend=os.pathsep)
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        ray.init(
+            address="local",
+            num_cpus=2,
+            include_dashboard=False,
+            log_to_driver=False,
+            object_store_memory=100 * 2**20,
+        )
+    yield ray
+    ray.shutdown()

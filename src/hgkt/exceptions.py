@@ -25,6 +25,10 @@ class MissingExtraError(HGKTError, ImportError):
     """An optional dependency that is not installed."""
 
 
+class WorkerError(HGKTError, RuntimeError):
+    """A task that failed in its worker for no reason of the data, or that no worker survives."""
+
+
 class ConfidenceWarning(UserWarning):
     """Probabilities, a rejection or a prediction set that promises less than one may think."""
 

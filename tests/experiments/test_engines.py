@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from hgkt.engines import ProcessEngine
 from hgkt.exceptions import DataError
 from hgkt.experiments.base import Cell, DataSpec
-from hgkt.experiments.engines import JoblibEngine, run_cells
+from hgkt.experiments.engines import run_cells
 from hgkt.experiments.schedule import Costs, RunState
 from hgkt.experiments.store import ResultStore
 
@@ -43,7 +44,7 @@ def test_run_cells_uses_two_processes_shares_the_cores_and_tells_how_it_goes(tmp
     assert {values["n_instances"] for values in said} == {1797}
     # The data set is loaded once a process.
     assert len({(values["pid"], values["id"]) for values in said}) == 2
-    assert {values["threads"] for values in said} == {str(JoblibEngine(2, 4).n_threads)}
+    assert {values["threads"] for values in said} == {str(ProcessEngine(2).n_threads)}
     assert [results[cell.key].arrays["seed"].tolist() for cell in cells] == [[0], [1], [2], [3]]
     assert states[0] == (0, 0, 0, 4)
     assert states[-1] == (4, 0, 0, 4)
@@ -104,16 +105,6 @@ def test_run_cells_gives_up_a_cell_whose_process_dies_twice(tmp_path):
     assert [results[cell.key].ok for cell in cells] == [False, True]
     assert "died twice" in results[cells[0].key].error
     assert len(list(tmp_path.glob("death-*"))) == 2
-
-
-def test_joblib_engine_never_asks_for_more_threads_than_cores():
-    from joblib import cpu_count
-
-    for n_jobs in (None, 1, 2, 64):
-        engine = JoblibEngine(n_jobs, 100)
-        assert engine.n_threads >= 1
-        assert engine.n_threads == 1 or engine.n_workers * engine.n_threads <= cpu_count()
-    assert JoblibEngine(None, 1).n_workers == 1
 
 
 @pytest.mark.slow

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,34 +12,24 @@ from hgkt.experiments.base import Cell, DataSpec
 from hgkt.experiments.engines import run_cells
 from hgkt.experiments.store import ResultStore
 
-ray = pytest.importorskip("ray")
 DIGITS = DataSpec("digits", "digits")
 
 
+@pytest.fixture(autouse=True)
+def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+
+
 @pytest.fixture(scope="module", autouse=True)
-def _cluster() -> Iterator[None]:
-    """One cluster for all tests; its workers can import `lab_tasks`."""
-    here = str(Path(__file__).parent)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", here, prepend=os.pathsep)
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        patch.syspath_prepend(here)
-        ray.init(
-            address="local",
-            num_cpus=2,
-            include_dashboard=False,
-            log_to_driver=False,
-            object_store_memory=100 * 2**20,
-        )
-        yield
-        ray.shutdown()
+def ray(ray_cluster: Any) -> Any:
+    return ray_cluster
 
 
 def task(name: str, seed: int = 0, data: DataSpec = DIGITS, **options: object) -> Cell:
     return Cell(f"lab_tasks:{name}", data, seed=seed, options=options)
 
 
-def test_ray_engine_runs_on_two_workers_and_leaves_the_cluster(tmp_path):
+def test_ray_engine_runs_on_two_workers_and_leaves_the_cluster(tmp_path, ray):
     cells = [task("show", seed, seconds=1) for seed in range(4)]
     results = run_cells(cells, ResultStore(tmp_path), engine="ray")
     said = [results[cell.key].values for cell in cells]

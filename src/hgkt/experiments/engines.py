@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 
-from hgkt._processes import start_worker
 from hgkt._validation import check_choice, check_number
+from hgkt.engines import Engine, ProcessEngine
+from hgkt.engines.local import usual_workers
 from hgkt.experiments._worker import died, failed, run_cell
 from hgkt.experiments.base import Cell, CellResult
-from hgkt.experiments.discovery import forget_loaded
+from hgkt.experiments.discovery import forget_loaded, load_once
 from hgkt.experiments.schedule import Costs, RunProgress, Schedule, Tracker
 from hgkt.experiments.store import ResultStore
 
 ENGINES = ("joblib", "ray")
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-
-
-class Engine(Protocol):
-    """Runs cells in other processes."""
-
-    n_workers: int
-
-    def run(self, schedule: Schedule, started: Callable[[Cell], None]) -> Iterator[CellResult]:
-        """Yield results as they come; closing the iterator stops what is under way."""
-        ...
 
 
 def run_cells(
@@ -97,9 +85,11 @@ def run_cells(
         tracker.ended(result)
 
     if todo:
-        runner = _engine(engine, n_jobs, len(todo), device, address)
-        tracker.n_workers = runner.n_workers
-        with closing(runner.run(schedule, tracker.started)) as stream:  # type: ignore[type-var]
+        with (
+            _engine(engine, n_jobs, len(todo), device, address) as runner,
+            closing(_run(runner, schedule, device, tracker.started)) as stream,  # type: ignore[type-var]
+        ):
+            tracker.n_workers = runner.n_workers
             for result in chain(schedule.hopeless(), stream):
                 keep(result)
                 for follower in schedule.hopeless():
@@ -107,98 +97,44 @@ def run_cells(
     return {key: results[key] for key in wanted}
 
 
+def _run(
+    engine: Engine, schedule: Schedule, device: str, started: Callable[[Cell], None]
+) -> Iterator[CellResult]:
+    """Yield results as they come; a cell whose process dies twice has failed."""
+    shared: dict[str, Any] = {}
+    apart = isinstance(engine, ProcessEngine)
+    if apart:
+        forget_loaded()  # the processes have data sets of their own
+
+    def arguments(cell: Cell) -> tuple[Any, ...]:
+        data = None if apart else _share(engine, cell, shared)
+        return cell, device, data, schedule.taken(cell)
+
+    ends = engine.run(run_cell, schedule, arguments=arguments, started=started, n_retries=1)
+    with closing(ends) as stream:  # type: ignore[type-var]
+        for end in stream:
+            if end.n_deaths:
+                yield died(end.task)
+            elif end.problem is not None:  # the data, or the way to the worker or back
+                yield failed(end.task, str(end.problem))
+            else:
+                yield end.value
+
+
+def _share(engine: Engine, cell: Cell, shared: dict[str, Any]) -> Any:
+    """Return the cell's data set for a cluster: no node but this one needs the files."""
+    name = repr(cell.data)
+    if name not in shared:
+        shared[name] = engine.share(load_once(cell.data))
+    return shared[name]
+
+
 def _engine(name: str, n_jobs: int | None, n_cells: int, device: str, address: str) -> Engine:
     if n_jobs is not None:
         check_number("n_jobs", n_jobs, low=1, integer=True)
     if name == "ray":
-        from hgkt.experiments._ray_engine import RayEngine
+        from hgkt.engines.ray_tasks import RayEngine
 
-        return RayEngine(address, n_jobs, n_cells, device)
-    return JoblibEngine(n_jobs, n_cells, device)
-
-
-class JoblibEngine:
-    """Cells in processes of joblib's loky; the processes share the cores, not threads.
-
-    The executor is used directly and not through `joblib.Parallel`: what was done when a process
-    died is kept, which cells are under way is known, and even a single job runs apart.
-
-    Parameters
-    ----------
-    n_jobs : int or None
-        Cells at a time; None for one per core.
-    n_cells : int
-        More processes than cells are never started.
-    device : str
-        Where networks are trained.
-    """
-
-    def __init__(self, n_jobs: int | None, n_cells: int, device: str = "cpu") -> None:
-        from joblib import cpu_count
-
-        n_cores = cpu_count()
-        self.n_workers = max(1, min(n_jobs or n_cores, n_cells))
-        self.n_threads = max(1, n_cores // self.n_workers)
-        self.device = device
-
-    def run(self, schedule: Schedule, started: Callable[[Cell], None]) -> Iterator[CellResult]:
-        """Yield results as they come.
-
-        When a process dies, nobody knows whose fault it was: what was under way is run again,
-        one cell at a time, and the one that brings its process down once more has failed.
-        """
-        forget_loaded()  # the processes have data sets of their own
-        while schedule:
-            suspects: list[Cell] = []
-            yield from self._run_pool(schedule, self.n_workers, started, suspects)
-            for cell in suspects:
-                dead: list[Cell] = []
-                alone = Schedule([cell], schedule.results)
-                yield from self._run_pool(alone, 1, started, dead)
-                yield from (died(cell) for cell in dead)
-
-    def _run_pool(
-        self, schedule: Schedule, n_workers: int, started: Callable[[Cell], None], lost: list[Cell]
-    ) -> Iterator[CellResult]:
-        """Run cells until none waits or a process dies; `lost` gets those it was running."""
-        from concurrent.futures import FIRST_COMPLETED, Future, wait
-        from concurrent.futures.process import BrokenProcessPool
-
-        executor = self._executor(n_workers)
-        flying: dict[Future[CellResult], Cell] = {}
-        try:
-            while flying or (schedule and not lost):
-                while len(flying) < n_workers and not lost and (cell := schedule.take()):
-                    taken = schedule.taken(cell)
-                    try:
-                        future = executor.submit(run_cell, cell, self.device, None, taken)
-                    except BrokenProcessPool:
-                        schedule.put_back(cell)
-                        break  # its futures, if any, say so too
-                    flying[future] = cell
-                    started(cell)
-                if not flying:
-                    return  # broken before anything ran in it: the caller starts another
-                for future in wait(flying, return_when=FIRST_COMPLETED).done:
-                    cell = flying.pop(future)
-                    try:
-                        yield future.result()
-                    except BrokenProcessPool:
-                        lost.append(cell)
-                    except Exception as problem:  # the way to the worker or back
-                        yield failed(cell, f"{type(problem).__name__}: {problem}")
-        finally:
-            executor.shutdown(wait=True, kill_workers=bool(flying))
-
-    def _executor(self, n_workers: int) -> Any:
-        from joblib.externals.loky import ProcessPoolExecutor
-
-        # loky replaces a process that has grown, as ours do when they keep a data set.
-        warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
-        return ProcessPoolExecutor(
-            n_workers,
-            initializer=start_worker,
-            # Not asked there: a parent that has been killed already has another number.
-            initargs=(os.getpid(),),
-            env={name: str(self.n_threads) for name in _THREADS},
-        )
+        return RayEngine(address, n_jobs, n_cells, gpu=device != "cpu")
+    # Even a single job runs apart: it may bring its process down.
+    return ProcessEngine(usual_workers(n_jobs, n_cells))

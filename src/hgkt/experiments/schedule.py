@@ -58,10 +58,6 @@ class Schedule:
                 return cell
         return None
 
-    def put_back(self, cell: Cell) -> None:
-        """Let a cell be the next again."""
-        self._waiting.insert(0, cell)
-
     def taken(self, cell: Cell) -> dict[str, Any]:
         """Return the parameters that a cell takes from those it needs."""
         chosen: dict[str, Any] = {}

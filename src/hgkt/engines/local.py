@@ -1,0 +1,218 @@
+"""Tasks in this process, or in processes of this machine that end with it."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, Self, TypeVar
+
+from hgkt._processes import start_worker
+from hgkt.engines.base import Attempt, Attempts, Ended, Queue, as_problem, call
+from hgkt.exceptions import HGKTError
+
+T = TypeVar("T")
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+
+def usual_workers(n_workers: int | None = None, n_tasks: int | None = None) -> int:
+    """Return how many processes to start: one per core by default, never more than tasks."""
+    from joblib import cpu_count
+
+    wanted = cpu_count() if n_workers is None else n_workers
+    return max(1, wanted if n_tasks is None else min(wanted, n_tasks))
+
+
+class SerialEngine:
+    """One task after the other, in this process: a task that brings it down ends the run.
+
+    Examples
+    --------
+    >>> from hgkt.engines import map_tasks
+    >>> list(map_tasks(SerialEngine(), len, ["one", "three"]))
+    [('one', 3), ('three', 5)]
+    """
+
+    n_workers = 1
+
+    def run(
+        self,
+        function: Callable[..., Any],
+        queue: Queue[T],
+        *,
+        arguments: Callable[[T], tuple[Any, ...]] | None = None,
+        started: Callable[[T], None] | None = None,
+        n_retries: int = 3,
+    ) -> Iterator[Ended[T]]:
+        """Yield the tasks as they end; see `Engine.run`."""
+        while queue and (task := queue.take()) is not None:
+            try:
+                given = (task,) if arguments is None else arguments(task)
+                if started is not None:
+                    started(task)
+                value = call(function, *given)
+            except HGKTError as problem:
+                yield Ended(task, problem=problem)
+            else:
+                yield Ended(task, value)
+
+    def share(self, value: Any) -> Any:
+        """Return the value itself."""
+        return value
+
+    def close(self) -> None:
+        """Do nothing: there is nobody to let go."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class ProcessEngine:
+    """Tasks in processes of joblib's loky; the processes share the cores, not threads.
+
+    The executor is used directly and not through `joblib.Parallel`: what was done when a process
+    died is kept, and which tasks are under way is known. When a process dies, nobody knows whose
+    fault it was: what was under way is run again, and the last time alone, so that a task is
+    given up only for what it did itself.
+
+    Parameters
+    ----------
+    n_workers : int
+        Tasks at a time.
+    """
+
+    def __init__(self, n_workers: int) -> None:
+        from joblib import cpu_count
+
+        self.n_workers = n_workers
+        self.n_threads = max(1, cpu_count() // n_workers)
+        self._executor: Any = None
+
+    def run(
+        self,
+        function: Callable[..., Any],
+        queue: Queue[T],
+        *,
+        arguments: Callable[[T], tuple[Any, ...]] | None = None,
+        started: Callable[[T], None] | None = None,
+        n_retries: int = 3,
+    ) -> Iterator[Ended[T]]:
+        """Yield the tasks as they end; see `Engine.run`."""
+        waiting = Attempts(queue)
+
+        def submit(executor: Any, attempt: Attempt[T]) -> Any:
+            given = (attempt.task,) if arguments is None else arguments(attempt.task)
+            future = executor.submit(call, function, *given)
+            if started is not None:
+                started(attempt.task)
+            return future
+
+        while waiting:
+            lost: list[Attempt[T]] = []
+            yield from self._run_pool(submit, waiting, lost)
+            for attempt in lost:
+                attempt.n_deaths += 1
+                if attempt.n_deaths < n_retries:
+                    waiting.put_back(attempt)
+                else:
+                    yield from self._run_alone(submit, attempt, n_retries)
+            if not lost and self._executor is not None:
+                return
+
+    def share(self, value: Any) -> Any:
+        """Return the value itself: it travels with every task."""
+        return value
+
+    def close(self) -> None:
+        """Let the processes end."""
+        if self._executor is not None:
+            self._executor.shutdown(wait=True)
+            self._executor = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _run_pool(
+        self,
+        submit: Callable[[Any, Attempt[T]], Any],
+        waiting: Attempts[T],
+        lost: list[Attempt[T]],
+    ) -> Iterator[Ended[T]]:
+        """Run tasks until none waits or a process dies; `lost` gets those that were running."""
+        from concurrent.futures import FIRST_COMPLETED, Future, wait
+        from concurrent.futures.process import BrokenProcessPool
+
+        if self._executor is None:
+            self._executor = self._start(self.n_workers)
+        flying: dict[Future[Any], Attempt[T]] = {}
+        broken = False
+        try:
+            while flying or (waiting and not broken):
+                while len(flying) < self.n_workers and not broken and (attempt := waiting.take()):
+                    try:
+                        flying[submit(self._executor, attempt)] = attempt
+                    except BrokenProcessPool:
+                        broken = True  # its futures, if any, say so too
+                        waiting.put_back(attempt)
+                    except HGKTError as problem:
+                        yield Ended(attempt.task, problem=problem)
+                if not flying:
+                    return  # broken before anything ran in it, or nothing can run
+                for future in wait(flying, return_when=FIRST_COMPLETED).done:
+                    attempt = flying.pop(future)
+                    try:
+                        value = future.result()
+                    except BrokenProcessPool:
+                        broken = True
+                        lost.append(attempt)
+                    except Exception as problem:  # of the task, or on the way there or back
+                        yield Ended(attempt.task, problem=as_problem(problem))
+                    else:
+                        yield Ended(attempt.task, value)
+        finally:
+            if flying or broken:
+                self._executor.shutdown(wait=True, kill_workers=True)
+                self._executor = None
+
+    def _run_alone(
+        self, submit: Callable[[Any, Attempt[T]], Any], attempt: Attempt[T], n_retries: int
+    ) -> Iterator[Ended[T]]:
+        """Give a task its last chance, in a process in which nothing else runs."""
+        from concurrent.futures.process import BrokenProcessPool
+
+        if attempt.n_deaths > n_retries:
+            yield Ended(attempt.task, n_deaths=attempt.n_deaths)
+            return
+        executor = self._start(1)
+        done = False
+        try:
+            value = submit(executor, attempt).result()
+            done = True
+        except BrokenProcessPool:
+            end = Ended(attempt.task, n_deaths=attempt.n_deaths + 1)
+        except Exception as problem:
+            end = Ended(attempt.task, problem=as_problem(problem))
+        else:
+            end = Ended(attempt.task, value)
+        finally:
+            executor.shutdown(wait=True, kill_workers=not done)
+        yield end
+
+    def _start(self, n_workers: int) -> Any:
+        from joblib.externals.loky import ProcessPoolExecutor
+
+        # loky replaces a process that has grown, as ours do when they keep a data set.
+        warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
+        return ProcessPoolExecutor(
+            n_workers,
+            initializer=start_worker,
+            # Not asked there: a parent that has been killed already has another number.
+            initargs=(os.getpid(),),
+            env={name: str(self.n_threads) for name in _THREADS},
+        )
