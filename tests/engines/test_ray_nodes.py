@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -29,8 +30,10 @@ print(json.dumps({"n_workers": engine.n_workers, "found": sorted(found)}))
 
 
 @pytest.fixture
-def cluster() -> Iterator[tuple[str, Callable[[], None]]]:
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Callable[[], None]]]:
     """The address of two nodes, of one and two cores, and what kills the second."""
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")  # whatever this machine's own clusters do
+    monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"
@@ -60,7 +63,9 @@ def test_tasks_of_a_killed_node_run_again_on_the_other(cluster, tmp_path):
         [sys.executable, "-c", DRIVER, address, str(tmp_path)], stdout=subprocess.PIPE, text=True
     )
     _wait(lambda: len(list(tmp_path.glob("runs-*"))) == 3)
+    workers = [int(path.name.rpartition("-")[2]) for path in tmp_path.glob("runs-*")]
     kill_second()
+    _wait(lambda: sum(Path(f"/proc/{worker}").exists() for worker in workers) == 1)
     (tmp_path / "go").touch()
     said, _ = driver.communicate(timeout=120)
     assert said.strip() == '{"n_workers": 3, "found": [0, 1, 2, 3, 4]}'
