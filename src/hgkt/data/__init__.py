@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from hgkt.data.digits import load_digits
     from hgkt.data.fetch import download
     from hgkt.data.own_data import read_tables, write_tables
+    from hgkt.data.sharded import has_shards, open_shards
+    from hgkt.data.shards import Shard, ShardedData
     from hgkt.data.synthetic import make_synthetic
     from hgkt.data.xlsa17 import read_xlsa17
     from hgkt.data.xlsa17_write import write_xlsa17
@@ -46,11 +48,15 @@ DATASETS = Registry(
 _HOMES = {
     "AttributeFile": "hgkt.data.attribute_files",
     "Finding": "hgkt.data.check",
+    "Shard": "hgkt.data.shards",
+    "ShardedData": "hgkt.data.shards",
     "check_dataset": "hgkt.data.check",
     "download": "hgkt.data.fetch",
     "download_dataset": "hgkt.data.catalog",
+    "has_shards": "hgkt.data.sharded",
     "load_digits": "hgkt.data.digits",
     "make_synthetic": "hgkt.data.synthetic",
+    "open_shards": "hgkt.data.sharded",
     "read_attribute_file": "hgkt.data.attribute_files",
     "read_tables": "hgkt.data.own_data",
     "read_xlsa17": "hgkt.data.xlsa17",
@@ -65,14 +71,18 @@ __all__ = [
     "ClassFold",
     "Finding",
     "GZSLDataset",
+    "Shard",
+    "ShardedData",
     "check_dataset",
     "data_root",
     "download",
     "download_dataset",
     "find_folder",
+    "has_shards",
     "load_dataset",
     "load_digits",
     "make_synthetic",
+    "open_shards",
     "read_attribute_file",
     "read_tables",
     "read_xlsa17",

@@ -73,7 +73,7 @@ def read_tables(
     samples, features, feature_file = _read_samples(samples_path, mmap)
     labels = _labels(samples, names, samples_path, classes_path.name)
     extra_path = folder / "dataset.json"
-    extra = _read_extra(extra_path) if extra_path.is_file() else {}
+    extra = read_extra(extra_path) if extra_path.is_file() else {}
     if "split" in samples:
         rows, note = _given_split(samples["split"], samples_path), "given"
     else:
@@ -108,7 +108,7 @@ def read_tables(
     )
 
 
-def _read_extra(path: Path) -> dict[str, Any]:
+def read_extra(path: Path) -> dict[str, Any]:
     """Read what else is known of a data set, each entry of its own kind."""
     extra = {key: value for key, value in read_json(path).items() if value is not None}
     kinds = {"name": str, "folds": list, "attribute_names": list, "about": dict}

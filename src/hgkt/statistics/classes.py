@@ -55,8 +55,9 @@ class ClassStatistics:
         for start in range(0, len(X), _CHUNK_ROWS):
             chunk = np.asarray(X[start : start + _CHUNK_ROWS], dtype=np.float64)
             labels = codes[start : start + _CHUNK_ROWS]
-            self.counts += np.bincount(labels, minlength=self.n_classes)
-            self.sums += class_sums(chunk, labels, self.n_classes)
+            present, counts, sums = present_sums(chunk, labels)
+            self.counts[present] += counts
+            self.sums[present] += sums
             self.second_moment += chunk.T @ chunk
         return self
 
@@ -88,13 +89,37 @@ class ClassStatistics:
         return self.second_moment - weighted.T @ weighted
 
 
+def present_sums(
+    X: NDArray[Any], codes: NDArray[np.intp]
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]:
+    """Sum the rows of X (n, D) by class, for the classes that occur: what many classes need.
+
+    Returns
+    -------
+    present : ndarray of shape (p,)
+        The codes that occur, sorted.
+    counts : ndarray of shape (p,)
+    sums : ndarray of shape (p, D)
+        In float64.
+
+    Examples
+    --------
+    >>> present_sums(np.array([[1.0], [3.0], [5.0]]), np.array([7, 2, 7]))
+    (array([2, 7]), array([1, 2]), array([[3.],
+           [6.]]))
+    """
+    order = np.argsort(codes, kind="stable")
+    present, starts, counts = np.unique(codes[order], return_index=True, return_counts=True)
+    if not len(codes):
+        return present, counts, np.zeros((0, X.shape[1]))
+    return present, counts, np.add.reduceat(X[order], starts, axis=0, dtype=np.float64)
+
+
 def class_sums(X: NDArray[Any], codes: NDArray[np.intp], n_classes: int) -> NDArray[np.float64]:
     """Sum the rows of X (n, D) by class: (n_classes, D), in float64."""
-    order = np.argsort(codes, kind="stable")
-    present, starts = np.unique(codes[order], return_index=True)
+    present, _, found = present_sums(X, codes)
     sums = np.zeros((n_classes, X.shape[1]))
-    if len(codes):
-        sums[present] = np.add.reduceat(X[order], starts, axis=0, dtype=np.float64)
+    sums[present] = found
     return sums
 
 
