@@ -18,8 +18,8 @@ from hgkt.calibration import ScoredFold, fit_calibration
 from hgkt.calibration.curve import SeenUnseenCurve, best_calibration
 from hgkt.data import load_dataset
 from hgkt.estimators import HGKTClassifier
-from hgkt.estimators._calibrating import scored_folds
 from hgkt.evaluation import ClassFoldSearch, harmonic_mean
+from hgkt.evaluation.search_data import RowData, score_folds
 
 N_ADDED = (1, 2, 5, 10, 20, 50)
 N_DRAWS = 20
@@ -33,7 +33,8 @@ def results(name: str, root: str) -> Iterator[dict[str, Any]]:
     search = ClassFoldSearch(HGKTClassifier(device="cpu"))
     search.fit(X, y, table, folds=data.class_folds())
     winner = HGKTClassifier(device="cpu", **search.best_params_)
-    folds = list(scored_folds(winner, np.asarray(X), np.asarray(y), table, search.folds_))
+    parts = RowData(X, y, table).folds(search.folds_, search.holdout, search.random_state)
+    folds = list(score_folds(parts, winner))
     others = [[fold for fold in folds if fold is not own] for own in folds]
     laws = [fit_calibration(group) for group in others]
     numbers = [best_calibration([f.rows.curve(f.scores) for f in group])[0] for group in others]

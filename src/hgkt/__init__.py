@@ -9,11 +9,12 @@ from hgkt._lazy import attach
 if TYPE_CHECKING:
     from hgkt._class_names import UNKNOWN
     from hgkt.client import Client
-    from hgkt.data import GZSLDataset, load_dataset
+    from hgkt.data import GZSLDataset, load_dataset, open_shards
     from hgkt.estimators import HGKTClassifier, HGKTNetworkClassifier, load_model
-    from hgkt.evaluation import ClassFoldSearch, evaluate, gzsl_metrics
+    from hgkt.evaluation import ClassFoldSearch, evaluate, gather, gzsl_metrics
     from hgkt.exceptions import HGKTError
     from hgkt.photos import ImageClassifier, train_on_images
+    from hgkt.statistics import GatheredStatistics
 
 __version__ = "0.1.0"
 
@@ -23,14 +24,17 @@ _HOMES = {
     "ClassFoldSearch": "hgkt.evaluation",
     "Client": "hgkt.client",
     "GZSLDataset": "hgkt.data",
+    "GatheredStatistics": "hgkt.statistics",
     "HGKTClassifier": "hgkt.estimators",
     "HGKTError": "hgkt.exceptions",
     "HGKTNetworkClassifier": "hgkt.estimators",
     "ImageClassifier": "hgkt.photos",
     "evaluate": "hgkt.evaluation",
+    "gather": "hgkt.evaluation",
     "gzsl_metrics": "hgkt.evaluation",
     "load_dataset": "hgkt.data",
     "load_model": "hgkt.estimators",
+    "open_shards": "hgkt.data",
     "train_on_images": "hgkt.photos",
 }
 _GONE = {
@@ -42,15 +46,18 @@ __all__ = [
     "ClassFoldSearch",
     "Client",
     "GZSLDataset",
+    "GatheredStatistics",
     "HGKTClassifier",
     "HGKTError",
     "HGKTNetworkClassifier",
     "ImageClassifier",
     "__version__",
     "evaluate",
+    "gather",
     "gzsl_metrics",
     "load_dataset",
     "load_model",
+    "open_shards",
     "train_on_images",
 ]
 

@@ -10,15 +10,16 @@ from numpy.typing import NDArray
 
 from hgkt._geometry import FeatureMap
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared.grids import Seen, StagedClassifier, map_grid, powers
+from hgkt.baselines._shared.grids import Seen, map_grid, powers
+from hgkt.baselines._shared.sums import SumsClassifier
 from hgkt.estimators.base import ClassTable
 from hgkt.estimators.state_rules import shapes
-from hgkt.statistics import ClassStatistics
+from hgkt.statistics import ClassStatistics, Sums
 
 LABEL_CODINGS = ("binary", "signed")
 
 
-class ESZSLClassifier(StagedClassifier):
+class ESZSLClassifier(SumsClassifier):
     """Embarrassingly simple zero-shot learning.
 
     With features X (N, D), attributes A (L, d) and labels Y (N, L),
@@ -101,6 +102,10 @@ class ESZSLClassifier(StagedClassifier):
         statistics = ClassStatistics(len(seen.attributes), seen.X.shape[1])
         statistics.update(seen.X, seen.codes)
         return seen.attributes, statistics.sums, _eigen(statistics.second_moment)
+
+    def _gather_sums(self, sums: Sums, attributes: NDArray[np.float64]) -> Any:
+        statistics = sums.of(self.feature_map)
+        return attributes, statistics.sums, _eigen(statistics.second_moment)
 
     def _train(self, gathered: Any) -> Any:
         rows, sums, (feature_values, feature_basis) = gathered

@@ -11,16 +11,18 @@ from numpy.typing import NDArray
 
 from hgkt._geometry import FeatureMap
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared.grids import Seen, StagedClassifier, map_grid, powers
-from hgkt.baselines._shared.moments import class_means_and_variances
+from hgkt.baselines._shared.grids import Seen, map_grid, powers
+from hgkt.baselines._shared.moments import class_means_and_variances, variances_of
+from hgkt.baselines._shared.sums import SumsClassifier
 from hgkt.estimators._presets import Preset
 from hgkt.estimators.base import ClassTable
 from hgkt.estimators.state_rules import shapes
+from hgkt.statistics import Sums
 
 SEEN_PARAMETERS = ("regressed", "empirical")
 
 
-class GFZSLClassifier(StagedClassifier):
+class GFZSLClassifier(SumsClassifier):
     """Generative framework for zero-shot learning with Gaussian classes.
 
     A class is N(μ_c, diag σ_c²). Both parameters are kernel ridge regressions on attributes with
@@ -80,6 +82,7 @@ class GFZSLClassifier(StagedClassifier):
 
     _learned = shapes(mean_weights_="L D", variance_weights_="L D", references_="L d")
     _late = ("mean_ridge", "variance_ridge", "seen_parameters", "variance_floor")
+    _needs_squares = True
     named_presets: ClassVar[Mapping[str, Preset]] = {
         # The authors' scripts for the proposed splits; AWA1 and SUN have the defaults.
         "released": Preset(
@@ -135,6 +138,11 @@ class GFZSLClassifier(StagedClassifier):
     def _gather(self, seen: Seen) -> Any:
         X, codes, attributes = seen
         return attributes, *class_means_and_variances(X, codes, len(attributes))
+
+    def _gather_sums(self, sums: Sums, attributes: NDArray[np.float64]) -> Any:
+        statistics, squares = sums.of(self.feature_map), sums.squares_of(self.feature_map)
+        variances = variances_of(statistics.counts, statistics.means, squares)
+        return attributes, statistics.means, variances
 
     def _train(self, gathered: Any) -> Any:
         self.references_, means, variances = gathered

@@ -10,14 +10,15 @@ from numpy.typing import NDArray
 
 from hgkt._geometry import FeatureMap
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared.grids import Seen, StagedClassifier, map_grid, powers
+from hgkt.baselines._shared.grids import Seen, map_grid, powers
 from hgkt.baselines._shared.rows import METRICS, similarity_scores
+from hgkt.baselines._shared.sums import SumsClassifier
 from hgkt.estimators.base import ClassTable
 from hgkt.estimators.state_rules import shapes
-from hgkt.statistics import class_counts_and_means
+from hgkt.statistics import Sums, class_counts_and_means
 
 
-class RidgeClassMeanClassifier(StagedClassifier):
+class RidgeClassMeanClassifier(SumsClassifier):
     """Nearest class mean; the least that a method has to beat.
 
     A seen class is the mean x̄_c of its features. The mean of any other class is a linear
@@ -87,6 +88,9 @@ class RidgeClassMeanClassifier(StagedClassifier):
     def _gather(self, seen: Seen) -> Any:
         _, means = class_counts_and_means(seen.X, seen.codes, len(seen.attributes))
         return seen.attributes, means
+
+    def _gather_sums(self, sums: Sums, attributes: NDArray[np.float64]) -> Any:
+        return attributes, sums.of(self.feature_map).means
 
     def _train(self, gathered: Any) -> Any:
         rows, means = gathered

@@ -11,19 +11,20 @@ from numpy.typing import NDArray
 
 from hgkt._geometry import FeatureMap, unit_rows
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared.grids import Seen, StagedClassifier, map_grid, powers
+from hgkt.baselines._shared.grids import Seen, map_grid, powers
 from hgkt.baselines._shared.rows import similarity_scores
+from hgkt.baselines._shared.sums import SumsClassifier
 from hgkt.estimators._presets import Preset
 from hgkt.estimators.base import ClassTable
 from hgkt.estimators.state_rules import shapes
-from hgkt.statistics import ClassStatistics
+from hgkt.statistics import ClassStatistics, Sums
 
 DIRECTIONS = ("to-features", "to-attributes")
 _CHUNK_ROWS = 4096
 _RELATIVE_RANK = 1e-12  # eigenvalues below this share of the largest are rounding
 
 
-class SAEClassifier(StagedClassifier):
+class SAEClassifier(SumsClassifier):
     """Semantic autoencoder.
 
     Encoder W (d, D) and decoder Wᵀ are tied. With features X (N, D) and the
@@ -122,6 +123,10 @@ class SAEClassifier(StagedClassifier):
             part = slice(start, start + _CHUNK_ROWS)
             statistics.update(seen.X[part].astype(np.float64), seen.codes[part])
         return seen.attributes, statistics, _positive_part(statistics.second_moment)
+
+    def _gather_sums(self, sums: Sums, attributes: NDArray[np.float64]) -> Any:
+        statistics = sums.of(self.feature_map)
+        return attributes, statistics, _positive_part(statistics.second_moment)
 
     def _train(self, gathered: Any) -> Any:
         rows, statistics, (feature_values, feature_basis) = gathered

@@ -122,6 +122,7 @@ def split_fold(
     val_classes: Sequence[Any],
     holdout: float = 0.2,
     random_state: int | Sequence[int] = 0,
+    counts: Mapping[Any, float] | None = None,
 ) -> FoldRows:
     """Divide the rows of one fold into those to fit, held-out seen ones and unseen ones.
 
@@ -136,6 +137,9 @@ def split_fold(
         stays to fit, so a class of a single row is not held out.
     random_state : int or sequence of int, default=0
         Seed of what is held out.
+    counts : mapping, optional
+        How many rows each class has, where those of `y` are a sample of them: the share is of
+        these, as far as the sample goes.
 
     Returns
     -------
@@ -159,7 +163,8 @@ def split_fold(
     held = np.zeros(len(codes), dtype=bool)
     for code in sorted(train):
         rows = np.flatnonzero(codes == code)
-        n_held = min(max(1, round(holdout * len(rows))), len(rows) - 1)
+        n_rows = len(rows) if counts is None else int(counts[names[code].item()])
+        n_held = min(max(1, round(holdout * n_rows)), n_rows - 1, len(rows))
         held[rng.permutation(rows)[:n_held]] = True
     in_train = np.isin(codes, train)
     return FoldRows(

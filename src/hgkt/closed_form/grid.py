@@ -23,7 +23,7 @@ from hgkt.closed_form.metric import WithinClassSpectrum, dual_coefficients
 from hgkt.closed_form.mixture import MetricTerm, Mixture
 from hgkt.closed_form.relevance import attribute_relevance
 from hgkt.closed_form.transfer import _RELEVANCE_RIDGE, gather
-from hgkt.statistics import ClassStatistics
+from hgkt.statistics import ClassStatistics, Sums
 
 MetricKey = tuple[FeatureMap, float | str]
 
@@ -47,6 +47,33 @@ class GridData:
     new_attributes: NDArray[np.float64]
     X_eval: NDArray[Any]
 
+    def statistics(self, feature_map: FeatureMap, device: str) -> ClassStatistics:
+        """Return the sums of the rows to fit on."""
+        return gather(self.X, self.codes, len(self.attributes), feature_map, device)
+
+
+@dataclass(frozen=True)
+class SumsGridData:
+    """One fold whose rows to fit on are known by their sums; otherwise as `GridData`.
+
+    Parameters
+    ----------
+    sums : Sums
+        Of the rows to fit on.
+    attributes : ndarray of shape (L, d)
+    new_attributes : ndarray of shape (U, d)
+    X_eval : ndarray of shape (n, D)
+    """
+
+    sums: Sums
+    attributes: NDArray[np.float64]
+    new_attributes: NDArray[np.float64]
+    X_eval: NDArray[Any]
+
+    def statistics(self, feature_map: FeatureMap, device: str) -> ClassStatistics:
+        """Return the sums of the rows to fit on."""
+        return self.sums.of(feature_map)
+
 
 @dataclass(frozen=True)
 class _Products:
@@ -62,7 +89,7 @@ class FoldScorer:
 
     Parameters
     ----------
-    data : GridData
+    data : GridData or SumsGridData
         The fold.
     metrics : iterable of MetricTerm
         Every metric that will be asked for.
@@ -74,7 +101,7 @@ class FoldScorer:
 
     def __init__(
         self,
-        data: GridData,
+        data: GridData | SumsGridData,
         metrics: Iterable[MetricTerm],
         settings: Mixture,
         precision: str = "float32",
@@ -98,11 +125,12 @@ class FoldScorer:
             self._relevance, self._kernels, self._last = {}, {}, (None, None)
 
     def _gather(
-        self, data: GridData, feature_map: FeatureMap, shrinkages: Sequence[float | str]
+        self,
+        data: GridData | SumsGridData,
+        feature_map: FeatureMap,
+        shrinkages: Sequence[float | str],
     ) -> None:
-        statistics = gather(
-            data.X, data.codes, len(data.attributes), feature_map, self.settings.device
-        )
+        statistics = data.statistics(feature_map, self.settings.device)
         self.counts = statistics.counts
         spectrum = self._spectrum(statistics)
         mapped = map_rows(np.asarray(data.X_eval, dtype=self._precision), feature_map)
@@ -187,7 +215,7 @@ class FoldScorer:
 
 
 def score_grid(
-    settings: Sequence[Mixture], data: GridData
+    settings: Sequence[Mixture], data: GridData | SumsGridData
 ) -> Iterator[tuple[int, NDArray[np.float64]]]:
     """Yield ``(index, scores (n, L + U))`` for every setting, in an order that shares work."""
     for group in _same_surroundings(settings):

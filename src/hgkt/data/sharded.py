@@ -39,8 +39,8 @@ def open_shards(
     - whatever `load_dataset` reads from ``features.npy`` or the benchmark's .mat files. A .mat file
       is converted once, in pieces, see `load_dataset`.
 
-    A table ``classes.parquet`` or ``classes.csv`` beside gives the class attributes. Rows of classes
-    that it marks as unseen (``seen`` false) are not trained on.
+    A table ``classes.parquet`` or ``classes.csv`` beside gives the class attributes. Rows of
+    classes that it marks as unseen (``seen`` false) are not trained on.
 
     Parameters
     ----------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from hgkt.calibration import (
     fit_calibration,
     validation_folds,
 )
-from hgkt.calibration.folds import ClassFolds, ValidationFold
+from hgkt.calibration.folds import ValidationFold
 from hgkt.confidence import Confidence, FoldSample, fit_confidence, keep_samples
 from hgkt.exceptions import ClassWarning
 
@@ -81,25 +81,6 @@ def own_calibration(
     scored = rows.watch(_refitted(model, fold) for fold in parts)
     law = fit_calibration(keep_samples(scored, kept_folds)).for_classes()
     return Found(law, fit_confidence(kept_folds, law), rows.at(law))
-
-
-def scored_folds(
-    model: GZSLClassifier,
-    X: NDArray[Any],
-    y: NDArray[Any],
-    attributes: Mapping[Any, Any],
-    folds: ClassFolds,
-    holdout: float = 0.2,
-    random_state: int = 0,
-) -> Iterator[ScoredFold]:
-    """Fit a clone on each fold and score its validation rows, without any calibration."""
-    for fold in validation_folds(X, y, attributes, folds, holdout, random_state):
-        blank = clone(model).set_params(calibration=0.0)
-        scored = blank.fit_score_grid(
-            [{}], fold.X, fold.y, fold.train_attributes, fold.val_attributes, fold.X_eval
-        )
-        for _, scores in scored:
-            yield ScoredFold(fold.rows, scores)
 
 
 def _refitted(model: GZSLClassifier, fold: ValidationFold) -> ScoredFold:

@@ -21,10 +21,11 @@ from hgkt._validation import attribute_matrix
 from hgkt.calibration import Calibration, HeldOutClasses
 from hgkt.closed_form.family import FEW_CLASSES
 from hgkt.confidence import Confidence
-from hgkt.estimators._calibrating import AUTO, own_calibration
+from hgkt.estimators._calibrating import AUTO, Found, own_calibration
 from hgkt.estimators._check_class import check_class
-from hgkt.estimators._class_tables import ClassTable, ClassTables
+from hgkt.estimators._class_tables import ClassTable
 from hgkt.estimators._confident import ConfidentAnswers
+from hgkt.estimators._from_statistics import FromStatistics
 from hgkt.estimators._known import KnownClasses, warn_of_doubts
 from hgkt.estimators._presets import Preset
 from hgkt.estimators._rivalry import Newcomer
@@ -39,7 +40,7 @@ __all__ = ["ClassTable", "GZSLClassifier"]
 _UNNAMED = "new class"
 
 
-class GZSLClassifier(PretrainedModel, ClassifierMixin, ClassTables, ConfidentAnswers):
+class GZSLClassifier(PretrainedModel, ClassifierMixin, FromStatistics, ConfidentAnswers):
     """Base of all generalized zero-shot classifiers.
 
     Subclasses implement
@@ -176,9 +177,7 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, ClassTables, ConfidentAns
             warn_of_doubts(KnownClasses([], attributes[:0]), classes.tolist(), attributes)
         if self.calibration == AUTO and self._has_attributes:
             table = dict(zip(classes.tolist(), attributes, strict=True))
-            found = own_calibration(self, features, classes[codes], table)
-            self._own_calibration, self._confidence = found.law, found.confidence
-            self._held_out = found.held_out
+            self._take_found(own_calibration(self, features, classes[codes], table))
         return self._add_others(class_attributes)
 
     def _learn(
@@ -189,10 +188,23 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, ClassTables, ConfidentAns
         attributes: NDArray[np.float64],
         has_attributes: bool,
     ) -> Self:
+        self._start_fit()
+        table = self._fit_seen(X, codes, attributes)
+        return self._take_table(table, classes, attributes, has_attributes)
+
+    def _start_fit(self) -> None:
+        """Refuse a calibration that is none, and forget what an earlier fit found."""
         if self.calibration != AUTO:
             Calibration.of(self.calibration)
         self._own_calibration = self._confidence = self._held_out = None
-        table = self._fit_seen(X, codes, attributes)
+
+    def _take_table(
+        self,
+        table: ClassTable,
+        classes: NDArray[Any],
+        attributes: NDArray[np.float64],
+        has_attributes: bool,
+    ) -> Self:
         self._grown = np.zeros(len(attributes), dtype=bool)
         self._seen_table = table
         self._seen_attributes = attributes
@@ -200,6 +212,10 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, ClassTables, ConfidentAns
         self.seen_classes_ = classes
         self._set_added(classes[:0], attributes[:0], {k: v[:0] for k, v in table.items()})
         return self
+
+    def _take_found(self, found: Found) -> None:
+        self._own_calibration, self._confidence = found.law, found.confidence
+        self._held_out = found.held_out
 
     # ------------------------------------------------------------------ before a class is added
     def check_class(self, attributes: ArrayLike, name: Any = None) -> ClassCheck:

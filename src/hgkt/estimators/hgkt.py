@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from hgkt._geometry import FeatureMap
 from hgkt._typing import Progress
 from hgkt._validation import attribute_matrix, attribute_table, label_text
-from hgkt.closed_form.family import MixtureFamily
-from hgkt.closed_form.grid import GridData, score_grid
+from hgkt.closed_form.family import FEATURE_MAPS, MixtureFamily
+from hgkt.closed_form.grid import GridData, SumsGridData, score_grid
 from hgkt.closed_form.kernels import KernelTerm
 from hgkt.closed_form.mixture import METRICS, MetricTerm, Mixture, Ridge
 from hgkt.closed_form.transfer import ClosedFormTransfer, relevance_keys
@@ -25,7 +25,7 @@ from hgkt.estimators.base import ClassTable
 from hgkt.estimators.state_rules import Rule
 from hgkt.estimators.transfer import TransferClassifier
 from hgkt.exceptions import DataError
-from hgkt.statistics import ClassStatistics
+from hgkt.statistics import ClassStatistics, Sums
 
 
 class HGKTClassifier(TransferClassifier):
@@ -155,6 +155,17 @@ class HGKTClassifier(TransferClassifier):
         self._transfer = ClosedFormTransfer(self._settings())
         return {"embedding": self._transfer.fit(X, codes, attributes)}
 
+    def _fit_sums(self, sums: Sums, attributes: NDArray[np.float64]) -> ClassTable:
+        transfer = ClosedFormTransfer(self._settings())
+        transfer.dtype = sums.dtype
+        statistics = {name: sums.of(name) for name in transfer.spaces}
+        self._transfer = transfer
+        return {"embedding": transfer.solve(statistics, attributes)}
+
+    def gather_options(self, select: bool = False) -> dict[str, Any]:
+        """Return the feature maps to sum: its own, or all that a mixture may have."""
+        return {"feature_maps": FEATURE_MAPS if select else tuple(self._settings().feature_maps)}
+
     def _make_transfer(self) -> ClosedFormTransfer:
         return ClosedFormTransfer(self._settings())
 
@@ -226,10 +237,23 @@ class HGKTClassifier(TransferClassifier):
         features, codes, _, attributes = self._check_training_data(X, y, class_attributes)
         new = attribute_matrix(new_attributes, list(new_attributes), attributes.shape[1])
         data = GridData(features, codes, attributes, new, X_eval)
-        for done, (index, scores) in enumerate(score_grid(settings, data), start=1):
-            yield index, scores
-            if progress is not None:
-                progress("select", done, len(grid), {})
+        yield from _told(score_grid(settings, data), len(grid), progress)
+
+    def score_grid_sums(
+        self,
+        grid: Sequence[Mapping[str, Any]],
+        sums: Sums,
+        class_attributes: Mapping[Any, ArrayLike],
+        new_attributes: Mapping[Any, ArrayLike],
+        X_eval: NDArray[Any],
+        progress: Progress | None = None,
+    ) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Score a grid from sums, with one decomposition per feature map."""
+        settings = [clone(self).set_params(**params)._settings() for params in grid]
+        attributes = attribute_matrix(class_attributes, sums.classes.tolist())
+        new = attribute_matrix(new_attributes, list(new_attributes), attributes.shape[1])
+        data = SumsGridData(sums, attributes, new, X_eval)
+        yield from _told(score_grid(settings, data), len(grid), progress)
 
     # ------------------------------------------------------------------ classes that grow up
     def partial_fit(
@@ -346,3 +370,13 @@ class HGKTClassifier(TransferClassifier):
     def _pulls(self, row: NDArray[Any], column: int) -> NDArray[np.float64]:
         weights = self._source_weights(column)
         return self._transfer.pulls(row, self.class_embeddings_[column], weights)
+
+
+def _told(
+    scored: Iterator[tuple[int, NDArray[Any]]], total: int, progress: Progress | None
+) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Pass scores on, and tell how many settings are done."""
+    for done, item in enumerate(scored, start=1):
+        yield item
+        if progress is not None:
+            progress("select", done, total, {})

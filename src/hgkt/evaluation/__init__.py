@@ -3,7 +3,8 @@
 from hgkt.calibration.curve import SeenUnseenCurve, seen_unseen_curve
 from hgkt.calibration.folds import FoldRows, class_folds, split_fold
 from hgkt.evaluation.comparison import PairedDifference, paired_difference
-from hgkt.evaluation.fitting import Fitted, fit_dataset
+from hgkt.evaluation.fitting import Fitted, fit_dataset, fit_gathered
+from hgkt.evaluation.gathering import gather
 from hgkt.evaluation.metrics import (
     ClassAccuracies,
     GZSLMetrics,
@@ -36,6 +37,8 @@ __all__ = [
     "class_folds",
     "evaluate",
     "fit_dataset",
+    "fit_gathered",
+    "gather",
     "gzsl_metrics",
     "h_score",
     "harmonic_mean",

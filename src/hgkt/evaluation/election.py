@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from hgkt._typing import Progress
 from hgkt.calibration.curve import SeenUnseenCurve, ValidationRows
 from hgkt.closed_form.family import MixtureFamily
-from hgkt.closed_form.grid import FoldScorer, GridData
+from hgkt.closed_form.grid import FoldScorer, GridData, SumsGridData
 from hgkt.closed_form.mixture import MetricTerm, Mixture
 
 # What a curve is worth; AUSUC by default.
@@ -35,13 +35,13 @@ class ElectionFold:
 
     Parameters
     ----------
-    data : GridData
+    data : GridData or SumsGridData
         Features and attributes; rows to score, seen ones first.
     rows : ValidationRows
         The true classes of those rows.
     """
 
-    data: GridData
+    data: GridData | SumsGridData
     rows: ValidationRows
 
 

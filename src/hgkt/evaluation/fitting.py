@@ -10,10 +10,13 @@ from numpy.typing import NDArray
 
 from hgkt._typing import Progress
 from hgkt._validation import check_choice
+from hgkt.calibration.folds import ClassFolds
 from hgkt.data import GZSLDataset
 from hgkt.estimators._calibrating import AUTO, MIN_CLASSES
 from hgkt.estimators.base import GZSLClassifier
+from hgkt.evaluation.search_data import RowData, SumsData
 from hgkt.evaluation.selection import ClassFoldSearch, wants_calibration
+from hgkt.statistics import GatheredStatistics
 
 _SELECT_FROM = 12
 
@@ -87,40 +90,104 @@ def fit_dataset(
     >>> sorted(fitted.chosen), fitted.validation["folds"]
     (['calibration'], 'random')
     """
-    check_choice("balance", balance, ("groups", "classes"))
     X, y = dataset.rows("train")
-    attributes = dataset.attributes_of(dataset.seen_classes)
-    select = enough_classes(y, _SELECT_FROM) if select == "auto" else bool(select)
-    if calibrate == "auto":
-        wanted = wants_calibration(estimator, "auto")
-        calibrate = wanted and (select or enough_classes(y, MIN_CLASSES))
-    if not calibrate and estimator.calibration == AUTO:
-        estimator.set_params(calibration=0.0)  # not left to the method's own fit either
-    if not select and not calibrate:
-        estimator.on_progress(progress).fit(X, y, class_attributes=attributes)
-        return Fitted(estimator.on_progress(None))
-    search = ClassFoldSearch(
-        estimator,
-        stages=None if select else [],
-        n_folds=n_folds,
-        calibrate=bool(calibrate),
-        random_state=random_state,
-        progress=progress,
-    ).fit(X, y, attributes, folds=dataset.class_folds() or None)
-    model, law = search.best_estimator_, search.calibration_
-    if balance == "classes" and search.calibrated_:
-        law = law.for_classes()
-        model.set_params(calibration=law.to_dict())
-        model.set_confidence(search.fold_samples_, random_state)
-    gamma = {"calibration": law.to_dict()} if search.calibrated_ else {}
-    validation = {
-        "metric": search.metric_,
-        "score": search.best_score_,
-        "folds": "published" if dataset.folds else "random",
-        "n_folds": len(search.folds_),
-        "n_settings": len(search.cv_results_),
-    }
-    return Fitted(model, {**search.best_params_, **gamma}, validation, select)
+    data = RowData(X, y, dataset.attributes_of(dataset.seen_classes))
+    wanted = _Wanted(select, calibrate, balance, n_folds, random_state)
+    return wanted.fit(estimator, data, dataset.class_folds(), bool(dataset.folds), progress)
+
+
+def fit_gathered(
+    estimator: GZSLClassifier,
+    statistics: GatheredStatistics,
+    class_attributes: Any,
+    *,
+    select: bool | str = False,
+    calibrate: bool | str = "auto",
+    balance: str = "groups",
+    n_folds: int | None = None,
+    random_state: int = 0,
+    published: bool = False,
+    progress: Progress | None = None,
+) -> Fitted:
+    """Do with gathered statistics, on their own class folds, what `fit_dataset` does with rows.
+
+    Parameters
+    ----------
+    estimator : GZSLClassifier
+        A method that learns from sums.
+    statistics : GatheredStatistics
+        See :func:`hgkt.gather`.
+    class_attributes : mapping
+        Attribute vector of every class with rows.
+    published : bool
+        Whether the folds of the statistics came with the data, for the record.
+    select, calibrate, balance, n_folds, random_state, progress
+        As for `fit_dataset`.
+
+    Returns
+    -------
+    Fitted
+    """
+    data = SumsData(statistics, class_attributes)
+    wanted = _Wanted(select, calibrate, balance, n_folds, random_state)
+    return wanted.fit(estimator, data, statistics.folds, published, progress)
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What is to be chosen, and how; the parameters are those of `fit_dataset`."""
+
+    select: bool | str
+    calibrate: bool | str
+    balance: str
+    n_folds: int | None
+    random_state: int
+
+    def fit(
+        self,
+        estimator: GZSLClassifier,
+        data: RowData | SumsData,
+        folds: ClassFolds,
+        published: bool,
+        progress: Progress | None,
+    ) -> Fitted:
+        check_choice("balance", self.balance, ("groups", "classes"))
+        counts = data.counts
+        select = _enough(counts, _SELECT_FROM) if self.select == "auto" else bool(self.select)
+        calibrate = self.calibrate
+        if calibrate == "auto":
+            wanted = wants_calibration(estimator, "auto")
+            calibrate = wanted and (select or _enough(counts, MIN_CLASSES))
+        if not calibrate and estimator.calibration == AUTO:
+            estimator.set_params(calibration=0.0)  # not left to the method's own fit either
+        if not select and not calibrate:
+            data.fit(estimator.on_progress(progress))
+            return Fitted(estimator.on_progress(None))
+        search = ClassFoldSearch(
+            estimator,
+            stages=None if select else [],
+            n_folds=self.n_folds,
+            calibrate=bool(calibrate),
+            random_state=self.random_state,
+            progress=progress,
+        ).fit_data(data, folds or None)
+        return self._fitted(search, "published" if published else "random", select)
+
+    def _fitted(self, search: ClassFoldSearch, folds: str, select: bool) -> Fitted:
+        model, law = search.best_estimator_, search.calibration_
+        if self.balance == "classes" and search.calibrated_:
+            law = law.for_classes()
+            model.set_params(calibration=law.to_dict())
+            model.set_confidence(search.fold_samples_, self.random_state)
+        gamma = {"calibration": law.to_dict()} if search.calibrated_ else {}
+        validation = {
+            "metric": search.metric_,
+            "score": search.best_score_,
+            "folds": folds,
+            "n_folds": len(search.folds_),
+            "n_settings": len(search.cv_results_),
+        }
+        return Fitted(model, {**search.best_params_, **gamma}, validation, select)
 
 
 def enough_classes(labels: NDArray[Any], n_classes: int) -> bool:
@@ -135,6 +202,9 @@ def enough_classes(labels: NDArray[Any], n_classes: int) -> bool:
     >>> enough_classes(np.array(["a", "a", "b", "c"]), 1)
     False
     """
-    counts = np.unique(labels, return_counts=True)[1]
+    return _enough(np.unique(labels, return_counts=True)[1], n_classes)
+
+
+def _enough(counts: NDArray[Any], n_classes: int) -> bool:
     n_good = int((counts > 1).sum())
     return n_good >= n_classes and 2 * n_good > len(counts)

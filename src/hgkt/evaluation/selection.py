@@ -15,21 +15,22 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.utils.validation import check_is_fitted
 
 from hgkt._typing import Progress
-from hgkt._validation import attribute_matrix, attribute_table, check_choice, check_number
+from hgkt._validation import check_choice, check_number
 from hgkt.calibration.curve import SeenUnseenCurve, best_calibration
-from hgkt.calibration.folds import ClassFolds, ValidationFold, class_folds, validation_folds
+from hgkt.calibration.folds import ClassFolds, class_folds
 from hgkt.calibration.held_out import HeldOutRows
 from hgkt.calibration.law import Calibration, fit_calibration
 from hgkt.closed_form.family import mixture_setting, single_setting
-from hgkt.closed_form.grid import GridData
 from hgkt.confidence import FoldSample, keep_samples
-from hgkt.estimators._calibrating import blank_clone, scored_folds
+from hgkt.estimators._calibrating import blank_clone
 from hgkt.estimators.base import GZSLClassifier
 from hgkt.estimators.hgkt import HGKTClassifier
 from hgkt.evaluation.election import ElectionFold, elect_mixture
 from hgkt.evaluation.metrics import harmonic_mean
+from hgkt.evaluation.search_data import RowData, SearchData, SearchFold, SumsData, score_folds
 from hgkt.evaluation.settings import SettingResult, settings_frame
 from hgkt.exceptions import DataError
+from hgkt.statistics import GatheredStatistics
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -169,13 +170,27 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         folds : list of (train classes, validation classes), optional
             Class folds; by default random ones.
         """
+        return self.fit_data(RowData(X, y, class_attributes), folds)
+
+    def fit_statistics(self, statistics: GatheredStatistics, class_attributes: Any) -> Self:
+        """Choose on the class folds of gathered statistics, then fit on all of them.
+
+        Parameters
+        ----------
+        statistics : GatheredStatistics
+            See :func:`hgkt.gather`; its sample is what validation scores.
+        class_attributes : mapping or DataFrame
+            Attribute vector of every class, keyed by class.
+        """
+        return self.fit_data(SumsData(statistics, class_attributes), statistics.folds)
+
+    def fit_data(self, data: SearchData, folds: ClassFolds | None = None) -> Self:
+        """Choose on class folds of rows or of statistics, then fit on all of it."""
         check_choice("metric", self.metric, ("auto", *METRICS))
-        if class_attributes is None:
+        if data.class_attributes is None:
             raise DataError("selection on validation classes needs class_attributes; got None")
         start = time.perf_counter()
-        features, labels, table = np.asarray(X), np.asarray(y), attribute_table(class_attributes)
-        names = np.unique(labels)
-        n_folds = self.n_folds
+        names, n_folds = data.classes, self.n_folds
         if n_folds is None:
             n_folds = self.estimator.default_folds(len(names))
         check_number("n_folds", n_folds, low=1, integer=True)
@@ -183,19 +198,18 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         self.calibrated_ = wants_calibration(self.estimator, self.calibrate)
         self.metric_ = "ausuc" if self.metric == "auto" else self.metric
         if self.stages is None and isinstance(self.estimator, HGKTClassifier):
-            self._elect(self.estimator, self._iter_folds(features, labels, table))
+            self._elect(self.estimator, self._iter_folds(data))
         else:
-            self._search(lambda: self._iter_folds(features, labels, table))
+            self._search(lambda: self._iter_folds(data))
         winner = blank_clone(self.estimator).set_params(**self.best_params_)
-        parts = self.folds_, self.holdout, self.random_state
         held_out = HeldOutRows()
-        scored = held_out.watch(scored_folds(winner, features, labels, table, *parts))
+        scored = held_out.watch(score_folds(self._iter_folds(data), winner))
         self.fold_samples_: list[FoldSample] = []
         kept = keep_samples(scored, self.fold_samples_, self.random_state)
         self.calibration_ = fit_calibration(kept, self.random_state)
         self.select_time_ = time.perf_counter() - start
         model = self._best_model().on_progress(self.progress)
-        self.best_estimator_ = model.fit(X, y, class_attributes=class_attributes).on_progress(None)
+        self.best_estimator_ = data.fit(model).on_progress(None)
         self.best_estimator_.set_confidence(self.fold_samples_, self.random_state)
         self.best_estimator_.remember_held_out(held_out.at(model.calibration_))
         self.refit_time_ = time.perf_counter() - start - self.select_time_
@@ -213,7 +227,7 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         return settings_frame(self.cv_results_)
 
     # ------------------------------------------------------------------ the search
-    def _elect(self, estimator: HGKTClassifier, folds: Iterator[ValidationFold]) -> None:
+    def _elect(self, estimator: HGKTClassifier, folds: Iterator[SearchFold]) -> None:
         """Choose a mixture of closed forms; what is tried are its members and the mixtures."""
         value = {
             "ausuc": lambda curve: curve.area,
@@ -234,7 +248,7 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         best = max(mixtures, key=lambda result: result.mean)
         self._take(best)
 
-    def _search(self, folds: Callable[[], Iterator[ValidationFold]]) -> None:
+    def _search(self, folds: Callable[[], Iterator[SearchFold]]) -> None:
         default = self.stages is None
         stages = list(self.estimator.default_stages() if default else self.stages or [])
         grids = [list(ParameterGrid(stage)) for stage in stages] or [[{}]]
@@ -262,7 +276,7 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         return repr(sorted({**self.estimator.get_params(), **params}.items()))
 
     def _search_stage(
-        self, stage: int, label: str, grid: list[dict[str, Any]], folds: Iterator[ValidationFold]
+        self, stage: int, label: str, grid: list[dict[str, Any]], folds: Iterator[SearchFold]
     ) -> list[SettingResult]:
         # A curve is what is kept of a score matrix: a few numbers an image, whatever the classes.
         curves: list[list[SeenUnseenCurve]] = [[] for _ in grid]
@@ -274,15 +288,8 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         done, total = 0, len(grid) * len(self.folds_)
         for number, fold in enumerate(folds):
             penalties = [law.gamma(fold.rows.n_seen, fold.rows.n_unseen) for law in laws]
-            scored = blank_clone(self.estimator).fit_score_grid(
-                grid,
-                fold.X,
-                fold.y,
-                fold.train_attributes,
-                fold.val_attributes,
-                fold.X_eval,
-                progress=self._training_progress(number),
-            )
+            blank, tell = blank_clone(self.estimator), self._training_progress(number)
+            scored = fold.score(blank, grid, tell)
             for index, scores in scored:
                 curves[index].append(fold.rows.curve(scores))
                 paid[index].append(penalties[index])
@@ -316,10 +323,8 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         mean_h, zsl = (100.0 * float(np.mean(part)) for part in (harmonic, options["zsl"]))
         return SettingResult(stage, params, percent, float(np.mean(percent)), gamma, mean_h, zsl)
 
-    def _iter_folds(
-        self, X: NDArray[Any], y: NDArray[Any], table: dict[Any, Any]
-    ) -> Iterator[ValidationFold]:
-        return validation_folds(X, y, table, self.folds_, self.holdout, self.random_state)
+    def _iter_folds(self, data: SearchData) -> Iterator[SearchFold]:
+        return data.folds(self.folds_, self.holdout, self.random_state)
 
     def _best_model(self) -> GZSLClassifier:
         model: GZSLClassifier = blank_clone(self.estimator).set_params(**self.best_params_)
@@ -361,11 +366,8 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         return forward
 
 
-def _election_fold(fold: ValidationFold) -> ElectionFold:
-    names, codes = np.unique(fold.y, return_inverse=True)
-    attributes = attribute_matrix(fold.train_attributes, names.tolist())
-    new = attribute_matrix(fold.val_attributes, list(fold.val_attributes), attributes.shape[1])
-    return ElectionFold(GridData(fold.X, codes, attributes, new, fold.X_eval), fold.rows)
+def _election_fold(fold: SearchFold) -> ElectionFold:
+    return ElectionFold(fold.grid_data(), fold.rows)
 
 
 def wants_calibration(estimator: GZSLClassifier, calibrate: bool | str) -> bool:

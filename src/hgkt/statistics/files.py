@@ -29,7 +29,7 @@ def save_statistics(statistics: GatheredStatistics, path: str | Path) -> Path:
         arrays |= statistics.tables.arrays()
     sample = statistics.sample
     arrays |= {
-        "sample/X": sample.X,
+        "sample/X": sample.features,
         "sample/codes": sample.codes.astype(np.int64),
         "sample/priorities": sample.priorities,
     }

@@ -11,10 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from hgkt._geometry import FeatureMap, check_map
 from hgkt._validation import check_features, check_number, label_text
-from hgkt.calibration.folds import ClassFolds
 from hgkt.exceptions import DataError
 from hgkt.statistics.classes import ClassStatistics
-from hgkt.statistics.roles import HELD_OUT, TRAIN, fold_roles
+from hgkt.statistics.roles import HELD_OUT, TRAIN, Folds, fold_roles
 from hgkt.statistics.sample import SAMPLE_ROWS, RowSample, draw_priorities
 from hgkt.statistics.tables import SumTables
 
@@ -89,7 +88,7 @@ class GatheredStatistics:
     def __init__(
         self,
         feature_maps: Sequence[FeatureMap] = ("sqrt+l2",),
-        folds: ClassFolds = (),
+        folds: Folds = (),
         *,
         squares: bool = False,
         sample: int = SAMPLE_ROWS,
@@ -202,7 +201,7 @@ class GatheredStatistics:
         tables.merge(other.tables, rows, [self._group(roles) for roles in other._groups])
         kept = other.sample
         if kept.n_rows:
-            self.sample.take(kept.X, rows[kept.codes], kept.priorities, tables.counts)
+            self.sample.take(kept.features, rows[kept.codes], kept.priorities, tables.counts)
         self.sources |= other.sources
         return self
 
@@ -285,7 +284,7 @@ class GatheredStatistics:
         """Return the rows kept (n, D) and their labels (n,), in the order in which they came."""
         if self.tables is not None:
             self.sample.cut(self.tables.counts)
-        X = self.sample.X.reshape(-1, self.n_features).astype(self.dtype, copy=False)
+        X = self.sample.features.reshape(-1, self.n_features).astype(self.dtype, copy=False)
         return X, np.array(list(self._rows))[self.sample.codes]
 
     def of(self, feature_map: FeatureMap, groups: Iterable[str] | None = None) -> ClassStatistics:

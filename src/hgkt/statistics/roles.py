@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from hgkt._validation import label_text
-from hgkt.calibration.folds import ClassFolds
 from hgkt.exceptions import DataError
+
+Folds = Sequence[tuple[Sequence[Any], Sequence[Any]]]
+"""Pairs (train classes, validation classes)."""
 
 TRAIN, HELD_OUT, LEFT_OUT = "tv-"
 """What a class does in a fold; a class has one letter per fold."""
 
 
-def fold_roles(folds: ClassFolds) -> dict[Any, str]:
+def fold_roles(folds: Folds) -> dict[Any, str]:
     """Return what each class that a fold names does in every fold, a letter each.
 
     Examples

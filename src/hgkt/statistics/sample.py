@@ -59,8 +59,8 @@ class RowSample:
 
     Attributes
     ----------
-    X : ndarray of shape (n, D)
-        Features as they came, in the order in which they came.
+    features : ndarray of shape (n, D)
+        As they came, in the order in which they came.
     codes : ndarray of shape (n,)
         The class of each row.
     priorities : ndarray of shape (n,)
@@ -108,7 +108,7 @@ class RowSample:
             self._set(X[kept], codes[kept], priorities[kept])
 
     @property
-    def X(self) -> NDArray[Any]:
+    def features(self) -> NDArray[Any]:
         """Features (n, D) of the rows kept."""
         return self._joined()[0]
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from hgkt._geometry import FeatureMap, map_rows
 from hgkt.statistics.classes import ClassStatistics
@@ -79,7 +80,7 @@ class SumTables:
         """Add rows (n, D) of classes (n,)."""
         step = max(1, _CHUNK_NUMBERS // self.n_features)
         # One thread: the sums are the same to the bit whatever the number of workers.
-        with threadpool_limits(1, "blas"):
+        with _libraries().limit(limits=1, user_api="blas"):
             for start in range(0, len(codes), step):
                 self._add_chunk(X[start : start + step], codes[start : start + step])
 
@@ -142,19 +143,41 @@ class SumTables:
             if squares:
                 tables._squares[key] = arrays[f"squares/{number}"]
             positions = range(len(tables.moments[key]))
-            tables.moments[key] = [arrays[f"moment/{number}/{k}"] for k in positions]
+            tables.moments[key] = [_unpacked(arrays.pop(f"moment/{number}/{k}")) for k in positions]
         return tables
 
     def arrays(self) -> dict[str, NDArray[np.float64]]:
-        """Return every array by a name that can be written."""
+        """Return every array by a name that can be written; of a moment, the upper triangle."""
         arrays = {"counts": self.counts}
         for number, key in enumerate(self.moments):
             arrays[f"sums/{number}"] = self.sums[key]
             if key in self._squares:
                 arrays[f"squares/{number}"] = self.squares[key]
             for position, moment in enumerate(self.moments[key]):
-                arrays[f"moment/{number}/{position}"] = moment
+                arrays[f"moment/{number}/{position}"] = _packed(moment)
         return arrays
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """Look for the libraries of linear algebra once: it takes longer than a small product."""
+    return ThreadpoolController()
+
+
+def _packed(moment: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the upper triangle (D(D + 1)/2,) of a symmetric matrix (D, D), row after row."""
+    return np.concatenate([row[number:] for number, row in enumerate(moment)])
+
+
+def _unpacked(triangle: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the symmetric matrix of which `_packed` returned the triangle."""
+    width = int(np.sqrt(2 * len(triangle)))
+    moment, start = np.empty((width, width)), 0
+    for number in range(width):
+        row = triangle[start : start + width - number]
+        moment[number, number:] = moment[number:, number] = row
+        start += len(row)
+    return moment
 
 
 def _padded(array: NDArray[np.float64], size: int) -> NDArray[np.float64]:

@@ -132,16 +132,32 @@ class GridClassifier(GZSLClassifier):
         """Do in one go what `GZSLClassifier.fit_score_grid` does setting by setting."""
         model = clone(self).on_progress(progress)
         features, codes, _, attributes = model._check_training_data(X, y, class_attributes)
-        table = attribute_table(new_attributes)
-        added = attribute_matrix(table, list(table), attributes.shape[1])
+        fits = model._fit_mapped(features, codes, attributes, model._whole(grid))
+        width = attributes.shape[1]
+        yield from model._score_fits(fits, new_attributes, width, X_eval, len(grid), progress)
+
+    def _whole(self, grid: Sequence[Setting]) -> list[Setting]:
+        """Return settings that all name the same parameters."""
         names = {name for setting in grid for name in setting}
-        common = {name: getattr(model, name) for name in names}
-        settings = [{**common, **setting} for setting in grid]
-        fits = model._fit_mapped(features, codes, attributes, settings)
+        common = {name: getattr(self, name) for name in names}
+        return [{**common, **setting} for setting in grid]
+
+    def _score_fits(
+        self,
+        fits: Fitted,
+        new_attributes: Mapping[Any, ArrayLike],
+        n_attributes: int,
+        X_eval: NDArray[Any],
+        total: int,
+        progress: Progress | None,
+    ) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Add the new classes to each fit as it comes, and score rows (n, D)."""
+        table = attribute_table(new_attributes)
+        added = attribute_matrix(table, list(table), n_attributes)
         for done, (index, rows) in enumerate(fits, start=1):
-            yield index, _score_both(model, X_eval, rows, model._embed_classes(added))
+            yield index, _score_both(self, X_eval, rows, self._embed_classes(added))
             if progress is not None:
-                progress("select", done, len(grid), {})
+                progress("select", done, total, {})
 
     def _apply(self, setting: Setting) -> None:
         """Set the parameters of a setting and refuse those outside their range."""
@@ -174,7 +190,9 @@ class StagedClassifier(GridClassifier):
         return dict(trained)
 
     def _fit_settings(self, seen: Seen, settings: Sequence[Setting]) -> Fitted:
-        gathered = self._gather(seen)
+        yield from self._fit_gathered(self._gather(seen), settings)
+
+    def _fit_gathered(self, gathered: Any, settings: Sequence[Setting]) -> Fitted:
         for group in group_settings(settings, self._late):
             self._apply(settings[group[0]])
             trained = self._train(gathered)
