@@ -15,12 +15,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from hgkt._typing import Progress
 from hgkt._validation import attribute_matrix, check_choice
+from hgkt.estimators._batches import CodedBatches, LabelledBatches
 from hgkt.estimators.base import ClassTable
 from hgkt.estimators.state_rules import Rule
 from hgkt.estimators.transfer import TransferClassifier
 from hgkt.graph import HeterogeneousGraph
 from hgkt.network.config import FEATURE_NORM
+from hgkt.network.streaming import ReducedInstances, reduce_batches
 from hgkt.network.transfer import NetworkSettings, NetworkTransfer
+from hgkt.transport.streaming import MEMORY
 
 _CLASS_WEIGHTS = {"count": "image", "uniform": "balanced"}
 
@@ -187,13 +190,45 @@ default="wasserstein"
         self._checkpoint, self._tensorboard = checkpoint, tensorboard
         return self
 
+    def fit_batches(
+        self, batches: LabelledBatches, class_attributes: Any, memory: int = MEMORY
+    ) -> Self:
+        """Learn as `fit` does from rows that are never in memory together.
+
+        Classes whose rows fit into an equal share of `memory` get the very representatives that
+        `fit` chooses; for larger ones the batches are read a second time and the choice has an
+        error bound, see `hgkt.transport.streaming.stream_representatives`.
+
+        Parameters
+        ----------
+        batches : callable
+            Returns an iterable of features (k, D) and labels (k,), the same at every call.
+        class_attributes : mapping or DataFrame
+            Attribute vector of every class, keyed by class. Classes without rows are added after
+            learning, as `add_classes` would.
+        memory : int, default=2**30
+            Bytes for the rows or counts of all classes.
+        """
+        source = CodedBatches(self, batches, class_attributes)
+        instances: Any = reduce_batches(
+            self._settings(), source, len(source.labels), memory, self._progress
+        )
+        classes, attributes = source.chosen(instances.classes)
+        self._learn(instances, instances.codes, classes, attributes, has_attributes=True)
+        return self._add_others(class_attributes)
+
     # ------------------------------------------------------------------ hooks of the contract
     def _fit_seen(
-        self, X: NDArray[Any], codes: NDArray[np.intp], attributes: NDArray[np.float64]
+        self,
+        X: NDArray[Any] | ReducedInstances,
+        codes: NDArray[np.intp],
+        attributes: NDArray[np.float64],
     ) -> ClassTable:
         files = {"checkpoint": self._checkpoint, "tensorboard": self._tensorboard}
         settings = self._settings(X.dtype)
         self._transfer = NetworkTransfer(replace(settings, training=settings.training | files))
+        if isinstance(X, ReducedInstances):
+            return {"embedding": self._transfer.fit_reduced(X, attributes, self._progress)}
         return {"embedding": self._transfer.fit(X, codes, attributes, self._progress)}
 
     def _make_transfer(self) -> NetworkTransfer:

@@ -59,14 +59,46 @@ def build_graph(
     >>> graph.neighbors.indices
     array([1, 0, 1])
     """
-    check_choice("space", space, SPACES)
     chosen = np.asarray(representatives, dtype=np.intp)
-    attributes = np.asarray(attributes)
     if len(features) != np.size(codes):
         raise DataError(
             f"there are {len(features)} rows of features and {np.size(codes)} codes; "
             "the same number is expected"
         )
+    # A representative that is no row is named below.
+    rows = features[chosen] if ((chosen >= 0) & (chosen < len(features))).all() else features[:0]
+    return join_representatives(
+        rows,
+        codes,
+        attributes,
+        representatives=chosen,
+        k=k,
+        space=space,
+        symmetric=symmetric,
+        intra=intra,
+        inter=inter,
+    )
+
+
+def join_representatives(
+    rows: NDArray[Any],
+    codes: ArrayLike,
+    attributes: ArrayLike,
+    *,
+    representatives: ArrayLike,
+    k: int = 2,
+    space: str = "wasserstein",
+    symmetric: bool = False,
+    intra: bool = True,
+    inter: bool = True,
+) -> HeterogeneousGraph:
+    """Build the graph from the features of the representatives alone, `rows` (L, D).
+
+    See `build_graph`, which takes the features of all instances.
+    """
+    check_choice("space", space, SPACES)
+    chosen = np.asarray(representatives, dtype=np.intp)
+    attributes = np.asarray(attributes)
     if len(attributes) != len(chosen):
         raise DataError(
             f"there are {len(attributes)} rows of attributes and {len(chosen)} representatives; "
@@ -78,6 +110,6 @@ def build_graph(
     ).validate()
     if not inter:
         return bare
-    rows = attributes if space == "attributes" else features[chosen]
-    neighbors = class_graph(rows, k, space, directed=not symmetric)
+    nodes = attributes if space == "attributes" else rows
+    neighbors = class_graph(nodes, k, space, directed=not symmetric)
     return HeterogeneousGraph(bare.codes, chosen, neighbors, intra)

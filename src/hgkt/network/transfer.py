@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +13,14 @@ from hgkt._devices import torch_device
 from hgkt._geometry import FeatureMap, check_map, distance_scores, map_rows, normalised_scores
 from hgkt._typing import Progress
 from hgkt._validation import check_choice, check_number, import_extra
-from hgkt.graph import HeterogeneousGraph, Quotient, build_graph, nearest_classes
+from hgkt.graph import HeterogeneousGraph, Quotient, join_representatives, nearest_classes
 from hgkt.graph.neighbors import SPACES, ClassNeighbors
 from hgkt.network.weights import EmbedderWeights, SeenEmbeddings
 from hgkt.transport import select_representatives
+
+if TYPE_CHECKING:
+    from hgkt.network.objectives import Targets
+    from hgkt.network.streaming import ReducedInstances
 
 UNSEEN_SPACES = ("attributes", "visual")
 REPRESENTATIVES = ("wasserstein", "sinkhorn", "euclidean", "random", "medoid")
@@ -55,6 +59,14 @@ class NetworkSettings:
         """What the choice of representatives depends on."""
         return (self.feature_map, self.representative, self.reg, self.training["seed"])
 
+    def representative_method(self) -> tuple[str, dict[str, Any]]:
+        """Return method and options of `select_representatives`."""
+        if self.representative != "sinkhorn":
+            return self.representative, {}
+        # The exact solver takes seconds; hundreds of iterations of the other are for a GPU.
+        device = torch_device(self.training["device"])
+        return "wasserstein", {"solver": "sinkhorn", "reg": self.reg, "device": device}
+
 
 OnSnapshot = Callable[[int, "NetworkTransfer", NDArray[Any]], None]
 
@@ -85,18 +97,43 @@ class NetworkTransfer:
         `representatives` (L,) saves choosing them again; `on_snapshot` is called as
         ``on_snapshot(step, self, seen embeddings)`` after each of the training's snapshot steps.
         """
-        import_extra("torch", "network")
-        from hgkt.network.config import TrainingConfig
         from hgkt.network.objectives import Targets
-        from hgkt.network.training import train_embedder
 
-        config = TrainingConfig(**self.settings.training)
         if representatives is None:
             representatives = self.choose_representatives(X, codes, progress)
         X = map_rows(X, self.settings.feature_map)
+        targets = Targets.from_features(X, codes, len(attributes), representatives)
+        return self._train(X, codes, attributes, representatives, targets, progress, on_snapshot)
+
+    def fit_reduced(
+        self,
+        instances: ReducedInstances,
+        attributes: NDArray[np.float64],
+        progress: Progress | None = None,
+    ) -> NDArray[Any]:
+        """Learn from what `reduce_batches` kept of the rows, and attributes (L, d)."""
+        codes, chosen = instances.codes, instances.representatives
+        return self._train(None, codes, attributes, chosen, instances.targets, progress)
+
+    def _train(
+        self,
+        X: NDArray[Any] | None,
+        codes: NDArray[np.intp],
+        attributes: NDArray[np.float64],
+        representatives: NDArray[np.intp],
+        targets: Targets,
+        progress: Progress | None,
+        on_snapshot: OnSnapshot | None = None,
+    ) -> NDArray[Any]:
+        """Build the graph and train; mapped features (N, D) are needed to draw instances only."""
+        import_extra("torch", "network")
+        from hgkt.network.config import TrainingConfig
+        from hgkt.network.training import train_embedder
+
+        config = TrainingConfig(**self.settings.training)
         self.attributes = attributes = map_rows(attributes, self.settings.attribute_map)
-        self.graph = build_graph(
-            X,
+        self.graph = join_representatives(
+            np.asarray(targets.representatives),
             codes,
             attributes,
             representatives=representatives,
@@ -115,9 +152,9 @@ class NetworkTransfer:
         result = train_embedder(
             self.quotient,
             attributes,
-            Targets.from_features(X, codes, len(attributes), representatives),
+            targets,
             config,
-            instances=(X, codes) if config.mode == "sampled" else None,
+            instances=(X, codes) if config.mode == "sampled" and X is not None else None,
             representatives=representatives,
             progress=progress,
             on_snapshot=snapshot if on_snapshot is not None else None,
@@ -129,18 +166,15 @@ class NetworkTransfer:
         self, X: NDArray[Any], codes: NDArray[np.intp], progress: Progress | None = None
     ) -> NDArray[np.intp]:
         """Return the row (L,) of each class's representative (Algorithm 1, steps 2 and 3)."""
-        entropic = self.settings.representative == "sinkhorn"
+        method, options = self.settings.representative_method()
         return select_representatives(
             map_rows(X, self.settings.feature_map),
             codes,
             int(codes.max()) + 1,
-            "wasserstein" if entropic else self.settings.representative,
-            solver="sinkhorn" if entropic else "exact",
-            reg=self.settings.reg,
+            method,
             random_state=self.settings.training["seed"],
-            # The exact solver takes seconds; hundreds of iterations of the other are for a GPU.
-            device=torch_device(self.settings.training["device"]) if entropic else None,
             progress=progress,
+            **options,
         ).indices
 
     def _embed_seen(self, weights: EmbedderWeights) -> NDArray[Any]:

@@ -9,9 +9,11 @@ from hgkt.transport.entropic import (
 from hgkt.transport.line import line_barycenter, line_barycenters, line_distances, line_pairwise
 from hgkt.transport.representatives import Representatives, select_representatives
 from hgkt.transport.simplex import to_simplex
+from hgkt.transport.streaming import StreamedRepresentatives, stream_representatives
 
 __all__ = [
     "Representatives",
+    "StreamedRepresentatives",
     "emd_distances",
     "entropic_barycenter",
     "entropic_distances",
@@ -21,5 +23,6 @@ __all__ = [
     "line_distances",
     "line_pairwise",
     "select_representatives",
+    "stream_representatives",
     "to_simplex",
 ]
