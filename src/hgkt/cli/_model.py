@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -48,11 +48,36 @@ def label_of(model: GZSLClassifier, text: str) -> Any:
 
 def candidates(model: GZSLClassifier, among: str) -> NDArray[np.intp]:
     """Return the columns of ``classes_`` that ``--among`` stands for."""
+    return model.candidates(candidate_names(model, among))
+
+
+def candidate_names(model: GZSLClassifier, among: str) -> str | list[Any]:
+    """Return what ``--among`` stands for as `GZSLClassifier.candidates` takes it."""
     if among in ("all", "seen", "unseen"):
-        return model.candidates(among)
+        return among
     # A class name may hold a comma, so the whole text is tried first.
     names = [among] if among in model.classes_.tolist() else among.split(",")
-    return model.candidates([label_of(model, name.strip()) for name in names])
+    return [label_of(model, name.strip()) for name in names]
+
+
+def check_backbone(model: GZSLClassifier, about: Mapping[str, Any], name: str) -> None:
+    """Refuse features of another network, which would be scored without a word.
+
+    Parameters
+    ----------
+    model : GZSLClassifier
+        The model; its folder says which backbone made the features it was trained on.
+    about : mapping
+        What is known of a data set.
+    name : str
+        Its name.
+    """
+    own, other = about_model(model).get("backbone"), about.get("backbone")
+    if own and other and own.get("sha256") != other.get("sha256"):
+        raise DataError(
+            f"the model was trained on features of {own['name']!r}; those of data set "
+            f"{name!r} come from {other['name']!r} with other weights and cannot be mixed"
+        )
 
 
 def load_matching(

@@ -13,6 +13,16 @@ from hgkt._class_names import UNKNOWN
 from hgkt._files import atomic_file
 from hgkt._plain import plain
 from hgkt._spreadsheets import escape_frame
+from hgkt.cli._bulk import (
+    AddressOption,
+    Asked,
+    EngineOption,
+    Workers,
+    WorkersOption,
+    is_bulk,
+    predict_in_bulk,
+    say_accuracy,
+)
 from hgkt.cli._common import (
     Device,
     DeviceOption,
@@ -25,22 +35,24 @@ from hgkt.cli._common import (
 )
 from hgkt.cli._confidence import CoverageOption, RejectOption
 from hgkt.cli._inputs import Input, InputOption, read_input, show_unreadable
-from hgkt.cli._model import AmongOption, ModelOption, about_model, candidates, load_matching
+from hgkt.cli._model import AmongOption, ModelOption, candidates, check_backbone, load_matching
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
-    from hgkt.data import GZSLDataset
     from hgkt.estimators import GZSLClassifier
 
 _SHOWN_ROWS = 20
-_SHOWN_CLASSES = 12
 
 
 def predict_command(
     model: ModelOption,
     input_file: InputOption = None,
     data: Annotated[
-        str | None, typer.Option("--data", help="Instead of --input: a data set, name or path.")
+        str | None,
+        typer.Option(
+            "--data",
+            help="Instead of --input: a data set, name or path; with --out FOLDER: Parquet files.",
+        ),
     ] = None,
     split: Annotated[
         str, typer.Option("--split", help="Of --data: train, test_seen or test_unseen.")
@@ -56,8 +68,15 @@ def predict_command(
     coverage: CoverageOption = None,
     out_file: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="Write the predictions: .csv or .parquet."),
+        typer.Option(
+            "--out",
+            metavar="PATH",
+            help="Write the predictions: .csv, .parquet, or a folder for many Parquet files.",
+        ),
     ] = None,
+    engine: EngineOption = None,
+    workers: WorkersOption = None,
+    address: AddressOption = None,
     weights: Annotated[
         Path | None,
         typer.Option("--weights", help="Of images: the backbone's weights, if they were moved."),
@@ -67,16 +86,26 @@ def predict_command(
 ) -> None:
     """Predict the classes of features or images; with --data the accuracy is measured too.
 
+    Parquet files of any number of rows go to a folder, one file each; what is there is not made
+    again.
+
     Example: hgkt predict --model digits-model --data digits --split test_unseen --top-k 3
     """
-    from hgkt.confidence.novelty import with_unknown
     from hgkt.estimators import load_model
-    from hgkt.estimators.ranking import rank_classes, rank_surely
+    from hgkt.evaluation.answers import answer_rows
 
     if (input_file is None) == (data is None):
         raise DataError("say what to predict: either --input FILE or --data NAME")
+    where = Workers(engine, workers, address)
+    if is_bulk(data, out_file, where):
+        asked = Asked(model, among, top_k, reject, coverage)
+        predict_in_bulk(asked, Path(str(data)), out_file, where, as_json)
+        return
     if out_file is not None and out_file.suffix not in (".csv", ".parquet"):
-        raise DataError(f"--out must end in .csv or .parquet; got {str(out_file)!r}")
+        raise DataError(
+            f"--out must end in .csv or .parquet, or be a folder where --data is a Parquet file or "
+            f"a folder of them; got {str(out_file)!r}"
+        )
     loaded = load_model(model)
     truth = None
     if input_file is not None:
@@ -84,25 +113,15 @@ def predict_command(
         show_unreadable(given)
     else:
         dataset = load_matching(loaded, str(data), root, features)
-        _check_backbone(loaded, dataset)
+        check_backbone(loaded, dataset.about, dataset.name)
         X, truth = dataset.rows(split)
         if not len(X):
             raise DataError(f"data set {dataset.name!r} has no rows in {split}; choose --split")
         given = Input(X)
     columns = candidates(loaded, among)
-    extra: dict[str, Any] = {}
-    if loaded.confidence_ is None and reject is None and coverage is None:
-        best, scores = rank_classes(loaded, given.features, columns, top_k)
-        labels = loaded.classes_[best]
-    else:
-        found = rank_surely(loaded, given.features, columns, top_k, reject, coverage)
-        scores, labels = found.scores, loaded.classes_[found.best].astype(object)
-        labels[:, 0] = with_unknown(labels[:, 0], found.unknown)
-        extra = {"probability": found.probabilities[:, 0]}
-        if reject is not None:
-            extra["novelty"] = found.novelty
-        if found.sets is not None:
-            extra["set"] = np.array([", ".join(map(str, names)) for names in found.sets])
+    answers = answer_rows(loaded, given.features, columns, top_k, reject, coverage)
+    labels, scores = answers.labels, answers.scores
+    extra: dict[str, Any] = dict(answers.extra)
     extra |= {"file": given.files, "truth": truth}
     extra = {name: column for name, column in extra.items() if column is not None}
     result: dict[str, Any] = {"model": model, "among": among, "n_rows": len(labels)}
@@ -116,16 +135,6 @@ def predict_command(
         result["out"] = out_file
     document = result | {"predictions": _records(labels, scores, extra)}
     emit(document, as_json, lambda: _render(document))
-
-
-def _check_backbone(model: GZSLClassifier, dataset: GZSLDataset) -> None:
-    """Refuse features of another network, which would be scored without a word."""
-    own, other = about_model(model).get("backbone"), dataset.about.get("backbone")
-    if own and other and own.get("sha256") != other.get("sha256"):
-        raise DataError(
-            f"the model was trained on features of {own['name']!r}; those of data set "
-            f"{dataset.name!r} come from {other['name']!r} with other weights and cannot be mixed"
-        )
 
 
 def _accuracy(
@@ -189,17 +198,7 @@ def _render(document: dict[str, Any]) -> None:
         if len(rows) > _SHOWN_ROWS:
             say(f"… {len(rows) - _SHOWN_ROWS} more rows; --out or --json has them all")
     if "accuracy" in document:
-        accuracies = _per_class(document["per_class"])
-        say(f"accuracy {document['accuracy']:.1f} % (mean over classes): {accuracies}")
-
-
-def _per_class(accuracies: dict[str, float]) -> str:
-    """All classes, or the two ends where there are many."""
-    ordered = sorted(accuracies.items(), key=lambda item: item[1])
-    words = [f"{name} {value:.1f}" for name, value in ordered]
-    if len(words) > _SHOWN_CLASSES:
-        words = [*words[:3], f"… {len(words) - 6} more …", *words[-3:]]
-    return ", ".join(words)
+        say_accuracy(document)
 
 
 def _cell(value: Any) -> str:

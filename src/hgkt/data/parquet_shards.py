@@ -78,11 +78,18 @@ class ParquetShard:
                 X, names = X[train], names[train]
             yield X, names
 
+    def rows(self) -> Iterator[tuple[NDArray[np.float32], Any]]:
+        """Yield features (n, D) and the other columns (a pyarrow record batch) of all rows."""
+        width = self.n_features or self._measured()
+        for batch in self._read(None, batch_rows(width)):
+            others = [name for name in batch.schema.names if name not in set(self.columns)]
+            yield self._features(batch, width), batch.select(others)
+
     @property
     def _plain(self) -> list[str]:
         return ["class", "split"] if self.has_split else ["class"]
 
-    def _read(self, columns: list[str], n_rows: int) -> Iterator[Any]:
+    def _read(self, columns: list[str] | None, n_rows: int) -> Iterator[Any]:
         from pyarrow import parquet
 
         with (
@@ -140,7 +147,9 @@ class ParquetShard:
         return np.asarray(numbers, dtype=np.float32)
 
 
-def parquet_shards(path: Path, label: str, size: int = SHARD_ROWS) -> list[ParquetShard]:
+def parquet_shards(
+    path: Path, label: str, size: int = SHARD_ROWS, labelled: bool = True
+) -> list[ParquetShard]:
     """Divide a Parquet file into shards of about `size` rows, by its row groups.
 
     Parameters
@@ -151,12 +160,14 @@ def parquet_shards(path: Path, label: str, size: int = SHARD_ROWS) -> list[Parqu
         What it is called within its folder.
     size : int
         Rows of a shard; a row group is never divided.
+    labelled : bool
+        Whether rows must have a class; without one, they can only be predicted.
     """
     from pyarrow import parquet
 
     with reading(path, _WHAT), parquet.ParquetFile(path) as file:
         schema, metadata = file.schema_arrow, file.metadata
-        if "class" not in schema.names:
+        if labelled and "class" not in schema.names:
             raise DataError(f"{path} has no column 'class'; the class of each row is expected")
         columns = _feature_columns(schema, path)
         kind = schema.field(columns[0]).type

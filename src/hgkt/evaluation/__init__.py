@@ -2,6 +2,7 @@
 
 from hgkt.calibration.curve import SeenUnseenCurve, seen_unseen_curve
 from hgkt.calibration.folds import FoldRows, class_folds, split_fold
+from hgkt.evaluation.bulk import BulkReport, predict_shards
 from hgkt.evaluation.comparison import PairedDifference, paired_difference
 from hgkt.evaluation.fitting import Fitted, fit_dataset, fit_gathered
 from hgkt.evaluation.gathering import gather
@@ -21,6 +22,7 @@ from hgkt.evaluation.selection import ClassFoldSearch
 from hgkt.evaluation.settings import SettingResult
 
 __all__ = [
+    "BulkReport",
     "ClassAccuracies",
     "ClassFoldSearch",
     "ClassKFold",
@@ -45,6 +47,7 @@ __all__ = [
     "load_records",
     "paired_difference",
     "per_class_accuracy",
+    "predict_shards",
     "records_frame",
     "seen_unseen_curve",
     "split_fold",
