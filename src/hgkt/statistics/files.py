@@ -21,8 +21,6 @@ _KEY = "hgkt"
 
 def save_statistics(statistics: GatheredStatistics, path: str | Path) -> Path:
     """Write statistics to one file, in one step; see :meth:`GatheredStatistics.save`."""
-    from safetensors.numpy import save_file
-
     arrays: dict[str, NDArray[Any]] = {}
     if statistics.tables is not None:
         statistics.sample.cut(statistics.tables.counts)
@@ -47,8 +45,28 @@ def save_statistics(statistics: GatheredStatistics, path: str | Path) -> Path:
         "sources": statistics.sources,
     }
     with atomic_file(path) as scratch:
-        save_file(arrays, scratch, metadata={_KEY: json.dumps(about)})
+        _write(scratch, arrays, json.dumps(about))
     return Path(path)
+
+
+def _write(path: Path, arrays: dict[str, NDArray[Any]], about: str) -> None:
+    """Write a safetensors file in place, one array after another.
+
+    Not the library's own writer: it puts a new file in the place of the scratch, and with it goes
+    the lock by which other processes know that the scratch has an owner.
+    """
+    header: dict[str, Any] = {"__metadata__": {_KEY: about}}
+    stop = 0
+    for name, array in arrays.items():
+        start, stop = stop, stop + array.nbytes
+        kind = f"{'F' if array.dtype.kind == 'f' else 'I'}{8 * array.itemsize}"
+        header[name] = {"dtype": kind, "shape": array.shape, "data_offsets": [start, stop]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for array in arrays.values():
+            file.write(np.ascontiguousarray(array).data)
 
 
 def load_statistics(path: str | Path) -> GatheredStatistics:
