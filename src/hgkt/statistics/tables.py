@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import dsyrk
+from scipy.sparse import csr_array
 from threadpoolctl import ThreadpoolController
 
-from hgkt._geometry import FeatureMap, map_rows
+from hgkt._geometry import FeatureMap, map_rows, power_of
 from hgkt.statistics.classes import ClassStatistics
 
 _CHUNK_NUMBERS = 2**22  # of one step: 32 MiB in float64
+_TINY = 1e-200
 
 
 class SumTables:
@@ -33,7 +36,7 @@ class SumTables:
     counts : ndarray of shape (L,)
     sums, squares : dict of map to ndarray of shape (L, D)
     moments : dict of map to list of ndarray of shape (D, D)
-        Σ x xᵀ over the rows of each group.
+        Σ x xᵀ over the rows of each group, the upper triangle.
     group_of : ndarray of shape (L,)
         The group of each class.
     """
@@ -94,13 +97,12 @@ class SumTables:
         edges = np.flatnonzero(np.diff(groups, prepend=-1))
         self._counts[present] += np.diff(starts, append=len(codes))
         for key, moments in self.moments.items():
-            mapped = map_rows(rows, key)
-            self._sums[key][present] += np.add.reduceat(mapped, starts, axis=0)
+            mapped = _mapped(rows, key)
+            self._sums[key][present] += _sums_of_ranges(mapped, starts)
             if key in self._squares:
-                self._squares[key][present] += np.add.reduceat(mapped**2, starts, axis=0)
+                self._squares[key][present] += _sums_of_ranges(mapped**2, starts)
             for first, last in zip(edges, [*edges[1:], len(codes)], strict=True):
-                part = mapped[first:last]
-                moments[groups[first]] += part.T @ part
+                _add_product(moments[groups[first]], mapped[first:last])
 
     def merge(self, other: SumTables, rows: NDArray[np.intp], groups: Sequence[int]) -> None:
         """Add other sums; `rows` and `groups` are where its classes and groups are here."""
@@ -120,6 +122,8 @@ class SumTables:
         statistics.counts, statistics.sums = self._counts[rows], self._sums[feature_map][rows]
         for position in groups:
             statistics.second_moment += self.moments[feature_map][position]
+        upper = np.triu(statistics.second_moment)
+        statistics.second_moment = upper + np.triu(upper, 1).T
         return statistics
 
     @classmethod
@@ -162,6 +166,31 @@ class SumTables:
 def _libraries() -> ThreadpoolController:
     """Look for the libraries of linear algebra once: it takes longer than a small product."""
     return ThreadpoolController()
+
+
+def _mapped(rows: NDArray[np.float64], kind: FeatureMap) -> NDArray[np.float64]:
+    """Map rows (n, D) as `map_rows` does; the usual case, √(x/Σx), in half the time."""
+    if power_of(kind) == 0.5 and rows.min() >= 0:
+        totals = rows.sum(axis=1, keepdims=True)
+        if totals.min() > _TINY:
+            shares = rows / totals
+            return np.sqrt(shares, out=shares)
+    return map_rows(rows, kind)
+
+
+def _sums_of_ranges(rows: NDArray[np.float64], starts: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Sum rows (n, D) from each start to the next: (p, D); ten times as fast as reduceat."""
+    n_rows = len(rows)
+    ends = np.append(starts, n_rows)
+    ranges = csr_array((np.ones(n_rows), np.arange(n_rows), ends), shape=(len(starts), n_rows))
+    found: NDArray[np.float64] = ranges @ rows
+    return found
+
+
+def _add_product(moment: NDArray[np.float64], rows: NDArray[np.float64]) -> None:
+    """Add XᵀX of rows (n, D) to the upper triangle of a moment (D, D), without a temporary."""
+    # BLAS counts columns first: the upper triangle of this array is its lower one.
+    dsyrk(1.0, rows.T, beta=1.0, c=moment.T, lower=1, overwrite_c=1)
 
 
 def _packed(moment: NDArray[np.float64]) -> NDArray[np.float64]:
