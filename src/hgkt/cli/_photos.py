@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # How long the stages take on a CPU; a bar over all of them is drawn by it.
 STAGES = {"encode": 0.05, "extract": 0.75, "select": 0.2}
 _PANEL = "Photos"
-_NOT_WITH_IMAGES = ("data", "root", "features", "attributes")
+_NOT_WITH_IMAGES = ("data", "root", "features", "attributes", "engine", "address", "sample")
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,14 @@ class PhotoOptions:
         int, typer.Option("--batch-size", min=1, help="Images per pass.", rich_help_panel=_PANEL)
     ] = 32
     workers: Annotated[
-        int, typer.Option("--workers", min=0, help="Processes that decode.", rich_help_panel=_PANEL)
-    ] = 0
+        int | None,
+        typer.Option(
+            "--workers",
+            min=0,
+            help="Processes that decode photos, or sum shards.",
+            show_default="photos: 0; shards: one per core",
+        ),
+    ] = None
 
     def check(self, context: typer.Context) -> None:
         """Refuse options that do not go together."""
@@ -121,7 +127,7 @@ class PhotoOptions:
             template=self.template,
             device=device,
             batch_size=self.batch_size,
-            workers=self.workers,
+            workers=self.workers or 0,
             cache=cache,
             progress=progress,
         )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from hgkt._typing import Progress
 from hgkt.cli._common import note, one_bar, progress_bar
+from hgkt.cli._gathering import GatheredRun, TrainedOn
 from hgkt.cli._photos import STAGES, PhotoOptions
 from hgkt.cli.methods import FitOptions
 from hgkt.exceptions import DataError
@@ -39,12 +40,15 @@ class TrainingRun:
         Where a network writes while it is trained; empty for other methods.
     cache : Path
         Where the features of photographs are kept.
+    gathered : GatheredRun, optional
+        How shards are read, if it is shards.
     """
 
     photos: PhotoOptions
     options: FitOptions
     files: dict[str, Path | None]
     cache: Path
+    gathered: GatheredRun | None = None
     resumed: bool = field(default=False, init=False)
     read: Photos | None = field(default=None, init=False)
 
@@ -53,10 +57,13 @@ class TrainingRun:
         """Where a network keeps its state."""
         return self.files.get("checkpoint")
 
-    def train(self) -> tuple[GZSLDataset, Fitted]:
+    def train(self) -> tuple[TrainedOn, Fitted]:
         """Read the data and fit."""
         from hgkt.evaluation.fitting import fit_dataset
 
+        if self.gathered is not None:
+            with progress_bar() as bar:
+                return self.gathered.train(bar)
         options = self.options
         of_photos = self.photos.images is not None
         with (
@@ -74,7 +81,7 @@ class TrainingRun:
                 random_state=options.seed,
                 progress=progress,
             )
-        return dataset, fitted
+        return TrainedOn.rows_of(dataset), fitted
 
     def _read_photos(self, progress: Progress) -> GZSLDataset:
         if (self.cache / "rows.jsonl").is_file():
@@ -93,7 +100,8 @@ class TrainingRun:
 
     def kept(self) -> str:
         """Say what of an interrupted run is on disk."""
-        for path in (self.checkpoint, self.cache if self.photos.images is not None else None):
+        sums = None if self.gathered is None else self.gathered.checkpoint
+        for path in (self.checkpoint, sums, self.cache if self.photos.images is not None else None):
             if path is not None and path.exists():
                 return f"{path} holds the state: run the same command again to resume"
         return "nothing was saved"
@@ -104,6 +112,10 @@ class TrainingRun:
             self.checkpoint.unlink(missing_ok=True)
         if self.photos.images is not None and self.photos.cache is None:
             shutil.rmtree(self.cache, ignore_errors=True)
+
+    def shard_report(self) -> dict[str, Any]:
+        """Return what JSON says about shards."""
+        return {} if self.gathered is None else {"gathered": self.gathered.report()}
 
     def photo_report(self) -> dict[str, Any]:
         """Return what JSON says about photographs."""
@@ -123,15 +135,18 @@ class TrainingRun:
 def training_files(
     estimator: GZSLClassifier, out_path: Path, checkpoint: Path | None, tensorboard: Path | None
 ) -> dict[str, Path | None]:
-    """Return where training writes, for methods that train in steps."""
+    """Return where training writes, for methods that train in steps.
+
+    `checkpoint` is None where it is one of shards.
+    """
     if hasattr(estimator, "write_to"):
         beside = out_path.resolve().with_name(f"{out_path.resolve().name}.checkpoint")
         return {"checkpoint": checkpoint or beside, "tensorboard": tensorboard}
     for name, value in (("checkpoint", checkpoint), ("tensorboard", tensorboard)):
         if value is not None:
             raise DataError(
-                f"--{name} is for methods that train a network in steps; leave it out, or give "
-                "--preset paper"
+                f"--{name} is for methods that train a network in steps (--preset paper)"
+                + (" and for folders that are read in shards" if name == "checkpoint" else "")
             )
     return {}
 

@@ -22,7 +22,7 @@ from hgkt.cli._common import (
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
-    from hgkt.data import GZSLDataset
+    from hgkt.data import GZSLDataset, ShardedData
     from hgkt.estimators import GZSLClassifier
 
 
@@ -135,13 +135,13 @@ class FitOptions:
         )
 
     def estimator(
-        self, dataset: GZSLDataset | None = None, seed: int | None = None
+        self, dataset: GZSLDataset | ShardedData | None = None, seed: int | None = None
     ) -> GZSLClassifier:
         """Return the method, unfitted; what is wrong with its parameters is said here.
 
         Parameters
         ----------
-        dataset : GZSLDataset, optional
+        dataset : GZSLDataset or ShardedData, optional
             The data it is for, which knows the blocks of the attribute vectors.
         seed : int, optional
             Another seed than that of the options.

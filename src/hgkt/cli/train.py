@@ -12,6 +12,7 @@ import typer
 from hgkt._plain import short
 from hgkt.cli._carry import Carried, carry_classes, check_replaced
 from hgkt.cli._common import JsonOption, emit, note, say
+from hgkt.cli._gathering import GatherOptions, gathered_run
 from hgkt.cli._options import with_options
 from hgkt.cli._photos import PhotoOptions
 from hgkt.cli._training import TrainingRun, training_files
@@ -26,6 +27,7 @@ def train_command(
     out_path: Annotated[Path, typer.Option("--out", metavar="MODEL", help="Folder to write.")],
     photos: PhotoOptions,
     options: FitOptions,
+    gathering: GatherOptions,
     with_unseen: Annotated[
         bool,
         typer.Option("--with-unseen", help="Add unseen classes that have test rows, too."),
@@ -43,8 +45,8 @@ def train_command(
         Path | None,
         typer.Option(
             "--checkpoint",
-            help="Network: file to resume from and to keep.",
-            show_default="MODEL.checkpoint, deleted once the model is saved",
+            help="Shards: folder of their sums, to resume from and to keep. Network: file.",
+            show_default="network: MODEL.checkpoint, deleted once the model is saved",
         ),
     ] = None,
     tensorboard: Annotated[
@@ -55,11 +57,15 @@ def train_command(
     """Fit a method on the train split of a data set, or on photos, and save the model folder.
 
     Classes without rows or photos are added by their description. An interrupted extraction of
-    photos, or training of the network, goes on with the same command.
+    photos, or training of the network, goes on with the same command. A folder of shards (many
+    Parquet files, .npy pairs) of any size is read once and never held in memory; with --checkpoint
+    that goes on, too.
 
     Example: hgkt train --images photos --classes classes.csv --out photo-model
 
     Example: hgkt train --data digits --select --with-unseen --out digits-model
+
+    Example: hgkt train --data shards --checkpoint sums --select --out big-model
     """
     from hgkt.estimators.model_folder import saved_name
 
@@ -67,28 +73,31 @@ def train_command(
     photos.check(context)
     estimator = options.estimator()
     method = saved_name(estimator)  # one that cannot be saved is refused before it is trained
-    files = training_files(estimator, out_path, checkpoint, tensorboard)
+    gathered = None
+    if photos.images is None:
+        gathered = gathered_run(options, gathering, photos.workers, checkpoint, estimator)
+    own = None if gathered is not None else checkpoint
+    files = training_files(estimator, out_path, own, tensorboard)
     old = check_replaced(out_path, overwrite, carry)
-    run = TrainingRun(photos, options, files, photos.cache_beside(out_path))
+    run = TrainingRun(photos, options, files, photos.cache_beside(out_path), gathered)
     try:
-        dataset, fitted = run.train()
+        data, fitted = run.train()
     except KeyboardInterrupt:
         note(f"interrupted; {run.kept()}")
         raise typer.Exit(130) from None
-    model, about = fitted.model, dataset.provenance()
-    new = dataset.unseen_classes if with_unseen else dataset.described_classes
-    model.add_classes(dataset.attributes_of(new))
+    model, about = fitted.model, data.about
+    model.add_classes(data.unseen if with_unseen else data.described)
     carried = Carried() if old is None else carry_classes(old, model, about, out_path)
     found = {"chosen": fitted.chosen, "validation": fitted.validation}
     model.save(out_path, **about, selected=fitted.selected, **found)
     run.clear(keep_checkpoint=checkpoint is not None)
     document = {
         "model": out_path,
-        "data": dataset.name,
-        "n_instances": len(dataset.train),
+        "data": data.name,
+        "n_instances": data.n_instances,
         "n_seen_classes": len(model.seen_classes_),
         "n_added_classes": len(model.unseen_classes_),
-        "described": dataset.names(dataset.described_classes),
+        "described": list(data.described),
         "carried": carried.names,
         "not_carried": carried.left,
         **found,
@@ -99,6 +108,7 @@ def train_command(
         "seed": options.seed,
         "resumed": run.resumed,
         **run.photo_report(),
+        **run.shard_report(),
         "seconds": time.perf_counter() - start,
     }
     emit(document, as_json, lambda: _render(document, carried))
@@ -114,6 +124,8 @@ def _render(document: dict[str, Any], carried: Carried) -> None:
         + (f", {_classes(added)} added" if added else "")
         + f", {document['seconds']:.1f} s"
     )
+    if "gathered" in document:
+        say(_render_shards(document["gathered"]))
     if described:
         say(f"known by description alone: {_listed(described)}")
     if validation is not None:
@@ -132,6 +144,13 @@ def _render(document: dict[str, Any], carried: Carried) -> None:
     if carried.left:
         say(f"not carried over: {_listed(carried.left)}, since {carried.reason}")
     say(f"saved to {document['model']}")
+
+
+def _render_shards(gathered: dict[str, Any]) -> str:
+    count = gathered["n_shards"]
+    shards = "1 shard" if count == 1 else f"{count} shards"
+    kept = f"; the sums are in {gathered['checkpoint']}" if gathered["checkpoint"] else ""
+    return f"read once, in {shards}; {gathered['n_rows_kept']} rows kept to choose on{kept}"
 
 
 def _render_photos(document: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from hgkt._validation import check_number
 from hgkt.data import find_folder, load_dataset
 from hgkt.data.array_shards import NpzShard, dataset_shards, npy_shards
+from hgkt.data.attribute_files import is_file
 from hgkt.data.dataset import GZSLDataset
 from hgkt.data.frames import SUFFIXES, parse_classes, parse_seen, read_made
 from hgkt.data.own_data import read_extra
@@ -49,7 +50,8 @@ def open_shards(
     root : path, optional
         Folder that holds the benchmark's folders; by default ``$HGKT_DATA``.
     features, attributes : str
-        Of the benchmark's folders, as for `load_dataset`.
+        Of the benchmark's folders, as for `load_dataset`; of others `attributes` may be a table of
+        classes in the place of the one beside.
     shard_rows : int, default=65,536
         Rows of a shard, where a file has more; a Parquet row group is never divided.
 
@@ -69,7 +71,8 @@ def open_shards(
     check_number("shard_rows", shard_rows, low=1, integer=True)
     if Path(path).is_file():
         one = Path(path)
-        return _open(one.parent, parquet_shards(one, one.name, shard_rows), one.name)
+        found = parquet_shards(one, one.name, shard_rows)
+        return _open(one.parent, found, one.name, attributes)
     folder = find_folder(path, root)
     if (folder / "att_splits.mat").is_file() or _is_table_beside_npy(folder):
         dataset = load_dataset(
@@ -82,7 +85,7 @@ def open_shards(
             f"{folder} has no rows to train on: Parquet files, pairs of {_FEATURES}.npy and "
             f"{_LABELS}.npy, .npz files or a data set of the benchmark's layout are expected"
         )
-    return _open(folder, shards, what)
+    return _open(folder, shards, what, attributes)
 
 
 def has_shards(path: str | Path) -> bool:
@@ -137,18 +140,27 @@ def _of_dataset(dataset: GZSLDataset, size: int) -> ShardedData:
     return ShardedData(dataset.name, shards, attributes, frozenset(tested), folds, about)
 
 
-def _open(folder: Path, shards: Sequence[Shard], what: str) -> ShardedData:
+def _open(folder: Path, shards: Sequence[Shard], what: str, attributes: str) -> ShardedData:
     """Read what lies beside the shards: the table of classes, and what else is known."""
-    table = [folder / f"classes{suffix}" for suffix in SUFFIXES]
-    path = next((path for path in table if path.is_file()), None)
+    tables = [folder / f"classes{suffix}" for suffix in SUFFIXES]
+    path = next((path for path in tables if path.is_file()), None)
+    if is_file(attributes):
+        path = next((p for p in (Path(attributes), folder / attributes) if p.is_file()), None)
+        if path is None:
+            raise DataError(f"{attributes} does not exist; a table of class attributes expected")
+    elif attributes != "att":
+        raise DataError(
+            f"attributes {attributes!r} of shards must be 'att', the table of classes beside them, "
+            "or one table (.parquet, .csv)"
+        )
     extra_path = folder / "dataset.json"
     extra = read_extra(extra_path) if extra_path.is_file() else {}
     about: dict[str, Any] = {"features": what, **extra.get("about", {}), "layout": "shards"}
-    attributes: dict[str, Any] = {}
+    vectors: dict[str, Any] = {}
     if path is not None:
         frame, made = read_made(path)
         names, values, attribute_names = parse_classes(frame, path)
-        attributes = dict(zip(names, values.astype(np.float64), strict=True))
+        vectors = dict(zip(names, values.astype(np.float64), strict=True))
         seen = parse_seen(frame, path)
         if seen is not None and not seen.all():
             unseen = frozenset(np.array(names)[~seen].tolist())
@@ -162,4 +174,4 @@ def _open(folder: Path, shards: Sequence[Shard], what: str) -> ShardedData:
         }
     folds = [(list(train), list(val)) for train, val in extra.get("folds", [])]
     name = str(extra.get("name", folder.resolve().name))
-    return ShardedData(name, list(shards), attributes, frozenset(), folds, about)
+    return ShardedData(name, list(shards), vectors, frozenset(), folds, about)
