@@ -256,7 +256,21 @@ def _percents(numbers: list[float | None]) -> str:
     return f"{sum(known) / len(known):.0f} %" if known else "–"
 
 
+def sample(records: Records) -> str:
+    """Return what is chosen from a sample of the rows, and what tests say of it."""
+    lines = []
+    for row in records.script("sample")["rows"]:
+        metrics = ", ".join(f"{name} {shrinkage:g}" for name, shrinkage in row["metrics"])
+        numbers = [f"{row['ausuc']:.1f}", f"{row['gamma']:.3f}"]
+        tests = [f"{row['test'][name]:.1f}" for name in ("ausuc", "H")]
+        share = "all" if row["n_kept"] == row["n_rows"] else f"{row['n_kept']:,}"
+        lines.append([row["data"], share, metrics, *numbers, *tests])
+    header = ["data", "rows kept", "metrics chosen", "validation", "γ", "test AUSUC", "test H"]
+    return table(header, lines, text=["metrics chosen"])
+
+
 TABLES = {
+    "sample": sample,
     "mutated files": mutated_files,
     "class checks": class_checks,
     "time of a check": check_time,
