@@ -23,6 +23,10 @@ BENCHMARKS = Registry(
         "add-class": Entry(
             "hgkt.benchmarks.add_class:run", "milliseconds to add a class to a fitted model"
         ),
+        "gather": Entry(
+            "hgkt.benchmarks.gather:run",
+            "statistics of many rows beside reading them and the product they need",
+        ),
         "fit": Entry(
             "hgkt.benchmarks.fit:run",
             "closed-form fit beside scikit-learn's discriminant analysis and the network",
