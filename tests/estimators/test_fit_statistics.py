@@ -29,10 +29,10 @@ def digits():
     X, y = data.rows("train")
     seen, unseen = (data.attributes_of(c) for c in (data.seen_classes, data.unseen_classes))
     tests = np.concatenate([data.rows(part)[0] for part in ("test_seen", "test_unseen")])
-    return X.astype(np.float64), y, seen, unseen, tests.astype(np.float64)
+    return X[::3].astype(np.float64), y[::3], seen, unseen, tests.astype(np.float64)
 
 
-def batches_of(X, y, size=171):
+def batches_of(X, y, size=71):
     return [(X[k : k + size], y[k : k + size]) for k in range(0, len(y), size)]
 
 
@@ -82,12 +82,12 @@ def test_calibration_and_confidence_come_from_the_folds_of_the_statistics(digits
 
 def test_a_sample_of_the_rows_finds_nearly_the_same_calibration(digits):
     X, y, seen, unseen, tests = digits
-    stats = gather(batches_of(X, y), classes=seen, sample=300)
-    assert len(stats.rows()[1]) == 296  # 37 of each class
+    stats = gather(batches_of(X, y), classes=seen, sample=207)
+    assert len(stats.rows()[1]) == 200  # 25 of each class
     sampled = HGKTClassifier().fit_statistics(stats, seen).add_classes(unseen)
     whole = HGKTClassifier().fit(X, y, seen).add_classes(unseen)
     assert sampled.calibration_.offset == pytest.approx(whole.calibration_.offset, abs=0.1)
-    assert (sampled.predict(tests) == whole.predict(tests)).mean() > 0.95
+    assert (sampled.predict(tests) == whole.predict(tests)).mean() > 0.9
 
 
 @pytest.mark.parametrize("method", [HGKTClassifier, RidgeClassMeanClassifier])

@@ -227,3 +227,10 @@ def test_two_sites_have_the_statistics_of_one(shard_folder, digits):
         merged.of("sqrt+l2").second_moment, whole.of("sqrt+l2").second_moment, rtol=1e-12
     )
     assert len(merged.rows()[1]) == len(digits.y)
+
+
+def test_gathering_on_ray_is_the_same_to_the_bit(ray_cluster, shard_folder, tmp_path):
+    found = gather(shard_folder, engine="ray", checkpoint=tmp_path / "sums", leaves=3)
+    assert ray_cluster.is_initialized()
+    assert len(files(tmp_path / "sums")) == 4
+    assert_same(found, gather(shard_folder, workers=1, leaves=3))
