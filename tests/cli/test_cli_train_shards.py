@@ -56,7 +56,8 @@ def test_train_on_shards_is_training_in_memory(hgkt, shards, digits, tmp_path):
 
 def test_train_selects_from_a_checkpoint_that_an_earlier_run_left(hgkt, shards, tmp_path):
     sums = tmp_path / "sums"
-    options = ["--data", shards, "--checkpoint", sums, "--workers", 1, "--select", "--json"]
+    options = ["--data", shards, "--checkpoint", sums, "--workers", 1]
+    options += ["--folds", 1, "--select", "--json"]
     first = json.loads(hgkt("train", "--out", tmp_path / "a", *options).stdout)
     made = {path.name: path.stat().st_mtime_ns for path in sums.iterdir()}
     assert len(made) == 5
@@ -65,7 +66,7 @@ def test_train_selects_from_a_checkpoint_that_an_earlier_run_left(hgkt, shards, 
     assert {path.name: path.stat().st_mtime_ns for path in sums.iterdir()} == made
     assert plain(second["chosen"]) == plain(first["chosen"])
     said = hgkt("train", "--out", tmp_path / "c", *options[:-2], "--sample", 200).stdout
-    assert "read once, in 4 shards; 200 rows kept to choose on; the sums are in" in said
+    assert "read in 4 shards; 200 rows kept to choose on; the sums are in" in said
 
 
 def test_train_reads_a_table_folder_in_shards_where_asked(hgkt, digits, tmp_path):
@@ -74,6 +75,20 @@ def test_train_reads_a_table_folder_in_shards_where_asked(hgkt, digits, tmp_path
     document = json.loads(hgkt("train", "--out", tmp_path / "m", *options).stdout)
     assert document["gathered"]["n_shards"] == 1
     assert document["n_instances"] == 1151
+
+
+def test_train_trains_the_network_on_shards(hgkt, shards, digits, tmp_path):
+    options = ["--preset", "paper", "--device", "cpu", "-p", "n_hidden=8", "-p", "n_steps=3"]
+    where = ["--data", shards, "--out", tmp_path / "m"]
+    document = json.loads(hgkt("train", *where, *options, "--json").stdout)
+    assert document["gathered"]["n_shards"] == 4
+    model, X = load_model(tmp_path / "m"), digits.rows("test_seen")[0]
+    whole = write_tables(digits, tmp_path / "whole")
+    hgkt("train", "--data", whole, "--no-calibrate", "--out", tmp_path / "w", *options)
+    expected = load_model(tmp_path / "w").score_classes(X)
+    np.testing.assert_allclose(model.score_classes(X), expected, rtol=1e-4, atol=1e-4)
+    with pytest.raises(DataError, match="--select and --calibrate of a network need its rows"):
+        hgkt("train", *where, *options, "--select", "--overwrite")
 
 
 def test_train_on_shards_refuses_with_one_sentence(hgkt, shards, tmp_path):

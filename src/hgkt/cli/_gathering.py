@@ -1,7 +1,8 @@
-"""`hgkt train` on shards: rows are read once, and the model is fitted on their sums."""
+"""`hgkt train` on shards: rows are never held in memory; most methods need their sums only."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -104,10 +105,11 @@ class GatheredRun:
     n_shards: int = 0
     n_kept: int = 0
 
-    def train(self, progress: Progress) -> tuple[TrainedOn, Fitted]:
-        """Sum the rows, unless a checkpoint has the sums, and fit."""
+    def train(
+        self, progress: Progress, make: Callable[[ShardedData], GZSLClassifier]
+    ) -> tuple[TrainedOn, Fitted]:
+        """Read the rows and fit what `make` makes for them."""
         from hgkt.data import open_shards
-        from hgkt.evaluation import fit_gathered, gather
 
         options = self.options
         data = open_shards(options.data, options.root, options.features, options.attributes)
@@ -116,8 +118,16 @@ class GatheredRun:
                 f"{options.data} has no table of classes (classes.csv or classes.parquet) beside "
                 "its shards; the attributes of each class are expected there"
             )
-        estimator = options.estimator(data)
         self.n_shards = len(data.shards)
+        estimator = make(data)
+        fit = self._fit_network if hasattr(estimator, "fit_batches") else self._fit_sums
+        return TrainedOn.shards_of(data), fit(estimator, data, progress)
+
+    def _fit_sums(self, estimator: GZSLClassifier, data: ShardedData, progress: Progress) -> Fitted:
+        """Sum the rows, unless a checkpoint has the sums, and fit."""
+        from hgkt.evaluation import fit_gathered, gather
+
+        options = self.options
         statistics = gather(
             data,
             **estimator.gather_options(select=bool(options.select)),
@@ -127,11 +137,10 @@ class GatheredRun:
             progress=progress,
         )
         self.n_kept = len(statistics.rows()[1])
-        seen = {name: data.class_attributes[name] for name in statistics.classes.tolist()}
-        fitted = fit_gathered(
+        return fit_gathered(
             estimator,
             statistics,
-            seen,
+            _seen(data),
             select=bool(options.select),
             calibrate=options.calibration,
             n_folds=options.folds,
@@ -139,12 +148,32 @@ class GatheredRun:
             published=bool(data.folds),
             progress=progress,
         )
-        return TrainedOn.shards_of(data), fitted
+
+    def _fit_network(self, estimator: Any, data: ShardedData, progress: Progress) -> Fitted:
+        """Train the network on batches, which are read once or twice."""
+        from hgkt.evaluation import Fitted
+
+        if self.options.select or self.options.calibrate:
+            raise DataError(
+                "--select and --calibrate of a network need its rows in memory; leave them out"
+            )
+
+        def batches() -> Iterator[Any]:
+            for shard in data.shards:
+                yield from shard.batches()
+
+        estimator.on_progress(progress).fit_batches(batches, _seen(data))
+        return Fitted(estimator.on_progress(None))
 
     def report(self) -> dict[str, Any]:
         """Return what JSON says about shards."""
         kept = {"n_shards": self.n_shards, "n_rows_kept": self.n_kept}
         return {**kept, "checkpoint": self.checkpoint}
+
+
+def _seen(data: ShardedData) -> dict[str, NDArray[np.float64]]:
+    """Return the attributes of the classes with rows to train on."""
+    return {name: data.class_attributes[name] for name in data.class_counts}
 
 
 def gathered_run(
@@ -175,5 +204,6 @@ def gathered_run(
     place = Path(options.data) if one_file else find_folder(options.data, options.root)
     if not (asked or one_file or has_shards(place)):
         return None
-    estimator.gather_options()  # a method that needs the rows is refused here
-    return GatheredRun(options, gathering, workers, checkpoint)
+    if not hasattr(estimator, "fit_batches"):
+        estimator.gather_options()  # a method that needs the rows in memory is refused here
+    return GatheredRun(options, gathering, workers, None if in_steps else checkpoint)

@@ -20,7 +20,7 @@ from hgkt.cli.methods import FitOptions
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
-    from hgkt.data import GZSLDataset
+    from hgkt.data import GZSLDataset, ShardedData
     from hgkt.estimators import GZSLClassifier
     from hgkt.evaluation.fitting import Fitted
     from hgkt.photos import Photos
@@ -62,8 +62,8 @@ class TrainingRun:
         from hgkt.evaluation.fitting import fit_dataset
 
         if self.gathered is not None:
-            with progress_bar() as bar:
-                return self.gathered.train(bar)
+            with progress_bar() as bar, _interrupt_between_steps(bar) as progress:
+                return self.gathered.train(progress, self._estimator)
         options = self.options
         of_photos = self.photos.images is not None
         with (
@@ -89,7 +89,7 @@ class TrainingRun:
         self.read = self.photos.read(self.cache, str(self.options.device), progress)
         return self.read.dataset
 
-    def _estimator(self, dataset: GZSLDataset) -> GZSLClassifier:
+    def _estimator(self, dataset: GZSLDataset | ShardedData) -> GZSLClassifier:
         estimator: Any = self.options.estimator(dataset)
         if self.files:
             estimator.write_to(**self.files)

@@ -76,7 +76,7 @@ def train_command(
     gathered = None
     if photos.images is None:
         gathered = gathered_run(options, gathering, photos.workers, checkpoint, estimator)
-    own = None if gathered is not None else checkpoint
+    own = checkpoint if gathered is None or gathered.checkpoint is None else None
     files = training_files(estimator, out_path, own, tensorboard)
     old = check_replaced(out_path, overwrite, carry)
     run = TrainingRun(photos, options, files, photos.cache_beside(out_path), gathered)
@@ -150,7 +150,8 @@ def _render_shards(gathered: dict[str, Any]) -> str:
     count = gathered["n_shards"]
     shards = "1 shard" if count == 1 else f"{count} shards"
     kept = f"; the sums are in {gathered['checkpoint']}" if gathered["checkpoint"] else ""
-    return f"read once, in {shards}; {gathered['n_rows_kept']} rows kept to choose on{kept}"
+    rows = f"; {gathered['n_rows_kept']} rows kept to choose on" if gathered["n_rows_kept"] else ""
+    return f"read in {shards}{rows}{kept}"
 
 
 def _render_photos(document: dict[str, Any]) -> None:
