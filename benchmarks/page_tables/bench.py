@@ -9,6 +9,12 @@ from page_tables.records import Records, Run
 from page_tables.shown import CLOSED_FORM, NETWORK, main
 
 _EVALUATED = [("CUB", CLOSED_FORM), ("AWA1", CLOSED_FORM), ("CUB", NETWORK)]
+_LARGE = [
+    ("AwA2", 37_322, 50), ("ImageNet-1k", 1_281_167, 1_000), ("ImageNet-21k", 14_197_122, 21_841),
+    ("a hundred million", 100_000_000, 21_000),
+]  # fmt: skip
+# Of `hgkt.gather`: three folds, 32 leaves and the 5 sums above them, 8 files to one, a sample.
+_N_GROUPS, _N_WORKERS, _N_FILES, _DEPTH, _SAMPLE = 4, 32, 37, 8 + 4, 20_000
 _FORMS = {"json": "JSON", "octets": "octets", "arrow": "Arrow, both ways"}
 
 
@@ -149,7 +155,62 @@ def _adds(found: dict[str, Any]) -> list[list[str]]:
     return lines
 
 
+def gather(records: Records) -> str:
+    """Return a pass over rows beside reading them and the product it needs."""
+    found = records.bench("gather")
+    width, names = found["sizes"]["n_features"], {
+        "reading": "reading with pyarrow alone", "product": "XᵀX of rows in memory",
+        "gathering": "gathering",
+    }  # fmt: skip
+    lines = [
+        [names[rate["what"]], amount(rate["rows_per_core_s"]),
+         amount(rate["rows_per_core_s"] * width * 4 / 1e6)]
+        for rate in found["rates"]
+    ]  # fmt: skip
+    streamed = found["streamed"]
+    said = (
+        f"Gathering reaches {100 * found['share_of_bound']:.0f} % of the bound, {found['bound']}; "
+        f"the aim is {100 * found['target']:.0f} %. One process that streamed "
+        f"{streamed['n_rows']:,} rows, {streamed['gigabytes']:.1f} GB, held "
+        f"{streamed['peak_mb']:.0f} MB at most; that last grew in the first "
+        f"{streamed['grew_last_at']:,} rows."
+    )
+    header = ["", "rows per second of a core", "MB/s"]
+    return _below(f"{table(header, lines)}\n\n{said}", found)
+
+
+def scale(records: Records) -> str:
+    """Return what a pass over larger data costs, computed from what was measured."""
+    found = records.bench("gather")
+    rate = next(r["rows_per_core_s"] for r in found["rates"] if r["what"] == "gathering")
+    moment = found["sizes"]["n_features"] ** 2 * 8 / 1e6
+    row = found["sizes"]["n_features"] * 4 / 1e6
+    besides = found["streamed"]["peak_mb"] - _worker_mb(found["sizes"]["n_classes"], 1, moment, row)
+    lines = []
+    for name, n_rows, n_classes in _LARGE:
+        memory = besides + _worker_mb(n_classes, _N_GROUPS, moment, row)
+        part = _N_GROUPS * moment / 2 + n_classes * 2 * row + max(_SAMPLE, 2 * n_classes) * row
+        adding = _DEPTH * part / found["partial"]["mb"] * found["partial"]["load_and_add_s"]
+        seconds = n_rows / rate / _N_WORKERS + adding
+        lines.append([
+            name, f"{n_rows:,}", f"{n_classes:,}", amount(n_rows * row / 1e3),
+            amount(n_rows / rate / 3600), amount(seconds / 60), amount(memory / 1e3),
+            amount(2 * _N_FILES * part / 1e3),
+        ])  # fmt: skip
+    header = [
+        "data", "rows", "classes", "GB read", "core hours", f"minutes, {_N_WORKERS} workers",
+        "GB per worker", "GB of sums moved",
+    ]  # fmt: skip
+    return table(header, lines)
+
+
+def _worker_mb(n_classes: int, n_groups: int, moment: float, row: float) -> float:
+    """Return the memory of moments, of class sums and of the sample, held twice and 1.25 full."""
+    return n_groups * moment + n_classes * 2 * row + 2.5 * max(_SAMPLE, 2 * n_classes) * row
+
+
 TABLES = {
+    "gather": gather, "scale": scale,
     "representatives": representatives, "train": train, "serve": serve, "chaos": chaos,
     "speed": speed,
 }  # fmt: skip

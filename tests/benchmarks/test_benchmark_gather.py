@@ -7,7 +7,7 @@ import pytest
 from hgkt.benchmarks import gather
 
 
-def test_gather_compares_with_reading_and_the_product_and_streams(tmp_path):
+def test_gather_compares_with_reading_and_the_product_and_streams():
     result = gather.run(quick=True)
     rates = {rate["what"]: rate["rows_per_core_s"] for rate in result["rates"]}
     assert list(rates) == ["reading", "product", "gathering"]
@@ -16,7 +16,7 @@ def test_gather_compares_with_reading_and_the_product_and_streams(tmp_path):
     assert result["meets_target"] == (result["share_of_bound"] >= 0.7)
     streamed = result["streamed"]
     assert streamed["n_rows"] == gather.QUICK.n_streamed
-    assert [p["n_rows"] for p in streamed["peaks"]] == [1024, 2048, 3072, 4096]
+    assert streamed["grew_last_at"] in (1024, 2048, 3072, 4096)
     assert 0 < streamed["first_peak_mb"] <= streamed["peak_mb"] < gather.MOST_MB
     # One triangle of 64 × 64 and ten class sums, in float64.
     assert result["partial"]["mb"] * 1e6 > 8 * (64 * 65 / 2 + 10 * 64)

@@ -73,8 +73,9 @@ def run(quick: bool = False) -> dict[str, Any]:
     -------
     dict
         ``rates``: rows per second, by the clock and of one core's time; ``share_of_bound``: of
-        the slower of reading and the product, in core time; ``streamed``: rows, and the process's
-        largest memory after each pass over the file; ``partial``: a partial sum's size and what
+        the slower of reading and the product, in core time; ``streamed``: rows, the process's
+        largest memory after the first pass over the file and at the end, and after how many rows
+        it last grew; ``partial``: a partial sum's size and what
         adding it to another takes.
     """
     sizes = QUICK if quick else FULL
@@ -204,20 +205,22 @@ class _Pass:
 
 def _stream(shard: ParquetShard, sizes: Sizes, _: int) -> dict[str, Any]:
     """Gather the rows of a shard again and again; runs in a process of its own."""
-    statistics, begun, peaks = Recipe().empty(), time.monotonic(), []
+    statistics, begun, peaks = Recipe().empty(), time.monotonic(), [0.0]
+    grew = 0
     with threadpool_limits(1):
         while statistics.n_instances < sizes.n_streamed:
             add_shard(statistics, _Pass(shard, len(peaks)))
-            peaks.append({"n_rows": statistics.n_instances, "peak_mb": _peak_mb()})
+            peaks.append(_peak_mb())
+            grew = statistics.n_instances if peaks[-1] > peaks[-2] else grew
             if time.monotonic() - begun > sizes.seconds:
                 break
     return {
         "n_rows": statistics.n_instances,
         "gigabytes": statistics.n_instances * sizes.n_features * 4 / 1e9,
         "seconds": time.monotonic() - begun,
-        "first_peak_mb": peaks[0]["peak_mb"],
-        "peak_mb": peaks[-1]["peak_mb"],
-        "peaks": peaks,
+        "first_peak_mb": peaks[1],
+        "peak_mb": peaks[-1],
+        "grew_last_at": grew,
     }
 
 
