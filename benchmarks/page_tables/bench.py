@@ -13,8 +13,8 @@ _LARGE = [
     ("AwA2", 37_322, 50), ("ImageNet-1k", 1_281_167, 1_000), ("ImageNet-21k", 14_197_122, 21_841),
     ("a hundred million", 100_000_000, 21_000),
 ]  # fmt: skip
-# Of `hgkt.gather`: three folds, 32 leaves and the 5 sums above them, 8 files to one, a sample.
-_N_GROUPS, _N_WORKERS, _N_FILES, _DEPTH, _SAMPLE = 4, 32, 37, 8 + 4, 20_000
+# Of `hgkt.gather`: three folds, at most 32 leaves, eight files to one, rows of a shard, a sample.
+_N_GROUPS, _N_WORKERS, _FAN_IN, _SHARD_ROWS, _SAMPLE = 4, 32, 8, 65_536, 20_000
 _FORMS = {"json": "JSON", "octets": "octets", "arrow": "Arrow, both ways"}
 
 
@@ -160,7 +160,7 @@ def gather(records: Records) -> str:
     found = records.bench("gather")
     width, names = found["sizes"]["n_features"], {
         "reading": "reading with pyarrow alone", "product": "XᵀX of rows in memory",
-        "gathering": "gathering",
+        "gathering": "gathering", "gathering with folds": "gathering with three class folds",
     }  # fmt: skip
     lines = [
         [names[rate["what"]], amount(rate["rows_per_core_s"]),
@@ -182,7 +182,7 @@ def gather(records: Records) -> str:
 def scale(records: Records) -> str:
     """Return what a pass over larger data costs, computed from what was measured."""
     found = records.bench("gather")
-    rate = next(r["rows_per_core_s"] for r in found["rates"] if r["what"] == "gathering")
+    rate = next(r["rows_per_core_s"] for r in found["rates"] if r["what"] == "gathering with folds")
     moment = found["sizes"]["n_features"] ** 2 * 8 / 1e6
     row = found["sizes"]["n_features"] * 4 / 1e6
     besides = found["streamed"]["peak_mb"] - _worker_mb(found["sizes"]["n_classes"], 1, moment, row)
@@ -190,18 +190,27 @@ def scale(records: Records) -> str:
     for name, n_rows, n_classes in _LARGE:
         memory = besides + _worker_mb(n_classes, _N_GROUPS, moment, row)
         part = _N_GROUPS * moment / 2 + n_classes * 2 * row + max(_SAMPLE, 2 * n_classes) * row
-        adding = _DEPTH * part / found["partial"]["mb"] * found["partial"]["load_and_add_s"]
-        seconds = n_rows / rate / _N_WORKERS + adding
+        levels = _levels(n_rows)
+        adding = part / found["partial"]["mb"] * found["partial"]["load_and_add_s"]
+        seconds = n_rows / rate / levels[0] + adding * sum(min(n, _FAN_IN) for n in levels[:-1])
         lines.append([
             name, f"{n_rows:,}", f"{n_classes:,}", amount(n_rows * row / 1e3),
             amount(n_rows / rate / 3600), amount(seconds / 60), amount(memory / 1e3),
-            amount(2 * _N_FILES * part / 1e3),
+            amount(2 * (sum(levels) - 1) * part / 1e3),
         ])  # fmt: skip
     header = [
         "data", "rows", "classes", "GB read", "core hours", f"minutes, {_N_WORKERS} workers",
         "GB per worker", "GB of sums moved",
     ]  # fmt: skip
     return table(header, lines)
+
+
+def _levels(n_rows: int) -> list[int]:
+    """Return how many partial sums each level of the tree has, leaves first."""
+    levels = [min(_N_WORKERS, -(-n_rows // _SHARD_ROWS))]
+    while levels[-1] > 1:
+        levels.append(-(-levels[-1] // _FAN_IN))
+    return levels
 
 
 def _worker_mb(n_classes: int, n_groups: int, moment: float, row: float) -> float:
