@@ -9,7 +9,7 @@ from __future__ import annotations
 import resource
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -139,7 +139,7 @@ def write_rows(path: Path, sizes: Sizes) -> Path:
 def _rates(path: Path, shards: list[ParquetShard], sizes: Sizes) -> list[dict[str, Any]]:
     X = next(iter(shards[0].batches()))[0].astype(np.float64)
     X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-30)
-    calls = {
+    calls: dict[str, tuple[Callable[[], object], int]] = {
         "reading": (partial(_read, path, sizes), sizes.n_rows),
         "product": (partial(_multiply, X, sizes.n_rows), sizes.n_rows // len(X) * len(X)),
         "gathering": (partial(_gather, shards), sizes.n_rows),
