@@ -27,6 +27,7 @@ ROOMS = {
     "hgkt.graph": "The graph",
     "hgkt.network": "The network",
     "hgkt.statistics": "Statistics",
+    "hgkt.engines": "Engines",
     "hgkt.vision": "Images",
     "hgkt.language": "Words",
     "hgkt.export": "Export",
