@@ -184,13 +184,15 @@ def test_a_row_that_is_no_number_is_named_with_its_shard(shard_folder, digits, w
 
 def test_batches_are_gathered_in_this_process(digits):
     batches = [(digits.X[k : k + 200], digits.y[k : k + 200]) for k in range(0, 1200, 200)]
-    stats = gather(iter(batches), classes=digits.table)
+    stats = gather(iter([([], []), *batches]), classes=digits.table)
     assert stats.n_instances == len(digits.y)
     assert stats.folds == gather(batches, classes=digits.table, sample=0).folds
     assert len(stats.folds) == 6
     assert gather(batches).folds == []
     with pytest.raises(DataError, match="cannot be gathered with a checkpoint"):
         gather(batches, checkpoint="sums")
+    with pytest.raises(DataError, match="give a checkpoint, a folder that all of them see"):
+        gather(batches, engine="ray", address="auto")
     with pytest.raises(DataError, match="batch 0 is no pair of features and labels"):
         gather([digits.X])
 

@@ -89,6 +89,11 @@ def gather(
     ['zero', 'one']
     """
     check_number("leaves", leaves, low=1, integer=True)
+    if engine == "ray" and address is not None and checkpoint is None:
+        raise DataError(
+            "the nodes of a Ray cluster hand partial sums on as files: give a checkpoint, a folder "
+            "that all of them see"
+        )
     if isinstance(source, str | Path):
         source = open_shards(source)
     if isinstance(source, ShardedData):

@@ -123,6 +123,8 @@ class GatheredStatistics:
             number of rows before them.
         """
         rows, names = np.asarray(X), np.asarray(labels)
+        if not names.size and not rows.size:  # nothing has a type of its own
+            return self
         features = self._checked(rows, names, name or "rows")
         tables = self._tables(features.shape[1], features.dtype)
         codes = self._codes(names)
