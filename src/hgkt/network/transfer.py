@@ -97,6 +97,7 @@ class NetworkTransfer:
         `representatives` (L,) saves choosing them again; `on_snapshot` is called as
         ``on_snapshot(step, self, seen embeddings)`` after each of the training's snapshot steps.
         """
+        import_extra("torch", "network")  # before representatives take their time
         from hgkt.network.objectives import Targets
 
         if representatives is None:
