@@ -137,8 +137,9 @@ def test_run_cells_refuses_an_unknown_engine(tmp_path):
         run_cells([task("show")], ResultStore(tmp_path), n_jobs=0)
 
 
-def test_run_cells_says_when_no_ray_cluster_answers(tmp_path):
-    pytest.importorskip("ray")
+def test_run_cells_says_when_no_ray_cluster_answers(tmp_path, monkeypatch):
+    ray = pytest.importorskip("ray")
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)  # other tests may have one running
     with pytest.raises(DataError, match=r"no Ray cluster answers at '127\.0\.0\.1:9': .*refused"):
         run_cells([task("show")], ResultStore(tmp_path), engine="ray", address="127.0.0.1:9")
 
