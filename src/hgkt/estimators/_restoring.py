@@ -133,8 +133,8 @@ def _labels(config: Mapping[str, Any], table: pd.DataFrame) -> tuple[NDArray[Any
     names = np.array(labels, dtype=object)
     if config["labels"] != "object":
         names = np.array(labels)
-    if n_seen < 2 or not seen[:n_seen].all() or (np.sort(names[:n_seen]) != names[:n_seen]).any():
-        raise DataError("its table of classes does not begin with the seen ones, sorted")
+    if n_seen < 2 or not seen[:n_seen].all():
+        raise DataError("its table of classes does not begin with the seen ones")
     return names, n_seen
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -64,8 +65,9 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, FromStatistics, Confident
     Attributes
     ----------
     classes_, seen_classes_, unseen_classes_ : ndarray
-        All classes, sorted; those learned from instances, sorted; and added ones in the order
-        they came. Whatever is said to be ordered as ``classes_`` changes its order with them.
+        All classes, sorted; those learned from instances, sorted when they were learned; and
+        added ones in the order they came. Whatever is said to be ordered as ``classes_`` changes
+        its order with them.
     """
 
     named_presets: ClassVar[Mapping[str, Preset]] = {}
@@ -216,6 +218,12 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, FromStatistics, Confident
     def _take_found(self, found: Found) -> None:
         self._own_calibration, self._confidence = found.law, found.confidence
         self._held_out = found.held_out
+
+    def _rename(self, names: Mapping[Any, Any]) -> None:
+        super()._rename(names)
+        if self._held_out is not None:
+            labels = tuple(names.get(name, name) for name in self._held_out.labels)
+            self._held_out = replace(self._held_out, labels=labels)
 
     # ------------------------------------------------------------------ before a class is added
     def check_class(self, attributes: ArrayLike, name: Any = None) -> ClassCheck:

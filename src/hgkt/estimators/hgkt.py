@@ -4,31 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from hgkt._geometry import FeatureMap
 from hgkt._typing import Progress
-from hgkt._validation import attribute_matrix, attribute_table, label_text
+from hgkt._validation import attribute_matrix
 from hgkt.closed_form.family import FEATURE_MAPS, MixtureFamily
 from hgkt.closed_form.grid import GridData, SumsGridData, score_grid
 from hgkt.closed_form.kernels import KernelTerm
 from hgkt.closed_form.mixture import METRICS, MetricTerm, Mixture, Ridge
 from hgkt.closed_form.transfer import ClosedFormTransfer, relevance_keys
+from hgkt.estimators._growing import GrowingClassifier
 from hgkt.estimators._rivalry import Newcomer, Rivalry
-from hgkt.estimators._snapshots import changing
 from hgkt.estimators.base import ClassTable
 from hgkt.estimators.state_rules import Rule
-from hgkt.estimators.transfer import TransferClassifier
-from hgkt.exceptions import DataError
-from hgkt.statistics import ClassStatistics, Sums
+from hgkt.statistics import Sums
 
 
-class HGKTClassifier(TransferClassifier):
+class HGKTClassifier(GrowingClassifier):
     """Heterogeneous graph-based knowledge transfer, its two relations solved in closed form.
 
     Instances of a class are related to each other, and classes to their neighbours; knowledge
@@ -104,7 +101,6 @@ class HGKTClassifier(TransferClassifier):
     """
 
     mathematics_version: ClassVar[int] = 2  # 1: one closed form; 2: a mixture
-    _transfer: ClosedFormTransfer
     _rivalry: Rivalry | None = None
 
     def __init__(
@@ -254,93 +250,6 @@ class HGKTClassifier(TransferClassifier):
         new = attribute_matrix(new_attributes, list(new_attributes), attributes.shape[1])
         data = SumsGridData(sums, attributes, new, X_eval)
         yield from _told(score_grid(settings, data), len(grid), progress)
-
-    # ------------------------------------------------------------------ classes that grow up
-    def partial_fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        class_attributes: Any = None,
-        classes: ArrayLike | None = None,
-    ) -> Self:
-        """Take in more instances; any order of batches gives the model of one full fit.
-
-        A class that was added by its attributes becomes a seen one with its first instances. Its
-        mean enters the transfer with noise λ·N̄/n for n instances (N̄ on average over classes), so
-        its embedding moves from the predicted to the observed mean as n grows: the posterior of
-        the mean. Only `fit` finds a calibration; a model that starts here has none.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        class_attributes : mapping or DataFrame, optional
-            Attributes of classes that the model does not know yet. Those of others must be the
-            ones it knows.
-        classes : ignored
-            Accepted because scikit-learn's incremental classifiers take it; classes may come at
-            any time.
-        """
-        if not self.__sklearn_is_fitted__():
-            # One batch is not what there will be, and earlier rows are gone later: no calibration.
-            checked = self._check_training_data(X, y, class_attributes)
-            return self._learn(*checked, class_attributes is not None)
-        features, labels = self._check_labelled(X, y, reset=False)
-        with changing(self) as draft:
-            draft._grow(features, labels, class_attributes)
-        return self
-
-    def _grow(self, features: NDArray[Any], labels: NDArray[Any], class_attributes: Any) -> None:
-        """Take in instances (n, D) of any classes."""
-        seen = np.unique(np.concatenate([self.seen_classes_, np.unique(labels)]))
-        attributes = self._grown_attributes(seen, class_attributes)
-        transfer = ClosedFormTransfer(self._settings())
-        transfer.dtype = self._transfer.dtype
-        statistics = transfer.gather(features, np.searchsorted(seen, labels), len(seen))
-        for name, old in self._grown_statistics(seen).items():
-            statistics[name].merge(old)
-        table = {"embedding": transfer.solve(statistics, attributes)}
-        added = dict(zip(self.unseen_classes_.tolist(), self._added_attributes.array, strict=True))
-        left = {name: row for name, row in added.items() if name not in set(seen.tolist())}
-        grown = {*self.seen_classes_[self._grown].tolist(), *added}
-        self._transfer, self._seen_table = transfer, table
-        self._seen_attributes, self.seen_classes_ = attributes, seen
-        self._grown = np.array([name in grown for name in seen.tolist()], dtype=bool)
-        self._set_added(seen[:0], attributes[:0], {key: rows[:0] for key, rows in table.items()})
-        if left:
-            self._add(list(left), np.array(list(left.values())))
-
-    def _grown_attributes(self, seen: NDArray[Any], given: Any) -> NDArray[np.float64]:
-        """Attributes (L, d) of all classes with instances, known before or given now."""
-        if not self._has_attributes:
-            if given is not None:
-                raise DataError(
-                    "this model was fitted without class_attributes; it cannot take them later"
-                )
-            return np.eye(len(seen))
-        known = dict(zip(self.classes_.tolist(), self.class_attributes_, strict=True))
-        table = attribute_table(given) if given is not None else {}
-        for name in table.keys() & known.keys():
-            row = attribute_matrix(table, [name], self._seen_attributes.shape[1])[0]
-            if not np.allclose(row, known[name], rtol=1e-6, atol=1e-9):
-                raise DataError(
-                    f"class {label_text(name)} is known with other attributes, by which it was "
-                    "learned; leave it out of class_attributes, or fit anew"
-                )
-        new = [name for name in seen.tolist() if name not in known]
-        self._acquaintance().refuse(new, strings=self.seen_classes_.dtype.kind in "UO")
-        table = {**table, **known}
-        return attribute_matrix(table, seen.tolist(), self._seen_attributes.shape[1])
-
-    def _grown_statistics(self, seen: NDArray[Any]) -> dict[FeatureMap, ClassStatistics]:
-        """Statistics so far by feature map, with rows for the classes that are new."""
-        grown = {}
-        rows = np.searchsorted(seen, self.seen_classes_)
-        for name, old in self._transfer.statistics.items():
-            grown[name] = ClassStatistics(len(seen), old.n_features)
-            grown[name].counts[rows], grown[name].sums[rows] = old.counts, old.sums
-            grown[name].second_moment += old.second_moment
-        return grown
 
     # ------------------------------------------------------------------ before a class is added
     def _newcomer(self, attributes: NDArray[np.float64]) -> Newcomer:

@@ -1,6 +1,14 @@
 """One pass over any source: class counts, sums and second moments, mergeable, in float64."""
 
 from hgkt.statistics.classes import ClassStatistics, class_counts_and_means, class_sums
+from hgkt.statistics.examples import ExampleSums
 from hgkt.statistics.gathered import GatheredStatistics, Sums
 
-__all__ = ["ClassStatistics", "GatheredStatistics", "Sums", "class_counts_and_means", "class_sums"]
+__all__ = [
+    "ClassStatistics",
+    "ExampleSums",
+    "GatheredStatistics",
+    "Sums",
+    "class_counts_and_means",
+    "class_sums",
+]
