@@ -8,6 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 from hgkt.calibration import Calibration
 from hgkt.confidence import FoldSample
+from hgkt.confidence.samples import SEEN
 from hgkt.confidence.sets import GroupQuantiles, SetThresholds, fit_sets, weighted_quantiles
 from hgkt.confidence.temperatures import fit_temperatures
 
@@ -25,7 +26,7 @@ def test_new_classes_are_covered_as_often_as_was_asked(folds, fresh, coverage):
     thresholds = fit_sets(scored(folds, temperatures))
     hits: dict[bool, list[float]] = {True: [], False: []}
     for part, probabilities in scored(fresh, temperatures):
-        inside = thresholds.members(probabilities, part.groups, coverage)
+        inside = thresholds.members(probabilities, part.groups == SEEN, coverage)
         own = inside[np.arange(len(part.truth)), part.truth]
         for of_seen, found in hits.items():
             found.append(own[part.of_seen == of_seen].mean())
@@ -50,7 +51,7 @@ def test_sets_of_seen_classes_are_those_of_mapie():
     own = model.predict_proba(X[calibrate])[np.arange(200), y[calibrate]]
     quantiles = GroupQuantiles(weighted_quantiles(own, np.ones(200)), 200)
     sets = SetThresholds(quantiles, quantiles)
-    found = sets.members(model.predict_proba(X[test]), np.zeros(5, dtype=int), 0.9)
+    found = sets.members(model.predict_proba(X[test]), np.ones(5), 0.9)
     different = found != expected[:, :, 0]
     # MAPIE allows empty sets; and 1,001 kept quantiles round the threshold.
     assert (different.any(axis=1) & (expected[:, :, 0].sum(axis=1) > 0)).mean() < 0.02
@@ -65,7 +66,9 @@ def test_the_promise_is_limited_by_the_number_of_held_out_classes():
 
 def test_a_set_is_never_empty():
     high = GroupQuantiles(np.full(1001, 0.99), 100)
-    inside = SetThresholds(high, high).members(np.full((3, 4), 0.25), np.array([0, 0, 1, 1]), 0.9)
+    inside = SetThresholds(high, high).members(
+        np.full((3, 4), 0.25), np.array([1.0, 1.0, 0.0, 0.0]), 0.9
+    )
     np.testing.assert_array_equal(inside.sum(axis=1), 1)
 
 
@@ -79,3 +82,14 @@ def test_classes_count_alike_however_many_rows_they_have():
     thresholds = fit_sets([(part, probabilities)])
     assert thresholds.added.n_units == 10
     assert thresholds.added.threshold(0.5) == pytest.approx(0.1)
+
+
+def test_the_threshold_of_a_class_moves_with_what_it_has_learned():
+    low, high = (GroupQuantiles(np.full(1001, value), 99) for value in (0.01, 0.16))
+    sets = SetThresholds(seen=high, added=low)
+    learned = np.array([0.0, 0.5, 1.0])
+    for value, expected in ((0.2, 3), (0.1, 2), (0.02, 1), (0.001, 0)):
+        rows = np.array([[*[value] * 3, 0.9]])
+        inside = sets.members(rows, np.append(learned, 1.0), 0.9)
+        assert inside[0, :3].sum() == expected
+    assert sets.members(np.array([[0.02, 0.02, 0.02]]), learned, 0.9)[0].tolist()[0]

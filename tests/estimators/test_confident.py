@@ -89,6 +89,16 @@ def test_what_grew_is_a_group_of_its_own_and_probabilities_follow(data, model, r
     assert grown.predict(rows, reject=0.05).shape == (len(rows),)
 
 
+def test_sets_of_classes_that_grew_shrink_and_still_hold_the_truth(data, model):
+    X, y = data.rows("test_unseen")
+    first = np.concatenate([np.flatnonzero(y == name)[:10] for name in np.unique(y)])
+    rest = np.setdiff1d(np.arange(len(y)), first)
+    grown = deepcopy(model).partial_fit(X[first], y[first])
+    before, after = (m.predict_set(X[rest], coverage=0.85) for m in (model, grown))
+    assert sum(map(len, after)) < sum(map(len, before))
+    assert np.mean([truth in names for truth, names in zip(y[rest], after, strict=True)]) > 0.85
+
+
 @pytest.mark.parametrize("name", ["ridge", "eszsl", "sae", "conse", "gfzsl"])
 def test_other_methods_have_probabilities_after_a_search(data, name):
     X, y = data.rows("train")

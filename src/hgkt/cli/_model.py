@@ -12,7 +12,7 @@ import typer
 from numpy.typing import NDArray
 
 from hgkt._files import locked
-from hgkt.cli._common import note
+from hgkt.cli._common import emit, note, say
 from hgkt.exceptions import DataError, ModelFolderError
 
 if TYPE_CHECKING:
@@ -161,3 +161,39 @@ def held(folder: Path) -> Iterator[Any]:
     # Of a folder that is not there, reading it says so better than locking it.
     with locked(folder, ModelFolderError, waiting) if folder.is_dir() else nullcontext():
         yield load_model(folder)
+
+
+def report_change(
+    verb: str,
+    names: list[Any],
+    model: GZSLClassifier,
+    path: Path,
+    as_json: bool,
+    more: dict[str, Any] | None = None,
+    how: str = "",
+) -> None:
+    """Say which classes of a folder were changed, and how.
+
+    Parameters
+    ----------
+    verb : str
+        What was done to them.
+    names : list
+        The classes.
+    model : GZSLClassifier
+        The model as it is now.
+    path : Path
+        Its folder.
+    as_json : bool
+        Whether one JSON document is wanted.
+    more : dict, optional
+        What else the document holds.
+    how : str
+        What else the sentence says.
+    """
+    count = len(model.classes_)
+    shown = ", ".join(map(str, names[:5])) + ("…" if len(names) > 5 else "")
+    noun = "class" if len(names) == 1 else "classes"
+    sentence = f"{verb} {len(names)} {noun} ({shown}){how}; {path} has {count} classes now"
+    document = {verb: names, "n_classes": count, "model": path, **(more or {})}
+    emit(document, as_json, lambda: say(sentence))

@@ -1,9 +1,8 @@
-"""`hgkt classes`: list, add, check and remove the classes of a saved model, without retraining."""
+"""`hgkt classes`: the classes of a saved model come, grow, change and go, without retraining."""
 
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -12,16 +11,15 @@ from numpy.typing import NDArray
 
 from hgkt._geometry import unit_rows
 from hgkt.cli._checks import show_checks
-from hgkt.cli._common import JsonOption, emit, note, say, show_table
-from hgkt.cli._model import ModelOption, about_model, held, label_of
-from hgkt.cli._new_classes import (
-    NewClasses,
-    describer_of,
-)
+from hgkt.cli._class_changes import edit, grow, rename
+from hgkt.cli._class_lists import export, import_
+from hgkt.cli._common import JsonOption, emit, note, show_table
+from hgkt.cli._model import ModelOption, about_model, held, label_of, report_change
+from hgkt.cli._new_classes import NewClasses, describer_of
 from hgkt.cli._options import with_options
 from hgkt.exceptions import ClassWarning
 
-app = typer.Typer(help="List, add, check and remove the classes of a model.", no_args_is_help=True)
+app = typer.Typer(help="List and change the classes of a model.", no_args_is_help=True)
 
 
 @app.command("list")
@@ -85,7 +83,7 @@ def add(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) -> 
             loaded.add_classes(new).save(model)
     for sentence in doubts:
         note(f"warning: {sentence}")
-    _report("added", list(new), loaded, model, as_json)
+    report_change("added", list(new), loaded, model, as_json)
 
 
 @app.command()
@@ -120,15 +118,14 @@ def remove(
     with held(model) as loaded:
         labels = [label_of(loaded, name) for name in names]
         loaded.remove_classes(labels).save(model)
-    _report("removed", labels, loaded, model, as_json)
+    report_change("removed", labels, loaded, model, as_json)
 
 
-def _report(verb: str, names: list[Any], model: Any, path: Path, as_json: bool) -> None:
-    count = len(model.classes_)
-    shown = ", ".join(map(str, names[:5])) + ("…" if len(names) > 5 else "")
-    noun = "class" if len(names) == 1 else "classes"
-    sentence = f"{verb} {len(names)} {noun} ({shown}); {path} has {count} classes now"
-    emit({verb: names, "n_classes": count, "model": path}, as_json, lambda: say(sentence))
+app.command()(grow)
+app.command()(edit)
+app.command()(rename)
+app.command("import")(import_)
+app.command()(export)
 
 
 def _relatives(model: Any, columns: NDArray[np.intp], k: int) -> list[list[dict[str, Any]]]:

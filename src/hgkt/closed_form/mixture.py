@@ -115,14 +115,17 @@ class Mixture:
         return ClassKernel(self.kernels, self.attribute_blocks, self.n_neighbors)
 
     def noise(
-        self, counts: NDArray[np.float64], kernel: NDArray[np.float64]
+        self,
+        counts: NDArray[np.float64],
+        kernel: NDArray[np.float64],
+        grown: NDArray[np.bool_] | None = None,
     ) -> NDArray[np.float64]:
         """Return Λ (R, L), a row for each ridge: λ·k̄·N̄/N_c for classes of N_c instances.
 
         The mean of N_c instances misses the class's true mean with variance σ²/N_c; λ is that
         noise for a class of average size, in units of k̄, the mean of k(a, a). A class of few
-        instances therefore leans on its attributes and moves to its observed mean as instances
-        arrive.
+        instances therefore leans on its attributes. Classes that have `grown` (L,) do not count
+        in the average size N̄, so that they leave the noise of the others as it was.
 
         Examples
         --------
@@ -130,7 +133,8 @@ class Mixture:
         array([[0.03  , 0.0075, 0.0075]])
         """
         counts = counts if self.weighting == "count" else np.ones_like(counts)
-        shape = counts.mean() / np.maximum(counts, 1.0)
+        sizes = counts if grown is None or grown.all() else counts[~grown]
+        shape = sizes.mean() / np.maximum(counts, 1.0)
         return np.outer([ridge for ridge, _ in self.ridges], np.diag(kernel).mean() * shape)
 
     def ridge_shares(self) -> NDArray[np.float64]:

@@ -87,6 +87,17 @@ class ClassPosterior:
         result: NDArray[np.float64] = np.maximum(own - explained, 0.0)
         return result
 
+    def own_weights(self) -> NDArray[np.float64]:
+        """Return how far the embedding of each seen class (L,) rests on its own mean, 0 to 1.
+
+        Row c of K(K + Λ)⁻¹ has 1 − Λ_c·C_cc on its diagonal, with C = (K + Λ)⁻¹.
+        """
+        total = np.zeros(len(self.kernel))
+        for share, noise in zip(self.shares, self.noise, strict=True):
+            inverse = dual_coefficients(self.kernel, noise, np.eye(len(self.kernel)))
+            total += share * (1.0 - noise * np.diag(inverse))
+        return total
+
     def left_out(self) -> LeftOut:
         """Predict every seen class from all others, without solving anything again.
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from hgkt._devices import torch_device
 from hgkt._geometry import FeatureMap, distance_scores, map_rows, unit_rows
 from hgkt.closed_form.accelerated import gather_on
+from hgkt.closed_form.growth import with_grown_noise
 from hgkt.closed_form.kernels import ClassKernel
 from hgkt.closed_form.metric import WithinClassSpectrum, dual_coefficients
 from hgkt.closed_form.mixture import Mixture
@@ -48,7 +49,7 @@ class VisualSpace:
     Attributes
     ----------
     center : ndarray of shape (D,)
-        m, the mean of the class means.
+        m, the mean of the class means, without those of classes that have grown.
     projection : ndarray of shape (D, D)
         P with P Pᵀ = W² of the first metric.
     scales : ndarray of shape (S, D)
@@ -64,9 +65,15 @@ class VisualSpace:
     scales: NDArray[Any]
     dual: NDArray[Any]
     statistics: ClassStatistics
+    variances: NDArray[np.float64]
+    """(S, D): of instances around their class mean, along the axes of each metric; not saved."""
 
     def solve_metrics(
-        self, statistics: ClassStatistics, shrinkages: list[float | str], device: str
+        self,
+        statistics: ClassStatistics,
+        shrinkages: list[float | str],
+        device: str,
+        grown: NDArray[np.bool_] | None = None,
     ) -> None:
         """Compute center, projection and scales, in float64."""
         spectrum = WithinClassSpectrum.of(statistics, torch_device(device))
@@ -75,16 +82,20 @@ class VisualSpace:
         ]
         self.statistics = statistics
         self.center, self.projection = spectrum.center, spectrum.projection(values[0])
-        roots = np.sqrt([spectrum.shrunk(value) for value in values])
-        self.scales = roots[0] / roots
+        if grown is not None and not grown.all():
+            # The mean of a few examples is noise that every class would feel.
+            self.center = statistics.means[(statistics.counts > 0) & ~grown].mean(axis=0)
+        shrunk = np.stack([spectrum.shrunk(value) for value in values])
+        self.scales = np.sqrt(shrunk[0]) / np.sqrt(shrunk)
+        n_free = statistics.n_instances - int((statistics.counts > 0).sum())
+        self.variances = spectrum.eigenvalues / shrunk * statistics.n_instances / max(n_free, 1)
 
     def source_vectors(self) -> NDArray[np.float64]:
         """Return (V − m)P (L, D): the seen means in the first metric."""
-        present = self.statistics.counts > 0
-        center = self.statistics.means[present].mean(axis=0)
-        result: NDArray[np.float64] = (self.statistics.means - center) @ np.asarray(
-            self.projection, dtype=np.float64
+        center, projection = (
+            np.asarray(part, dtype=np.float64) for part in (self.center, self.projection)
         )
+        result: NDArray[np.float64] = (self.statistics.means - center) @ projection
         return result
 
     def cast(self, dtype: Any) -> None:
@@ -124,14 +135,26 @@ class ClosedFormTransfer:
         return {name: gather(X, codes, n_classes, name, device) for name in self.spaces}
 
     def solve(
-        self, statistics: Mapping[FeatureMap, ClassStatistics], attributes: NDArray[np.float64]
+        self,
+        statistics: Mapping[FeatureMap, ClassStatistics],
+        attributes: NDArray[np.float64],
+        grown: NDArray[np.bool_] | None = None,
     ) -> NDArray[Any]:
-        """Compute metrics and transfer from statistics; return the seen embeddings."""
+        """Compute metrics and transfer from statistics; return the seen embeddings.
+
+        `grown` (L,) says which classes came by their attributes; see `hgkt.closed_form.growth`.
+        """
         for name, space in self.spaces.items():
             shrinkages = [m.shrinkage for m in self.settings.metrics if m.feature_map == name]
-            space.solve_metrics(statistics[name], shrinkages, self.settings.device)
+            space.solve_metrics(statistics[name], shrinkages, self.settings.device, grown)
         self.kernel = self.settings.class_kernel().fit(attributes, self._learn_relevance)
-        self.noise = self.settings.noise(self.counts, self.kernel.seen)
+        self.noise = self.settings.noise(self.counts, self.kernel.seen, grown)
+        if (
+            grown is not None
+            and 0 < grown.sum() < len(grown)
+            and self.settings.weighting == "count"
+        ):
+            self.noise = with_grown_noise(self, grown)
         weights = self._weights(np.eye(len(attributes)))
         for space in self.spaces.values():
             space.dual = weights @ space.source_vectors()

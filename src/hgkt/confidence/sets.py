@@ -64,12 +64,15 @@ class SetThresholds:
     added: GroupQuantiles
 
     def members(
-        self, probabilities: NDArray[np.float64], groups: NDArray[np.intp], coverage: float
+        self, probabilities: NDArray[np.float64], learned: NDArray[np.float64], coverage: float
     ) -> NDArray[np.bool_]:
-        """Return which classes (n, C) are in the set of each row; the best one always is."""
-        thresholds = np.where(
-            groups == SEEN, self.seen.threshold(coverage), self.added.threshold(coverage)
-        )
+        """Return which classes (n, C) are in the set of each row; the best one always is.
+
+        `learned` (C,) is 1 for classes learnt from images, 0 for those added, and in between for
+        those added that have grown: their threshold moves from one to the other.
+        """
+        seen, added = self.seen.threshold(coverage), self.added.threshold(coverage)
+        thresholds = added ** (1.0 - learned) * seen**learned
         inside: NDArray[np.bool_] = probabilities >= thresholds
         if probabilities.shape[1]:
             inside[np.arange(len(inside)), probabilities.argmax(axis=1)] = True

@@ -113,8 +113,8 @@ def fit_temperatures(folds: Sequence[FoldSample], law: Calibration) -> Temperatu
     start = logs[np.argmin(loss[SEEN] + loss[ADDED])]
     found = minimize(cost, [start, start], method="Nelder-Mead").x
     seen, added = np.exp(np.clip(found, logs[0], logs[-1]))
-    # A class that grew pays no γ and is compared as an added one is: its temperature fits from
-    # five images on, whereas that of classes learnt from images leaves it too unsure.
+    # A class that grew is compared as an added one is: its temperature fits, whereas that of
+    # classes learnt from images leaves it too unsure where folds have many classes.
     return Temperatures(float(seen), float(added), float(added))
 
 

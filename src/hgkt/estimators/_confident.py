@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hgkt._validation import check_number
-from hgkt.calibration import Calibration
 from hgkt.confidence import Confidence, FoldSample, fit_confidence, plain_probabilities
 from hgkt.confidence.novelty import CHANCE, with_unknown
 from hgkt.confidence.samples import ADDED, GROWN, SEEN
+from hgkt.estimators._calibrated import CalibratedScores
 from hgkt.estimators._snapshots import snapshot
 from hgkt.exceptions import ConfidenceWarning, DataError
 
@@ -60,35 +60,18 @@ class Answers:
         return found
 
 
-class ConfidentAnswers:
+class ConfidentAnswers(CalibratedScores):
     """Probabilities, novelty and sets of a classifier that has scores.
 
     ``confidence_`` is found on validation folds by `fit` where it calibrates itself
     (``calibration="auto"``), and by `hgkt.ClassFoldSearch`; it is None elsewhere.
     """
 
-    classes_: NDArray[Any]
-    seen_classes_: NDArray[Any]
-    _grown: NDArray[np.bool_]
     _confidence: Confidence | None = None
 
     @abstractmethod
     def score_classes(self, X: ArrayLike, penalty: bool = True) -> NDArray[Any]:
         """Score every class for every row."""
-
-    @abstractmethod
-    def candidates(self, among: str | Sequence[Any] = "all") -> NDArray[np.intp]:
-        """Return the columns of ``classes_`` that `among` stands for."""
-
-    @property
-    @abstractmethod
-    def penalties_(self) -> NDArray[np.float64]:
-        """What calibration takes off the scores, ordered as ``classes_``."""
-
-    @property
-    @abstractmethod
-    def calibration_(self) -> Calibration:
-        """The calibration in force."""
 
     @property
     def confidence_(self) -> Confidence | None:
@@ -159,7 +142,8 @@ class ConfidentAnswers:
             labels = with_unknown(labels, novelty > 1.0 - reject)
         members = None
         if coverage is not None:
-            members = confidence.sets.members(probabilities, groups[columns], coverage)
+            learned = now.learned_shares()[columns]
+            members = confidence.sets.members(probabilities, learned, coverage)
         return Answers(classes, labels, probabilities, scores, novelty, members)
 
     def predict_proba(self, X: ArrayLike, among: str | Sequence[Any] = "all") -> NDArray[Any]:

@@ -17,7 +17,8 @@ from hgkt._validation import attribute_matrix, attribute_table, label_text
 from hgkt.calibration import Calibration, HeldOutRows, ScoredFold, fit_calibration
 from hgkt.confidence import FoldSample, fit_confidence, keep_samples
 from hgkt.estimators._calibrating import AUTO, MIN_CLASSES, Found
-from hgkt.estimators._class_tables import ClassTable, ClassTables
+from hgkt.estimators._changing_classes import ChangingClasses
+from hgkt.estimators._class_tables import ClassTable
 from hgkt.estimators._known import KnownClasses, warn_of_doubts
 from hgkt.estimators._sums_folds import SumsFold, sums_folds
 from hgkt.exceptions import ClassWarning, DataError
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from hgkt.estimators.base import GZSLClassifier
 
 
-class FromStatistics(ClassTables):
+class FromStatistics(ChangingClasses):
     """A classifier that can be fitted on sums, where its method needs no more.
 
     A method that can implements `_fit_sums`, and says in `gather_options` what it needs.

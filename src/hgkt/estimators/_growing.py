@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from hgkt._geometry import FeatureMap
 from hgkt._validation import attribute_matrix, attribute_table, label_text
 from hgkt.closed_form.family import FEATURE_MAPS
+from hgkt.closed_form.growth import learned_shares
 from hgkt.closed_form.mixture import Mixture
 from hgkt.closed_form.transfer import ClosedFormTransfer
 from hgkt.estimators._snapshots import changing, snapshot
@@ -231,11 +232,12 @@ class GrowingClassifier(TransferClassifier):
         came = self._came_by_attributes()
         transfer = ClosedFormTransfer(self._settings())
         transfer.dtype = self._transfer.dtype
-        table = {"embedding": transfer.solve(lessons.statistics, lessons.attributes)}
+        grown = np.array([name in came for name in seen.tolist()], dtype=bool)
+        table = {"embedding": transfer.solve(lessons.statistics, lessons.attributes, grown)}
         self._transfer, self._seen_table = transfer, table
         self._seen_attributes, self.seen_classes_ = lessons.attributes, seen
-        self._grown = np.array([name in came for name in seen.tolist()], dtype=bool)
-        self._kept = lessons.kept
+        self._grown, self._kept = grown, lessons.kept
+        self._learned_shares = learned_shares(transfer, grown)
         nothing = {key: rows[:0] for key, rows in table.items()}
         self._set_added(seen[:0], lessons.attributes[:0], nothing)
         if left:

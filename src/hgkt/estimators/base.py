@@ -56,11 +56,11 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, FromStatistics, Confident
     the scores of seen classes are bit-identical whatever is added later.
 
     Every method has a parameter ``calibration``: γ, taken off the score of every class that was
-    seen at the first fit. A class that came by its attributes never pays it, whatever instances
-    it gets later. It is a number; or a dict of ``offset`` and ``slope``, by which γ depends on how
-    many classes were added (:class:`hgkt.calibration.Calibration`); or "auto": `fit` leaves seen
-    classes out in turn and finds γ itself, such that all classes count alike. It can be
-    changed after `fit`.
+    seen at the first fit. A class that came by its attributes pays as much of the offset of γ as
+    it has learned from instances since. γ is a number; or a dict of ``offset`` and ``slope``, by
+    which it depends on how many classes were added (:class:`hgkt.calibration.Calibration`); or
+    "auto": `fit` leaves seen classes out in turn and finds γ itself, such that all classes count
+    alike. It can be changed after `fit`.
 
     Attributes
     ----------
@@ -74,8 +74,6 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, FromStatistics, Confident
     """Sets of parameters by name; see `hgkt.estimators.methods.presets_of`."""
 
     _learned: ClassVar[Mapping[str, Rule] | tuple[str, ...]] = ()
-    calibration: float | str | Mapping[str, float] = 0.0
-    _own_calibration: Calibration | None = None
     _held_out: HeldOutClasses | None = None
     """How well seen classes were recognised when they were held out, where folds were made."""
     _progress: Progress | None = None
@@ -104,28 +102,6 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, FromStatistics, Confident
     @abstractmethod
     def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
         """Score prepared features against the rows of one table: (n, rows), higher is better."""
-
-    @property
-    def penalties_(self) -> NDArray[np.float64]:
-        """What calibration takes off the scores, one number per class, ordered as ``classes_``."""
-        now = snapshot(self)
-        penalties = np.zeros(len(now.classes_))
-        penalties[now.candidates("seen")[~now._grown]] = now.gamma_
-        return penalties
-
-    @property
-    def calibration_(self) -> Calibration:
-        """The calibration in force: the parameter, or what `fit` found."""
-        if self.calibration == AUTO:
-            return self._own_calibration or Calibration()
-        return Calibration.of(self.calibration)
-
-    @property
-    def gamma_(self) -> float:
-        """γ in force: what a class that was seen at the first fit pays now."""
-        now = snapshot(self)
-        n_paying = int((~now._grown).sum())
-        return now.calibration_.gamma(n_paying, len(now.classes_) - n_paying)
 
     def default_folds(self, n_classes: int) -> int:
         """Return 3, or 6 where classes are few: a fold then holds out two or three of them."""
@@ -208,6 +184,7 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, FromStatistics, Confident
         has_attributes: bool,
     ) -> Self:
         self._grown = np.zeros(len(attributes), dtype=bool)
+        self._learned_shares = np.zeros(len(attributes))
         self._seen_table = table
         self._seen_attributes = attributes
         self._has_attributes = has_attributes
@@ -281,7 +258,7 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, FromStatistics, Confident
             scores[rows, seen] = now._score(prepared, now._seen_table, True)
             if len(unseen):
                 scores[rows, unseen] = now._score(prepared, added, False)
-        if penalty and now.gamma_ != 0.0:
+        if penalty and now.calibration_ != Calibration():
             scores -= now.penalties_
         return scores
 
@@ -331,6 +308,8 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, FromStatistics, Confident
             state |= {f"confidence/{name}": array for name, array in arrays.items()}
         if self._held_out is not None:
             state["held_out"] = self._held_out.to_array(self.seen_classes_.tolist())
+        if self._grown.any():
+            state["learned_shares"] = self._learned_shares
         return state | {"grown": self._grown}
 
     def _state_rules(self, names: Collection[str]) -> dict[str, Rule]:
@@ -345,6 +324,7 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, FromStatistics, Confident
         if any(name.startswith("confidence/") for name in names):
             rules |= {f"confidence/{name}": rule for name, rule in CONFIDENCE.items()}
         rules["grown"] = Rule("L", "b")
+        rules["learned_shares"] = Rule("L", low=0.0, optional=True)
         rules["calibration"] = Rule("2", optional=True)
         rules["held_out"] = Rule("held_out 6", optional=True)
         return rules
@@ -361,6 +341,8 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, FromStatistics, Confident
                 tables[group][name] = rows
         self._seen_table = tables["seen"]
         self._grown = np.asarray(state["grown"], dtype=bool)
+        # In folders of earlier releases classes that have grown pay nothing.
+        self._learned_shares = state.get("learned_shares", np.zeros(len(self._grown)))
         if "calibration" in state:
             self._own_calibration = Calibration(*state["calibration"].tolist())
         if tables["confidence"]:

@@ -257,11 +257,7 @@ class HGKTClassifier(GrowingClassifier):
         if rivalry is None or not rivalry.is_of(self):
             rivalry = Rivalry.of(self)
         self._rivalry = rivalry.follow(self._added_attributes.array)
-        n_paying = int((~self._grown).sum())
-        gamma = self.calibration_.gamma(n_paying, len(self.classes_) - n_paying + 1)
-        penalties = np.zeros(len(self.classes_))
-        penalties[: len(self._grown)][~self._grown] = gamma
-        return self._rivalry.newcomer(attributes, penalties)
+        return self._rivalry.newcomer(attributes, self._table_penalties(n_more=1))
 
     # ------------------------------------------------------------------ explaining
     @property

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hgkt.calibration import Calibration
 from hgkt.confidence import Confidence, FoldSample, Temperatures
+from hgkt.confidence.samples import SEEN
 
 N_BINS = 15
 COVERAGES = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98)
@@ -87,8 +88,9 @@ def group_confidence(
     scores = rows.calibrated(law)
     after = confidence.temperatures.probabilities(scores, rows.groups)
     before = _PLAIN.probabilities(scores, rows.groups)
+    learned = (rows.groups == SEEN).astype(np.float64)
     members = {
-        coverage: confidence.sets.members(after, rows.groups, coverage) for coverage in COVERAGES
+        coverage: confidence.sets.members(after, learned, coverage) for coverage in COVERAGES
     }
     seen, unseen = (
         _measured(

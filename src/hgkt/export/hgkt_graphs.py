@@ -45,10 +45,12 @@ def scorer_graph(
     n_features: int,
     calibration: Calibration,
     temperatures: Temperatures | None = None,
+    grown: bool = False,
 ) -> Any:
     """Return the model from ``features``, ``embeddings`` and ``penalised`` to ``scores``.
 
-    With temperatures there is a second output, ``probabilities``.
+    With temperatures there is a second output, ``probabilities``. Where classes have `grown` there
+    is a fourth input, ``learned`` (C,): the share of the offset of γ that each of them pays.
 
     ``penalised`` (C,) says which classes pay the calibration γ: the seen ones. The class table is
     an input, so classes can be added to a model that was exported before they were known; γ
@@ -67,6 +69,10 @@ def scorer_graph(
     paying = graph.cast(penalised, dtype)
     penalty = graph.mul(paying, _gamma(graph, paying, calibration, dtype))
     scores = graph.sub(scores, penalty)
+    if grown:
+        learned = graph.input("learned", dtype, ["n_classes"])
+        offset = graph.constant(calibration.offset, dtype)
+        scores = graph.sub(scores, graph.mul(learned, offset))
     others = {}
     if temperatures is not None:
         others["probabilities"] = _probabilities(graph, scores, paying, temperatures, dtype)

@@ -21,7 +21,8 @@ def export_onnx(model: GZSLClassifier, folder: str | Path) -> Path:
 
     ``embedder.onnx`` maps ``attributes`` (U, d) to ``embeddings`` (U, D). ``scorer.onnx`` maps
     ``features`` (n, D), the class table ``embeddings`` (C, D) and ``penalised`` (C,) to ``scores``
-    (n, C), and to ``probabilities`` (n, C) where the model has temperatures; the thresholds of
+    (n, C), and to ``probabilities`` (n, C) where the model has temperatures. Where classes have
+    grown it takes their ``learned`` (C,) from ``classes.json`` too. The thresholds of
     rejection and prediction sets are in ``classes.json``. ``embeddings.npy`` and ``classes.json``
     are the table to start from.
 
@@ -52,6 +53,7 @@ def export_onnx(model: GZSLClassifier, folder: str | Path) -> Path:
             int(model.n_features_in_),
             model.calibration_,
             None if model.confidence_ is None else model.confidence_.temperatures,
+            grown=bool(model._learned_shares.any()),
         ),
     }
     with atomic_folder(folder, _is_export, ModelFolderError, "an ONNX export") as scratch:
@@ -70,6 +72,7 @@ def _description(model: HGKTClassifier | HGKTNetworkClassifier) -> dict[str, Any
     labels, seen = model.classes_.tolist(), model.seen_mask_.tolist()
     pays = np.concatenate([~model._grown, np.zeros(len(model.unseen_classes_), dtype=bool)])
     penalised = pays[model._order.rows].tolist()
+    learned = np.where(penalised, 0.0, model.learned_shares()).tolist()
     return {
         "format": FORMAT,
         "n_features": int(model.n_features_in_),
@@ -77,8 +80,8 @@ def _description(model: HGKTClassifier | HGKTNetworkClassifier) -> dict[str, Any
         "calibration": model.calibration_.to_dict(),
         "confidence": None if model.confidence_ is None else plain(model.confidence_.to_arrays()),
         "classes": [
-            {"name": name, "seen": learned, "penalised": paying}
-            for name, learned, paying in zip(labels, seen, penalised, strict=True)
+            {"name": name, "seen": is_seen, "penalised": paying, "learned": share}
+            for name, is_seen, paying, share in zip(labels, seen, penalised, learned, strict=True)
         ],
         "about": getattr(model, "about_", {}),
     }

@@ -23,7 +23,6 @@ from hgkt._validation import label_text as text
 from hgkt.calibration import Calibration
 from hgkt.confidence import Confidence
 from hgkt.confidence.novelty import with_unknown
-from hgkt.confidence.samples import ADDED, SEEN
 from hgkt.data.array_files import read_npy
 from hgkt.exceptions import DataError, ModelFolderError
 
@@ -62,6 +61,8 @@ class OnnxClassifier:
             self._n_attributes = int(description["n_attributes"])
             self.classes = [entry["name"] for entry in description["classes"]]
             self._penalised = np.array([entry["penalised"] for entry in description["classes"]])
+            shares = [entry.get("learned", 0.0) for entry in description["classes"]]
+            self._learned = np.array(shares, dtype=self._table.dtype)
             self._calibration = Calibration.of(description.get("calibration", 0.0))
             arrays = description.get("confidence") or {}
             self._confidence = (
@@ -95,6 +96,7 @@ class OnnxClassifier:
         rows = self._embedder.run(None, {"attributes": attributes})[0]
         self._table = np.concatenate([self._table, rows])
         self._penalised = np.concatenate([self._penalised, np.zeros(len(names), dtype=bool)])
+        self._learned = np.concatenate([self._learned, np.zeros(len(names), self._learned.dtype)])
         self.classes = [*self.classes, *names]
         return self
 
@@ -154,8 +156,8 @@ class OnnxClassifier:
         """
         check_number("coverage", coverage, low=0, high=1, open_low=True, open_high=True)
         probabilities = self._sure(X)[1]
-        groups = np.where(self._penalised, SEEN, ADDED)
-        members = self._thresholds().sets.members(probabilities, groups, coverage)
+        learned = np.where(self._penalised, 1.0, self._learned)
+        members = self._thresholds().sets.members(probabilities, learned, coverage)
         found = []
         for inside, chances in zip(members, probabilities, strict=True):
             order = np.argsort(-chances, kind="stable")
@@ -171,6 +173,8 @@ class OnnxClassifier:
             )
         check_features(features, "features")
         inputs = {"features": features, "embeddings": self._table, "penalised": self._penalised}
+        if any(each.name == "learned" for each in self._scorer.get_inputs()):
+            inputs["learned"] = self._learned
         found: list[NDArray[Any]] = self._scorer.run(list(outputs), inputs)
         return found
 
@@ -182,7 +186,8 @@ class OnnxClassifier:
     def _novelty(self, scores: NDArray[Any], probabilities: NDArray[Any]) -> NDArray[np.float64]:
         n_paying = int(self._penalised.sum())
         gamma = self._calibration.gamma(n_paying, len(self.classes) - n_paying)
-        raw = scores.astype(np.float64) + gamma * self._penalised
+        paid = gamma * self._penalised + self._calibration.offset * self._learned
+        raw = scores.astype(np.float64) + paid
         return self._thresholds().novelty(raw, probabilities.astype(np.float64))
 
     def _thresholds(self) -> Confidence:
