@@ -1,20 +1,27 @@
 """Classes grow up: what a few images of a class do that was added by its attributes.
 
-    python benchmarks/growing.py --root DATA [--data CUB,AWA1] [--seeds 5] [--out FILE]
+    python benchmarks/growing.py --root DATA [--data CUB,AWA1] [--models single,mixture]
+        [--seeds 5] [--out FILE]
 
-The closed form is chosen on validation classes, fitted, given the unseen classes by attributes, and
+A closed form is chosen on validation classes, fitted, given the unseen classes by attributes, and
 then fed n images of each of them with `partial_fit`. Ten images of every unseen class are set aside
-for that, whatever n is, so every n is tested on the same images. Beside it stands the nearest class
-mean in the same metric, which knows the n images but not the attributes.
+for that, whatever n is, so every n is tested on the same images (`protocol`). "mixture" is what
+selection chooses by default, "single" the best single closed form. Beside the latter stands the
+nearest class mean in the same metric, which knows the n images but not the attributes.
+
+Results that the record has already are kept: a run that was interrupted goes on. Delete the record
+to begin anew.
 """
 
 from __future__ import annotations
 
 import copy
+import json
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -27,12 +34,15 @@ from hgkt.calibration.folds import split_fold
 from hgkt.data import GZSLDataset, load_dataset
 from hgkt.estimators import HGKTClassifier
 from hgkt.evaluation import ClassFoldSearch, gzsl_metrics
+from hgkt.evaluation.metrics import harmonic_mean
 
 STEPS = (1, 2, 5, 10)
 POSTERIOR, CLASS_MEAN = "attributes and images", "images only"
 CALIBRATIONS = ("none", "kept", "graded", "matched")
+MODEL = "model"
+SINGLE, MIXTURE = "single", "mixture"
 METRICS = ("ts", "tr", "H", "zsl", "ausuc", "H_star")
-N_DRAWS = 2  # draws per validation fold from which the matched calibration is chosen
+N_DRAWS = 1  # per validation fold, to choose the matched calibration
 
 
 @dataclass(frozen=True)
@@ -64,7 +74,9 @@ class Scores:
     y_new: NDArray[Any]
     classes: NDArray[Any]
     n_old: int
-    seconds: float
+    seconds: float = 0.0
+    penalties: NDArray[np.float64] | None = None
+    """What the model itself takes off each class."""
 
     def curve(self) -> SeenUnseenCurve:
         """Accuracies for every γ that is taken off the old classes."""
@@ -78,38 +90,74 @@ class Scores:
         values = gzsl_metrics(*data, calibration=gamma).to_dict()
         return {name: values[name] for name in METRICS}
 
+    def as_answered(self) -> dict[str, float]:
+        """Figures in percent with what the model itself takes off."""
+        old, new = self.old - self.penalties, self.new - self.penalties
+        return replace(self, old=old, new=new).metrics(0.0)
 
-def grow(model: HGKTClassifier, images: Images, seed: int) -> Iterator[Scores]:
-    """Yield the scores of the model as each added class gets 0, 1, 2, … images.
 
-    Images come as they would in use: one more, one more, three more, five more.
+@dataclass(frozen=True)
+class Protocol:
+    """Which images of the new classes are given one after another, and which are left to test on.
+
+    Parameters
+    ----------
+    steps : tuple of (int, ndarray)
+        How many images each class has then, and the rows that are given to get there: none, one
+        more, one more, three more, five more.
+    left : ndarray
+        Rows to test on, the same at every step.
     """
+
+    steps: tuple[tuple[int, NDArray[np.intp]], ...]
+    left: NDArray[np.intp]
+
+
+def protocol(y_new: NDArray[Any], seed: int) -> Protocol:
+    """Draw images of each new class: those that are given at n = 0, 1, 2, 5, 10, and the rest."""
+    drawn = draw(y_new, STEPS[-1], seed)
+    stops = (0, 0, *STEPS)
+    steps = tuple((stop, drawn[:, start:stop].ravel()) for start, stop in pairwise(stops))
+    return Protocol(steps, np.setdiff1d(np.arange(len(y_new)), drawn))
+
+
+def harmonic_of_answers(
+    old: NDArray[Any], y_old: NDArray[Any], new: NDArray[Any], y_new: NDArray[Any]
+) -> float:
+    """Return H in percent of the answers to test images of old and of new classes."""
+    accuracies = [
+        float(np.mean([np.mean(found[truth == name] == name) for name in np.unique(truth)]))
+        for found, truth in ((old, y_old), (new, y_new))
+    ]
+    return 100.0 * float(harmonic_mean(*accuracies))
+
+
+def grow(
+    model: HGKTClassifier, images: Images, seed: int, class_means: bool = True
+) -> Iterator[Scores]:
+    """Yield the scores of the model as each added class gets 0, 1, 2, … images."""
     model = copy.deepcopy(model)
     old, new = model.seen_classes_, model.unseen_classes_
-    drawn = draw(images.y_new, STEPS[-1], seed)
-    left = np.setdiff1d(np.arange(len(images.y_new)), drawn)
-    tests = images.X_old, images.X_new[left]
-    labels = {"y_old": images.y_old, "y_new": images.y_new[left]}
-    classes = np.concatenate([old, new])
-    for n_before, n in zip((None, 0, *STEPS), (0, *STEPS), strict=False):
+    drawn = protocol(images.y_new, seed)
+    tests = images.X_old, images.X_new[drawn.left]
+    labels = {"y_old": images.y_old, "y_new": images.y_new[drawn.left]}
+    labels |= {"classes": np.concatenate([old, new]), "n_old": len(old)}
+    known = images
+    for n, rows in drawn.steps:
         start = time.perf_counter()
-        if n_before is not None:
-            rows = drawn[:, n_before:n].ravel()
+        if n:
             model.partial_fit(images.X_new[rows], images.y_new[rows])
         seconds = time.perf_counter() - start
-        columns = model.candidates(classes.tolist())
+        columns = model.candidates(labels["classes"].tolist())
         scored = [model.score_classes(X, penalty=False)[:, columns] for X in tests]
+        paid = model.penalties_[columns]
         yield Scores(
-            POSTERIOR, n, scored[0], new=scored[1], classes=classes, n_old=len(old),
-            seconds=seconds, **labels,
-        )  # fmt: skip
-        if n:
-            known = images.with_more(drawn[:, :n].ravel())
-            scored = class_mean_scores(model, known, tests, classes)
-            yield Scores(
-                CLASS_MEAN, n, scored[0], new=scored[1], classes=classes, n_old=len(old),
-                seconds=0.0, **labels,
-            )  # fmt: skip
+            POSTERIOR, n, scored[0], new=scored[1], seconds=seconds, penalties=paid, **labels
+        )
+        if n and class_means:
+            known = known.with_more(rows)
+            scored = class_mean_scores(model, known, tests, labels["classes"])
+            yield Scores(CLASS_MEAN, n, scored[0], new=scored[1], **labels)
 
 
 def draw(y: NDArray[Any], n: int, seed: int) -> NDArray[np.intp]:
@@ -130,7 +178,9 @@ def class_mean_scores(
     return [normalised_scores(model._map_features(X), means, 1.0) for X in tests]
 
 
-def matched_calibrations(dataset: GZSLDataset, params: dict[str, Any]) -> dict[str, float]:
+def matched_calibrations(
+    dataset: GZSLDataset, params: dict[str, Any], class_means: bool
+) -> dict[str, float]:
     """Choose γ for each method and number of images by growing the validation classes."""
     X, y = dataset.rows("train")
     table = dataset.attributes_of(dataset.seen_classes)
@@ -143,59 +193,104 @@ def matched_calibrations(dataset: GZSLDataset, params: dict[str, Any]) -> dict[s
         parts = (rows.fit, rows.val_seen, rows.val_unseen)
         images = Images(*(array[part] for part in parts for array in (X, y)))
         for seed in range(N_DRAWS):
-            for scores in grow(model, images, seed):
+            for scores in grow(model, images, seed, class_means):
                 curves.setdefault(_key(scores), []).append(scores.curve())
     return {key: best_calibration(group)[0] for key, group in curves.items()}
 
 
-def run(name: str, root: str, n_seeds: int) -> dict[str, Any]:
-    """Select, fit and grow on one data set."""
-    start = time.perf_counter()
+def chosen(dataset: GZSLDataset, kind: str) -> ClassFoldSearch:
+    """Choose the mixture, or the best single closed form, on validation classes."""
+    X, y = dataset.rows("train")
+    data = X, y, dataset.attributes_of(dataset.seen_classes), dataset.class_folds()
+    search = ClassFoldSearch(HGKTClassifier(device="cpu")).fit(*data)
+    if kind == MIXTURE:
+        return search
+    members = [result for result in search.cv_results_ if "mixture" not in result.params]
+    best = max(members, key=lambda result: result.mean)
+    only = {name: [value] for name, value in best.params.items() if value is not None}
+    return ClassFoldSearch(HGKTClassifier(device="cpu"), stages=[only]).fit(*data)
+
+
+def run(
+    name: str, kind: str, root: str, n_seeds: int, known: dict[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """Select, fit and grow on one data set; yield the result after each part that was done.
+
+    `known` is what an earlier run came to: its parts are not done again.
+    """
     dataset = load_dataset(name, root=root, features=FEATURES[name])
     X, y = dataset.rows("train")
-    search = ClassFoldSearch(HGKTClassifier(device="cpu"))
-    search.fit(X, y, dataset.attributes_of(dataset.seen_classes), folds=dataset.class_folds())
-    model = search.best_estimator_
-    params = {**search.best_params_, "device": "cpu"}
-    gammas = matched_calibrations(dataset, params)
+    single, result = kind == SINGLE, known
+    if "params" not in result:
+        search = chosen(dataset, kind)
+        result = {
+            "data": name,
+            "model": kind,
+            "features": FEATURES[name],
+            "fingerprint": dataset.fingerprint(),
+            "n_old_classes": len(dataset.seen_classes),
+            "n_new_classes": len(dataset.unseen_classes),
+            "params": search.best_params_,
+            "law": search.calibration_.to_dict(),
+            "rows": [],
+        }
+        yield result
+    params = {**result["params"], "device": "cpu"}
+    if "matched_calibrations" not in result:
+        result = {**result, "matched_calibrations": matched_calibrations(dataset, params, single)}
+        yield result
+    model = HGKTClassifier(**params, calibration=result["law"])
+    model.fit(X, y, dataset.attributes_of(dataset.seen_classes))
     model.add_classes(dataset.attributes_of(dataset.unseen_classes))
-    n_average = len(X) / len(dataset.seen_classes)
+    result = {**result, "calibration": model.gamma_}
     images = Images(X, y, *dataset.rows("test_seen"), *dataset.rows("test_unseen"))
-    rows = []
-    for seed in range(n_seeds):
-        for scores in grow(model, images, seed):
-            kept = model.gamma_
-            graded = kept * max(0.0, 1.0 - scores.n_images / n_average)
-            values = (0.0, kept, graded, gammas[_key(scores)])
-            for calibration, gamma in zip(CALIBRATIONS, values, strict=True):
-                row = {"method": scores.method, "n_images": scores.n_images, "seed": seed,
-                       "calibration": calibration, "gamma": gamma,
-                       "partial_fit_seconds": scores.seconds, **scores.metrics(gamma)}  # fmt: skip
-                rows.append(row)
-        print(f"{name}: seed {seed} done", file=sys.stderr)
-    return {
-        "data": name,
-        "features": FEATURES[name],
-        "fingerprint": dataset.fingerprint(),
-        "n_old_classes": len(dataset.seen_classes),
-        "n_new_classes": len(dataset.unseen_classes),
-        "params": search.best_params_,
-        "calibration": model.gamma_,
-        "matched_calibrations": gammas,
-        "seconds": time.perf_counter() - start,
-        "rows": rows,
-    }
+    done = {row["seed"] for row in result["rows"]}
+    for seed in set(range(n_seeds)) - done:
+        rows = [*result["rows"], *tested(model, images, seed, result["matched_calibrations"])]
+        result = {**result, "rows": rows}
+        yield result
+        print(f"{name}, {kind}: seed {seed} done", file=sys.stderr)
+
+
+def tested(
+    model: HGKTClassifier, images: Images, seed: int, gammas: dict[str, float]
+) -> Iterator[dict[str, Any]]:
+    """Yield the figures of one draw of images, for each n, method and reading of γ."""
+    n_average = len(images.X_fit) / len(model.seen_classes_)
+    for scores in grow(model, images, seed, any(key.startswith(CLASS_MEAN) for key in gammas)):
+        kept = model.gamma_
+        graded = kept * max(0.0, 1.0 - scores.n_images / n_average)
+        values = (0.0, kept, graded, gammas[_key(scores)])
+        about = {"method": scores.method, "n_images": scores.n_images, "seed": seed,
+                 "partial_fit_seconds": scores.seconds}  # fmt: skip
+        for calibration, gamma in zip(CALIBRATIONS, values, strict=True):
+            yield {**about, "calibration": calibration, "gamma": gamma, **scores.metrics(gamma)}
+        if scores.penalties is not None:
+            yield {**about, "calibration": MODEL, **scores.as_answered()}
 
 
 def main() -> None:
     """Run the data sets and write the record."""
     parser = arguments(__doc__, "growing")
     parser.add_argument("--data", default="CUB,AWA1")
+    parser.add_argument("--models", default=f"{SINGLE},{MIXTURE}")
     parser.add_argument("--seeds", type=int, default=5)
     args = parser.parse_args()
     one_thread()
-    results = [run(name, args.root, args.seeds) for name in args.data.split(",")]
-    write_record(args.out, {"results": results})
+    found = json.loads(args.out.read_text("utf-8"))["results"] if args.out.is_file() else []
+    results = {(each["data"], each["model"]): each for each in found}
+    for name in args.data.split(","):
+        for kind in args.models.split(","):
+            known = results.get((name, kind), {})
+            for result in run(name, kind, args.root, args.seeds, known):
+                results[name, kind] = result
+                ordered = [results[key] for key in sorted(results, key=_order)]
+                write_record(args.out, {"results": ordered})
+
+
+def _order(key: tuple[str, str]) -> tuple[bool, str]:
+    """Models in turn, single closed forms first, the data sets as the page has them."""
+    return key[1] == MIXTURE, {"CUB": ""}.get(key[0], key[0])
 
 
 def _key(scores: Scores) -> str:

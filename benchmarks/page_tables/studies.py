@@ -7,7 +7,7 @@ from typing import Any
 from page_tables.markdown import METRICS, spread, table
 from page_tables.records import Records
 
-_CALIBRATIONS = ("matched", "graded", "kept", "none")
+_CALIBRATIONS = ("model", "matched", "graded", "kept", "none")
 _IMAGES_ONLY = "images only"
 _LONGEST_SENTENCE = 40
 
@@ -24,26 +24,40 @@ def _grown(result: dict[str, Any]) -> str:
     for row in result["rows"]:
         group = groups.setdefault((row["n_images"], row["method"]), {})
         group.setdefault(row["calibration"], []).append(row)
-    columns = [(title, "matched", name) for title, name in METRICS.items() if title != "H"]
+    columns = [(title, "model", name) for title, name in METRICS.items() if title != "H"]
     columns += [(f"H, {name}", name, "H") for name in _CALIBRATIONS]
     lines = []
     for (n, method), group in sorted(groups.items()):
         # The γ of the closed form, on its scale of scores, says nothing about class means.
-        foreign = ("kept", "graded") if method == _IMAGES_ONLY else ()
+        if method == _IMAGES_ONLY:
+            group = {"matched": group["matched"], "none": group["none"]}
+        readings = [_reading(group, name, metric) for _, name, metric in columns]
         cells = [
-            "–" if name in foreign else spread([row[metric] for row in group[name]])
-            for _, name, metric in columns
+            spread([row[metric] for row in rows]) if rows else "–"
+            for rows, (_, _, metric) in zip(readings, columns, strict=True)
         ]
         lines.append([str(n), "attributes" if n == 0 else method, *cells])
     n_draws = len({row["seed"] for row in result["rows"]})
     header = ["images", "classes known by", *(title for title, _, _ in columns)]
-    chosen = ", ".join(f"{name} {value}" for name, value in result["params"].items())
+    chosen = "the default mixture"
+    if "mixture" not in result["params"]:
+        values = {name: value for name, value in result["params"].items() if value is not None}
+        chosen = "one closed form, " + ", ".join(f"{n} {value}" for n, value in values.items())
     return (
         f"**{result['data']}** ({result['features']}): {result['n_old_classes']} classes learned "
         f"from images, {result['n_new_classes']} added by attributes; mean ± standard deviation "
         f"over {n_draws} draws of the images. Chosen on validation classes: {chosen}, "
         f"γ {result['calibration']:.4f}.\n\n{table(header, lines, text=['classes known by'])}"
     )
+
+
+def _reading(
+    group: dict[str, list[dict[str, Any]]], name: str, metric: str
+) -> list[dict[str, Any]]:
+    """Return the rows of a reading of γ; accuracies of class means are at the matched one."""
+    if name == "model" and "model" not in group and metric != "H":
+        name = "matched"
+    return group.get(name, [])
 
 
 def words(records: Records, data: str) -> str:

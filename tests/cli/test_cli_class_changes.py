@@ -52,6 +52,19 @@ def test_grow_gives_what_partial_fit_gives(hgkt, folder, digits, tmp_path, suffi
     assert json.loads(again.stdout)["n_examples"] == {"six": 5}
 
 
+def test_what_a_class_learned_is_carried_to_a_new_training(hgkt, folder, digits, tmp_path):
+    np.save(tmp_path / "rows.npy", rows_of(digits, "six", 5))
+    rows = ("--features", tmp_path / "rows.npy")
+    hgkt("classes", "grow", "--model", folder, "--name", "six", *rows)
+    listed = json.loads(hgkt("classes", "list", "--model", folder, "--json").stdout)["classes"]
+    assert [entry["name"] for entry in listed if entry["grown"]] == ["six"]
+    train = ("train", "--no-calibrate", "--out", folder, "--carry-classes", "--json")
+    assert set(json.loads(hgkt(*train).stdout)["carried"]) == {"two", "six"}
+    carried = load_model(folder)
+    assert carried.unseen_classes_.tolist() == ["two"]
+    assert carried.kept_examples()["six"].n_examples == 5
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

@@ -166,3 +166,16 @@ def test_an_unreadable_folder_is_named(drawings, hgkt, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "scandir", refusing)
     with pytest.raises(DataError, match="red circle cannot be read: Permission denied"):
         hgkt("train", "--images", drawings / "photos", "--out", tmp_path / "m")
+
+
+def test_photos_let_a_class_grow(hgkt, drawings, trained, tmp_path):
+    model = shutil.copytree(drawings / "model", tmp_path / "model")
+    before = load_model(model)
+    one = ("--name", "blue square", "--images", drawings / "new" / "blue square")
+    result = hgkt("classes", "grow", "--model", model, *one)
+    assert "grown 1 class (blue square) by 1 example;" in result.stdout
+    grown = load_model(model)
+    assert "blue square" in grown.seen_classes_
+    assert grown.learned_shares()[grown.column_of("blue square")] > 0
+    result = hgkt("classes", "grow", "--model", model, "--images", drawings / "new", "--json")
+    assert json.loads(result.stdout)["n_examples"] == dict.fromkeys(before.classes_.tolist(), 1)

@@ -107,6 +107,17 @@ def test_growing_scores_images_against_class_means_in_the_models_metric(script):
     by_means = [r.metrics(0.0)["zsl"] for r in rows if r.method == growing.CLASS_MEAN]
     assert by_means[-1] > 95  # ten images tell two digits apart
     assert len(model.unseen_classes_) == 2  # the model that was given stays as it is
+    grown = [r for r in rows if r.method == growing.POSTERIOR]
+    harmonic = [r.as_answered()["H"] for r in grown]
+    assert harmonic[-1] > harmonic[0] + 10
+    # What a service answers after the same images gives the same figures.
+    drawn = growing.protocol(images.y_new, seed=0)
+    assert [n for n, _ in drawn.steps] == [0, 1, 2, 5, 10]
+    for _, given in drawn.steps[1:]:
+        model.partial_fit(images.X_new[given], images.y_new[given])
+    new = model.predict(images.X_new[drawn.left]), images.y_new[drawn.left]
+    found = growing.harmonic_of_answers(model.predict(images.X_old), images.y_old, *new)
+    assert found == pytest.approx(harmonic[-1])
 
 
 def test_costs_are_measured_in_a_process_of_its_own(script, data_root, tmp_path):

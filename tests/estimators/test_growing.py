@@ -161,7 +161,7 @@ def test_sums_that_do_not_fit_their_counts_are_refused(grown, tmp_path):
 
     path = grown.save(tmp_path / "model")
     folder = read_model_folder(path)
-    assert "kept/factors0" in load_file(path / "model.safetensors")
+    assert "kept/factors/sqrt+l2" in load_file(path / "model.safetensors")
     folder.arrays["kept/counts"][grown._rows["class g"]] = 3.0
     write_model_folder(path, folder)
     with pytest.raises(Exception, match="sums of its grown classes do not fit the numbers"):

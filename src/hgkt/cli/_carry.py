@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hgkt.cli._common import note
 from hgkt.cli._model import about_model
 from hgkt.exceptions import DataError, ModelFolderError
 
 if TYPE_CHECKING:
     from hgkt.estimators import GZSLClassifier
+    from hgkt.statistics import ExampleSums
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,8 @@ def check_replaced(path: Path, overwrite: bool, carry: bool) -> GZSLClassifier |
 def carry_classes(old: GZSLClassifier, new: Any, about: dict[str, Any], where: Path) -> Carried:
     """Add the added classes of one model to another, where their attributes fit.
 
+    Those that have grown grow again, where both models read the same features.
+
     Parameters
     ----------
     old : GZSLClassifier
@@ -73,11 +77,13 @@ def carry_classes(old: GZSLClassifier, new: Any, about: dict[str, Any], where: P
     where : Path
         The folder of the old one, for messages.
     """
+    from hgkt.confidence.samples import SEEN
     from hgkt.language.describer import Describer
 
     known = set(new.classes_.tolist())
     table = dict(zip(old.classes_.tolist(), old.class_attributes_, strict=True))
-    added = {n: table[n] for n in old.unseen_classes_.tolist() if n not in known}
+    came = old.classes_[old.class_groups() != SEEN].tolist()
+    added = {n: table[n] for n in came if n not in known}
     if not added:
         return Carried()
     made = about_model(old)
@@ -93,4 +99,22 @@ def carry_classes(old: GZSLClassifier, new: Any, about: dict[str, Any], where: P
         new.add_classes(added)
     except DataError as error:
         return Carried(left=tuple(added), reason=str(error))
+    if old.can_grow:
+        told = [(made.get(key), about.get(key)) for key in ("backbone", "features")]
+        same = all(before == now for before, now in told if before and now)
+        sums = {n: each for n, each in old.kept_examples().items() if n in added}
+        _grow_again(new, sums, same)
     return Carried(names=tuple(added))
+
+
+def _grow_again(model: Any, examples: dict[Any, ExampleSums], same_features: bool) -> None:
+    """Let carried classes learn from the sums of their examples, or say why they do not."""
+    if not examples:
+        return
+    try:
+        if not same_features:
+            raise DataError("the model reads other features now")
+        model.grow(examples)
+    except DataError as error:
+        shown = ", ".join(map(str, examples))
+        note(f"what {shown} learned from examples is not carried along: {error}")

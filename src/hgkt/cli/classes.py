@@ -30,18 +30,22 @@ def list_(
     ] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the classes of a model: learned from instances, or added by attributes.
+    """Show the classes of a model: seen, added by attributes, or added and then grown.
 
     Example: hgkt classes list --model digits-model --relatives 2
     """
+    from hgkt.confidence.samples import GROWN
     from hgkt.estimators import load_model
 
     loaded = load_model(model)
     columns = loaded.candidates()
     entries: list[dict[str, Any]] = [
-        {"name": name, "seen": seen}
-        for name, seen in zip(
-            loaded.classes_[columns].tolist(), loaded.seen_mask_[columns].tolist(), strict=True
+        {"name": name, "seen": seen, "grown": group == GROWN}
+        for name, seen, group in zip(
+            loaded.classes_[columns].tolist(),
+            loaded.seen_mask_[columns].tolist(),
+            loaded.class_groups()[columns].tolist(),
+            strict=True,
         )
     ]
     if relatives:
@@ -49,7 +53,7 @@ def list_(
             entry["relatives"] = near
 
     def render() -> None:
-        rows = [[entry["name"], "seen" if entry["seen"] else "added"] for entry in entries]
+        rows = [[entry["name"], _kind(entry)] for entry in entries]
         for row, entry in zip(rows, entries, strict=True) if relatives else ():
             near = entry["relatives"]
             row.append(", ".join(f"{other['name']} {other['similarity']:.2f}" for other in near))
@@ -126,6 +130,12 @@ app.command()(edit)
 app.command()(rename)
 app.command("import")(import_)
 app.command()(export)
+
+
+def _kind(entry: dict[str, Any]) -> str:
+    if entry["grown"]:
+        return "grown"
+    return "seen" if entry["seen"] else "added"
 
 
 def _relatives(model: Any, columns: NDArray[np.intp], k: int) -> list[list[dict[str, Any]]]:

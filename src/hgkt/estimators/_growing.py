@@ -17,12 +17,12 @@ from hgkt.closed_form.family import FEATURE_MAPS
 from hgkt.closed_form.growth import learned_shares
 from hgkt.closed_form.mixture import Mixture
 from hgkt.closed_form.transfer import ClosedFormTransfer
+from hgkt.estimators._kept import kept_arrays, kept_from, kept_rules
 from hgkt.estimators._snapshots import changing, snapshot
 from hgkt.estimators.state_rules import Rule
 from hgkt.estimators.transfer import TransferClassifier
 from hgkt.exceptions import DataError
 from hgkt.statistics import ClassStatistics, ExampleSums
-from hgkt.statistics.examples import MappedSums
 
 _Statistics = dict[FeatureMap, ClassStatistics]
 
@@ -100,7 +100,7 @@ class GrowingClassifier(TransferClassifier):
             statistics = draft._transfer.gather(features, codes, len(names))
             came = draft._came_by_attributes()
             new = {
-                name: ExampleSums.of(features[codes == code], statistics)
+                name: ExampleSums.of(features[codes == code], draft._example_maps())
                 for code, name in enumerate(names.tolist())
                 if name in came
             }
@@ -119,8 +119,15 @@ class GrowingClassifier(TransferClassifier):
         """
         check_is_fitted(self)
         now = snapshot(self)
-        maps = [*now._settings().feature_maps, *FEATURE_MAPS]
-        return ExampleSums.of(now._check_features(X), maps)
+        return ExampleSums.of(now._check_features(X), now._example_maps())
+
+    def kept_examples(self) -> dict[Any, ExampleSums]:
+        """Return the sums over all examples of each class that was added and has grown."""
+        check_is_fitted(self)
+        return dict(self._kept)
+
+    def _example_maps(self) -> list[FeatureMap]:
+        return [*self._settings().feature_maps, *FEATURE_MAPS]
 
     def grow(self, examples: Mapping[Any, ExampleSums], class_attributes: Any = None) -> Self:
         """Take in sums over examples of some classes: the model of `partial_fit` on their rows.
@@ -141,13 +148,12 @@ class GrowingClassifier(TransferClassifier):
                 draft._add_others(class_attributes)
             names = draft._known_names(examples)
             if names:
-                kept = {name: examples[name].under(draft._transfer.spaces) for name in names}
                 statistics = {
-                    kind: _joined([kept[name] for name in names], kind)
+                    kind: _joined([examples[name] for name in names], kind)
                     for kind in draft._transfer.spaces
                 }
                 came = draft._came_by_attributes()
-                new = {name: sums for name, sums in kept.items() if name in came}
+                new = {name: examples[name] for name in names if name in came}
                 labels = np.array(names, dtype=draft.classes_.dtype)
                 draft._take_in(labels, statistics, new, None)
         return self
@@ -297,41 +303,15 @@ class GrowingClassifier(TransferClassifier):
         self._kept = {}
 
     def _state(self) -> dict[str, NDArray[Any]]:
-        kept = [self._kept.get(name) for name in self.seen_classes_.tolist()]
-        state = super()._state()
-        if any(kept):
-            counts = [0 if sums is None else sums.n_examples for sums in kept]
-            state["kept/counts"] = np.array(counts, dtype=np.float64)
-            for index, kind in enumerate(self._transfer.spaces):
-                factors = [sums.sums_under(kind).factor for sums in kept if sums is not None]
-                state[f"kept/factors{index}"] = np.concatenate(factors)
-        return state
+        return super()._state() | kept_arrays(self._kept, self.seen_classes_.tolist())
 
     def _state_rules(self, names: Collection[str]) -> dict[str, Rule]:
-        rules = super()._state_rules(names)
-        if any(name.startswith("kept/") for name in names):
-            rules["kept/counts"] = Rule("L", low=0.0)
-            for index in range(len(self._settings().feature_maps)):
-                rules[f"kept/factors{index}"] = Rule("kept D")
-        return rules
+        own = kept_rules(names, self._settings().feature_maps)
+        return super()._state_rules(names) | own
 
     def _restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         super()._restore(state)
-        self._kept = {}
-        if "kept/counts" not in state:
-            return
-        counts = state["kept/counts"].astype(int)
-        lengths = np.minimum(counts, self.n_features_in_)
-        if lengths.sum() != len(state["kept/factors0"]):
-            raise DataError("the sums of its grown classes do not fit the numbers of examples")
-        stops, names = np.cumsum(lengths), self.seen_classes_.tolist()
-        for row in np.flatnonzero(counts).tolist():
-            part = slice(stops[row] - lengths[row], stops[row])
-            maps = {
-                kind: MappedSums(statistics.sums[row], state[f"kept/factors{index}"][part])
-                for index, (kind, statistics) in enumerate(self._transfer.statistics.items())
-            }
-            self._kept[names[row]] = ExampleSums(int(counts[row]), maps)
+        self._kept = kept_from(state, self.seen_classes_.tolist())
 
 
 def _second_moment(factors: list[NDArray[np.float64]]) -> NDArray[np.float64]:

@@ -96,10 +96,6 @@ class ExampleSums:
             )
         return self.maps[name]
 
-    def under(self, feature_maps: Iterable[FeatureMap]) -> ExampleSums:
-        """Return the same with nothing but these maps."""
-        return ExampleSums(self.n_examples, {kind: self.sums_under(kind) for kind in feature_maps})
-
     def merge(self, other: ExampleSums) -> ExampleSums:
         """Return the sums over the examples of both, under the maps that both have."""
         if self.n_features != other.n_features:
