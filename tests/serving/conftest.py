@@ -22,7 +22,7 @@ from fastapi.testclient import TestClient
 
 from hgkt.data import load_dataset
 from hgkt.estimators import HGKTClassifier, load_model
-from hgkt.serving.editions import ClassEntry
+from hgkt.serving.entries import ClassEntry
 from hgkt.serving.identity import model_identity
 from hgkt.serving.registry import ClassRegistry
 from hgkt.serving.served_model import ServedModel

@@ -29,7 +29,7 @@ from hgkt.serving.served_model import ServedModel
 WORKER = """
 import json, sys
 import numpy as np
-from hgkt.serving.editions import ClassEntry, ClassExistsError
+from hgkt.serving.entries import ClassEntry, ClassExistsError
 from hgkt.serving.registry import ClassRegistry
 
 url, model_id, calls = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])

@@ -15,7 +15,7 @@ from hgkt.exceptions import DataError
 from hgkt.serving import database as db
 from hgkt.serving import schema
 from hgkt.serving.database import RegistryError
-from hgkt.serving.editions import ClassEntry, ClassExistsError, UnknownClassError
+from hgkt.serving.entries import ClassEntry, ClassExistsError, UnknownClassError
 from hgkt.serving.identity import model_identity
 from hgkt.serving.registry import ClassRegistry
 

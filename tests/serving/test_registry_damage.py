@@ -16,7 +16,7 @@ import pytest
 from hgkt.exceptions import DataError
 from hgkt.language import ClassDescription
 from hgkt.serving.database import RegistryError
-from hgkt.serving.editions import ClassEntry
+from hgkt.serving.entries import ClassEntry
 from hgkt.serving.idempotency import KeyedRequest
 from hgkt.serving.registry import ClassRegistry
 
@@ -218,7 +218,7 @@ WRITER = """
 import sys
 import numpy as np
 from concurrent.futures import ThreadPoolExecutor
-from hgkt.serving.editions import ClassEntry
+from hgkt.serving.entries import ClassEntry
 from hgkt.serving.registry import ClassRegistry
 
 registry = ClassRegistry(sys.argv[1], "model")

@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 
 from hgkt.exceptions import DataError, DownloadError
 from hgkt.serving.database import RegistryError
-from hgkt.serving.editions import ClassExistsError, ClassLearnedError, UnknownClassError
+from hgkt.serving.entries import ClassExistsError, ClassLearnedError, UnknownClassError
 from hgkt.serving.problems import MEDIA_TYPE, Problem, install_problems
 from hgkt.serving.security import OwnHost, require_key
 from hgkt.serving.settings import ServiceSettings, read_api_keys, read_database_url

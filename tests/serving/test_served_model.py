@@ -13,7 +13,7 @@ from hgkt.exceptions import DataError
 from hgkt.language import ClassDescription, Describer
 from hgkt.serving import schema
 from hgkt.serving.database import RegistryError
-from hgkt.serving.editions import ClassEntry, ClassExistsError, ClassLearnedError, UnknownClassError
+from hgkt.serving.entries import ClassEntry, ClassExistsError, ClassLearnedError, UnknownClassError
 from hgkt.serving.identity import model_identity
 from hgkt.serving.registry import ClassRegistry
 from hgkt.serving.served_model import ServedModel

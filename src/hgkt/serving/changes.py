@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from hgkt.serving import schema
-from hgkt.serving.editions import ClassEntry
+from hgkt.serving.entries import ClassEntry
+from hgkt.serving.events import NOTHING, ClassEvent, Origin, RegistryState, differences
+from hgkt.serving.rows import event_row
+
+_PLACES = 2**20  # of one change: a class's place is its change's and its own there
 
 
 @dataclass
@@ -22,58 +25,89 @@ class Change:
     ----------
     connection : Connection
         Its transaction.
-    model_id : str
-        The model that it belongs to.
-    revision : int
-        Its number.
-    content : str
-        Sum of the digests of the model's classes and removed names.
+    model : dict
+        The model's row: its id, and its revision, content and oldest as they were.
+    origin : Origin
+        Who makes it, and why.
+    now : str
+        When.
     """
 
     connection: Connection
-    model_id: str
-    revision: int
-    content: str
+    model: dict[str, Any]
+    origin: Origin
+    now: str
+
+    def __post_init__(self) -> None:
+        self.revision: int = self.model["revision"] + 1
+        self.names: list[str] = []
+        self.n_examples = 0
+        self._content: str = self.model["content"]
+        self._n_lines = 0
+
+    def placed(self, entries: Sequence[ClassEntry]) -> list[ClassEntry]:
+        """Return entries with the time and the place of this change, as far as they have none."""
+        first = self.revision * _PLACES
+        return [
+            replace(entry, added_at=entry.added_at or self.now, place=entry.place or first + number)
+            for number, entry in enumerate(entries)
+        ]
 
     def insert(self, table: sa.Table, rows: Sequence[dict[str, Any]]) -> None:
-        """Write rows of classes or removed names."""
+        """Write rows of classes, removed names or growth."""
         if rows:
-            whole = [schema.digested(table, row | {"model_id": self.model_id}) for row in rows]
+            owner = {"model_id": self.model["model_id"]}
+            whole = [schema.digested(table, row | owner) for row in rows]
             self.connection.execute(table.insert(), whole)
-            self.content = schema.add_digests(self.content, (row["digest"] for row in whole))
+            self._content = schema.add_digests(self._content, (row["digest"] for row in whole))
 
     def delete(self, table: sa.Table, rows: Sequence[Any]) -> None:
-        """Delete rows of classes, by their numbers."""
-        numbers = [row.id for row in rows]
-        self.connection.execute(table.delete().where(table.c.id.in_(numbers)))
-        self.content = schema.add_digests(self.content, (row.digest for row in rows), sign=-1)
+        """Delete rows that were read, by their names."""
+        names = [row.name for row in rows]
+        own = table.c.model_id == self.model["model_id"]
+        for start in range(0, len(names), 500):  # databases bound the number of parameters
+            some = table.c.name.in_(names[start : start + 500])
+            self.connection.execute(table.delete().where(own, some))
+        self._content = schema.add_digests(self._content, (row.digest for row in rows), sign=-1)
 
-    def log(self, kind: str, entries: Sequence[ClassEntry], now: str) -> None:
-        """Write the lines of the log, and count the change."""
+    def log(self, events: Sequence[ClassEvent]) -> None:
+        """Write lines of the log; the revision, who and when are those of this change."""
+        self._write(
+            replace(event, revision=self.revision, origin=self.origin, created_at=self.now)
+            for event in events
+        )
+        self.names += [event.entry.name for event in events if event.entry.name]
+        self.n_examples = events[-1].n_examples
+
+    def count(self) -> None:
+        """Give the model the revision of this change, and the sum of its classes."""
+        self._update({"revision": self.revision, "content": self._content})
+
+    def begin_log(self, state: RegistryState) -> int:
+        """Have the log begin with a state instead of what led to it; return how many lines went."""
+        table = schema.events
+        old = sa.and_(
+            table.c.model_id == self.model["model_id"], table.c.revision <= state.revision
+        )
+        n_lines = self.connection.execute(table.delete().where(old)).rowcount
+        self._write(
+            replace(line, kind="snapshot", target=None, created_at=self.now)
+            for line in differences(NOTHING, state)
+        )
+        self._update({"oldest": state.revision})
+        return int(n_lines)
+
+    def _write(self, lines: Iterable[ClassEvent]) -> None:
         rows = []
-        for position, entry in enumerate(entries):
-            row = row_of(entry) | {"attributes": None} if kind == "remove" else row_of(entry)
-            del row["added_at"]
-            row |= {"model_id": self.model_id, "revision": self.revision, "position": position}
-            rows.append(schema.digested(schema.events, row | {"kind": kind, "created_at": now}))
-        self.connection.execute(schema.events.insert(), rows)
-        own = {"model_id": self.model_id, "revision": self.revision, "content": self.content}
+        for line in lines:
+            place = {"model_id": self.model["model_id"], "position": self._n_lines}
+            rows.append(schema.digested(schema.events, event_row(line) | place))
+            self._n_lines += 1
+        if rows:
+            self.connection.execute(schema.events.insert(), rows)
+
+    def _update(self, values: dict[str, Any]) -> None:
         table = schema.models
-        query = table.update().where(table.c.model_id == self.model_id)
-        self.connection.execute(query.values(schema.digested(table, own)))
-
-
-def row_of(entry: ClassEntry) -> dict[str, Any]:
-    """Return what the tables of classes and events keep of a class."""
-    return {
-        "name": entry.name,
-        "attributes": np.asarray(entry.attributes, dtype="<f8").tobytes(),
-        "text": entry.text,
-        "added_at": entry.added_at,
-    }
-
-
-def entry_of(row: Any, time: str) -> ClassEntry:
-    """Return the class that a row keeps."""
-    attributes = np.frombuffer(row.attributes or b"", dtype="<f8").astype(np.float64)
-    return ClassEntry(row.name, attributes, row.text, time)
+        self.model = {**self.model, **values}
+        query = table.update().where(table.c.model_id == self.model["model_id"])
+        self.connection.execute(query.values(schema.digested(table, self.model)))

@@ -1,111 +1,28 @@
-"""The classes of a served model: entries, their history, and the editions that requests read.
-
-These types know neither the database nor HTTP.
-"""
+"""The editions of a served model that requests read, one per revision of its classes."""
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import cached_property
+from itertools import groupby
 from types import MappingProxyType
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._class_names import check_class_name
 from hgkt._geometry import unit_rows
 from hgkt._validation import attribute_matrix
 from hgkt.estimators import GZSLClassifier
 from hgkt.estimators.views import view_of
-from hgkt.exceptions import DataError, HGKTError
+from hgkt.exceptions import DataError
+from hgkt.serving.entries import ClassEntry, UnknownClassError
+from hgkt.serving.events import ClassEvent, RegistryState
+from hgkt.statistics import ExampleSums
 
-
-class ClassExistsError(HGKTError, ValueError):
-    """A class was to be added under a name that is taken."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f"class {name!r} is there already")
-        self.name = name
-
-
-class UnknownClassError(HGKTError, ValueError):
-    """A class was asked for or to be removed that is not there."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f"there is no class {name!r}")
-        self.name = name
-
-
-class ClassLearnedError(HGKTError, ValueError):
-    """A class was to be removed that the model learned from instances."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f"class {name!r} was learned from instances and cannot be removed")
-        self.name = name
-
-
-@dataclass(frozen=True)
-class ClassEntry:
-    """One added class.
-
-    Parameters
-    ----------
-    name : str
-        Up to 200 characters, without control characters; a label that is a number as text.
-    attributes : ndarray of shape (n_attributes,)
-        Attribute vector, float64; empty where the class is only named.
-    text : str, optional
-        The description that it was made from.
-    added_at : str
-        Time in ISO 8601, UTC; filled in by the registry.
-    """
-
-    name: str
-    attributes: NDArray[np.float64] = field(repr=False, default_factory=lambda: np.empty(0))
-    text: str | None = None
-    added_at: str = ""
-
-
-@dataclass(frozen=True)
-class ClassEvent:
-    """One line of the registry's log.
-
-    Parameters
-    ----------
-    revision : int
-        The change that it belongs to.
-    kind : {"add", "remove"}
-        What happened.
-    entry : ClassEntry
-        The class; its attributes are empty where it was removed.
-    """
-
-    revision: int
-    kind: Literal["add", "remove"]
-    entry: ClassEntry
-
-
-@dataclass(frozen=True)
-class RegistryState:
-    """What the registry holds at one moment.
-
-    Parameters
-    ----------
-    revision : int
-        Number of changes so far.
-    entries : tuple of ClassEntry
-        Added classes, in the order they came.
-    removed : frozenset of str
-        Classes of the model folder that were removed.
-    """
-
-    revision: int
-    entries: tuple[ClassEntry, ...]
-    removed: frozenset[str]
+ClassKind = Literal["described", "grown", "learned"]
+"""By what a class is known: its attributes, examples that it got here, or the model's training."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,13 +41,19 @@ class Edition:
     texts : mapping of str to str
         Descriptions of added classes that have one.
     added_at : mapping of str to str
-        When a class was added, ISO 8601 in UTC.
+        When a class of the registry was added, ISO 8601 in UTC.
+    learned : frozenset of str
+        Classes that the model folder brings with instances: they may grow, and stay.
+    n_examples : mapping of str to int
+        How many examples classes have grown by.
     """
 
     model: GZSLClassifier
     revision: int = 0
     texts: Mapping[str, str] = field(default_factory=dict, repr=False)
     added_at: Mapping[str, str] = field(default_factory=dict, repr=False)
+    learned: frozenset[str] = field(default=frozenset(), repr=False)
+    n_examples: Mapping[str, int] = field(default_factory=dict, repr=False)
 
     @cached_property
     def columns(self) -> dict[str, int]:
@@ -155,8 +78,13 @@ class Edition:
 
     @cached_property
     def order(self) -> NDArray[np.intp]:
-        """The columns of seen classes, then those of added ones in the order they came."""
+        """The columns of seen classes, then those of described ones in the order they came."""
         return self.model.candidates()
+
+    @cached_property
+    def added(self) -> NDArray[np.bool_]:
+        """Which classes were added, grown or not, ordered as ``model.classes_``."""
+        return np.array([name not in self.learned for name in self.names], dtype=bool)
 
     @cached_property
     def seen(self) -> NDArray[np.bool_]:
@@ -165,8 +93,19 @@ class Edition:
 
     @property
     def n_seen(self) -> int:
-        """How many classes were learned from instances."""
+        """How many classes were learned from instances, grown ones among them."""
         return len(self.model.seen_classes_)
+
+    @property
+    def n_added(self) -> int:
+        """How many classes were added, grown ones among them."""
+        return len(self.names) - len(self.learned)
+
+    def kind(self, column: int) -> ClassKind:
+        """Return by what a class is known."""
+        if not self.added[column]:
+            return "learned"
+        return "grown" if self.seen[column] else "described"
 
     def canonical(self, name: str) -> str:
         """Return a name as the model writes it: "007" is "7" where labels are integers."""
@@ -185,37 +124,124 @@ class Edition:
 
         The registry's classes take the place of those of the same name in the folder.
         """
-        new = {entry.name: entry for entry in state.entries}
-        return cls(base)._changed(state.revision, {*state.removed, *new}, new)
+        draft = _Draft(cls(base, learned=frozenset(map(str, base.seen_classes_.tolist()))))
+        draft.remove({*state.removed, *(entry.name for entry in state.entries)})
+        draft.add(state.entries)
+        draft.grow(state.growth)
+        return cls(**draft.content(), revision=state.revision)
 
-    def follow(self, log: Sequence[ClassEvent]) -> Self:
-        """Make the edition after the events of a log: at least one, in order."""
-        gone: set[str] = set()
-        new: dict[str, ClassEntry] = {}
-        for event in log:
-            gone.add(event.entry.name)
-            new.pop(event.entry.name, None)
-            if event.kind == "add":
-                new[event.entry.name] = event.entry
-        return self._changed(log[-1].revision, gone, new)
+    def follow(self, log: Sequence[ClassEvent]) -> Self | None:
+        """Make the edition after the events of a log: at least one, in order.
 
-    def _changed(self, revision: int, gone: set[str], new: Mapping[str, ClassEntry]) -> Self:
-        """Take added classes away, as far as they are there, and add others."""
-        model = view_of(self.model)
-        here = {str(label): label for label in model.unseen_classes_.tolist()}
-        leaving = here.keys() & gone
+        None where that would not save work, or not give the very model that `load` makes.
+        """
+        if any(event.kind == "rollback" for event in log):
+            return None
+        draft = _Draft(self)
+        for kind, run in groupby(log, lambda event: event.kind):
+            events = list(run)
+            names = {event.old_name for event in events}
+            if kind == "add":
+                entries = {event.entry.name: event.entry for event in events}
+                draft.remove(set(entries))
+                draft.add(list(entries.values()))
+            elif kind == "grow":
+                draft.grow(_merged(events))
+            elif names & draft.n_examples.keys() - self.learned and kind == "remove":
+                return None  # taking sums away again would leave rounding behind
+            elif kind == "remove":
+                draft.remove(names)
+            elif names <= draft.added_at.keys():
+                draft.edit(events)
+            else:
+                return None  # a class of the folder becomes one of the registry
+        return type(self)(**draft.content(), revision=log[-1].revision)
+
+
+class _Draft:
+    """An edition in the making."""
+
+    def __init__(self, edition: Edition) -> None:
+        self._learned = edition.learned
+        self.model = view_of(edition.model)
+        self.texts = dict(edition.texts)
+        self.added_at = dict(edition.added_at)
+        self.n_examples = dict(edition.n_examples)
+
+    def content(self) -> dict[str, Any]:
+        """Return the fields of the edition, but its revision."""
+        return {
+            "model": self.model,
+            "learned": self._learned,
+            "texts": MappingProxyType(self.texts),
+            "added_at": MappingProxyType(self.added_at),
+            "n_examples": MappingProxyType(self.n_examples),
+        }
+
+    def remove(self, names: set[str]) -> None:
+        """Take described classes away, as far as they are there."""
+        here = {str(label): label for label in self.model.unseen_classes_.tolist()}
+        leaving = here.keys() & names
         if leaving:
-            model.remove_classes([here[name] for name in leaving])
-        if new:
-            # Checked when they were added; what an earlier release took in stays.
-            labels = [label_of(model, name) for name in new]
-            rows = dict(zip(labels, (entry.attributes for entry in new.values()), strict=True))
-            model._add(labels, attribute_matrix(rows, labels, model._seen_attributes.shape[1]))
-        texts = {name: text for name, text in self.texts.items() if name not in leaving}
-        times = {name: time for name, time in self.added_at.items() if name not in leaving}
-        texts |= {name: entry.text for name, entry in new.items() if entry.text is not None}
-        times |= {name: entry.added_at for name, entry in new.items()}
-        return type(self)(model, revision, MappingProxyType(texts), MappingProxyType(times))
+            self.model.remove_classes([here[name] for name in leaving])
+        for name in leaving:
+            self.texts.pop(name, None)
+            self.added_at.pop(name, None)
+
+    def add(self, entries: Sequence[ClassEntry]) -> None:
+        """Add classes that were checked when they were written."""
+        if not entries:
+            return
+        # What an earlier release took in stays, whatever names are refused today.
+        labels = [label_of(self.model, entry.name) for entry in entries]
+        self.model._add(labels, self._matrix(labels, entries))
+        for entry in entries:
+            self._tell(entry)
+
+    def edit(self, events: Sequence[ClassEvent]) -> None:
+        """Give classes of the registry other attributes and names, in their places."""
+        model = self.model
+        for event in events:
+            old, new = (label_of(model, name) for name in (event.old_name, event.entry.name))
+            if event.kind == "edit":
+                row = self._matrix([old], [event.entry])[0]
+                model._edit({old: row})
+            if old != new:
+                model._rename({old: new})
+            for table in (self.texts, self.added_at):
+                table.pop(event.old_name, None)
+            n_examples = self.n_examples.pop(event.old_name, None)
+            if n_examples is not None:
+                self.n_examples[event.entry.name] = n_examples
+            self._tell(event.entry)
+
+    def grow(self, growth: Mapping[str, ExampleSums]) -> None:
+        """Let classes grow; those that the folder has lost since are left out."""
+        here = {str(label): label for label in self.model.classes_.tolist()}
+        known = {name: sums for name, sums in growth.items() if name in here}
+        if known:
+            self.model.grow({here[name]: sums for name, sums in known.items()})
+        for name, sums in known.items():
+            self.n_examples[name] = self.n_examples.get(name, 0) + sums.n_examples
+
+    def _matrix(self, labels: list[Any], entries: Sequence[ClassEntry]) -> NDArray[np.float64]:
+        rows = dict(zip(labels, (entry.attributes for entry in entries), strict=True))
+        return attribute_matrix(rows, labels, self.model._seen_attributes.shape[1])
+
+    def _tell(self, entry: ClassEntry) -> None:
+        self.added_at[entry.name] = entry.added_at
+        if entry.text is not None:
+            self.texts[entry.name] = entry.text
+
+
+def _merged(events: Sequence[ClassEvent]) -> dict[str, ExampleSums]:
+    """Return what some events let each class grow by."""
+    growth: dict[str, ExampleSums] = {}
+    for event in events:
+        if event.sums is not None:
+            name = event.entry.name
+            growth[name] = growth[name].merge(event.sums) if name in growth else event.sums
+    return growth
 
 
 def made_with(model: GZSLClassifier) -> dict[str, Any]:
@@ -235,26 +261,3 @@ def label_of(model: GZSLClassifier, name: str) -> str | int | float:
     if not abs(label) < 2**63:  # infinity and NaN neither
         raise DataError(f"the classes of this model are numbers below 2**63; got {name!r}")
     return label
-
-
-def utc_now() -> str:
-    """Return the time as the registry writes it: ISO 8601, UTC, milliseconds."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def check_entries(entries: Sequence[ClassEntry]) -> None:
-    """Refuse entries that no database could hold, or one name twice."""
-    names = set()
-    for entry in entries:
-        check_class_name(entry.name)
-        if entry.name in names:
-            raise DataError(f"class {entry.name!r} was given twice")
-        names.add(entry.name)
-        if entry.attributes.ndim != 1 or not np.isfinite(entry.attributes).all():
-            raise DataError(
-                f"the attributes of class {entry.name!r} must be a vector of finite numbers"
-            )
-        if entry.text is not None and any(
-            character == "\0" or unicodedata.category(character) == "Cs" for character in entry.text
-        ):
-            raise DataError(f"the text of class {entry.name!r} is not valid Unicode text")

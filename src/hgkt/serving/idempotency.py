@@ -7,7 +7,6 @@ together or not at all, whichever process is asked and however often one was kil
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
@@ -28,17 +27,20 @@ class Receipt:
     revision : int
         The change's number.
     names : tuple of str
-        The classes that were added or removed.
+        The classes that were changed, by the names that they have now.
     n_added : int
-        How many added classes the model had afterwards.
+        How many added classes the model had afterwards, grown ones among them.
     doubts : tuple of str
         What was doubtful about them.
+    n_examples : int
+        How many examples a class that was changed had grown by then.
     """
 
     revision: int
     names: tuple[str, ...]
     n_added: int
     doubts: tuple[str, ...] = ()
+    n_examples: int = 0
 
     def to_json(self) -> str:
         """Return the receipt as text."""
@@ -109,11 +111,8 @@ def oldest_kept(now: str) -> str:
     return kept.isoformat(timespec="milliseconds")
 
 
-def request_row(
-    request: KeyedRequest, revision: int, names: Sequence[str], n_added: int, now: str
-) -> dict[str, Any]:
+def request_row(request: KeyedRequest, receipt: Receipt, now: str) -> dict[str, Any]:
     """Return what the table of requests keeps of one."""
-    receipt = Receipt(revision, tuple(names), n_added, request.doubts)
     return {
         "key": request.key,
         "fingerprint": request.fingerprint,

@@ -17,7 +17,13 @@ from starlette.requests import ClientDisconnect
 
 from hgkt.exceptions import DataError, HGKTError
 from hgkt.serving.database import RegistryError
-from hgkt.serving.editions import ClassExistsError, ClassLearnedError, UnknownClassError
+from hgkt.serving.entries import (
+    ClassExistsError,
+    ClassLearnedError,
+    NoGrowthError,
+    UnknownClassError,
+    UnknownRevisionError,
+)
 from hgkt.serving.images import NoImagesError, TooManyPixelsError
 from hgkt.serving.request_context import current_request
 
@@ -147,8 +153,10 @@ def status_of(error: HGKTError) -> int:
     """
     if isinstance(error, RegistryError):
         return 507 if error.kind == "full" else 503
-    if isinstance(error, ClassExistsError | ClassLearnedError | NoImagesError):
+    if isinstance(error, ClassExistsError | ClassLearnedError | NoGrowthError | NoImagesError):
         return 409
+    if isinstance(error, UnknownRevisionError):
+        return 410 if error.pruned else 404
     if isinstance(error, UnknownClassError):
         return 404
     if isinstance(error, TooManyPixelsError):

@@ -2,47 +2,42 @@
 
 from __future__ import annotations
 
-import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._class_names import check_class_name
-from hgkt._validation import attribute_matrix
 from hgkt.estimators import GZSLClassifier
-from hgkt.estimators.views import view_of
 from hgkt.exceptions import DataError
 from hgkt.serving.database import RegistryError
-from hgkt.serving.editions import (
+from hgkt.serving.editions import Edition, label_of, made_with
+from hgkt.serving.entries import (
     ClassEntry,
-    ClassEvent,
     ClassExistsError,
     ClassLearnedError,
-    Edition,
+    NoGrowthError,
     UnknownClassError,
-    label_of,
-    made_with,
     utc_now,
 )
+from hgkt.serving.events import NOBODY, ClassEvent, Origin
+from hgkt.serving.following import FollowedModel
 from hgkt.serving.idempotency import AnsweredError, KeyedRequest, Receipt
 from hgkt.serving.identity import model_identity
+from hgkt.serving.proposals import edit_doubts, refuse_unsound, refuse_unusable
 from hgkt.serving.registry import ClassRegistry
 from hgkt.serving.settings import ServiceSettings
 
 if TYPE_CHECKING:
     from hgkt.language import ClassDescription, Describer
 
-logger = logging.getLogger(__name__)
 
-
-class ServedModel:
-    """A model whose classes come and go while it is read.
+class ServedModel(FollowedModel):
+    """A model whose classes come, change and go while it is read.
 
     A thread looks every `poll_seconds` for what other processes have changed and puts a new
     edition in the place of the old one. Readers take `current()` once and work with that.
@@ -65,17 +60,9 @@ class ServedModel:
     def __init__(
         self, model: GZSLClassifier, registry: ClassRegistry, poll_seconds: float = 0.25
     ) -> None:
-        self.registry = registry
-        self.poll_seconds = poll_seconds
-        self._base = view_of(model)
-        self._saved = frozenset(map(str, model.unseen_classes_.tolist()))
-        self._n_attributes = model.class_attributes_.shape[1]
+        super().__init__(model, registry, poll_seconds)
         self._describing = threading.Lock()
-        self._changing = threading.Lock()
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
-        self.trouble: str | None = None
-        self._current = self._load()
+        self._growing = threading.Lock()
 
     @classmethod
     def open(cls, model: GZSLClassifier, settings: ServiceSettings) -> Self:
@@ -87,28 +74,6 @@ class ServedModel:
         except Exception:
             registry.close()
             raise
-
-    # ------------------------------------------------------------------ reading
-    def current(self) -> Edition:
-        """Return the newest edition of this process; costs nothing."""
-        return self._current
-
-    def refresh(self) -> Edition:
-        """Look for changes now and return the newest edition."""
-        try:
-            if self.registry.revision() != self._current.revision:
-                with self._changing:
-                    self._catch_up()
-        except RegistryError as error:
-            self.trouble = str(error)
-            raise
-        self.trouble = None
-        return self._current
-
-    def healthy(self) -> bool:
-        """Return whether the last look at the registry went well and the thread still looks."""
-        alive = self._thread is None or self._thread.is_alive()
-        return alive and self.trouble is None
 
     @cached_property
     def describer(self) -> Describer:
@@ -125,7 +90,10 @@ class ServedModel:
 
     # ------------------------------------------------------------------ changing
     def add(
-        self, descriptions: Sequence[ClassDescription], request: KeyedRequest | None = None
+        self,
+        descriptions: Sequence[ClassDescription],
+        request: KeyedRequest | None = None,
+        origin: Origin = NOBODY,
     ) -> tuple[Edition, list[str]]:
         """Add described classes, all or nothing.
 
@@ -135,6 +103,8 @@ class ServedModel:
             The classes.
         request : KeyedRequest, optional
             What asks for it, of which a receipt is kept; see `once`.
+        origin : Origin
+            Who and why, for the log.
 
         Returns
         -------
@@ -153,32 +123,131 @@ class ServedModel:
             if name in edition.columns:
                 raise ClassExistsError(description.name)
             given[name] = description
-        describer = self.describer
-        with self._describing:  # one sentence encoder, one thread at a time
-            vectors = dict(zip(given, describer.vectors(descriptions), strict=True))
+        vectors = dict(zip(given, self.vectors(descriptions), strict=True))
         labels = {label_of(edition.model, name): vector for name, vector in vectors.items()}
         doubts = edition.model.class_doubts(labels)
-        self._try(vectors)
+        refuse_unusable(self._base, vectors)
         now = utc_now()
         entries = [
-            ClassEntry(name, vectors[name], "\n".join(described.texts or []) or None, now)
+            ClassEntry(name, vectors[name], _text(described), now)
             for name, described in given.items()
         ]
         if request is not None:
             request = replace(request, doubts=tuple(doubts))
-        revision = self.registry.add(entries, self._saved, request)
-        return self._reach(revision, "add", entries), doubts
+        revision = self.registry.add(entries, self._saved, request, origin)
+        log = [ClassEvent(revision, "add", entry) for entry in entries]
+        return self._reach(revision, log), doubts
 
-    def remove(self, names: Sequence[str], request: KeyedRequest | None = None) -> Edition:
+    def remove(
+        self,
+        names: Sequence[str],
+        request: KeyedRequest | None = None,
+        origin: Origin = NOBODY,
+    ) -> Edition:
         """Remove added classes, all or nothing; return an edition without them."""
         edition = self.refresh()
-        columns = dict.fromkeys(edition.find(name) for name in names)
-        for column in columns:
-            if edition.seen[column]:
-                raise ClassLearnedError(edition.names[column])
-        leaving = [edition.names[column] for column in columns]
-        revision = self.registry.remove(leaving, self._saved, request)
-        return self._reach(revision, "remove", [ClassEntry(name) for name in leaving])
+        leaving = [self._changeable(edition, name, "removed") for name in dict.fromkeys(names)]
+        revision = self.registry.remove(leaving, self._saved, request, origin)
+        log = [ClassEvent(revision, "remove", ClassEntry(name)) for name in leaving]
+        return self._reach(revision, log)
+
+    def edit(
+        self,
+        name: str,
+        description: ClassDescription | None = None,
+        new_name: str | None = None,
+        request: KeyedRequest | None = None,
+        origin: Origin = NOBODY,
+    ) -> tuple[Edition, list[str]]:
+        """Give an added class another description, another name, or both.
+
+        Parameters
+        ----------
+        name : str
+            The class.
+        description : ClassDescription, optional
+            By what it is described from now on; its own name does not count.
+        new_name : str, optional
+            What it is called from now on.
+        request, origin
+            As in `add`.
+
+        Returns
+        -------
+        edition : Edition
+            One that has it so.
+        doubts : list of str
+            What is doubtful about it, in sentences.
+        """
+        edition = self.refresh()
+        if description is None and new_name is None:
+            raise DataError(f"nothing was said that class {name!r} is to become")
+        old = self._changeable(edition, name, "edited")
+        new = old if new_name is None else edition.canonical(new_name)
+        check_class_name(new)
+        if new != old and new in edition.columns:
+            raise ClassExistsError(str(new_name))
+        if description is None:
+            vector = edition.model.class_attributes_[edition.columns[old]]
+        else:
+            vector = self.vectors([description])[0]
+        doubts = edit_doubts(edition, old, new, vector)
+        if request is not None:
+            request = replace(request, doubts=tuple(doubts))
+        if description is None:
+            revision = self.registry.rename({old: new}, self._saved, request, origin)
+        else:
+            refuse_unusable(self._base, {new: vector})
+            entry = ClassEntry(new, np.asarray(vector, dtype=np.float64), _text(description))
+            revision = self.registry.edit({old: entry}, self._saved, request, origin)
+        return self._reach(revision), doubts
+
+    def grow(
+        self,
+        name: str,
+        X: NDArray[Any],
+        request: KeyedRequest | None = None,
+        origin: Origin = NOBODY,
+    ) -> Edition:
+        """Let a class learn from feature rows (n, n_features) of its own; return an edition so.
+
+        Their sums are kept, the rows are not. The model is tried before anything is written.
+        """
+        with self._growing:  # one after another: every change solves the model anew
+            edition = self.refresh()
+            model = edition.model
+            if not model.can_grow:
+                raise NoGrowthError(
+                    f"the method of this model, {type(model).__name__}, cannot learn from more "
+                    "examples once it is fitted"
+                )
+            column = edition.find(name)
+            known = edition.names[column]
+            sums = model.example_sums(X)
+            event = ClassEvent(edition.revision + 1, "grow", ClassEntry(known), sums=sums)
+            grown = edition.follow([event])
+            if grown is None:
+                raise AssertionError("growth can always be followed")
+            refuse_unsound(grown.model, known)
+            revision = self.registry.grow(
+                {known: sums}, self._saved, request, origin, learned=self._learned
+            )
+            return self._reach(revision, prepared=(edition, grown))
+
+    def rollback(
+        self, revision: int, request: KeyedRequest | None = None, origin: Origin = NOBODY
+    ) -> Edition:
+        """Make the classes what they were at a revision, by a change of its own."""
+        self.refresh()
+        self.at(revision)  # a state that no longer fits the model is refused before it is written
+        return self._reach(self.registry.rollback(revision, self._saved, request, origin))
+
+    def _changeable(self, edition: Edition, name: str, change: str) -> str:
+        """Return the name of a class that was added, as the model writes it."""
+        known = edition.names[edition.find(name)]
+        if known in self._learned:
+            raise ClassLearnedError(known, change)
+        return known
 
     def once(self, request: KeyedRequest, change: Callable[[], object]) -> Receipt:
         """Make a change, unless its request was answered before; return the receipt.
@@ -206,93 +275,6 @@ class ServedModel:
             self.refresh()
         return receipt
 
-    def _try(self, vectors: Mapping[str, Any]) -> None:
-        """Refuse classes that the model cannot take, before they are written."""
-        table = {label_of(self._base, name): vector for name, vector in vectors.items()}
-        rows = attribute_matrix(table, list(table), self._n_attributes)
-        with np.errstate(all="ignore"):
-            trial = view_of(self._base)
-            trial.remove_classes(trial.unseen_classes_.tolist())
-            trial._add(list(table), rows)
-            scores = trial.score_classes(np.ones((1, trial.n_features_in_)))[0]
-        embedded = [grown.array for grown in trial._added_table.values()]
-        for row, name in enumerate(vectors):
-            # A score that is infinite or no number would win every prediction.
-            good = all(np.isfinite(array[row]).all() for array in embedded)
-            if not good or not scores[trial.candidates("unseen")[row]] < np.inf:
-                raise DataError(
-                    f"the attributes of class {name!r} are too large for this model; its "
-                    "scores would not be finite numbers"
-                )
 
-    def _reach(
-        self, revision: int, kind: Literal["add", "remove"], entries: Sequence[ClassEntry]
-    ) -> Edition:
-        """Return an edition at `revision`, the change that was just written, or later."""
-        with self._changing:
-            if self._current.revision == revision - 1:
-                # Nobody came between, so what is written is known without asking again.
-                log = [ClassEvent(revision, kind, entry) for entry in entries]
-                self._current = self._current.follow(log)
-            elif self._current.revision < revision:
-                self._catch_up()
-        return self._current
-
-    # ------------------------------------------------------------------ following the registry
-    def _catch_up(self) -> None:
-        """Put the newest edition in place; the lock for changes is held."""
-        known = self._current
-        log = self.registry.events_after(known.revision)
-        if log and log[0].revision == known.revision + 1:
-            with self._readable():
-                self._current = known.follow(log)
-        elif log or self.registry.revision() != known.revision:
-            # The log has a gap or goes back: it was pruned, or the database was restored.
-            self._current = self._load()
-
-    def _load(self) -> Edition:
-        state = self.registry.state()
-        with self._readable():
-            return Edition.load(self._base, state)
-
-    @contextmanager
-    def _readable(self) -> Iterator[None]:
-        """Say that the registry is damaged where its classes do not fit the model."""
-        try:
-            yield
-        except DataError as error:
-            logger.error("the class registry %s: %s", self.registry.place, error)
-            raise RegistryError("corrupt", self.registry.place) from error
-
-    # ------------------------------------------------------------------ the thread
-    def start(self) -> Self:
-        """Begin to follow what other processes change."""
-        if self._thread is None:
-            self._stop.clear()
-            self._thread = threading.Thread(target=self._poll, name="hgkt-registry", daemon=True)
-            self._thread.start()
-        return self
-
-    def close(self) -> None:
-        """Stop following and close the registry."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join(timeout=10)
-            self._thread = None
-        self.registry.close()
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(self, *_details: object) -> None:
-        self.close()
-
-    def _poll(self) -> None:
-        while not self._stop.wait(self.poll_seconds):
-            try:
-                self.refresh()
-            except RegistryError:
-                pass  # told in the log where it happened; the old edition goes on answering
-            except Exception:
-                self.trouble = "the class registry could not be followed; the log says why"
-                logger.exception("following the class registry failed")
+def _text(description: ClassDescription) -> str | None:
+    return "\n".join(description.texts or []) or None

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from hgkt.serving import idempotency, schema
-from hgkt.serving.editions import utc_now
+from hgkt.serving.entries import utc_now
 from hgkt.serving.metrics import Metrics
 from hgkt.serving.problems import install_problems
 from hgkt.serving.routes.classes import build_router

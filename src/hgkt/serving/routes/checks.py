@@ -8,7 +8,8 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from hgkt.estimators.checking import ClassCheck
-from hgkt.serving.editions import ClassExistsError, label_of
+from hgkt.serving.editions import label_of
+from hgkt.serving.entries import ClassExistsError
 from hgkt.serving.problems import documented
 from hgkt.serving.routes.classes import CLASSES_BODY, NewClasses, sent_classes
 from hgkt.serving.served_model import ServedModel

@@ -14,7 +14,8 @@ from hgkt._class_names import MAX_NAME
 from hgkt.language import ClassDescription
 from hgkt.serving.class_facts import class_relatives, class_sources, named_attributes
 from hgkt.serving.database import RegistryError
-from hgkt.serving.editions import Edition, UnknownClassError
+from hgkt.serving.editions import Edition
+from hgkt.serving.entries import UnknownClassError
 from hgkt.serving.idempotency import KeyedRequest, Receipt
 from hgkt.serving.json_bodies import JSON, read_json, schema_of
 from hgkt.serving.metrics import Metrics
@@ -238,7 +239,7 @@ def build_router(served: ServedModel, settings: ServiceSettings, metrics: Metric
         return ClassesAdded(
             revision=receipt.revision,
             added=list(receipt.names),
-            n_classes=served.current().n_seen + receipt.n_added,
+            n_classes=len(served.current().learned) + receipt.n_added,
             warnings=list(receipt.doubts),
         )
 
@@ -270,7 +271,7 @@ def build_router(served: ServedModel, settings: ServiceSettings, metrics: Metric
         return ClassesRemoved(
             revision=receipt.revision,
             removed=list(receipt.names),
-            n_classes=served.current().n_seen + receipt.n_added,
+            n_classes=len(served.current().learned) + receipt.n_added,
         )
 
     return router
@@ -284,8 +285,7 @@ def keyed(key: str | None, kind: str, content: str) -> KeyedRequest | None:
 def receipt_of(edition: Edition, names: Sequence[str], doubts: Sequence[str] = ()) -> Receipt:
     """Return what a change did that led to an edition."""
     written = tuple(edition.canonical(name) for name in names)
-    n_added = len(edition.names) - edition.n_seen
-    return Receipt(edition.revision, written, n_added, tuple(doubts))
+    return Receipt(edition.revision, written, edition.n_added, tuple(doubts))
 
 
 def find_columns(edition: Edition, query: str, kind: Kind) -> Sequence[int]:

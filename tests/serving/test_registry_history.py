@@ -1,0 +1,376 @@
+"""What the registry remembers: edits, names, growth, who and why, and the way back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from hgkt.exceptions import DataError
+from hgkt.serving import schema
+from hgkt.serving.database import RegistryError
+from hgkt.serving.entries import (
+    ClassEntry,
+    ClassExistsError,
+    UnknownClassError,
+    UnknownRevisionError,
+)
+from hgkt.serving.events import Origin
+from hgkt.serving.idempotency import AnsweredError, KeyedRequest
+from hgkt.statistics import ExampleSums
+
+SAVED = {"blot": ClassEntry("blot", np.full(3, 0.25), "a blot")}
+
+
+def sums(n=2, seed=0):
+    return ExampleSums.of(np.random.default_rng(seed).random((n, 5)), ["l2"])
+
+
+def contents(state):
+    """Return all that a state says, but its revision."""
+    return (
+        [(e.name, e.attributes.tobytes(), e.text, e.added_at, e.place) for e in state.entries],
+        state.removed,
+        {name: (s.n_examples, s.to_bytes()) for name, s in state.growth.items()},
+    )
+
+
+def names(registry):
+    return [entry.name for entry in registry.entries()]
+
+
+def live(registry, entry):
+    """Let classes live through everything; return the state after each change, by revision."""
+    states = {0: registry.state()}
+    for change in (
+        lambda: registry.add([entry("one"), entry("two", text="a two"), entry("three")], SAVED),
+        lambda: registry.edit({"two": entry("two", 9.0, 9.0, 9.0)}, SAVED),
+        lambda: registry.grow({"two": sums(2), "cat": sums(1, 1)}, SAVED, learned={"cat"}),
+        lambda: registry.rename({"two": "zwei", "blot": "fleck"}, SAVED),
+        lambda: registry.grow({"zwei": sums(3, 2)}, SAVED),
+        lambda: registry.edit({"zwei": entry("deux", 1.0, 2.0, 3.0, text="new")}, SAVED),
+        lambda: registry.remove(["one", "deux"], SAVED),
+        lambda: registry.add([entry("two"), entry("blot", 7.0, 7.0, 7.0)], SAVED),
+        lambda: registry.grow({"fleck": sums(1, 3)}, SAVED),
+    ):
+        revision = change()
+        states[revision] = registry.state()
+    return states
+
+
+# ---------------------------------------------------------------------- edit and rename
+def test_edit_keeps_the_place_the_time_and_the_growth(open_registry, entry):
+    registry = open_registry()
+    registry.add([entry("one"), entry("two"), entry("three")])
+    added_at = registry.entries()[1].added_at
+    registry.grow({"two": sums()})
+    assert registry.edit({"two": entry("deux", 4.0, 5.0, 6.0, text="the second")}) == 3
+    state = open_registry().state()
+    assert [e.name for e in state.entries] == ["one", "deux", "three"]
+    changed = state.entries[1]
+    assert changed.attributes.tolist() == [4.0, 5.0, 6.0]
+    assert (changed.text, changed.added_at) == ("the second", added_at)
+    assert state.growth["deux"].n_examples == 2
+    assert "two" not in state.growth
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_edit_and_rename_are_refused_whole(open_registry, entry):
+    registry = open_registry()
+    registry.add([entry("one"), entry("two")])
+    registry.remove(["blot"], SAVED)
+    for change, error in (
+        (lambda: registry.rename({"one": "two"}), ClassExistsError),
+        (lambda: registry.rename({"one": "blot"}, {"blot": SAVED["blot"], "x": 1}), None),
+        (lambda: registry.rename({"two": "other", "none": "new"}), UnknownClassError),
+        (lambda: registry.rename({"one": "same", "two": "same"}), DataError),
+        (lambda: registry.edit({"two": entry("bell\a")}), DataError),
+        (lambda: registry.edit({"two": entry("two", np.nan)}), DataError),
+        (lambda: registry.edit({}), DataError),
+        (lambda: registry.rename({"blot": "fleck"}, SAVED), UnknownClassError),  # it was removed
+        (lambda: registry.add([entry("x")], origin=Origin(reason="\0")), DataError),
+        (lambda: registry.add([entry("x")], origin=Origin(reason="x" * 1001)), DataError),
+    ):
+        if error is None:
+            change()  # a name whose class was removed is free
+            assert names(registry) == ["blot", "two"]
+            registry.rename({"blot": "one"}, SAVED)
+            continue
+        with pytest.raises(error):
+            change()
+    assert names(registry) == ["one", "two"]
+    assert registry.revision() == 4
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_a_class_of_the_folder_can_be_edited_and_renamed(open_registry, entry):
+    registry = open_registry()
+    registry.rename({"blot": "fleck"}, SAVED)
+    state = registry.state()
+    assert state.removed == {"blot"}
+    assert state.entries[0].attributes.tolist() == [0.25] * 3
+    other = open_registry("other")
+    other.edit({"blot": entry("blot", 1.0, 1.0, 1.0)}, SAVED)
+    assert (names(other), other.state().removed) == (["blot"], frozenset())
+    # Once more renamed, what lies in the folder under the old name stays away.
+    other.rename({"blot": "fleck"}, SAVED)
+    assert (names(other), other.state().removed) == (["fleck"], {"blot"})
+    with pytest.raises(DataError, match="its entry is not known"):
+        open_registry("third").rename({"blot": "fleck"}, {"blot"})
+
+
+# ---------------------------------------------------------------------- growth
+def test_growth_adds_up_and_goes_with_its_class(open_registry, entry):
+    registry = open_registry()
+    registry.add([entry("one")])
+    rows = np.random.default_rng(0).random((5, 5))
+    for part in (rows[:2], rows[2:3], rows[3:]):
+        registry.grow({"one": ExampleSums.of(part, ["l2"])})
+    kept = open_registry().state().growth["one"]
+    whole = ExampleSums.of(rows, ["l2"])
+    assert kept.n_examples == 5
+    np.testing.assert_allclose(
+        kept.sums_under("l2").total, whole.sums_under("l2").total, atol=1e-14
+    )
+    squares = [s.sums_under("l2").factor.T @ s.sums_under("l2").factor for s in (kept, whole)]
+    np.testing.assert_allclose(*squares, atol=1e-14)
+    with pytest.raises(UnknownClassError):
+        registry.grow({"one": sums(), "nobody": sums()})
+    registry.grow({"cat": sums()}, learned={"cat"})
+    registry.remove(["one"])
+    assert set(registry.state().growth) == {"cat"}
+    registry.add([entry("one")])
+    assert set(registry.state().growth) == {"cat"}
+
+
+def test_a_request_grows_a_class_once(open_registry, entry):
+    registry = open_registry()
+    registry.add([entry("one")])
+    request = KeyedRequest.of("key", "grow", "one")
+    registry.grow({"one": sums()}, request=request)
+    with pytest.raises(AnsweredError):
+        open_registry().grow({"one": sums()}, request=request)
+    assert registry.state().growth["one"].n_examples == 2
+    receipt = open_registry().receipt(request)
+    assert (receipt.names, receipt.n_examples, receipt.revision) == (("one",), 2, 2)
+
+
+# ---------------------------------------------------------------------- the log
+def test_the_log_says_who_when_why_and_what(open_registry, entry):
+    registry = open_registry()
+    registry.add([entry("one", text="a one")], origin=Origin("ann", "it came"))
+    registry.edit({"one": entry("one", 4.0, 4.0, 4.0)}, origin=Origin("bob", "wrong \N{SNOWMAN}"))
+    registry.rename({"one": "uno"})
+    registry.grow({"uno": sums(3)})
+    registry.grow({"uno": sums(1)})
+    registry.remove(["uno"])
+    log = open_registry().events()
+    assert [(e.revision, e.kind, e.entry.name) for e in log] == [
+        (1, "add", "one"),
+        (2, "edit", "one"),
+        (3, "rename", "uno"),
+        (4, "grow", "uno"),
+        (5, "grow", "uno"),
+        (6, "remove", "uno"),
+    ]
+    assert [(e.origin.who, e.origin.reason) for e in log[:3]] == [
+        ("ann", "it came"),
+        ("bob", "wrong \N{SNOWMAN}"),
+        (None, None),
+    ]
+    assert log[0].before is None
+    assert (log[1].before.attributes.tolist(), log[1].before.text) == ([0.0, 0.5, 1.0], "a one")
+    assert (log[1].entry.attributes.tolist(), log[1].entry.text) == ([4.0] * 3, None)
+    assert (log[2].before.name, log[2].old_name) == ("one", "one")
+    assert [(e.n_before, e.n_examples) for e in log[3:]] == [(0, 3), (3, 4), (4, 0)]
+    assert log[5].before.attributes.tolist() == [4.0] * 3
+    assert all(e.created_at.endswith("+00:00") for e in log)
+    assert all(e.sums is None for e in log)  # lists stay light
+    assert registry.events_after(3)[0].sums.n_examples == 3
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_the_log_is_read_in_whole_changes(open_registry, entry):
+    registry = open_registry()
+    registry.add([entry(f"a{i}") for i in range(5)])
+    registry.add([entry("b")])
+    registry.rename({"b": "c"})
+    assert [len(registry.events(limit=n)) for n in (1, 5, 6, 100)] == [5, 5, 6, 7]
+    assert [e.revision for e in registry.events(after=1, limit=1)] == [2]
+    assert [e.revision for e in registry.events(name="b")] == [2, 3]
+    assert registry.events(after=3) == []
+
+
+# ---------------------------------------------------------------------- the way back
+def test_every_earlier_state_can_be_had_and_returned_to(open_registry, entry):
+    registry = open_registry()
+    states = live(registry, entry)
+    assert len(states) == 10
+    for revision, expected in states.items():
+        found = open_registry().state_at(revision)
+        assert found.revision == revision
+        assert contents(found) == contents(expected)
+    for revision in (5, 2, 9, 0, 7):
+        again = registry.rollback(revision, SAVED, origin=Origin("ann", f"to {revision}"))
+        assert contents(registry.state()) == contents(states[revision])
+        assert contents(open_registry().state_at(again)) == contents(states[revision])
+        head = registry.events(after=again - 1)[0]
+        assert (head.kind, head.target, head.origin.reason) == (
+            "rollback",
+            revision,
+            f"to {revision}",
+        )
+    # The way there is still there.
+    assert contents(registry.state_at(8)) == contents(states[8])
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_a_rollback_to_what_there_is_changes_nothing_but_is_told(open_registry, entry):
+    registry = open_registry()
+    registry.add([entry("one")])
+    before = contents(registry.state())
+    assert registry.rollback(1) == 2
+    assert contents(registry.state()) == before
+    assert [e.kind for e in registry.events(after=1)] == ["rollback"]
+    for revision in (-1, 3):
+        with pytest.raises(UnknownRevisionError, match="the newest is 2"):
+            registry.rollback(revision)
+
+
+def test_a_pruned_log_begins_with_a_state(open_registry, entry):
+    registry = open_registry()
+    states = live(registry, entry)
+    assert registry.prune(0) == 0
+    assert registry.prune(6) == 10
+    assert registry.oldest() == 6
+    assert registry.prune(6) == 0
+    assert registry.revision() == 9
+    for revision in (6, 7, 9):
+        assert contents(open_registry().state_at(revision)) == contents(states[revision])
+    with pytest.raises(
+        UnknownRevisionError,
+        match="revision 5 cannot be had; the log was pruned and reaches back to revision 6",
+    ) as caught:
+        registry.state_at(5)
+    assert caught.value.pruned
+    with pytest.raises(UnknownRevisionError):
+        registry.prune(10)
+    registry.rollback(6, SAVED)
+    assert contents(registry.state()) == contents(states[6])
+    assert {e.kind for e in registry.events()} == {"remove", "add", "grow", "rollback"}
+    assert registry.prune(10) > 0
+    assert registry.events() == []
+    assert contents(open_registry().state_at(10)) == contents(states[6])
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "DELETE FROM hgkt_events WHERE revision = 4",
+        "DELETE FROM hgkt_events WHERE revision = 1 AND position = 0",
+        "DELETE FROM hgkt_events WHERE revision = 7 AND position = 1",
+        "UPDATE hgkt_events SET sums = NULL WHERE revision = 5",
+        "UPDATE hgkt_events SET reason = 'other' WHERE revision = 4",
+        "DELETE FROM hgkt_growth",
+    ],
+)
+def test_a_damaged_history_is_never_returned_to(open_registry, entry, damage):
+    registry = open_registry()
+    live(registry, entry)
+    with registry._writing() as connection:
+        connection.exec_driver_sql(damage)
+    with pytest.raises(RegistryError, match="damaged"):
+        open_registry().rollback(7)
+    assert registry.revision() == 9
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("statement", ["INSERT INTO hgkt_events", "UPDATE hgkt_models"])
+def test_a_change_that_breaks_off_leaves_nothing(open_registry, entry, statement):
+    registry = open_registry()
+    live(registry, entry)
+    before = contents(registry.state())
+
+    def fail(_connection, _cursor, text, *_):
+        if text.startswith(statement):
+            raise RuntimeError("the power went")
+
+    sa.event.listen(registry._engine, "before_cursor_execute", fail)
+    for change in (
+        lambda: registry.edit({"three": entry("trois")}),
+        lambda: registry.rename({"three": "trois"}),
+        lambda: registry.grow({"three": sums()}),
+        lambda: registry.rollback(3),
+        lambda: registry.prune(8),
+    ):
+        with pytest.raises(RuntimeError):
+            change()
+    sa.event.remove(registry._engine, "before_cursor_execute", fail)
+    other = open_registry()
+    assert contents(other.state()) == before
+    assert (other.revision(), other.oldest(), len(other.events())) == (9, 0, 15)
+
+
+# ---------------------------------------------------------------------- older releases
+def make_version_2(registry):
+    """Take away what the third version of the tables added."""
+    with registry._writing() as connection:
+        for table in (schema.models, schema.classes, schema.events):
+            for column in table.columns:
+                if column.info.get("later"):
+                    command = f"ALTER TABLE {table.name} DROP COLUMN {column.name}"
+                    connection.exec_driver_sql(command)
+        connection.exec_driver_sql("DROP TABLE hgkt_growth")
+        connection.exec_driver_sql("UPDATE hgkt_schema SET version = 2")
+        for table in (schema.classes, schema.events, schema.models):
+            known = [c.name for c in table.columns if not c.info.get("later")]
+            for row in connection.execute(sa.select(*(table.c[name] for name in known))).all():
+                values = dict(row._mapping)
+                values["digest"] = schema.row_digest(table, values)
+                if table is schema.models:
+                    values["content"] = schema.add_digests(
+                        schema.EMPTY,
+                        [
+                            digest
+                            for rows in (schema.classes, schema.removed)
+                            for digest in connection.execute(sa.select(rows.c.digest)).scalars()
+                        ],
+                    )
+                    values["digest"] = schema.row_digest(table, values)
+                keys = sa.and_(*(key == values[key.name] for key in table.primary_key.columns))
+                connection.execute(table.update().where(keys).values(values))
+    registry.close()
+
+
+@pytest.mark.parametrize("gap", [False, True])
+def test_tables_of_version_2_are_completed_and_keep_their_digests(open_registry, entry, gap):
+    registry = open_registry()
+    registry.add([entry("one"), entry("two", text="a two")], SAVED)
+    registry.remove(["one", "blot"], SAVED)
+    registry.add([entry("one", 3.0)], SAVED)
+    make_version_2(registry)
+    with registry._writing() as connection:
+        if gap:
+            connection.exec_driver_sql("DELETE FROM hgkt_events WHERE revision = 1")
+        query = sa.select(schema.classes.c.digest)
+        digests = set(connection.execute(query).scalars())
+    registry.close()
+    again = open_registry()
+    assert names(again) == ["two", "one"]
+    with again._reading() as connection:
+        assert set(connection.execute(query).scalars()) == digests
+    assert again.oldest() == (3 if gap else 0)
+    again.rename({"two": "zwei"}, origin=Origin("ann"))
+    again.grow({"one": sums()})
+    if gap:
+        with pytest.raises(UnknownRevisionError, match="reaches back to revision 3"):
+            again.rollback(1)
+        again.rollback(3)
+        assert sorted(names(again)) == ["one", "two"]
+        return
+    assert [e.name for e in again.state_at(1).entries] == ["one", "two"]
+    assert again.state_at(2).removed == {"blot"}
+    again.rollback(1)
+    assert sorted(names(open_registry())) == ["one", "two"]
+    assert open_registry().state().removed == frozenset()
