@@ -99,6 +99,6 @@ def test_commands_of_the_api_page_carry_the_key(settings):
         assert client.get("/v1/model", headers={"X-API-Key": KEY}).json()["key_guards"] == "all"
     commands = re.findall(r"<pre>(.*?)</pre>", text, re.DOTALL)
     without = [command for command in commands if "X-API-Key: YOUR-KEY" not in command]
-    assert len(commands) == 19
+    assert len(commands) == 25
     assert all(re.search(r"/(health|ready)", command) for command in without)
     assert len(without) == 4

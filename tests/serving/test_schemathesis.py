@@ -8,7 +8,11 @@ import pytest
 import schemathesis
 from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, settings
-from schemathesis.specs.openapi.checks import ignored_auth, positive_data_acceptance
+from schemathesis.specs.openapi.checks import (
+    ignored_auth,
+    positive_data_acceptance,
+    unsupported_method,
+)
 
 from hgkt.data import load_dataset
 from hgkt.estimators import HGKTClassifier
@@ -57,6 +61,8 @@ def test_api_answers_as_it_is_described(case, app):
     # A valid key may be one that another request had.
     keyed = any(name.lower() == "idempotency-key" for name in case.headers or ())
     excluded = [ignored_auth]
+    if case.path.startswith("/v1/classes/{name}/"):
+        excluded.append(unsupported_method)  # a class may be called "x/examples"
     if case.operation.body or keyed:
         excluded.append(positive_data_acceptance)
     case.call_and_validate(app=app, headers={"X-API-Key": KEY}, excluded_checks=excluded)

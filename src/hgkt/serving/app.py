@@ -29,7 +29,16 @@ from hgkt.serving.pins import pinned_folder
 from hgkt.serving.problems import Problem, documented, install_problems
 from hgkt.serving.queues import Pace, Paced, WorkQueue
 from hgkt.serving.request_log import RequestLog
-from hgkt.serving.routes import checks, classes, inference, model, page, predict
+from hgkt.serving.routes import (
+    checks,
+    classes,
+    growth,
+    history,
+    inference,
+    model,
+    page,
+    predict,
+)
 from hgkt.serving.samples import load_samples
 from hgkt.serving.security import OwnHost, SafeHeaders
 from hgkt.serving.served_model import ServedModel
@@ -91,13 +100,19 @@ def create_app(settings: ServiceSettings) -> FastAPI:
     app.state.served = served
     # More threads than processors would only take the model's arrays from each other's caches.
     queue = WorkQueue(n_processors(), settings.max_waiting, "predictions")
-    # Seen classes never change, so neither does the plane of the map.
+    # One image is large enough; and feature rows do not wait behind images.
+    image_queue = WorkQueue(1, settings.max_waiting_images, "images")
+    # What was learned before it was loaded never changes, so neither does the plane of the map.
     plane = cache(lambda: ClassMap.of(loaded))
     install_problems(app)
     app.include_router(_service_routes(served, metrics))
     app.include_router(checks.build_router(served, settings))
+    app.include_router(growth.build_router(served, settings, reader, metrics, image_queue))
     app.include_router(classes.build_router(served, settings, metrics))
-    app.include_router(predict.build_router(served, settings, reader, metrics, queue, plane))
+    app.include_router(history.build_router(served, settings, metrics))
+    app.include_router(
+        predict.build_router(served, settings, reader, metrics, queue, image_queue, plane)
+    )
     ready = partial(_readiness, app, served)
     app.include_router(inference.build_router(served, settings, metrics, queue, ready))
     app.include_router(model.build_router(served, settings, reader, samples, plane))

@@ -66,7 +66,23 @@ def curl_examples(
         ("get", "/v1/classes"): at("/v1/classes?kind=added&newest_first=true"),
         ("post", "/v1/classes"): send("/v1/classes", new, n_described, "class.json", key),
         ("get", "/v1/classes/{name}"): at(f"/v1/classes/{seen}"),
+        ("patch", "/v1/classes/{name}"): send(
+            "/v1/classes/my%20class", {"name": "my other class"}, 0, "edit.json", f"{key} -X PATCH"
+        ),
         ("delete", "/v1/classes/{name}"): f"{at('/v1/classes/my%20class')} -X DELETE{key}",
+        ("post", "/v1/classes/{name}/examples"): send(
+            "/v1/classes/my%20class/examples",
+            {"features": [[0.0] * width], "reason": "the first one came in"},
+            width,
+            "examples.json",
+            key,
+        ),
+        ("post", "/v1/classes/check"): send("/v1/classes/check", new, n_described, "class.json"),
+        ("get", "/v1/events"): at("/v1/events?after=0&limit=10"),
+        ("post", "/v1/events/prune"): send("/v1/events/prune", {"before": 0}, 0, "", key),
+        ("post", "/v1/rollback"): send(
+            "/v1/rollback", {"revision": 0, "reason": "it was a trial"}, 0, "", key
+        ),
         ("post", "/v1/predict"): send("/v1/predict", rows, width, "rows.json"),
         ("get", "/v2"): at("/v2"),
         ("get", "/v2/health/live"): at("/v2/health/live"),

@@ -41,6 +41,8 @@ class Lane:
         Which paths belong to it.
     max_length : int, optional
         Which announced lengths belong to it; all by default.
+    unless : str, optional
+        Paths that end so belong elsewhere.
     """
 
     max_bytes: int
@@ -48,13 +50,15 @@ class Lane:
     max_waiting: int = 128
     prefix: str = ""
     max_length: int | None = None
+    unless: str | None = None
     n_held: int = field(default=0, init=False)
     _waiting: deque[tuple[int, asyncio.Future[None]]] = field(default_factory=deque, init=False)
 
     def takes(self, path: str, length: int) -> bool:
         """Return whether a request belongs here."""
         fits = self.max_length is None or length <= self.max_length
-        return fits and path.startswith(self.prefix)
+        elsewhere = self.unless is not None and path.endswith(self.unless)
+        return fits and path.startswith(self.prefix) and not elsewhere
 
     async def enter(self, n_bytes: int, patience: float) -> None:
         """Take room for a body, or wait for it; raise a Problem where there is none for long."""
@@ -97,7 +101,7 @@ def lanes_of(settings: ServiceSettings) -> list[Lane]:
     room = max(settings.max_bodies_bytes, most)
     changes, small = min(settings.max_class_bytes, most), min(_SMALL, most)
     return [
-        Lane(changes, 4 * changes, waiting, "/v1/classes"),
+        Lane(changes, 4 * changes, waiting, "/v1/classes", unless="/examples"),
         Lane(small, max(room // 4, small), waiting, max_length=small),
         Lane(most, room, waiting),
     ]

@@ -25,6 +25,8 @@ _FAMILIES = {
     "/v2/health": "health",
     "/v2": "inference",
     "/v1/classes": "classes",
+    "/v1/events": "events",
+    "/v1/rollback": "rollback",
     "/v1/model": "model",
     "/v1/map": "map",
     "/v1/samples": "samples",
@@ -72,6 +74,9 @@ class Metrics:
         self.predictions = Counter("hgkt_predictions", "Instances classified.", registry=registry)
         self.added = Counter("hgkt_classes_added", "Classes added.", registry=registry)
         self.removed = Counter("hgkt_classes_removed", "Classes removed.", registry=registry)
+        self.edited = Counter("hgkt_classes_edited", "Classes edited.", registry=registry)
+        self.examples = Counter("hgkt_examples", "Examples taken in.", registry=registry)
+        self.rollbacks = Counter("hgkt_rollbacks", "Returns to a revision.", registry=registry)
         # Of several workers the one that looked last knows best.
         recent: Any = {"multiprocess_mode": "livemostrecent", "registry": registry}
         self.classes = Gauge("hgkt_classes", "Classes that can be predicted.", **recent)

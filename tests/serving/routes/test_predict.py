@@ -21,7 +21,7 @@ from hgkt.serving import ServiceSettings, create_app
 from hgkt.serving.app import n_processors
 from hgkt.serving.problems import Problem
 from hgkt.serving.ranking import best_columns
-from hgkt.serving.routes.bodies import read_json
+from hgkt.serving.routes.bodies import PredictRequest, read_json
 
 ARROW = "application/vnd.apache.arrow.stream"
 OCTETS = {"Content-Type": "application/octet-stream"}
@@ -392,7 +392,7 @@ def test_the_first_mistake_ends_a_body(client, kind):
 
 def parse(body):
     with pytest.raises(Problem) as caught:
-        read_json(body, 64, 4096)
+        read_json(body, 64, 4096, PredictRequest)
     return caught.value.status_code
 
 
@@ -429,7 +429,8 @@ def test_rows_are_found_wherever_they_stand(client, model, X):
 def test_numbers_of_json_are_read_exactly():
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(50, 7)) * 10.0 ** rng.integers(-30, 30, size=(50, 7))
-    found, asked = read_json(json.dumps({"features": rows.tolist(), "top_k": 5}).encode(), 7, 50)
+    body = json.dumps({"features": rows.tolist(), "top_k": 5}).encode()
+    found, asked = read_json(body, 7, 50, PredictRequest)
     np.testing.assert_array_equal(found, rows.astype(np.float32))
     assert (asked.top_k, asked.among, asked.explain) == (5, "all", False)
 

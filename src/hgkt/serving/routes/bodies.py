@@ -1,4 +1,4 @@
-"""Bodies of predictions: feature rows out of requests, ranked classes into answers.
+"""Feature rows out of requests.
 
 Numbers of a large batch are never touched one by one: octets and Arrow columns are read where they
 lie, and JSON is decoded row by row.
@@ -6,22 +6,18 @@ lie, and JSON is decoded row by row.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from struct import unpack_from
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import numpy as np
+from fastapi import Request
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
-from hgkt._plain import plain
-from hgkt.estimators.ranking import SureRanking
-from hgkt.serving.editions import Edition
-from hgkt.serving.json_bodies import decode
+from hgkt.serving.json_bodies import JSON, decode, media_type, schema_of
 from hgkt.serving.problems import Problem
-from hgkt.serving.ranking import Ranking, Reason
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,8 +37,8 @@ _ClassName = Annotated[str, Meta(min_length=1)]
 _Number = Annotated[float, Meta(description="A number; NaN and infinity are none.")]
 
 
-class PredictRequest(Struct, forbid_unknown_fields=True):
-    """Feature vectors to classify."""
+class FeatureRows(Struct, forbid_unknown_fields=True):
+    """A request with feature vectors."""
 
     features: Annotated[
         list[list[_Number]],
@@ -50,6 +46,14 @@ class PredictRequest(Struct, forbid_unknown_fields=True):
             min_length=1, description="One row per instance, of as many numbers as the model reads."
         ),
     ]
+
+
+Rows = TypeVar("Rows", bound=FeatureRows)
+
+
+class PredictRequest(FeatureRows):
+    """Feature vectors to classify."""
+
     top_k: Annotated[
         int, Meta(ge=1, le=1000, description="How many classes per row, best first.")
     ] = 1
@@ -72,10 +76,16 @@ class PredictRequest(Struct, forbid_unknown_fields=True):
         Annotated[float, Meta(gt=0, lt=1)] | None,
         Meta(description="How often `set` is to hold the true class."),
     ] = None
+    revision: Annotated[
+        Annotated[int, Meta(ge=0, le=2**62)] | None,
+        Meta(description="Answer with the classes of this revision, as they were then."),
+    ] = None
 
 
 # ---------------------------------------------------------------------- requests
-def read_json(body: bytes, n_features: int, max_rows: int) -> tuple[NDArray[Any], PredictRequest]:
+def read_json(
+    body: bytes, n_features: int, max_rows: int, kind: type[Rows]
+) -> tuple[NDArray[Any], Rows]:
     """Return the rows of a JSON body and the rest of the request.
 
     Rows are decoded one by one. So the first mistake ends it, a row becomes an array before the
@@ -84,14 +94,14 @@ def read_json(body: bytes, n_features: int, max_rows: int) -> tuple[NDArray[Any]
     found = _FEATURES.search(body, 0, _MAX_REST)
     if found is None:
         if len(body) < _SHORT:
-            decode(body, PredictRequest)  # says what is wrong
+            decode(body, kind)  # says what is wrong
         raise Problem(422, "features: rows of numbers are expected")
     rows, end = _json_rows(body, found.end(), n_features, max_rows)
     if len(body) - (end - found.end()) > _MAX_REST:
         raise Problem(413, f"the body has more than {_MAX_REST:,} bytes beside its rows")
     # What is left must be the whole request but its rows. A second "features", or one that is
     # nested or in a string, does not pass for it.
-    rest = decode(body[: found.end()] + b"[0]]" + body[end:], PredictRequest)
+    rest = decode(body[: found.end()] + b"[0]]" + body[end:], kind)
     if rest.features != [[0.0]]:
         raise Problem(422, "features: they were given twice")
     return rows, rest
@@ -138,6 +148,31 @@ def _row_end(body: bytes, start: int, n_features: int, number: int) -> int:
     if not end:
         raise Problem(422, f"row {number} of features has no end or endless numbers")
     return end
+
+
+def rows_type(request: Request, *others: str) -> str:
+    """Return the media type of a body of feature rows; refuse one that is none of those."""
+    kind, known = media_type(request), (JSON, OCTETS, ARROW, *others)
+    if kind not in known:
+        listed = f"{', '.join(known[:-1])} or {known[-1]}"
+        raise Problem(415, f"the content type must be {listed}; got {kind[:80]!r}")
+    return kind
+
+
+def rows_content(kind: type[FeatureRows]) -> dict[str, Any]:
+    """Return what the API's description says of a body of feature rows."""
+    binary = {"schema": {"type": "string", "format": "binary"}}
+    return {
+        JSON: {"schema": schema_of(kind)},
+        OCTETS: binary | {"description": "Rows of little-endian float32 numbers."},
+        ARROW: binary,
+    }
+
+
+def read_binary(kind: str, body: bytes, n_features: int, max_rows: int) -> NDArray[Any]:
+    """Return the rows of a body of octets or Arrow."""
+    read = read_octets if kind == OCTETS else read_arrow
+    return read(body, n_features, max_rows)
 
 
 def read_octets(body: bytes, n_features: int, max_rows: int) -> NDArray[np.float32]:
@@ -293,65 +328,3 @@ def _field(data: bytes, table: int, number: int) -> int:
         return 0
     offset = unpack_from("<H", data, vtable + 4 + 2 * number)[0]
     return table + offset if offset else 0
-
-
-# ---------------------------------------------------------------------- answers
-def write_json(edition: Edition, ranking: Ranking, reasons: Sequence[Reason] | None) -> bytes:
-    """Return the JSON answer; pieces that repeat from row to row are written once."""
-    starts = {
-        column: f'"label":{json.dumps(edition.names[column])},'
-        f'"seen":{json.dumps(bool(edition.seen[column]))},"score":'
-        for column in np.unique(ranking.columns).tolist()
-    }
-    whys = ["null"] * len(ranking.columns)
-    if reasons is not None:
-        whys = [json.dumps(plain(reason)) for reason in reasons]
-    rows = []
-    for row, (columns, scores, why) in enumerate(
-        zip(ranking.columns.tolist(), ranking.scores.tolist(), whys, strict=True)
-    ):
-        entries = [f"{starts[c]}{s!r}" for c, s in zip(columns, scores, strict=True)]
-        first, rest = entries[0], ""
-        if ranking.sureness is not None:
-            first, entries, rest = _surely(ranking.sureness, row, entries)
-        rows.append(f'{{{first},"top":[{{{"},{".join(entries)}}}],{rest}"explanation":{why}}}')
-    return f'{{"revision":{edition.revision},"predictions":[{",".join(rows)}]}}'.encode()
-
-
-def _surely(sureness: SureRanking, row: int, entries: list[str]) -> tuple[str, list[str], str]:
-    """Return the first entry, all entries, and what follows them, with how sure they are."""
-    chances = sureness.probabilities[row].tolist()
-    entries = [
-        f'{text},"probability":{chance!r}' for text, chance in zip(entries, chances, strict=False)
-    ]
-    first = entries[0]
-    if sureness.unknown[row]:
-        first = f'"label":null,"seen":null,"score":null,"probability":{chances[0]!r}'
-    names = "null"
-    if sureness.sets is not None:
-        names = json.dumps([str(name) for name in sureness.sets[row]])
-    return first, entries, f'"novelty":{float(sureness.novelty[row])!r},"set":{names},'
-
-
-def write_arrow(edition: Edition, ranking: Ranking) -> bytes:
-    """Return the answer as an Arrow stream: label, seen, score; lists where more are asked for."""
-    import pyarrow as pa
-
-    n_rows, k = ranking.columns.shape
-    labels = pa.array(edition.names, pa.string()).take(pa.array(ranking.columns.ravel()))
-    scores = pa.array(np.ascontiguousarray(ranking.scores).ravel())
-    best = pa.array(np.arange(n_rows) * k)
-    columns = {
-        "label": labels.take(best),
-        "seen": pa.array(edition.seen[ranking.columns[:, 0]]),
-        "score": scores.take(best),
-    }
-    if k > 1:
-        offsets = pa.array(np.arange(n_rows + 1, dtype=np.int32) * k)
-        columns["top_labels"] = pa.ListArray.from_arrays(offsets, labels)
-        columns["top_scores"] = pa.ListArray.from_arrays(offsets, scores)
-    table = pa.table(columns).replace_schema_metadata({"revision": str(edition.revision)})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())

@@ -11,7 +11,8 @@ from hgkt.estimators.checking import ClassCheck
 from hgkt.serving.editions import label_of
 from hgkt.serving.entries import ClassExistsError
 from hgkt.serving.problems import documented
-from hgkt.serving.routes.classes import CLASSES_BODY, NewClasses, sent_classes
+from hgkt.serving.routes.class_models import NewClasses
+from hgkt.serving.routes.classes import CLASSES_BODY, sent_classes
 from hgkt.serving.served_model import ServedModel
 from hgkt.serving.settings import ServiceSettings
 

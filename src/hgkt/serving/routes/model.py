@@ -70,8 +70,8 @@ class ModelCard(BaseModel):
     n_features: int
     n_attributes: int
     n_classes: int
-    n_seen_classes: int
-    n_added_classes: int
+    n_seen_classes: int = Field(description="Classes of the model's training.")
+    n_added_classes: int = Field(description="Classes that were added, grown ones among them.")
     revision: int
     attribute_names: list[str] | None
     attribute_blocks: list[int] | None
@@ -80,6 +80,7 @@ class ModelCard(BaseModel):
     )
     accepts: Accepts
     explains: bool
+    can_grow: bool = Field(description="Whether classes can learn from examples.")
     confident: bool = Field(description="Whether it can say how sure an answer is.")
     needs_key: bool
     key_guards: KeyGuards = Field(description="What needs an API key.")
@@ -144,9 +145,8 @@ def build_router(
     router = APIRouter(tags=["model"])
     known = {sample.id: sample for sample in samples}
     first = served.current()
-    seen = {first.names[column] for column in first.order[: first.n_seen].tolist()}
 
-    # Seen classes never change, nor do their ranges.
+    # What the model was trained on never changes, nor do its ranges.
     ranges = cache(lambda: attribute_ranges(first.model))
 
     @lru_cache(maxsize=1)
@@ -166,8 +166,8 @@ def build_router(
             n_features=model.n_features_in_,
             n_attributes=model.class_attributes_.shape[1],
             n_classes=len(edition.names),
-            n_seen_classes=edition.n_seen,
-            n_added_classes=len(edition.names) - edition.n_seen,
+            n_seen_classes=len(edition.learned),
+            n_added_classes=edition.n_added,
             revision=edition.revision,
             attribute_names=[str(name) for name in about.get("attribute_names") or ()] or None,
             attribute_blocks=about.get("attribute_blocks"),
@@ -180,6 +180,7 @@ def build_router(
                 pixels=about.get("pixels"),
             ),
             explains=takes_classes,
+            can_grow=model.can_grow,
             confident=model.confidence_ is not None,
             needs_key=bool(settings.api_keys),
             key_guards=settings.key_guards(),
@@ -208,6 +209,8 @@ def build_router(
     @router.get("/v1/samples")
     def list_samples() -> SamplesResponse:
         """List instances to try; empty where the service was started without a data set."""
+        now = served.current()
+        seen = {name for name, known in zip(now.names, now.seen.tolist(), strict=True) if known}
         return SamplesResponse(
             samples=[
                 Sample(id=s.id, label=s.label, seen=s.label in seen, thumbnail=s.thumbnail)

@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
 from hgkt.serving.class_facts import ClassMap
-from hgkt.serving.editions import Edition
 from hgkt.serving.images import ImageReader, Upload
-from hgkt.serving.json_bodies import JSON, media_type, read_parts, schema_of
+from hgkt.serving.json_bodies import JSON, read_parts
 from hgkt.serving.memory import LARGE_BYTES, returned
 from hgkt.serving.metrics import Metrics
 from hgkt.serving.problems import Problem, documented
 from hgkt.serving.queues import WorkQueue
 from hgkt.serving.ranking import GROUPS, candidates, explain, rank, rank_surely
 from hgkt.serving.routes import bodies
-from hgkt.serving.routes.bodies import ARROW, OCTETS
-from hgkt.serving.routes.uploads import FORM, read_uploads
+from hgkt.serving.routes.answers import write_arrow, write_json
+from hgkt.serving.routes.bodies import ARROW
+from hgkt.serving.routes.uploads import IMAGES_CONTENT, read_uploads
 from hgkt.serving.served_model import ServedModel
 from hgkt.serving.settings import ServiceSettings
 
@@ -97,32 +97,7 @@ class PredictResponse(BaseModel):
 
 
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
-_REQUEST_BODY = {
-    "required": True,
-    "content": {
-        JSON: {"schema": schema_of(bodies.PredictRequest)},
-        OCTETS: _BINARY | {"description": "Rows of little-endian float32 numbers."},
-        ARROW: _BINARY,
-    },
-}
-_IMAGES_BODY = {
-    "required": True,
-    "content": {
-        FORM: {
-            "schema": {
-                "type": "object",
-                "required": ["images"],
-                "properties": {
-                    "images": {
-                        "type": "array",
-                        "items": {"type": "string", "contentMediaType": OCTETS},
-                        "description": "JPEG, PNG or the like.",
-                    }
-                },
-            }
-        }
-    },
-}
+_REQUEST_BODY = {"required": True, "content": bodies.rows_content(bodies.PredictRequest)}
 _ANSWER: dict[int | str, dict[str, Any]] = {
     200: {
         "model": PredictResponse,
@@ -144,6 +119,7 @@ class Question:
     confidence: bool = False
     reject: float | None = None
     coverage: float | None = None
+    revision: int | None = None
 
     @property
     def surely(self) -> bool:
@@ -186,12 +162,16 @@ async def _asked(
     coverage: Annotated[
         float | None, Query(gt=0, lt=1, description="How often `set` is to hold the true class.")
     ] = None,
+    revision: Annotated[
+        int | None,
+        Query(ge=0, le=2**62, description="Answer with the classes of this revision."),
+    ] = None,
 ) -> Question:
     names: str | list[str] = among or "all"
     if len(names) == 1 and names[0] in GROUPS:  # one word that names a group is the group
         names = names[0]
     as_arrow = ARROW in request.headers.get("accept", "")
-    return Question(top_k, names, explain, as_arrow, confidence, reject, coverage)
+    return Question(top_k, names, explain, as_arrow, confidence, reject, coverage, revision)
 
 
 Asked = Annotated[Question, Depends(_asked)]
@@ -203,15 +183,15 @@ def build_router(
     reader: ImageReader,
     metrics: Metrics,
     queue: WorkQueue,
+    image_queue: WorkQueue,
     plane: Callable[[], ClassMap],
 ) -> APIRouter:
     """Return the routes that predict.
 
-    `queue` bounds how many predictions are computed and wait; `plane` makes the map of classes.
+    The queues bound how many predictions, and those of images, are computed and wait; `plane`
+    makes the map of classes.
     """
     router = APIRouter(tags=["predict"])
-    # One image is large enough; and feature rows do not wait behind images.
-    image_queue = WorkQueue(1, settings.max_waiting_images, "images")
 
     def classify_body(kind: str, parts: list[bytes], question: Question) -> Response:
         with returned(large=sum(map(len, parts)) > LARGE_BYTES):
@@ -220,10 +200,9 @@ def build_router(
     def classify_parts(kind: str, parts: list[bytes], question: Question) -> Response:
         body = b"".join(parts)
         parts.clear()
-        edition = served.current()
-        n_features = edition.model.n_features_in_
+        n_features = served.current().model.n_features_in_
         if kind == JSON:
-            X, said = bodies.read_json(body, n_features, settings.max_rows)
+            X, said = bodies.read_json(body, n_features, settings.max_rows, bodies.PredictRequest)
             question = Question(
                 said.top_k,
                 said.among,
@@ -232,20 +211,22 @@ def build_router(
                 said.confidence,
                 said.reject,
                 said.coverage,
+                said.revision,
             )
         else:
-            read = bodies.read_octets if kind == OCTETS else bodies.read_arrow
-            X = read(body, n_features, settings.max_rows)
-        return classify(edition, X, question)
+            X = bodies.read_binary(kind, body, n_features, settings.max_rows)
+        return classify(X, question)
 
     def classify_images(uploads: list[Upload], question: Question) -> Response:
         question.check(len(uploads))
         with returned(large=True):
             X = reader.features(uploads)
-        return classify(served.current(), X, question)
+        return classify(X, question)
 
-    def classify(edition: Edition, X: NDArray[Any], question: Question) -> Response:
+    def classify(X: NDArray[Any], question: Question) -> Response:
         question.check(len(X))
+        asked_for = question.revision
+        edition = served.current() if asked_for is None else served.at(asked_for)
         columns = candidates(edition, question.among)
         check_ranked(len(X), min(question.top_k, len(columns)), settings.max_ranked)
         k = max(question.top_k, 2 if question.explain else 1)
@@ -258,22 +239,22 @@ def build_router(
         found = found.first(question.top_k)
         metrics.predictions.inc(len(X))
         if question.as_arrow:
-            return Response(bodies.write_arrow(edition, found), media_type=ARROW)
-        return Response(bodies.write_json(edition, found, reasons), media_type=JSON)
+            return Response(write_arrow(edition, found), media_type=ARROW)
+        return Response(write_json(edition, found, reasons), media_type=JSON)
 
     @router.post(
         "/v1/predict",
         response_class=Response,
-        responses=_ANSWER | documented(400, 413, 415, 422, 503),
+        responses=_ANSWER | documented(400, 404, 410, 413, 415, 422, 503),
         openapi_extra={"requestBody": _REQUEST_BODY},
     )
     async def predict(request: Request, question: Asked) -> Response:
         """Classify feature rows.
 
         A JSON body says itself how many classes are wanted and among which; with octets or
-        Arrow the query parameters do.
+        Arrow the query parameters do. With a `revision` the answer is the one of then.
         """
-        kind = _media_type(request)
+        kind = bodies.rows_type(request)
         queue.check()
         parts = await read_parts(request)
         if not parts:
@@ -283,8 +264,8 @@ def build_router(
     @router.post(
         "/v1/predict/image",
         response_class=Response,
-        responses=_ANSWER | documented(400, 409, 413, 415, 422, 503),
-        openapi_extra={"requestBody": _IMAGES_BODY},
+        responses=_ANSWER | documented(400, 404, 409, 410, 413, 415, 422, 503),
+        openapi_extra={"requestBody": {"required": True, "content": IMAGES_CONTENT}},
     )
     async def predict_image(request: Request, question: Asked) -> Response:
         """Classify images with the backbone that the model was trained on."""
@@ -305,12 +286,3 @@ def check_ranked(n_rows: int, n_classes: int, max_ranked: int) -> None:
             f"{n_rows} rows with {n_classes} classes each are too much for one answer; at most "
             f"{max_ranked:,} scores are",
         )
-
-
-def _media_type(request: Request) -> str:
-    kind = media_type(request)
-    if kind not in (JSON, OCTETS, ARROW):
-        raise Problem(
-            415, f"the content type must be {JSON}, {OCTETS} or {ARROW}; got {kind[:80]!r}"
-        )
-    return kind

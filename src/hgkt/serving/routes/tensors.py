@@ -197,7 +197,7 @@ def read_rows(
     if len(octets):
         raise Problem(422, f"{INPUT} has its data in JSON, but {len(octets)} bytes come behind it")
     document = b'{"features":' + nested(bytes(tensor.data), tensor.shape) + b"}"
-    X, _ = bodies.read_json(document, n_features, max_rows)
+    X, _ = bodies.read_json(document, n_features, max_rows, bodies.FeatureRows)
     if len(X) != tensor.shape[0]:
         raise Problem(422, f"{INPUT} has shape {tensor.shape}, but data of {len(X)} rows")
     return X

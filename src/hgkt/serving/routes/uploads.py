@@ -15,6 +15,22 @@ from hgkt.serving.problems import Problem
 
 FORM = "multipart/form-data"
 _FIELD = "images"
+IMAGES_CONTENT = {
+    FORM: {
+        "schema": {
+            "type": "object",
+            "required": [_FIELD],
+            "properties": {
+                _FIELD: {
+                    "type": "array",
+                    "items": {"type": "string", "contentMediaType": "application/octet-stream"},
+                    "description": "JPEG, PNG or the like.",
+                }
+            },
+        }
+    }
+}
+"""What the API's description says of a form that `read_uploads` reads."""
 
 
 @asynccontextmanager
