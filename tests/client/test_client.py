@@ -133,6 +133,23 @@ def test_images_are_sent_in_batches(run_service, tmp_path):
         assert client.predict_images(some * 6).tolist() == ["blue", "red", "red"] * 6
 
 
+def test_answers_say_how_sure_they_are(run_service, model, digits, X, tmp_path):
+    sure = hgkt.HGKTClassifier(device="cpu")
+    sure.fit(*digits.rows("train"), digits.attributes_of(digits.seen_classes))
+    sure.save(tmp_path / "sure")
+    with run_service(tmp_path / "sure") as address, hgkt.Client(address, batch_rows=20) as client:
+        found = client.answers(X[:50], top_k=2, reject=0.3, coverage=0.8)
+        expected = sure.answers(X[:50], reject=0.3, coverage=0.8)
+        np.testing.assert_array_equal(found.labels, expected.labels)
+        np.testing.assert_array_equal(client.predict(X[:50], reject=0.3), expected.labels)
+        assert hgkt.UNKNOWN in found.labels
+        np.testing.assert_allclose(found.novelty, expected.novelty, atol=1e-6)
+        best = np.sort(expected.probabilities, axis=1)[:, ::-1][:, :2]
+        np.testing.assert_allclose(found.probabilities, best, atol=1e-6)
+        assert [set(row) for row in found.sets] == [set(row.tolist()) for row in expected.sets()]
+        assert client.answers(X[:2]).sets is None
+
+
 # ---------------------------------------------------------------------- classes
 def test_classes_come_and_go(client, digits, X):
     six = digits.attributes_of([6])["six"]
@@ -147,7 +164,7 @@ def test_classes_come_and_go(client, digits, X):
     assert [item.name for item in added] == ["two", "six", "sixth"]
     assert not added[1].seen
     assert added[1].added_at.startswith("20")
-    assert client.classes("seen", query="NINE") == [ClassInfo("nine", seen=True)]
+    assert client.classes("seen", query="NINE") == [ClassInfo("nine", seen=True, kind="learned")]
     assert client.remove_class("sixth").names == ("sixth",)
     removed = client.remove_class("six")
     assert (removed.names, removed.n_classes) == (("six",), 9)
@@ -213,3 +230,44 @@ def test_without_httpx_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "httpx", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'hgkt\[client\]'"):
         hgkt.Client("http://localhost")
+
+
+# ---------------------------------------------------------------------- the life of a class
+def test_a_class_lives(client, digits, X):
+    six = digits.attributes_of([6])["six"]
+    sixes = X[digits.rows("test_unseen")[1] == "six"]
+    (check,) = client.check_classes({"six": six})
+    assert check["name"] == "six"
+    assert check["sentences"]
+    first = client.add_class("six", vector=six, reason="it came")
+    described = np.mean(client.predict(sixes[80:]) == "six")
+    grown = client.grow_class("six", sixes[:80], reason="photographs", idempotency_key="lives")
+    assert (grown.names, grown.n_examples) == (("six",), 80)
+    assert grown.revision == first.revision + 2  # in two batches
+    again = client.grow_class("six", sixes[:80], reason="photographs", idempotency_key="lives")
+    assert again == grown
+    assert np.mean(client.predict(sixes[80:]) == "six") > described
+    (info,) = client.classes(query="six")
+    assert (info.kind, info.n_examples, info.seen) == ("grown", 80, True)
+    assert client.rename_class("six", "a/six").names == ("a/six",)
+    changed = client.edit_class("a/six", vector=six / 2, new_name="six", reason="too loud")
+    assert changed.names == ("six",)
+    client.remove_class("six", reason="a trial")
+    log = list(client.events(after=first.revision - 1))
+    assert [change.kind for change in log] == ["add", "grow", "grow", "rename", "edit", "remove"]
+    assert [change.reason for change in log][-2:] == ["too loud", "a trial"]
+    assert log[3].after["name"] == "a/six"
+    assert list(client.events(name="a/six"))[-1].kind == "edit"
+    back = client.rollback(grown.revision, reason="no trial")
+    assert back.names == ("six",)
+    then = client.predict(sixes[80:], revision=first.revision)
+    assert np.mean(then == "six") == described
+    with pytest.raises(ServiceRefusedError, match="the newest is") as caught:
+        client.predict(sixes[:1], revision=10**6)
+    assert caught.value.status == 404
+    assert client.prune(first.revision) > 0
+    with pytest.raises(ServiceRefusedError, match="the log was pruned") as caught:
+        client.rollback(0)
+    assert caught.value.status == 410
+    with pytest.raises(DataError, match="one of the two"):
+        client.grow_class("six")

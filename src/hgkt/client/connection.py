@@ -194,7 +194,8 @@ class Connection:
         **content
             As `ask` takes it.
         """
-        headers = {IDEMPOTENCY_HEADER: idempotency_key or str(uuid4())}
+        key = {IDEMPOTENCY_HEADER: idempotency_key or str(uuid4())}
+        headers = content.pop("headers", {}) | key
         return self.json_of(self.ask(method, path, headers=headers, **content))
 
     def json_of(self, answer: httpx.Response) -> Any:

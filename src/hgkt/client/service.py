@@ -1,40 +1,41 @@
-"""The client: predictions and classes of a service."""
+"""The client: predictions, classes and their history."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
-from urllib.parse import quote, urlencode
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import quote
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from hgkt._validation import check_finite, check_number
-from hgkt.client.answers import ClassChange, ClassInfo, RankedRows
-from hgkt.client.connection import Connection, RetryPolicy
-from hgkt.exceptions import DataError, ServiceError, first_line
+from hgkt.client.answers import ClassChange, ClassInfo, LoggedChange
+from hgkt.client.predicting import PredictingClient
+from hgkt.client.sending import (
+    IMAGES,
+    OCTETS,
+    Description,
+    batches,
+    described,
+    feature_rows,
+    image_files,
+    sendable,
+)
+from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
     import httpx
 
-T = TypeVar("T")
-Among = str | Sequence[str]
-Description = ArrayLike | Mapping[str, float] | str
 Kind = Literal["all", "seen", "added"]
-
-_OCTETS, _ARROW = "application/octet-stream", "application/vnd.apache.arrow.stream"
-_BATCH_BYTES = 16 * 2**20
-_LONG_QUERY = 4000  # beyond, class names go in the body: heads are limited everywhere
 _PAGE = 1000
-_IMAGES = 16
-_PROBE_SECONDS = 5.0
 
 
-class Client:
+class Client(PredictingClient):
     """A model behind ``hgkt serve``, used like one in this process.
+
+    Every method that changes classes takes a `reason`, which the service's log keeps, and an
+    `idempotency_key`, by which the service knows this very change again should it be sent from
+    elsewhere too; by default a new one, kept over the retries of the call.
 
     Parameters
     ----------
@@ -59,106 +60,6 @@ class Client:
     >>> client.close()
     """
 
-    def __init__(
-        self,
-        url: str,
-        api_key: str | None = None,
-        *,
-        timeout: float = 60.0,
-        retry: RetryPolicy | None = None,
-        batch_rows: int = 1024,
-        **options: Any,
-    ) -> None:
-        check_number("batch_rows", batch_rows, low=1, integer=True)
-        self._connection = Connection(url, api_key, timeout, retry or RetryPolicy(), options)
-        self.batch_rows = batch_rows
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._connection.url!r})"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close all connections."""
-        self._connection.close()
-
-    # ------------------------------------------------------------------ predictions
-    def predict(self, X: ArrayLike, among: Among = "all") -> NDArray[np.str_]:
-        """Return the class (n,) of each feature row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features)
-            Feature rows; computed with as float32.
-        among : str or sequence of str
-            The candidates: ``"all"``, ``"seen"``, ``"unseen"`` or class names.
-        """
-        return self.rank(X, top_k=1, among=among).labels[:, 0]
-
-    def rank(self, X: ArrayLike, top_k: int = 5, among: Among = "all") -> RankedRows:
-        """Return the best classes of each feature row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features)
-            Feature rows; computed with as float32.
-        top_k : int
-            How many classes per row.
-        among : str or sequence of str
-            The candidates: ``"all"``, ``"seen"``, ``"unseen"`` or class names.
-        """
-        rows = _rows(X)
-        step = min(self.batch_rows, max(1, _BATCH_BYTES // rows[0].nbytes))
-        batches = (rows[start : start + step] for start in range(0, len(rows), step))
-        return RankedRows.together([self._rank(batch, top_k, among) for batch in batches])
-
-    def predict_images(
-        self, images: Iterable[str | Path | bytes], among: Among = "all"
-    ) -> NDArray[np.str_]:
-        """Return the class (n,) of each image.
-
-        Parameters
-        ----------
-        images : iterable of path or bytes
-            Image files, or their content.
-        among : str or sequence of str
-            The candidates: ``"all"``, ``"seen"``, ``"unseen"`` or class names.
-        """
-        files = [_file(image) for image in images]
-        if not files:
-            raise DataError("there are no images; at least one is expected")
-        parts = []
-        for batch in _batches(files, _IMAGES):
-            answer = self._connection.ask(
-                "POST",
-                "/v1/predict/image",
-                params=_question(1, among),
-                files=[("images", file) for file in batch],
-                headers={"Accept": _ARROW},
-            )
-            parts.append(self._read(answer, lambda found: RankedRows.from_arrow(found.content)))
-        return RankedRows.together(parts).labels[:, 0]
-
-    def _rank(self, rows: NDArray[np.float32], top_k: int, among: Among) -> RankedRows:
-        question = _question(top_k, among)
-        content: dict[str, Any] = {"headers": {"Accept": _ARROW}}
-        if len(urlencode(question, doseq=True)) > _LONG_QUERY:
-            content["json"] = {"features": rows.tolist(), "top_k": top_k, "among": list(among)}
-        else:
-            content["headers"]["Content-Type"] = _OCTETS
-            content |= {"params": question, "content": rows.tobytes()}
-        answer = self._connection.ask("POST", "/v1/predict", **content)
-        return self._read(answer, lambda found: RankedRows.from_arrow(found.content))
-
     # ------------------------------------------------------------------ classes
     def classes(self, kind: Kind = "all", query: str = "") -> list[ClassInfo]:
         """Return the classes, those with `query` in their name in any case.
@@ -166,7 +67,7 @@ class Client:
         Parameters
         ----------
         kind : {"all", "seen", "added"}
-            Which classes.
+            Which classes; one that was added and has grown is both.
         query : str
             Part of the name.
         """
@@ -186,6 +87,7 @@ class Client:
         attributes: Mapping[str, float] | None = None,
         text: str | None = None,
         idempotency_key: str | None = None,
+        reason: str | None = None,
     ) -> ClassChange:
         """Add a class by numbers, by named attributes, by text, or by several of them.
 
@@ -199,15 +101,17 @@ class Client:
             Attributes by name; others are 0.
         text : str, optional
             What the class looks like, in a sentence.
-        idempotency_key : str, optional
-            By what the service knows this very change again, should it be sent from elsewhere
-            too; by default a new one, kept over the retries of this call.
+        idempotency_key, reason : str, optional
+            As for every change.
         """
         item = {"name": name, "vector": vector, "attributes": attributes, "text": text}
-        return self._add([item], idempotency_key)
+        return self._add([item], idempotency_key, reason)
 
     def add_classes(
-        self, classes: Mapping[str, Description], idempotency_key: str | None = None
+        self,
+        classes: Mapping[str, Description],
+        idempotency_key: str | None = None,
+        reason: str | None = None,
     ) -> ClassChange:
         """Add classes, all or none.
 
@@ -215,125 +119,202 @@ class Client:
         ----------
         classes : mapping of str to array-like, mapping or str
             Names, and their attribute vectors, attributes by name, or descriptions in words.
-        idempotency_key : str, optional
-            As in `add_class`.
+        idempotency_key, reason : str, optional
+            As for every change.
         """
-        return self._add([_described(*item) for item in classes.items()], idempotency_key)
+        return self._add([described(*item) for item in classes.items()], idempotency_key, reason)
 
-    def remove_class(self, name: str, idempotency_key: str | None = None) -> ClassChange:
+    def check_classes(self, classes: Mapping[str, Description]) -> list[dict[str, Any]]:
+        """Say what would become of classes, each as if it were added alone; nothing is changed.
+
+        Parameters
+        ----------
+        classes : mapping of str to array-like, mapping or str
+            As in `add_classes`.
+
+        Returns
+        -------
+        list of dict
+            Per class its rivals, what it would take from others, the accuracy to expect, and all
+            of it in ``sentences``.
+        """
+        items = [sendable(described(*item)) for item in classes.items()]
+        answer = self._connection.ask("POST", "/v1/classes/check", json={"classes": items})
+        found: list[dict[str, Any]] = self._read(answer, lambda found: found.json()["classes"])
+        return found
+
+    def edit_class(
+        self,
+        name: str,
+        vector: ArrayLike | None = None,
+        attributes: Mapping[str, float] | None = None,
+        text: str | None = None,
+        new_name: str | None = None,
+        idempotency_key: str | None = None,
+        reason: str | None = None,
+    ) -> ClassChange:
+        """Describe an added class anew; it keeps what it has learned from examples.
+
+        Parameters
+        ----------
+        name : str
+            The class.
+        vector, attributes, text
+            As in `add_class`.
+        new_name : str, optional
+            What it is called from now on.
+        idempotency_key, reason : str, optional
+            As for every change.
+        """
+        body = sendable(
+            {"name": name, "vector": vector, "attributes": attributes, "text": text}
+        ) | _said(reason=reason)
+        del body["name"]
+        return self._change("PATCH", name, "", idempotency_key, json=body | _said(name=new_name))
+
+    def rename_class(
+        self,
+        name: str,
+        new_name: str,
+        idempotency_key: str | None = None,
+        reason: str | None = None,
+    ) -> ClassChange:
+        """Give an added class another name.
+
+        Parameters
+        ----------
+        name, new_name : str
+            What it is called, and what it is to be called.
+        idempotency_key, reason : str, optional
+            As for every change.
+        """
+        body = {"name": new_name} | _said(reason=reason)
+        return self._change("PATCH", name, "", idempotency_key, json=body)
+
+    def remove_class(
+        self, name: str, idempotency_key: str | None = None, reason: str | None = None
+    ) -> ClassChange:
         """Remove a class that was added.
 
         Parameters
         ----------
         name : str
             Its name.
-        idempotency_key : str, optional
-            As in `add_class`.
+        idempotency_key, reason : str, optional
+            As for every change.
         """
-        path = f"/v1/classes/{quote(name, safe='')}"
-        return ClassChange.of(self._connection.change("DELETE", path, idempotency_key), "removed")
+        return self._change("DELETE", name, "", idempotency_key, params=_said(reason=reason))
 
-    def _add(self, items: list[dict[str, Any]], idempotency_key: str | None) -> ClassChange:
-        body = {"classes": [_sendable(item) for item in items]}
-        answer = self._connection.change("POST", "/v1/classes", idempotency_key, json=body)
-        return ClassChange.of(answer, "added")
+    def grow_class(
+        self,
+        name: str,
+        X: ArrayLike | None = None,
+        images: Iterable[str | Path | bytes] | None = None,
+        idempotency_key: str | None = None,
+        reason: str | None = None,
+    ) -> ClassChange:
+        """Let a class learn from examples: feature rows or images, one of the two.
 
-    # ------------------------------------------------------------------ the service
-    def model(self) -> dict[str, Any]:
-        """Return what is served, what it reads and what a request may carry."""
-        card: dict[str, Any] = self._connection.json_of(self._connection.ask("GET", "/v1/model"))
-        return card
-
-    def health(self) -> bool:
-        """Return whether the service answers; asked once."""
-        return self._connection.probe("/health", _PROBE_SECONDS)
-
-    def ready(self) -> bool:
-        """Return whether the service can predict and change classes; asked once."""
-        return self._connection.probe("/ready", _PROBE_SECONDS)
-
-    def wait_until_ready(self, seconds: float = 60.0) -> Self:
-        """Return as soon as the service is ready; raise a ServiceError where it never is.
+        More than one batch of them goes in several changes, each made once.
 
         Parameters
         ----------
-        seconds : float
-            How long to wait.
+        name : str
+            The class, added or learned.
+        X : array-like of shape (n, n_features), optional
+            Feature rows.
+        images : iterable of path or bytes, optional
+            Image files, or their content.
+        idempotency_key, reason : str, optional
+            As for every change.
         """
-        deadline = time.monotonic() + seconds
-        while not self.ready():
-            if time.monotonic() > deadline:
-                raise ServiceError(
-                    f"the service at {self._connection.url} is not ready after {seconds:g} s"
-                )
-            time.sleep(0.1)
-        return self
+        if (X is None) == (images is None):
+            raise DataError("examples come as X or as images, one of the two")
+        parts: list[dict[str, Any]]
+        if X is not None:
+            kind = {"Content-Type": OCTETS}
+            rows = self._batches(feature_rows(X))
+            parts = [{"content": batch.tobytes(), "headers": kind} for batch in rows]
+        else:
+            files = batches(image_files(images or ()), IMAGES)
+            parts = [{"files": [("images", file) for file in batch]} for batch in files]
+        changes = []
+        for number, part in enumerate(parts):
+            key = idempotency_key
+            if key is not None and number:
+                key = f"{key}-{number}"
+            part["params"] = _said(reason=reason)
+            changes.append(self._change("POST", name, "/examples", key, **part))
+        return changes[-1]
 
-    def _read(self, answer: httpx.Response, read: Callable[[httpx.Response], T]) -> T:
-        try:
-            return read(answer)
-        except (ValueError, KeyError, TypeError):
-            raise self._connection.strange(answer) from None
+    # ------------------------------------------------------------------ history
+    def events(self, after: int = 0, name: str | None = None) -> Iterator[LoggedChange]:
+        """Yield what was changed after a revision, in order, one class at a time.
 
+        Parameters
+        ----------
+        after : int
+            The last revision that is known.
+        name : str, optional
+            Only a class that has or had this name.
+        """
+        while True:
+            page = {"after": after, "limit": _PAGE} | _said(name=name)
+            answer = self._connection.ask("GET", "/v1/events", params=page)
+            found = self._read(
+                answer, lambda each: [LoggedChange.of(line) for line in each.json()["events"]]
+            )
+            yield from found
+            if not found:
+                return
+            after = found[-1].revision
 
-# ---------------------------------------------------------------------- what is sent
-def _rows(X: ArrayLike) -> NDArray[np.float32]:
-    """Return feature rows as they are sent; the service says whether their width fits."""
-    rows = np.asarray(X)
-    if rows.ndim != 2 or not rows.size or rows.dtype.kind not in "fiub":
-        raise DataError(
-            f"X has shape {rows.shape} and holds {rows.dtype}; rows of numbers are expected"
+    def rollback(
+        self, revision: int, idempotency_key: str | None = None, reason: str | None = None
+    ) -> ClassChange:
+        """Make the classes what they were right after a change, by a change of its own.
+
+        Parameters
+        ----------
+        revision : int
+            Number of the change; 0 is before the first one.
+        idempotency_key, reason : str, optional
+            As for every change.
+        """
+        body = {"revision": revision} | _said(reason=reason)
+        answer = self._connection.change("POST", "/v1/rollback", idempotency_key, json=body)
+        return ClassChange.of(answer)
+
+    def prune(self, before: int) -> int:
+        """Have the log begin later; return how many of its lines went.
+
+        Parameters
+        ----------
+        before : int
+            The first revision that can still be had afterwards.
+        """
+        answer = self._connection.ask("POST", "/v1/events/prune", json={"before": before})
+        return int(self._read(answer, lambda found: found.json()["n_removed"]))
+
+    # ------------------------------------------------------------------ requests
+    def _add(
+        self, items: list[dict[str, Any]], idempotency_key: str | None, reason: str | None
+    ) -> ClassChange:
+        body = {"classes": [sendable(item) for item in items]} | _said(reason=reason)
+        return ClassChange.of(
+            self._connection.change("POST", "/v1/classes", idempotency_key, json=body)
         )
-    check_finite(rows, "features")
-    with np.errstate(over="ignore"):  # the service refuses what becomes infinite
-        return np.ascontiguousarray(rows, dtype="<f4")
+
+    def _change(
+        self, method: str, name: str, behind: str, idempotency_key: str | None, **content: Any
+    ) -> ClassChange:
+        path = f"/v1/classes/{quote(name, safe='')}{behind}"
+        return ClassChange.of(self._connection.change(method, path, idempotency_key, **content))
 
 
-def _question(top_k: int, among: Among) -> dict[str, Any]:
-    return {"top_k": top_k, "among": among if isinstance(among, str) else list(among)}
-
-
-def _file(image: str | Path | bytes) -> tuple[str, bytes]:
-    if isinstance(image, bytes):
-        return "image", image
-    try:
-        return Path(image).name, Path(image).read_bytes()
-    except OSError as error:
-        raise DataError(f"the image {image} cannot be read: {first_line(error)}") from None
-
-
-def _batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    return (items[start : start + size] for start in range(0, len(items), size))
-
-
-def _described(name: str, description: Description) -> dict[str, Any]:
-    if isinstance(description, str):
-        return {"name": name, "text": description}
-    if isinstance(description, Mapping):
-        return {"name": name, "attributes": description}
-    return {"name": name, "vector": description}
-
-
-def _sendable(item: dict[str, Any]) -> dict[str, Any]:
-    """Return the description of a class as JSON has it, without what is not said."""
-    sent = {key: value for key, value in item.items() if value is not None}
-    name = item["name"]
-    if "vector" in sent:
-        vector = np.asarray(sent["vector"])
-        if vector.ndim != 1 or vector.dtype.kind not in "fiub":
-            raise DataError(f"the vector of class {name!r} must be one row of numbers")
-        sent["vector"] = _finite(vector, name).tolist()
-    if "attributes" in sent:
-        values = _finite(np.array([*sent["attributes"].values()], dtype=float), name)
-        sent["attributes"] = dict(zip(map(str, sent["attributes"]), values.tolist(), strict=True))
-    return sent
-
-
-def _finite(values: NDArray[Any], name: str) -> NDArray[np.float64]:
-    values = values.astype(np.float64)
-    if not np.isfinite(values).all():
-        raise DataError(f"the attributes of class {name!r} must be finite numbers")
-    return values
+def _said(**fields: Any) -> dict[str, Any]:
+    """Return the fields that say something."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _class_page(answer: httpx.Response) -> tuple[list[ClassInfo], int]:
