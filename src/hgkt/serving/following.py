@@ -13,7 +13,7 @@ from hgkt.estimators.views import view_of
 from hgkt.exceptions import DataError
 from hgkt.serving.database import RegistryError
 from hgkt.serving.editions import Edition
-from hgkt.serving.entries import ClassEntry
+from hgkt.serving.entries import ClassEntry, UnknownRevisionError
 from hgkt.serving.events import ClassEvent
 from hgkt.serving.old_editions import OldEditions
 from hgkt.serving.registry import ClassRegistry
@@ -83,7 +83,12 @@ class FollowedModel:
         if revision > self._current.revision:
             self.refresh()  # another process may have made the change just now
         current = self._current
-        return current if revision == current.revision else self._old.at(revision)
+        if revision == current.revision:
+            return current
+        oldest = self.registry.oldest()  # others may have pruned the log since it was made
+        if revision < oldest:
+            raise UnknownRevisionError(revision, oldest, current.revision)
+        return self._old.at(revision)
 
     def healthy(self) -> bool:
         """Return whether the last look at the registry went well and the thread still looks."""

@@ -1,0 +1,131 @@
+"""A day in the life of a class, while the service is killed again and again."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import hgkt
+from hgkt.client import RetryPolicy
+from hgkt.estimators import load_model
+from hgkt.serving.identity import model_identity
+from hgkt.serving.registry import ClassRegistry
+
+from .conftest import ENVIRONMENT, HGKT
+
+PATIENT = RetryPolicy(retries=500, first=0.05, most=0.2)
+
+
+class MortalService:
+    """A service at one address that is killed at random moments, and started again."""
+
+    def __init__(self, folder, database, seed):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        options = ["--port", self.port, "--model", folder, "--database", database]
+        self._command = [*HGKT, "serve", *map(str, options)]
+        self._rng = random.Random(seed)
+        self._process = None
+        self.n_kills = 0
+
+    def start(self):
+        self._process = subprocess.Popen(
+            self._command,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=ENVIRONMENT,
+            start_new_session=True,
+        )
+
+    def end(self):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    @contextlib.contextmanager
+    def dying(self):
+        """Kill the service at some moment of the block, or soon after, and start it again."""
+        delay = self._rng.uniform(0.0, 0.06)
+
+        def kill():
+            time.sleep(delay)
+            self.end()
+            self.start()
+
+        thread = threading.Thread(target=kill)
+        self.n_kills += 1
+        thread.start()
+        try:
+            yield
+        finally:
+            thread.join()
+
+
+@pytest.mark.parametrize("deaths", [{"grow again"}, pytest.param(None, marks=pytest.mark.slow)])
+def test_a_class_lives_through_a_day_on_which_the_service_dies(
+    deaths, digits_folder, digits, database
+):
+    six = digits.attributes_of(digits.unseen_classes)["six"]
+    X, y = digits.rows("test_unseen")
+    own, tests = X[y == "six"][:40], X[y == "six"][40:]
+    service = MortalService(digits_folder, database, seed=len(database))
+    service.start()
+
+    def step(name, act):
+        """Do something, with the service dying about then."""
+        if deaths is not None and name not in deaths:
+            return act()
+        with service.dying():
+            return act()
+
+    address = f"http://127.0.0.1:{service.port}"
+    with hgkt.Client(address, timeout=120, retry=PATIENT) as client:
+        try:
+            client.wait_until_ready()
+            day(client, step, six, own, tests)
+        finally:
+            service.end()
+    with ClassRegistry(database, model_identity(load_model(digits_folder))) as registry:
+        log = registry.events()
+        state = registry.state()
+    kinds = ["add", "edit", "grow", "grow", "rename", "remove", "rollback", "rollback"]
+    assert [line.kind for line in log] == kinds
+    assert [line.revision for line in log] == [1, 2, 3, 4, 5, 6, 7, 7]
+    assert [entry.name for entry in state.entries] == ["six"]
+    assert state.growth["six"].n_examples == 40
+    assert service.n_kills == (1 if deaths else 7)
+
+
+def day(client, step, six, own, tests):
+    def recognised(**more):
+        return float(np.mean(client.predict(tests, **more) == "six"))
+
+    step("add", lambda: client.add_class("six", vector=six / 2, reason="described"))
+    poorly = recognised()
+    step("edit", lambda: client.edit_class("six", vector=six, reason="better"))
+    described = recognised()
+    assert client.classes(query="six")[0].kind == "described"
+    step("grow", lambda: client.grow_class("six", own[:15]))
+    grown = step("grow again", lambda: client.grow_class("six", own[15:]))
+    assert (grown.revision, grown.n_examples) == (4, 40)
+    learned = recognised()
+    assert learned > described + 0.1
+    renamed = step("rename", lambda: client.rename_class("six", "sechs"))
+    assert (renamed.revision, renamed.names) == (5, ("sechs",))
+    assert np.mean(client.predict(tests) == "sechs") == learned
+    step("remove", lambda: client.remove_class("sechs"))
+    assert not client.classes(query="sechs")
+    back = step("rollback", lambda: client.rollback(4, reason="it was needed"))
+    assert (back.revision, back.names) == (7, ("six",))
+    assert recognised() == learned
+    assert [recognised(revision=n) for n in (1, 2, 4)] == [poorly, described, learned]
