@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Literal
 from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
@@ -96,6 +97,7 @@ class Secrets:
         return False
 
 
+@lru_cache(maxsize=1024)
 def key_id(key: str) -> str:
     """Return a name for a key that may be shown: the same everywhere, and no help in guessing it.
 

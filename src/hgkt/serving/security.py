@@ -14,6 +14,7 @@ from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBea
 from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from hgkt.serving.logs import key_id
 from hgkt.serving.problems import Problem
 from hgkt.serving.settings import ServiceSettings
 
@@ -42,30 +43,19 @@ def require_key(settings: ServiceSettings) -> Callable[..., Any]:
     """
     if not settings.api_keys:
         return lambda: None
-    digests = [key_digest(key) for key in settings.api_keys]
+    # By the same ids as in the log; each takes a while to compute.
+    ids = {key_digest(key): key_id(key) for key in settings.api_keys}
 
     async def check(
         header: Annotated[str | None, Security(_HEADER)] = None,
         bearer: Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)] = None,
     ) -> str:
         given = header if header is not None else bearer.credentials if bearer else None
-        if given is None or not matches(given, digests):
+        if given is None or not matches(given, list(ids)):
             raise unknown_key(given)
-        return key_id(given)
+        return ids[key_digest(given)]
 
     return check
-
-
-def key_id(key: str) -> str:
-    """Return by what a log names a key: a short digest, which tells keys apart and no more.
-
-    Examples
-    --------
-    >>> key_id("correct horse battery")
-    '5e63bc3a'
-    """
-    content = b"hgkt key id\0" + key.encode("utf-8", "surrogateescape")
-    return hashlib.sha256(content).hexdigest()[:8]
 
 
 def unknown_key(given: str | None) -> Problem:
