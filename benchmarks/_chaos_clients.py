@@ -7,9 +7,13 @@ import json
 import random
 import threading
 import time
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 _BATCH = 3
+_RENAMED = 2  # names of a change that gives a class another one
+_NONE: Mapping[str, int] = MappingProxyType({})
 _PREDICTION = {"features": [[0.2, 0.5, 0.3]]}
 
 
@@ -54,7 +58,9 @@ class _Client(threading.Thread):
 
 
 class Changer(_Client):
-    """Adds and removes batches of classes; what gets no answer is sent again with the same key.
+    """Changes classes; what gets no answer is sent again with the same key.
+
+    It adds them in batches, removes and renames single ones, and has them grow.
 
     Parameters
     ----------
@@ -72,6 +78,7 @@ class Changer(_Client):
         self._number, self._count = number, 0
         self._lock = threading.Lock()
         self._there: dict[str, bool] = {}  # acknowledged: whether a class is there
+        self._grown: dict[str, int] = {}  # acknowledged: how many examples it has
         self._open: tuple[str, ...] = ()  # of the request under way
         self.n_acknowledged = self.n_again = 0
 
@@ -79,23 +86,34 @@ class Changer(_Client):
         """Change classes until told to stop."""
         while not self._last.is_set():
             present = [name for name, there in self._there.items() if there]
-            if present and self._rng.random() < 0.4:
-                self._remove(self._rng.choice(present))
+            acts = [self._remove] * 3 + [self._grow] * 2 + [self._rename]
+            if present and self._rng.random() < 0.6:
+                self._rng.choice(acts)(self._rng.choice(present))
             else:
                 self._add()
 
-    def compare(self, there: set[str]) -> tuple[int, int]:
-        """Return how many acknowledged changes a database lacks, and how many batches are half."""
+    def compare(self, there: set[str], growth: Mapping[str, int] = _NONE) -> tuple[int, int]:
+        """Return how many acknowledged changes a database lacks, and how many are there by half.
+
+        Parameters
+        ----------
+        there : set of str
+            The classes that it has.
+        growth : mapping of str to int
+            How many examples some of them have.
+        """
         with self._lock:
-            known, under_way = dict(self._there), self._open
-        lost = sum(
-            expected != (name in there) for name, expected in known.items() if name not in under_way
-        )
+            known, grown, under_way = dict(self._there), dict(self._grown), self._open
+        settled = {name: there for name, there in known.items() if name not in under_way}
+        lost = sum(expected != (name in there) for name, expected in settled.items())
+        lost += sum(growth.get(name, 0) != grown.get(name, 0) for name in settled if name in there)
         batches: dict[str, list[str]] = {}
         for name in under_way:
             batches.setdefault(name.rpartition(".")[0], []).append(name)
         adding = [names for names in batches.values() if len(names) == _BATCH]
         half = sum(len(there.intersection(names)) not in (0, _BATCH) for names in adding)
+        if len(under_way) == _RENAMED:
+            half += len(there.intersection(under_way)) != 1
         own = {name for name in there if name.startswith(f"{self._number}.")}
         strange = own - known.keys() - set(under_way)
         return lost + len(strange), half
@@ -112,6 +130,17 @@ class Changer(_Client):
     def _remove(self, name: str) -> None:
         self._count += 1
         self._change("DELETE", f"/v1/classes/{name}", None, (name,), 200)
+
+    def _rename(self, name: str) -> None:
+        self._count += 1
+        new = f"{name}-{self._count}"
+        self._change("PATCH", f"/v1/classes/{name}", {"name": new}, (name, new), 200)
+
+    def _grow(self, name: str) -> None:
+        self._count += 1
+        rows = [[self._rng.random() for _ in range(3)] for _ in range(self._rng.randrange(1, 4))]
+        path = f"/v1/classes/{name}/examples"
+        self._change("POST", path, {"features": rows}, (name,), 200)
 
     def _change(
         self, method: str, path: str, document: Any, names: tuple[str, ...], good: int
@@ -134,11 +163,24 @@ class Changer(_Client):
             with self._lock:
                 self._open = ()
                 if status == good:
-                    self._there.update(dict.fromkeys(names, method == "POST"))
+                    self._note(method, names, document)
                     self.n_acknowledged += 1
                 else:
                     self.wrong.append(f"{method} {path}: {status} {text[:200]}")
             return
+
+    def _note(self, method: str, names: tuple[str, ...], document: Any) -> None:
+        """Remember what a change did that was acknowledged."""
+        if method == "PATCH":
+            old, new = names
+            self._there |= {old: False, new: True}
+            self._grown[new] = self._grown.pop(old, 0)
+        elif method == "POST" and "features" in document:
+            self._grown[names[0]] = self._grown.get(names[0], 0) + len(document["features"])
+        else:
+            self._there.update(dict.fromkeys(names, method == "POST"))
+            for name in names:
+                self._grown.pop(name, None)
 
 
 class Predictor(_Client):

@@ -8,7 +8,7 @@ step. After each step the service predicts the test images, and H of its answers
 the same model fed with `partial_fit`. For every further draw the service is rolled back to the
 classes without images.
 
-All changes carry idempotency keys: a run that was interrupted goes on where `--work` is given again.
+All changes carry idempotency keys: with the same `--work` a run that was interrupted goes on.
 """
 
 from __future__ import annotations
@@ -93,8 +93,7 @@ def figures(
             revision = client.grow_class(name, X, idempotency_key=key[:200]).revision
         seconds = time.perf_counter() - start
         found = [
-            client.predict(X, revision=revision)
-            for X in (images.X_old, images.X_new[drawn.left])
+            client.predict(X, revision=revision) for X in (images.X_old, images.X_new[drawn.left])
         ]
         H = harmonic_of_answers(found[0], images.y_old, found[1], images.y_new[drawn.left])
         row = {"n_images": n, "seed": seed, "revision": revision, "seconds": seconds,
@@ -118,9 +117,7 @@ def main() -> None:
         dataset = load_dataset(DATA, root=args.root, features=FEATURES[DATA])
         model = saved_model(work / "model", dataset)
         client = stack.enter_context(serving(work / "model"))
-        rows = [
-            row for seed in range(args.seeds) for row in figures(client, model, dataset, seed)
-        ]
+        rows = [row for seed in range(args.seeds) for row in figures(client, model, dataset, seed)]
     write_record(args.out, {"data": DATA, "model": SINGLE, "rows": rows})
     if any(abs(row["H"] - row["H_partial_fit"]) > 1e-6 for row in rows):
         sys.exit(1)
