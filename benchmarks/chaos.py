@@ -4,10 +4,11 @@
 
 Clients add classes over HTTP, in batches of three, remove and rename them and have them grow, each
 request with an idempotency key; one that gets no answer is sent again until it has one. Meanwhile
-workers and parents are killed with SIGKILL. Whenever no process is left, the database is looked at:
-what was acknowledged must be there, nothing may be there by half, the log must lead to what there is,
-and no process and no temporary folder may outlive the next start. Then the service is told to stop at
-random moments of its life, its start included, under the load of clients that honour /ready.
+workers and parents are killed with SIGKILL. Whenever no process is left, the database is looked
+at: what was acknowledged must be there, nothing may be there by half, the log must lead to what
+there is, and no process and no temporary folder may outlive the next start. Then the service is
+told to stop at random moments of its life, its start included, under the load of clients that
+honour /ready.
 
 The same seed gives the same plan; the moments also depend on the machine.
 """

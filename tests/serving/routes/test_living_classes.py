@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from hgkt.baselines.eszsl import ESZSLClassifier
 from hgkt.estimators import HGKTClassifier, load_model
 from hgkt.serving import ServiceSettings, create_app
-from hgkt.serving.security import key_id
+from hgkt.serving.logs import key_id
 
 ARROW = "application/vnd.apache.arrow.stream"
 KEYS = ("a key of some length", "another key of ours")
