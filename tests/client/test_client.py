@@ -131,6 +131,15 @@ def test_images_are_sent_in_batches(run_service, tmp_path):
     some = [tmp_path / "blue.png", str(tmp_path / "red.png"), (tmp_path / "red.png").read_bytes()]
     with run_service(tmp_path / "colors") as address, hgkt.Client(address) as client:
         assert client.predict_images(some * 6).tolist() == ["blue", "red", "red"] * 6
+        for _ in range(2):  # the second time it is known already
+            grown = client.grow_class("red", images=some[1:], idempotency_key="two-reds")
+            assert (grown.revision, grown.n_examples) == (1, 2)
+        reds = [Image.new("RGB", (40, 30), colors["red"])] * 2
+        expected = model.partial_fit(backbone.extract(reds), ["red"] * 2)
+        rows = backbone.extract(images)
+        found = client.rank(rows, top_k=2, among=["blue", "red"])
+        best = np.sort(expected.score_classes(rows), axis=1)[:, ::-1]
+        np.testing.assert_allclose(found.scores, best, atol=1e-5)
 
 
 def test_answers_say_how_sure_they_are(run_service, model, digits, X, tmp_path):
