@@ -18,11 +18,13 @@ import typer
 from hgkt._processes import passing_folder, sweep_folders
 from hgkt._validation import import_extra
 from hgkt.cli._common import Device, DeviceOption, RootOption, log, out
-from hgkt.cli._model import ModelOption
+from hgkt.cli._served_models import ServedModelsOption, read_models
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
     from socket import socket
+
+    from fastapi import FastAPI
 
     from hgkt.serving import ServiceSettings
 
@@ -46,7 +48,7 @@ class LogFormat(StrEnum):
 
 
 def serve_command(
-    model: ModelOption,
+    model: ServedModelsOption,
     database: Annotated[
         str | None,
         typer.Option(
@@ -151,10 +153,18 @@ def serve_command(
     log_format: Annotated[
         LogFormat, typer.Option("--log-format", help="Lines of the log: text or JSON objects.")
     ] = LogFormat.text,
+    alias: Annotated[
+        str,
+        typer.Option(
+            "--alias", help="Name that stands for the current one of several models; kept."
+        ),
+    ] = "current",
 ) -> None:
     """Serve a model: predict, and add or remove classes while it runs.
 
     Example: hgkt serve --model digits-model --data digits
+
+    Example: hgkt serve --model v1=old --model v2=new --database sqlite:///classes.sqlite
     """
     with ExitStack() as stack:
         ended = stack.enter_context(_signals_end())
@@ -171,8 +181,12 @@ def serve_command(
         from hgkt.serving.settings import ServiceSettings, read_api_keys, read_database_url
 
         logging.config.dictConfig(logging_config(log_format.value, access_log))
+        named, beside = read_models(model)
         settings = ServiceSettings(
-            model=model,
+            model=named.folder,
+            called=named.name,
+            beside=tuple(beside),
+            alias=alias,
             database=database if database_file is None else read_database_url(database_file),
             host=host,
             port=port,
@@ -213,6 +227,10 @@ def _check(settings: ServiceSettings) -> None:
         raise DataError(
             f"host {settings.host!r} can be reached from other machines, where anybody could add "
             "and remove classes; give --api-key-file, or say --allow-open"
+        )
+    if settings.beside and settings.database is None:
+        raise DataError(
+            "several models keep their classes in one class registry; say which with --database"
         )
     settings.check()
 
@@ -270,7 +288,7 @@ def _run_alone(settings: ServiceSettings, sockets: list[socket], options: dict[s
     from hgkt.serving.server import Ending, ServiceServer
 
     app = create_app(settings)
-    _announce(settings, app.state.served.current().model)
+    _announce(settings, app)
     ending = Ending(settings.grace_seconds, settings.shutdown_seconds)
     ServiceServer(app, ending, **options).run(sockets)
 
@@ -287,30 +305,44 @@ def _run_workers(
     from hgkt.serving.workers import Supervisor
 
     pin = pin_model(settings.model, folder / "model")
-    settings = replace(settings, pin=pin)
+    beside = tuple(
+        replace(other, pin=pin_model(other.folder, folder / f"model-{number}"))
+        for number, other in enumerate(settings.beside, start=2)
+    )
+    settings = replace(settings, pin=pin, beside=beside)
     # What is wrong with the model or the registry shows here, in one sentence, and not in a
     # worker that dies again and again.
     app = create_app(settings)
-    served = app.state.served
-    _announce(settings, served.current().model)
-    settings = replace(settings, pin=replace(pin, database=served.registry.file))
-    served.close()
+    _announce(settings, app)
+    settings = settings.in_file(app.state.served.registry.file)
+    for served in app.state.models.values():
+        served.close()
     del app, served  # workers load their own; this process only watches them
     if not Supervisor(settings, sockets, options).run():
         raise typer.Exit(1)
 
 
-def _announce(settings: ServiceSettings, model: Any) -> None:
+def _announce(settings: ServiceSettings, app: FastAPI) -> None:
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    n_classes, n_seen = len(model.classes_), len(model.seen_classes_)
+    what = ", ".join(
+        f"{name} ({_counted(served.current().model)})" for name, served in app.state.models.items()
+    )
+    if settings.beside:
+        what += f", of which {app.state.switch.current} is {settings.alias},"
+    else:
+        what = f"{settings.model} ({_counted(app.state.served.current().model)})"
     out.print(
-        f"serving {settings.model} ({n_classes} classes, {n_classes - n_seen} of them added) at "
-        f"http://{host}:{settings.port}",
+        f"serving {what} at http://{host}:{settings.port}",
         soft_wrap=True,
         markup=False,
     )
     if not settings.api_keys and not settings.local():
         log.print("anybody who reaches this address may add and remove classes", soft_wrap=True)
+
+
+def _counted(model: Any) -> str:
+    n_classes, n_seen = len(model.classes_), len(model.seen_classes_)
+    return f"{n_classes} classes, {n_classes - n_seen} of them added"
 
 
 @dataclass

@@ -28,6 +28,8 @@ _FAMILIES = {
     "/v1/events": "events",
     "/v1/rollback": "rollback",
     "/v1/model": "model",
+    "/v1/models": "models",
+    "/v1/alias": "models",
     "/v1/map": "map",
     "/v1/samples": "samples",
     "/health": "health",

@@ -21,6 +21,8 @@ from hgkt.serving.request_context import (
 )
 from hgkt.serving.security import key_digest
 
+MODEL = "hgkt_model"
+"""Where a request's scope says which of several models answers."""
 CLIENT_GONE = 499  # nginx's number for a client that did not wait; no answer carries it
 
 access = logging.getLogger(ACCESS_LOGGER)
@@ -98,8 +100,16 @@ class RequestLog:
             "client": client[0] if client else None,
             "key_id": self._key_id(scope),
         }
+        model = scope.get(MODEL)
+        if model is not None:
+            fields["model"] = model
         shown = "{method} {path} {status} {duration_ms}ms {bytes}B client={client}".format(**fields)
-        for name, value in (("key", fields["key_id"]), ("trace", request.trace_id)):
+        named = (
+            ("key", fields["key_id"]),
+            ("trace", request.trace_id),
+            ("model", scope.get(MODEL)),
+        )
+        for name, value in named:
             if value is not None:
                 shown += f" {name}={value}"
         access.info("%s", shown, extra={"fields": fields})

@@ -114,6 +114,25 @@ requests = sa.Table(
     sa.Column("created_at", sa.String(32), nullable=False, index=True),
     _digest(),
 )
+aliases = sa.Table(
+    "hgkt_aliases",
+    metadata,
+    sa.Column("alias", sa.String(64), primary_key=True),
+    sa.Column("revision", sa.BigInteger, primary_key=True, autoincrement=False),
+    _owner(nullable=False),
+    sa.Column("model_name", sa.Text, nullable=False),
+    sa.Column("changed_at", sa.String(32), nullable=False),
+    sa.Column("changed_by", sa.String(64)),
+    _digest(),
+)
+facts = sa.Table(
+    "hgkt_facts",
+    metadata,
+    _owner(primary_key=True),
+    sa.Column("facts", sa.Text, nullable=False),
+    sa.Column("written_at", sa.String(32), nullable=False),
+    _digest(),
+)
 CONTENT = (classes, removed, growth)
 """The tables that say what a model's classes are; see `content_sum`."""
 

@@ -35,7 +35,8 @@ def create_tables(connection: Connection) -> int:
         return version
     for table in _TABLES_OF_1:
         _add_columns(connection, table)
-    schema.growth.create(connection, checkfirst=True)
+    for table in (schema.growth, schema.aliases, schema.facts):
+        table.create(connection, checkfirst=True)
     if version == 1:
         _complete_version_1(connection)
     for row in connection.execute(sa.select(schema.models)).all():

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ipaddress
 import logging
 import os
+import re
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Self
 
@@ -25,8 +26,28 @@ _GUARDED = ("changes", "all")
 
 KeyGuards = Literal["nothing", "changes", "all"]
 _OWN_NAMES = ("localhost", "127.0.0.1", "::1")
+_MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """A model that is served beside the first.
+
+    Parameters
+    ----------
+    name : str
+        What it is called.
+    folder : Path
+        Its folder.
+    pin : Pin, optional
+        What a worker must find.
+    """
+
+    name: str
+    folder: Path
+    pin: Pin | None = None
 
 
 @dataclass(frozen=True)
@@ -94,6 +115,12 @@ class ServiceSettings:
         under way may take after that.
     pin : Pin, optional
         What a worker must find; filled in by the process that starts it.
+    called : str, optional
+        What the model is called; by default as its folder is.
+    beside : tuple of ModelFolder
+        Models that are served beside it, with the same database and the same limits.
+    alias : str
+        Under which the registry's database keeps which of several models is current.
 
     Examples
     --------
@@ -138,6 +165,9 @@ class ServiceSettings:
     grace_seconds: float = 5.0
     shutdown_seconds: float = 10.0
     pin: Pin | None = None
+    called: str | None = None
+    beside: tuple[ModelFolder, ...] = ()
+    alias: str = "current"
 
     def check(self) -> Self:
         """Refuse what cannot work or would be unsafe; return self."""
@@ -163,7 +193,27 @@ class ServiceSettings:
                 f"host {self.host!r} can be reached from other machines, where anybody could add "
                 "and remove classes; give an API key, or say that it shall be open (allow_open)"
             )
+        if self.beside:
+            self._check_models()
         return self
+
+    def _check_models(self) -> None:
+        """Refuse several models that could not be told apart, or whose classes are nowhere."""
+        for name in (*self.model_names(), self.alias):
+            if not _MODEL_NAME.fullmatch(name):
+                raise DataError(
+                    f"{name!r} cannot be the name of one of several models; up to 64 letters, "
+                    "digits, dots, dashes and underscores are expected"
+                )
+        twice = [name for name in self.model_names() if self.model_names().count(name) > 1]
+        if twice:
+            raise DataError(f"two models are called {twice[0]!r}; say NAME=FOLDER to name them")
+        if self.alias in self.model_names():
+            raise DataError(f"{self.alias!r} is the alias, and no model can be called so too")
+        if self.database is None:
+            raise DataError(
+                "several models keep their classes in one class registry; say in which database"
+            )
 
     def local(self) -> bool:
         """Return whether only this machine can reach the service."""
@@ -175,8 +225,31 @@ class ServiceSettings:
             return False
 
     def name(self) -> str:
-        """Return what the model is called: the name of its folder."""
-        return self.model.resolve().name
+        """Return what the model is called: by default the name of its folder."""
+        return self.called or self.model.resolve().name
+
+    def model_names(self) -> list[str]:
+        """Return what all models are called, the first one first."""
+        return [self.name(), *(other.name for other in self.beside)]
+
+    def each(self) -> tuple[Self, ...]:
+        """Return the settings of every model by itself, the first one first."""
+        first = replace(self, beside=(), database=self.database_url())
+        others = (
+            replace(first, model=other.folder, called=other.name, pin=other.pin)
+            for other in self.beside
+        )
+        return (first, *others)
+
+    def in_file(self, file: tuple[str, int, int] | None) -> Self:
+        """Return the settings with the registry's SQLite file in the pins of all models."""
+        if self.pin is None:
+            return self
+        beside = tuple(
+            replace(other, pin=replace(other.pin, database=file)) if other.pin else other
+            for other in self.beside
+        )
+        return replace(self, pin=replace(self.pin, database=file), beside=beside)
 
     def key_guards(self) -> KeyGuards:
         """Return what nobody gets without a key."""

@@ -18,10 +18,10 @@ from hgkt.data import load_dataset
 from hgkt.estimators import HGKTClassifier, load_model
 from hgkt.estimators.evidence import attribute_evidence, seen_pulls
 from hgkt.serving import ServiceSettings, create_app
-from hgkt.serving.app import n_processors
 from hgkt.serving.problems import Problem
 from hgkt.serving.ranking import best_columns
 from hgkt.serving.routes.bodies import PredictRequest, read_json
+from hgkt.serving.shared import n_processors
 
 ARROW = "application/vnd.apache.arrow.stream"
 OCTETS = {"Content-Type": "application/octet-stream"}
