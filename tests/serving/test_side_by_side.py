@@ -12,7 +12,10 @@ import threading
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
+from typer.testing import CliRunner
 
+from hgkt import Client
+from hgkt.cli.main import app
 from hgkt.estimators import HGKTClassifier
 from hgkt.exceptions import DataError, ModelFolderError
 from hgkt.serving import ServiceSettings, create_app
@@ -50,9 +53,9 @@ def client(settings):
         yield client
 
 
-def add(client, digits, prefix=""):
-    vector = digits.attributes_of([2])["two"].tolist()
-    body = {"classes": [{"name": "two", "vector": vector}]}
+def add(client, digits, prefix="", name="two"):
+    vector = digits.attributes_of([digits.class_names.index(name)])[name].tolist()
+    body = {"classes": [{"name": name, "vector": vector}]}
     answer = client.post(f"{prefix}/v1/classes", json=body, headers=OWN)
     assert answer.status_code == 201, answer.text
 
@@ -103,9 +106,9 @@ def test_the_alias_is_guarded_idempotent_and_counted(client, caplog):
     assert client.put("/v1/alias", json=body).status_code == 401
     assert client.get("/v1/models").json()["current"] == "v1"
     first = client.put("/v1/alias", json=body, headers=OWN)
-    assert first.json() == {"alias": "current", "model": "v2", "previous": "v1"}
+    assert first.json() == {"alias": "current", "model": "v2", "previous": "v1", "adopted": []}
     again = client.put("/v1/alias", json=body, headers=OWN)
-    assert again.json() == {"alias": "current", "model": "v2", "previous": "v2"}
+    assert again.json() == {"alias": "current", "model": "v2", "previous": "v2", "adopted": []}
     assert client.get("/v1/model").headers["X-Model"] == "v2"
     assert client.app.state.switch.store.read().revision == 1
     (line,) = [r.getMessage() for r in caplog.records if "was switched" in r.getMessage()]
@@ -118,6 +121,19 @@ def test_the_alias_is_guarded_idempotent_and_counted(client, caplog):
     unknown = client.put("/v1/alias", json={"model": "v3"}, headers=OWN)
     assert unknown.status_code == 404
     assert client.put("/v1/alias", json={"name": "v1"}, headers=OWN).status_code == 422
+
+
+def test_the_next_model_takes_over_classes_when_it_is_switched_to(client, digits):
+    add(client, digits)
+    body = {"model": "v2", "adopt": "v1"}
+    first = client.put("/v1/alias", json=body, headers=OWN).json()
+    assert (first["previous"], first["adopted"]) == ("v1", ["two"])
+    assert client.get("/v1/classes/two").headers["X-Model"] == "v2"
+    (line,) = client.get("/v1/events").json()["events"]
+    assert (line["kind"], line["reason"][:15]) == ("add", "adopted from v1")
+    add(client, digits, "/models/v1", "six")  # a straggler
+    assert client.put("/v1/alias", json=body, headers=OWN).json()["adopted"] == ["six"]
+    assert client.get("/v1/models").json()["models"][1]["revision"] == 2
 
 
 def test_other_processes_and_restarts_follow_the_alias(settings, database):
@@ -139,9 +155,9 @@ def test_other_processes_and_restarts_follow_the_alias(settings, database):
 
 
 def test_an_alias_of_a_model_that_is_not_served_is_told(settings, new_folder, caplog):
-    app = create_app(settings)
-    app.state.switch.store.point(app.state.switch.identity("v2"), "v2")
-    for served in app.state.models.values():
+    first = create_app(settings)
+    first.state.switch.store.point(first.state.switch.identity("v2"), "v2")
+    for served in first.state.models.values():
         served.close()
     same = ServiceSettings(**(vars(settings) | {"beside": (ModelFolder("w", settings.model),)}))
     with TestClient(create_app(same)) as client:
@@ -222,16 +238,26 @@ def test_switching_under_load_fails_no_request_and_outlives_a_kill(
 
     with serve(*arguments) as service:
         assert service.until(lambda: currents(service) == ({"v1"}, n_workers))
-        with Load(service, rows) as load:
+        with Load(service, rows) as load, Client(f"http://127.0.0.1:{service.port}") as client:
             for name in ("v2", "v1", "v2"):
                 n_before = len(load.models)
-                assert service.call("PUT", "/v1/alias", {"model": name})[0] == 200
+                assert client.switch_model(name)["model"] == name
                 assert service.until(lambda name=name: currents(service) == ({name}, n_workers))
                 service.until(lambda n=n_before: len(load.models) > n + 30)
+        vector = digits.attributes_of([2])["two"].tolist()
+        body = {"classes": [{"name": "two", "vector": vector}]}
+        assert service.call("POST", "/models/v1/v1/classes", body)[0] == 201
         assert set(load.statuses) == {200}
         assert set(load.models) == {"v1", "v2"}
         os.killpg(service.process.pid, signal.SIGKILL)
         service.process.wait(timeout=10)
-    with serve(*arguments) as service:
+    with serve(*arguments, "--adopt", "v1") as service:
         assert currents(service)[0] == {"v2"}
+        assert service.call("GET", "/v1/classes/two")[0] == 200
+        history = CliRunner().invoke(
+            app, ["classes", "log", "--server", f"http://127.0.0.1:{service.port}/models/v2"]
+        )
+        assert "adopted from v1" in history.stdout
+        with Client(f"http://127.0.0.1:{service.port}") as client:
+            assert [model["name"] for model in client.models()["models"]] == ["v1", "v2"]
         assert 'hgkt_model_current{model="v2"} 1.0' in service.call("GET", "/metrics")[1]

@@ -17,6 +17,9 @@ from hgkt.cli._common import JsonOption, emit, note, show_table
 from hgkt.cli._model import ModelOption, about_model, held, label_of, report_change
 from hgkt.cli._new_classes import NewClasses, describer_of
 from hgkt.cli._options import with_options
+from hgkt.cli._registry_folders import pull_command, push_command
+from hgkt.cli._registry_log import log_command, prune_command, rollback_command
+from hgkt.cli._registry_models import migrate_command, models_command
 from hgkt.exceptions import ClassWarning
 
 app = typer.Typer(help="List and change the classes of a model.", no_args_is_help=True)
@@ -130,6 +133,13 @@ app.command()(edit)
 app.command()(rename)
 app.command("import")(import_)
 app.command()(export)
+app.command("models")(models_command)
+app.command("migrate")(migrate_command)
+app.command("pull")(pull_command)
+app.command("push")(push_command)
+app.command("log")(log_command)
+app.command("rollback")(rollback_command)
+app.command("prune")(prune_command)
 
 
 def _kind(entry: dict[str, Any]) -> str:

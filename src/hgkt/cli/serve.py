@@ -17,6 +17,7 @@ import typer
 
 from hgkt._processes import passing_folder, sweep_folders
 from hgkt._validation import import_extra
+from hgkt.cli._adopting import adopt_served
 from hgkt.cli._common import Device, DeviceOption, RootOption, log, out
 from hgkt.cli._served_models import ServedModelsOption, read_models
 from hgkt.exceptions import DataError
@@ -159,6 +160,15 @@ def serve_command(
             "--alias", help="Name that stands for the current one of several models; kept."
         ),
     ] = "current",
+    adopt: Annotated[
+        str | None,
+        typer.Option(
+            "--adopt",
+            metavar="OLD",
+            help="Take over the classes of another model in the registry: the beginning of its "
+            "identity, its folder, or the name of one that is served too.",
+        ),
+    ] = None,
 ) -> None:
     """Serve a model: predict, and add or remove classes while it runs.
 
@@ -210,6 +220,8 @@ def serve_command(
             shutdown_seconds=shutdown_timeout,
         )
         _check(settings)
+        if adopt is not None:
+            adopt_served(settings, adopt)
         sockets = listen_at(host, port)
         for sock in sockets:
             stack.callback(sock.close)

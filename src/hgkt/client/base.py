@@ -74,6 +74,26 @@ class ServiceClient:
         card: dict[str, Any] = self._connection.json_of(self._connection.ask("GET", "/v1/model"))
         return card
 
+    def models(self) -> dict[str, Any]:
+        """Return the models of a service that has several, and which one is current."""
+        found: dict[str, Any] = self._connection.json_of(self._connection.ask("GET", "/v1/models"))
+        return found
+
+    def switch_model(self, name: str, adopt: str | None = None) -> dict[str, Any]:
+        """Make one of a service's models the current one; return what the service says of it.
+
+        Parameters
+        ----------
+        name : str
+            The model.
+        adopt : str, optional
+            A model whose classes it takes over first.
+        """
+        body = {"model": name} if adopt is None else {"model": name, "adopt": adopt}
+        answer = self._connection.ask("PUT", "/v1/alias", json=body)
+        done: dict[str, Any] = self._connection.json_of(answer)
+        return done
+
     def health(self) -> bool:
         """Return whether the service answers; asked once."""
         return self._connection.probe("/health", _PROBE_SECONDS)

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from hgkt.serving import schema
-from hgkt.serving.editions import utc_now
+from hgkt.serving.entries import utc_now
 from hgkt.serving.registry import ClassRegistry
 
 _LOCK = 0x48474B55  # the advisory lock under which PostgreSQL's aliases are changed

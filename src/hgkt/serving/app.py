@@ -13,8 +13,10 @@ from pydantic import BaseModel
 from hgkt.estimators import GZSLClassifier, load_model
 from hgkt.exceptions import DataError
 from hgkt.serving.aliases import AliasStore
+from hgkt.serving.catalog import remember
 from hgkt.serving.class_facts import ClassMap
 from hgkt.serving.metrics import Metrics
+from hgkt.serving.model_facts import ModelFacts
 from hgkt.serving.pins import pinned_folder
 from hgkt.serving.problems import Problem, documented, install_problems
 from hgkt.serving.routes import (
@@ -115,6 +117,7 @@ def _add_routes(app: FastAPI, settings: ServiceSettings, shared: Shared) -> Serv
     queue, image_queue = shared.queue, shared.image_queue
     served = ServedModel.open(loaded, settings)
     shared.parts.append(served)
+    remember(served.registry, ModelFacts.of(loaded, settings.name()))
     # What was learned before it was loaded never changes, so neither does the plane of the map.
     plane = cache(lambda: ClassMap.of(loaded))
     ready = partial(_readiness, shared, served)

