@@ -158,6 +158,18 @@ def digits_folder(tmp_path_factory: pytest.TempPathFactory, digits: Any) -> Path
     )
 
 
+@pytest.fixture(scope="session")
+def retrained_folder(tmp_path_factory: pytest.TempPathFactory, digits: Any) -> Path:
+    """The closed form on the same digits, learned from half of the rows."""
+    X, y = digits.rows("train")
+    model = HGKTClassifier(calibration=0.3, device="cpu")
+    model.fit(X[::2], y[::2], class_attributes=digits.attributes_of(digits.seen_classes))
+    names = list(digits.attribute_names or ())
+    return model.save(
+        tmp_path_factory.mktemp("new") / "model", data="digits", attribute_names=names
+    )
+
+
 @pytest.fixture
 def digits_model(digits_folder: Path) -> Any:
     return load_model(digits_folder)

@@ -17,8 +17,11 @@ import pytest
 import hgkt
 from hgkt.client import RetryPolicy
 from hgkt.estimators import HGKTClassifier, load_model
+from hgkt.serving.adoption import adopt_classes, find_source
 from hgkt.serving.identity import model_identity
+from hgkt.serving.model_facts import ModelFacts
 from hgkt.serving.registry import ClassRegistry
+from hgkt.serving.served_model import ServedModel
 
 from .conftest import ENVIRONMENT, HGKT
 
@@ -82,7 +85,7 @@ class MortalService:
 
 @pytest.mark.parametrize("deaths", [{"grow again"}, pytest.param(None, marks=pytest.mark.slow)])
 def test_a_class_lives_through_a_day_on_which_the_service_dies(
-    deaths, digits_folder, digits, database
+    deaths, digits_folder, retrained_folder, digits, database
 ):
     six = digits.attributes_of(digits.unseen_classes)["six"]
     X, y = digits.rows("test_unseen")
@@ -113,6 +116,23 @@ def test_a_class_lives_through_a_day_on_which_the_service_dies(
     assert [entry.name for entry in state.entries] == ["six"]
     assert state.growth["six"].n_examples == 40
     assert service.n_kills == (1 if deaths else 7)
+    migrate(database, digits_folder, retrained_folder, own, tests)
+
+
+def migrate(database, old, new, own, tests):
+    """The class goes on in a retrained model, with all that it has learned."""
+    model = load_model(new)
+    facts = ModelFacts.of(model, "new")
+    with ClassRegistry(database, model_identity(model)) as registry:
+        served = ServedModel(model, registry)
+        migration, revision = adopt_classes(find_source(database, str(old)), served, facts)
+        assert (revision, migration.growing["six"].n_examples) == (1, 40)
+        found = served.refresh().model
+    expected = load_model(new).add_classes({"six": migration.moving[0].attributes})
+    expected.partial_fit(own, ["six"] * 40)
+    np.testing.assert_allclose(
+        found.decision_function(tests), expected.decision_function(tests), atol=1e-10
+    )
 
 
 def day(client, step, six, own, tests):

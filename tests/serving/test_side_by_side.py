@@ -16,7 +16,6 @@ from typer.testing import CliRunner
 
 from hgkt import Client
 from hgkt.cli.main import app
-from hgkt.estimators import HGKTClassifier
 from hgkt.exceptions import DataError, ModelFolderError
 from hgkt.serving import ServiceSettings, create_app
 from hgkt.serving.settings import ModelFolder
@@ -25,23 +24,13 @@ KEY = "a key of some length"
 OWN = {"X-API-Key": KEY}
 
 
-@pytest.fixture(scope="module")
-def new_folder(tmp_path_factory, digits):
-    """The same classes learned from half of the rows."""
-    X, y = digits.rows("train")
-    model = HGKTClassifier(calibration=0.3, device="cpu")
-    model.fit(X[::2], y[::2], class_attributes=digits.attributes_of(digits.seen_classes))
-    names = list(digits.attribute_names)
-    return model.save(tmp_path_factory.mktemp("new") / "model", attribute_names=names)
-
-
 @pytest.fixture
-def settings(digits_folder, new_folder, tmp_path):
+def settings(digits_folder, retrained_folder, tmp_path):
     return ServiceSettings(
         digits_folder,
         f"sqlite:///{tmp_path / 'classes.sqlite'}",
         called="v1",
-        beside=(ModelFolder("v2", new_folder),),
+        beside=(ModelFolder("v2", retrained_folder),),
         api_keys=(KEY,),
         poll_seconds=0.02,
     )
@@ -154,7 +143,7 @@ def test_other_processes_and_restarts_follow_the_alias(settings, database):
         assert stranger.get("/v1/models").json()["current"] == "v1"
 
 
-def test_an_alias_of_a_model_that_is_not_served_is_told(settings, new_folder, caplog):
+def test_an_alias_of_a_model_that_is_not_served_is_told(settings, retrained_folder, caplog):
     first = create_app(settings)
     first.state.switch.store.point(first.state.switch.identity("v2"), "v2")
     for served in first.state.models.values():
@@ -224,10 +213,10 @@ class Load:
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
 @pytest.mark.parametrize("n_workers", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_switching_under_load_fails_no_request_and_outlives_a_kill(
-    n_workers, digits_folder, new_folder, digits, tmp_path, serve
+    n_workers, digits_folder, retrained_folder, digits, tmp_path, serve
 ):
     arguments = [
-        "--model", f"v1={digits_folder}", "--model", f"v2={new_folder}",
+        "--model", f"v1={digits_folder}", "--model", f"v2={retrained_folder}",
         "--database", f"sqlite:///{tmp_path / 'classes.sqlite'}", "--workers", n_workers,
     ]  # fmt: skip
     rows = np.asarray(digits.rows("test_seen")[0][:5])
