@@ -12,6 +12,7 @@ const AVERAGED = 300; // with more seen classes than this, sliders start in the 
 const LISTED = 500; // classes to copy from
 
 let added = null; // the class that was added last, while the page speaks of it: {name, revision}
+let editing = null; // the class whose description is being changed
 let form = null; // {positions, sliders, display, own}: own are sliders that the person has set
 
 export function startAdd() {
@@ -36,10 +37,44 @@ export function startAdd() {
   startCheck(description);
   on("answer", showChange);
   on("revision", forgetRemoved);
+  on("revision", () => editing && leaveIfGone());
+  $("edit-cancel").addEventListener("click", stopEditing);
   $("add-form").addEventListener("submit", (event) => {
     event.preventDefault();
     submit();
   });
+}
+
+/** Have the form describe a class that is there already. */
+export function edit(details) {
+  forget();
+  editing = details.name;
+  showMode();
+  $("name").value = details.name;
+  $("text").value = details.text ?? "";
+  if (form) copy(vectorOf(details));
+  else $("class-vector").value = details.vector.join(", ");
+  clearCheck();
+  $("name").focus();
+}
+
+function stopEditing() {
+  editing = null;
+  $("name").value = $("text").value = $("class-vector").value = "";
+  forget();
+  showMode();
+}
+
+async function leaveIfGone() {
+  const name = editing;
+  const gone = await detailsOf(name).then(() => false, (error) => error.status === 404);
+  if (gone && name === editing) stopEditing();
+}
+
+function showMode() {
+  $("add-title").textContent = editing ? `Edit “${editing}”` : "Add a class";
+  $("add-button").textContent = editing ? "Save" : "Add class";
+  $("edit-cancel").hidden = !editing;
 }
 
 function startAttributes(names) {
@@ -192,9 +227,11 @@ async function submit() {
   try {
     const made = description();
     button.disabled = true;
-    const answer = await api.add(made);
-    $("add-done").textContent = `“${made.name}” is in the model, which now has ${answer.n_classes} classes.` +
-      answer.warnings.map((sentence) => ` Note: ${sentence}.`).join("");
+    const answer = editing ? await saved(made) : await api.add(made);
+    const done = editing ? `“${made.name}” was changed.`
+      : `“${made.name}” is in the model, which now has ${answer.n_classes} classes.`;
+    if (editing) stopEditing();
+    $("add-done").textContent = done + answer.warnings.map((sentence) => ` Note: ${sentence}.`).join("");
     $("name").value = "";
     added = { name: made.name, revision: answer.revision };
     await refresh({ atLeast: answer.revision });
@@ -207,4 +244,9 @@ async function submit() {
   } finally {
     button.disabled = false;
   }
+}
+
+/** Send what the form says of the class that is edited; its name only where that is new. */
+function saved({ name, ...described }) {
+  return api.edit(editing, name === editing ? described : { name, ...described });
 }

@@ -62,6 +62,12 @@ function send(method, path, body) {
   return call(path, { method, headers, body: body && JSON.stringify(body) });
 }
 
+function images(files) {
+  const form = new FormData();
+  for (const file of files) form.append("images", file);
+  return form;
+}
+
 const TOP = 5;
 // One row in twenty of known classes may be rejected; a set holds the true class in nine of ten.
 export const SURE = { reject: 0.05, coverage: 0.9 };
@@ -77,12 +83,16 @@ export const api = {
   check: (description) => send("POST", "v1/classes/check", { classes: [description] }),
   add: (description) => send("POST", "v1/classes", { classes: [description] }),
   remove: (name) => send("DELETE", `v1/classes/${encodeURIComponent(name)}`),
+  edit: (name, change) => send("PATCH", `v1/classes/${encodeURIComponent(name)}`, change),
+  grow: (name, features) => send("POST", `v1/classes/${encodeURIComponent(name)}/examples`, { features: [features] }),
+  growByImages: (name, files) =>
+    call(`v1/classes/${encodeURIComponent(name)}/examples`, { method: "POST", body: images(files) }),
+  events: (after) => call(`v1/events?after=${after}&limit=200`),
+  rollback: (revision) => send("POST", "v1/rollback", { revision }),
   predict: (features, { explains, confident }) =>
     send("POST", "v1/predict", { features: [features], top_k: TOP, explain: explains, ...(confident ? SURE : {}) }),
   predictImage: (file, { explains, confident }) => {
-    const form = new FormData();
-    form.append("images", file);
     const query = new URLSearchParams({ top_k: TOP, explain: explains, ...(confident ? SURE : {}) });
-    return call(`v1/predict/image?${query}`, { method: "POST", body: form });
+    return call(`v1/predict/image?${query}`, { method: "POST", body: images([file]) });
   },
 };

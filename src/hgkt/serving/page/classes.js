@@ -1,7 +1,8 @@
 /* The table of classes: search, pages, removal after a question. */
 
 import { api } from "./api.js";
-import { $, badge, debounce, el, say } from "./dom.js";
+import { confirmed } from "./confirm.js";
+import { $, ago, badge, debounce, el, say } from "./dom.js";
 import { on, refresh, select, state } from "./state.js";
 
 const ROWS = 10;
@@ -61,22 +62,14 @@ function row(item) {
   const added = item.added_at ? new Date(item.added_at) : null;
   const when = added && !Number.isNaN(added.getTime())
     ? el("time", { datetime: item.added_at, title: added.toLocaleString() }, ago(added)) : "";
-  const remove = item.seen ? ""
+  const remove = item.kind === "learned" ? ""
     : el("button", { type: "button", "aria-label": `Remove ${item.name}`,
       onclick: () => askToRemove(item.name) }, "Remove");
   const name = el("button", { type: "button", class: "link", onclick: () => select(item.name) }, item.name);
   return el("tr", { "data-name": item.name },
     el("th", { scope: "row" }, name, item.text ? el("span", { class: "hint clip" }, item.text) : null),
-    el("td", {}, badge(item.seen)), el("td", { class: "wide-only hint" }, when),
+    el("td", {}, badge(item.seen, item.kind)), el("td", { class: "wide-only hint" }, when),
     el("td", { class: "end" }, remove));
-}
-
-function ago(date) {
-  const seconds = Math.max(0, (Date.now() - date) / 1000);
-  if (seconds < 60) return "just now";
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
-  return date.toLocaleDateString() === new Date().toLocaleDateString()
-    ? date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" }) : date.toLocaleDateString();
 }
 
 function mark() {
@@ -88,23 +81,17 @@ function mark() {
 }
 
 /** Ask, then remove an added class; what went wrong stands below the table. */
-export function askToRemove(name) {
-  const dialog = $("confirm");
-  $("confirm-title").textContent = `Remove “${name}”?`;
-  $("confirm-text").textContent =
-    "The model will no longer predict it. Nothing else changes, and it can be added again.";
-  dialog.returnValue = "cancel";
-  dialog.onclose = async () => {
-    if (dialog.returnValue !== "remove") return;
-    try {
-      const { revision } = await api.remove(name);
-      say($("classes-error"), "");
-      if (state.selected === name) select(null);
-      await refresh({ atLeast: revision });
-      $("query").focus({ preventScroll: true }); // the button that was pressed is gone
-    } catch (error) {
-      say($("classes-error"), error.message);
-    }
-  };
-  dialog.showModal();
+export async function askToRemove(name) {
+  const agreed = await confirmed(`Remove “${name}”?`,
+    "The model will no longer predict it. Nothing else changes, and it can be added again.", "Remove");
+  if (!agreed) return;
+  try {
+    const { revision } = await api.remove(name);
+    say($("classes-error"), "");
+    if (state.selected === name) select(null);
+    await refresh({ atLeast: revision });
+    $("query").focus({ preventScroll: true }); // the button that was pressed is gone
+  } catch (error) {
+    say($("classes-error"), error.message);
+  }
 }

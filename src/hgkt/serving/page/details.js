@@ -2,7 +2,9 @@
 
 import { $, badge, bars, el, number } from "./dom.js";
 import { detailsOf, isDescribedByText, on, select, state } from "./state.js";
+import { edit } from "./add.js";
 import { askToRemove } from "./classes.js";
+import { examples, imageDrop } from "./teach.js";
 
 const SHOWN = 8;
 
@@ -27,8 +29,10 @@ async function show(name) {
 
 function parts(details) {
   const close = el("button", { type: "button", "aria-label": "Close details", onclick: () => select(null) }, "Close");
-  const remove = details.seen ? null
-    : el("button", { type: "button", onclick: () => askToRemove(details.name) }, "Remove");
+  const own = details.kind !== "learned";
+  const remove = own
+    ? el("button", { type: "button", onclick: () => askToRemove(details.name) }, "Remove") : null;
+  const change = own ? el("button", { type: "button", onclick: () => edit(details) }, "Edit") : null;
   const columns = el("div", { class: "columns" });
   const sources = details.sources.filter((source) => Math.abs(source.weight) >= 0.005);
   if (sources.length) {
@@ -43,12 +47,16 @@ function parts(details) {
       onclick: () => select(relative.label) }, `${relative.label} ${number(relative.similarity)}`));
   return [
     el("div", { class: "head" },
-      el("h3", {}, details.name, " ", badge(details.seen)), el("div", { class: "row" }, remove, close)),
+      el("h3", {}, details.name, " ", badge(details.seen, details.kind)),
+      el("div", { class: "row" }, change, remove, close)),
+    details.n_examples ? el("p", { class: "hint" }, `It has learned from ${examples(details.n_examples)} here.`)
+      : null,
     details.text ? el("blockquote", {}, details.text) : null,
     relatives.length ? el("p", { class: "chips" },
       el("span", { class: "hint" }, `Most alike by ${isDescribedByText() ? "description" : "attributes"}`),
       ...relatives) : null,
     columns,
+    imageDrop(details.name),
   ].filter(Boolean);
 }
 

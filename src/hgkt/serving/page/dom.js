@@ -32,8 +32,19 @@ export function say(node, text) {
   node.hidden = !text;
 }
 
-export function badge(seen) {
-  return el("span", { class: seen ? "badge" : "badge added" }, seen ? "seen" : "added");
+/** By what a class is known; of one in an answer it is only told whether it was seen. */
+export function badge(seen, kind = null) {
+  const word = kind === "grown" ? "grown" : seen ? "seen" : "added";
+  return el("span", { class: word === "seen" ? "badge" : "badge added" }, word);
+}
+
+/** How long ago something was, as people say it. */
+export function ago(date) {
+  const seconds = Math.max(0, (Date.now() - date) / 1000);
+  if (seconds < 60) return "just now";
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
+  return date.toLocaleDateString() === new Date().toLocaleDateString()
+    ? date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" }) : date.toLocaleDateString();
 }
 
 /** Write a number with as many digits as a reader needs; a true minus sign. */

@@ -4,6 +4,7 @@ import { api, key } from "./api.js";
 import { startAdd } from "./add.js";
 import { startClasses } from "./classes.js";
 import { startDetails } from "./details.js";
+import { startHistory } from "./history.js";
 import { $, say } from "./dom.js";
 import { startMap } from "./map.js";
 import { startPredict } from "./predict.js";
@@ -85,7 +86,7 @@ async function start() {
   // A link carries no key, so that it would lead to a refusal.
   $("api-link").hidden = state.model.key_guards === "all";
   on("revision", facts);
-  for (const part of [startMap, startDetails, startClasses, startAdd, startPredict]) part();
+  for (const part of [startMap, startDetails, startClasses, startHistory, startAdd, startPredict]) part();
   await refresh({ always: true });
   select(null);
   say($("banner"), "");

@@ -5,8 +5,9 @@ import { $, badge, bars, el, number, parseNumbers, say, shortNumber } from "./do
 import { startDraw } from "./draw.js";
 import { on, select, state, tellAnswer } from "./state.js";
 import { startTabs } from "./tabs.js";
+import { teachForm } from "./teach.js";
 
-let last = null; // what was classified last: {ask, truth, label}; asked again when classes change
+let last = null; // what was classified last: {ask, teach, truth, label}; asked again when classes change
 let tab = null;
 const asked = new Map(); // the last question of each tab
 let request = 0;
@@ -62,7 +63,8 @@ function fail(error) {
 }
 
 const classify = (features, truth = null) =>
-  ask({ ask: () => api.predict(features, state.model), truth, label: null });
+  ask({ ask: () => api.predict(features, state.model), teach: (name) => api.grow(name, features),
+    truth, label: null });
 
 async function ask(question) {
   const mine = ++request;
@@ -87,7 +89,8 @@ async function ask(question) {
   }
 }
 
-function render(prediction, { truth, label: before }, known) {
+function render(prediction, question, known) {
+  const { truth, label: before } = question;
   const { top, explanation } = prediction;
   const { label, seen } = top[0]; // of a rejected row, the class it looks most like
   const rejected = prediction.label === null;
@@ -104,6 +107,8 @@ function render(prediction, { truth, label: before }, known) {
     : el("p", { class: "answer" },
         el("button", { type: "button", class: "link big", onclick: () => select(label) }, label), badge(seen));
   const parts = [best, el("p", { class: "notes" }, ...notes), ...chances(prediction)];
+  const teach = teachForm(question);
+  if (teach) parts.push(teach);
   if (explanation) parts.push(why(label, top, explanation));
   $("result").replaceChildren(...parts);
 }
@@ -163,7 +168,8 @@ function startImage(limits) {
     preview.onload = () => (preview.hidden = false);
     preview.onerror = () => (preview.hidden = true);
     preview.src = URL.createObjectURL(file);
-    ask({ ask: () => api.predictImage(file, state.model), truth: null, label: null });
+    ask({ ask: () => api.predictImage(file, state.model), teach: (name) => api.growByImages(name, [file]),
+      truth: null, label: null });
   };
   const drop = $("drop");
   $("file").addEventListener("change", () => take($("file").files[0]));

@@ -69,7 +69,7 @@ export function detailsOf(name) {
 
 let seenDetails = null;
 
-/** Details of all seen classes, six requests at a time; they never change while the service runs. */
+/** Details of all classes of the training, six requests at a time; they stay as long as the service runs. */
 export function detailsOfSeen() {
   seenDetails ??= fetchSeen().catch((error) => {
     seenDetails = null;
@@ -89,12 +89,22 @@ async function fetchSeen() {
   return found;
 }
 
-/** Names of the seen classes, page by page, up to about `most`. */
+/** Names of the classes that the model was trained on, up to about `most`. */
 export async function seenNames(most = Infinity) {
-  const names = [];
+  return (await listed("seen", most)).filter((item) => item.kind === "learned").map((item) => item.name);
+}
+
+/** Names of all classes, up to about `most`. */
+export async function classNames(most) {
+  return (await listed("all", most)).map((item) => item.name);
+}
+
+/** Classes of a kind, page by page. */
+async function listed(kind, most) {
+  const found = [];
   for (;;) {
-    const page = await api.classes({ kind: "seen", offset: names.length, limit: 100 });
-    names.push(...page.classes.map((item) => item.name));
-    if (!page.classes.length || names.length >= Math.min(most, page.n_matching)) return names;
+    const page = await api.classes({ kind, offset: found.length, limit: 100 });
+    found.push(...page.classes);
+    if (!page.classes.length || found.length >= Math.min(most, page.n_matching)) return found;
   }
 }
