@@ -418,7 +418,7 @@ def test_page_searches_and_removes_after_a_question(visit, clean):
     page.select_option("#kind", "added")
     page.wait_for_function("() => document.querySelectorAll('#rows tr').length === 1")
     page.click("#rows button:has-text('Remove')")
-    page.click("#confirm button:has-text('Keep it')")
+    page.click("#confirm button:has-text('Cancel')")
     assert httpx.get(f"{clean}/v1/classes/six").status_code == 200
     page.focus("#rows button:has-text('Remove')")
     page.keyboard.press("Enter")
@@ -731,6 +731,9 @@ def test_page_classifies_images_and_adds_by_a_sentence(run_service, visit, tmp_p
     picture, broken = tmp_path / "green.png", tmp_path / "broken.png"
     Image.new("RGB", (80, 60), colors["green"]).save(picture)
     broken.write_bytes(b"no image")
+    oranges = [tmp_path / f"orange-{number}.png" for number in range(2)]
+    for number, path in enumerate(oranges):
+        Image.new("RGB", (80, 60), (250, 140 + 10 * number, 10)).save(path)
     with run_service(folder) as address:
         page = visit(address, allow=("422", "ERR_"))
         page.set_default_timeout(60_000)
@@ -747,6 +750,12 @@ def test_page_classifies_images_and_adds_by_a_sentence(run_service, visit, tmp_p
         page.click("#add-button")
         page.wait_for_selector("#details blockquote:has-text('all orange')")
         wait_on_map(page, "orange")
+        page.set_input_files("#details input[type=file]", [broken])
+        page.wait_for_selector("#details .drop:has-text('broken.png')")
+        page.set_input_files("#details input[type=file]", oranges)
+        page.wait_for_selector("#details p:has-text('2 examples')")
+        page.set_input_files("#file", oranges[0])
+        page.wait_for_selector(".answer button:text-is('orange')")
         page.close()
 
 
@@ -765,3 +774,72 @@ def test_page_says_how_sure_an_answer_is(run_service, visit, tmp_path):
         assert chances == sorted(chances, reverse=True)
         assert 50 < sum(chances) <= 100.5
         assert "With 90 %" in page.locator("#result").inner_text()
+
+
+def test_a_class_lives_on_the_page(visit, clean):
+    """Described, taught by samples, edited, renamed, and all of it taken back step by step."""
+    page = visit(clean)
+    add(page, "six", SIX)
+    page.wait_for_selector("#history li:has-text('“six” was added')")
+    page.click("#tab-samples")
+    page.wait_for_selector("#samples button")
+    page.select_option("#sample-label", "six")
+    page.locator("#samples button").first.click()
+    page.wait_for_selector("#teach")
+    assert page.input_value("#teach-name") == "six"
+    page.click("#teach button")
+    page.wait_for_selector("#taught:has-text('“six” has learned from it: one example so far.')")
+    page.wait_for_selector("tr[data-name=six] .badge:text-is('grown')")
+    page.wait_for_selector("#details p:has-text('one example')")
+    page.wait_for_selector("#history li:has-text('learned from one example')")
+    assert httpx.get(f"{clean}/v1/classes/six").json()["n_examples"] == 1
+
+    page.click("#details button:text-is('Edit')")
+    assert page.inner_text("#add-title") == "Edit “six”"
+    assert page.input_value("#name") == "six"
+    page.fill("#name", "sixth")
+    page.click("[data-segment=a]")
+    page.click("#add-button")
+    page.wait_for_selector("#add-done:has-text('“sixth” was changed.')")
+    page.wait_for_selector("tr[data-name=sixth]")
+    assert page.inner_text("#add-title") == "Add a class"
+    changed = httpx.get(f"{clean}/v1/classes/sixth").json()
+    assert (changed["kind"], changed["n_examples"]) == ("grown", 1)
+    assert changed["attributes"]["segment a"] == 0
+
+    # The latest change first; each way back is a change of its own.
+    page.locator("#history button:text-is('Undo')").first.click()
+    page.click("#confirm button:has-text('Cancel')")
+    page.locator("#history button:text-is('Undo')").first.click()
+    page.click("#confirm button:text-is('Undo')")
+    page.wait_for_selector("tr[data-name=six]")
+    page.wait_for_selector("#history li:has-text('went back to change')")
+    again = httpx.get(f"{clean}/v1/classes/six").json()
+    assert (again["kind"], again["attributes"]["segment a"]) == ("grown", 1)
+    page.click("#history li:has-text('learned from one example') button")
+    page.click("#confirm button:text-is('Undo')")
+    page.wait_for_selector("tr[data-name=six] .badge:text-is('added')")
+    assert httpx.get(f"{clean}/v1/classes/six").json()["n_examples"] == 0
+
+
+def test_page_says_what_cannot_be_taught_or_saved(visit, clean):
+    page = visit(clean, allow=("404", "409"))
+    page.click("#tab-vector")
+    page.fill("#features", " ".join(["1"] * 64))
+    page.click("#vector-form button")
+    page.wait_for_selector("#teach")
+    page.click("#teach button")
+    page.wait_for_selector("#teach .error:has-text('Say which class')")
+    page.fill("#teach-name", "no such class")
+    page.click("#teach button")
+    page.wait_for_selector("#teach .error:has-text('no such class')")
+    add(page, "six", SIX)
+    page.wait_for_selector("#details button:text-is('Edit')")
+    page.click("#details button:text-is('Edit')")
+    page.fill("#name", "eight")
+    page.click("#add-button")
+    page.wait_for_selector("#add-error:has-text('eight')")
+    page.click("#edit-cancel")
+    assert page.inner_text("#add-title") == "Add a class"
+    assert page.input_value("#name") == ""
+    assert httpx.get(f"{clean}/v1/classes/six").status_code == 200
