@@ -67,7 +67,7 @@ def curl_examples(
         ("post", "/v1/classes"): send("/v1/classes", new, n_described, "class.json", key),
         ("get", "/v1/classes/{name}"): at(f"/v1/classes/{seen}"),
         ("patch", "/v1/classes/{name}"): send(
-            "/v1/classes/my%20class", {"name": "my other class"}, 0, "edit.json", f"{key} -X PATCH"
+            "/v1/classes/my%20class", described, n_described, "edit.json", f"{key} -X PATCH"
         ),
         ("delete", "/v1/classes/{name}"): f"{at('/v1/classes/my%20class')} -X DELETE{key}",
         ("post", "/v1/classes/{name}/examples"): send(
