@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from hgkt.serving import ServiceSettings
+    from hgkt.serving.editions import Edition
 
 _MIB = 2**20
 _MULTIPROCESS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
@@ -337,12 +338,12 @@ def _run_workers(
 def _announce(settings: ServiceSettings, app: FastAPI) -> None:
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     what = ", ".join(
-        f"{name} ({_counted(served.current().model)})" for name, served in app.state.models.items()
+        f"{name} ({_counted(served.current())})" for name, served in app.state.models.items()
     )
     if settings.beside:
         what += f", of which {app.state.switch.current} is {settings.alias},"
     else:
-        what = f"{settings.model} ({_counted(app.state.served.current().model)})"
+        what = f"{settings.model} ({_counted(app.state.served.current())})"
     out.print(
         f"serving {what} at http://{host}:{settings.port}",
         soft_wrap=True,
@@ -352,9 +353,8 @@ def _announce(settings: ServiceSettings, app: FastAPI) -> None:
         log.print("anybody who reaches this address may add and remove classes", soft_wrap=True)
 
 
-def _counted(model: Any) -> str:
-    n_classes, n_seen = len(model.classes_), len(model.seen_classes_)
-    return f"{n_classes} classes, {n_classes - n_seen} of them added"
+def _counted(edition: Edition) -> str:
+    return f"{len(edition.names)} classes, {edition.n_added} of them added"
 
 
 @dataclass
