@@ -65,11 +65,12 @@ def unit_rows(rows: NDArray[Any]) -> NDArray[Any]:
            [0. , 0. ]], dtype=float32)
     """
     # Not scikit-learn's normalize: it refuses no rows, and takes four times as long for few.
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    if not (norms > 0).all():
-        # Squares of tiny numbers are zero: such a row is brought to size first.
+    with np.errstate(over="ignore"):
+        norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    if not ((norms > 0) & np.isfinite(norms)).all():
+        # Squares of tiny numbers are zero, of huge ones infinite: such a row is brought to size.
         largest = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
-        lost = (norms == 0) & (largest > 0)
+        lost = ((norms == 0) & (largest > 0)) | np.isinf(norms)
         if lost.any():
             rows = np.where(lost, rows / np.where(lost, largest, 1.0), rows)
             norms = np.linalg.norm(rows, axis=1, keepdims=True)

@@ -91,3 +91,18 @@ def test_a_saved_model_with_names_of_an_earlier_release_still_loads(tmp_path):
     model._add([" Cat "], np.array([[0.5, 0.5]]))
     loaded = load_model(model.save(tmp_path / "model"))
     assert " Cat " in loaded.classes_.tolist()
+
+
+def test_doubts_about_many_newcomers_are_those_about_each():
+    rng = np.random.default_rng(0)
+    rows = rng.random((200, 2))
+    rows[150], rows[7], rows[30] = rows[20], 0.0, [2.0, 0.0]
+    table = {f"n{index:03d}": row for index, row in enumerate(rows)} | {"huge": [1e300, 1e307]}
+    model = HGKTClassifier(calibration=0).fit(X, Y, class_attributes=TABLE)
+    many = model.class_doubts(table)
+    assert many == [
+        "the attributes of class 'n007' are all zero: they say nothing",
+        "class 'n150' is described like class 'n020': the two cannot be told apart",
+    ]
+    assert model.class_doubts({"n020": rows[20], "n150": rows[20]}) == many[1:]
+    assert "like class 'cat'" in model.class_doubts({**table, "kitten": [1.0, 1e-6]})[-1]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -83,6 +86,29 @@ def timed(call: Callable[[], T]) -> tuple[T, Timed]:
     wall, cpu = time.perf_counter(), time.process_time()
     result = call()
     return result, Timed(time.perf_counter() - wall, time.process_time() - cpu)
+
+
+def in_fresh_process(measure: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+    """Call a function of a module with plain arguments in a process of its own.
+
+    The peak of resident memory never goes down again, so what is measured there must be alone.
+    """
+    code = (
+        f"import json, sys; from {measure.__module__} import {measure.__name__} as measure; "
+        "json.dump(measure(*json.loads(sys.argv[1])), sys.stdout)"
+    )
+    command = [sys.executable, "-c", code, json.dumps(arguments)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def peak_mb() -> float:
+    """Return the most memory that this process had resident, in MB."""
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6
 
 
 @dataclass(frozen=True)

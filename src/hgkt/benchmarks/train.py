@@ -29,6 +29,7 @@ _N_WARM_UP = 2
 class Task:
     """What the embedder is trained on."""
 
+    graph: HeterogeneousGraph
     quotient: Quotient
     attributes: NDArray[np.float64]
     targets: Targets
@@ -132,7 +133,8 @@ def make_task(size: Size) -> Task:
         codes, np.arange(size.n_classes), class_graph(centers, 2, "euclidean")
     )
     targets = Targets.from_features(X, codes, size.n_classes)
-    return Task(Quotient.from_graph(graph.validate()), attributes, targets, (X, codes))
+    quotient = Quotient.from_graph(graph.validate())
+    return Task(graph, quotient, attributes, targets, (X, codes))
 
 
 def _seconds_per_step(task: Task, config: TrainingConfig, n_steps: int) -> tuple[float, float]:

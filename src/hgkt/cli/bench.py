@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
 from hgkt._registry import Entry, Registry
-from hgkt.cli._common import JsonOption, emit, log, out
+from hgkt.cli._common import Device, DeviceOption, JsonOption, emit, log, out
+from hgkt.exceptions import DataError
 
 BENCHMARKS = Registry(
     "benchmark",
     {
+        "predict": Entry(
+            "hgkt.benchmarks.predict:run",
+            "predicting beside the products it cannot do without, and discriminant analysis",
+        ),
         "representatives": Entry(
             "hgkt.benchmarks.representatives:run",
             "exact representatives beside POT's Sinkhorn barycenter",
         ),
         "train": Entry(
             "hgkt.benchmarks.train:run", "an epoch on the quotient beside drawn neighbours"
+        ),
+        "network": Entry(
+            "hgkt.benchmarks.network:run",
+            "the quotient to the same loss as PyTorch Geometric's full graph and drawn neighbours",
         ),
         "add-class": Entry(
             "hgkt.benchmarks.add_class:run", "milliseconds to add a class to a fitted model"
@@ -30,6 +40,10 @@ BENCHMARKS = Registry(
         "fit": Entry(
             "hgkt.benchmarks.fit:run",
             "closed-form fit beside scikit-learn's discriminant analysis and the network",
+        ),
+        "suite": Entry(
+            "hgkt.benchmarks.suite:run",
+            "selection, fit and test on data of the five benchmarks' shapes, beside two peers",
         ),
         "serve": Entry(
             "hgkt.benchmarks.serve:run", "the service under load beside the estimator itself"
@@ -43,6 +57,7 @@ def bench_command(
     quick: Annotated[
         bool, typer.Option("--quick", help="Small sizes: shows that it runs, not how fast.")
     ] = False,
+    device: DeviceOption = Device.auto,
     as_json: JsonOption = False,
 ) -> None:
     """Run a benchmark on this machine and show what it measured.
@@ -51,7 +66,12 @@ def bench_command(
     """
     entry = BENCHMARKS[name]
     log.print(f"{name}: {entry.summary}", soft_wrap=True, markup=False)
-    result = entry.load()(quick=quick)
+    run, where = entry.load(), {}
+    if "device" in signature(run).parameters:
+        where = {"device": device.value}
+    elif device is not Device.auto:
+        raise DataError(f"the benchmark {name!r} does not choose its device; leave out --device")
+    result = run(quick=quick, **where)
     emit({"benchmark": name.lower(), "quick": quick, **result}, as_json, lambda: _show(result))
 
 

@@ -122,6 +122,18 @@ class ClassKernel:
         self.references: dict[tuple[FeatureMap, bool], list[NDArray[np.float64]]] = {}
         self.medians: dict[tuple[FeatureMap, bool], list[float]] = {}
         self.spreads: dict[tuple[FeatureMap, bool], list[NDArray[np.float64]]] = {}
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused at the end
+            self._fit_views(blocks, learn)
+            self._fit_terms()
+        if not (np.isfinite(self.seen).all() and np.diag(self.seen).max() > 0):
+            raise DataError(
+                "the attributes of the seen classes are too large, or all too small, to be "
+                "compared as they are; scale them to ordinary numbers, or map them "
+                "(attribute_map='l2')"
+            )
+        return self
+
+    def _fit_views(self, blocks: list[NDArray[Any]], learn: LearnRelevance | None) -> None:
         for view in dict.fromkeys(term.view for term in self.terms):
             rows = [map_rows(np.asarray(block, dtype=np.float64), view[0]) for block in blocks]
             if view[1]:
@@ -133,6 +145,8 @@ class ClassKernel:
             self._squares[view] = [(block**2).sum(axis=1) for block in rows]
             self.medians[view] = [_median_squared_distance(block) for block in rows]
             self.spreads[view] = [block.std(axis=0) for block in rows]
+
+    def _fit_terms(self) -> None:
         self.shares = np.ones(1)
         parts = [self._term(term, self._pairs(view=term.view), True) for term in self.terms]
         if len(parts) > 1:
@@ -140,7 +154,6 @@ class ClassKernel:
             means = np.array([np.diag(part).mean() for part in parts])
             self.shares = shares / shares.sum() / np.where(means > 0, means, 1.0)
         self.seen = np.einsum("t,tij->ij", self.shares, np.stack(parts))
-        return self
 
     def __call__(self, attributes: NDArray[Any]) -> NDArray[np.float64]:
         """Return k(a, A) of shape (n, L) for attributes (n, d); k(a, a) is about 1."""

@@ -21,6 +21,7 @@ from hgkt.closed_form.accelerated import eigh_on
 from hgkt.statistics import ClassStatistics
 
 _RELATIVE_FLOOR = 1e-10
+_ROUNDING = 1e-15
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,10 @@ class WithinClassSpectrum:
             eigenvalues, basis = eigh_on(device, scatter)
         present = statistics.counts > 0
         center = statistics.means[present].mean(axis=0)
-        return cls(center, np.maximum(eigenvalues, 0.0), basis, statistics.n_instances)
+        eigenvalues = np.maximum(eigenvalues, 0.0)
+        if eigenvalues.sum() * statistics.n_instances <= _rounding(statistics):
+            eigenvalues = np.zeros_like(eigenvalues)
+        return cls(center, eigenvalues, basis, statistics.n_instances)
 
     def shrunk(self, shrinkage: float) -> NDArray[np.float64]:
         """Return the eigenvalues (D,) of (1−s)·S_w + s·tr(S_w)/D·I, none of them zero."""
@@ -82,6 +86,16 @@ class WithinClassSpectrum:
         return oracle_shrinkage(
             float(self.eigenvalues.mean()), squares, len(self.eigenvalues), self.n_instances
         )
+
+
+def _rounding(statistics: ClassStatistics) -> float:
+    """Return up to where the trace of the within-class scatter is rounding and not scatter.
+
+    Where no class has two instances there is none, whatever is left of the difference of sums.
+    """
+    if statistics.n_instances <= int((statistics.counts > 0).sum()):
+        return float(np.inf)
+    return _ROUNDING * float(np.trace(statistics.second_moment))
 
 
 def oracle_shrinkage(mean: float, squares: float, n_features: int, n_instances: int) -> float:

@@ -10,14 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._devices import torch_device
-from hgkt._geometry import FeatureMap, distance_scores, map_rows, unit_rows
+from hgkt._geometry import FeatureMap, map_rows, unit_rows
 from hgkt.closed_form.accelerated import gather_on
+from hgkt.closed_form.folding import FoldedMetric
 from hgkt.closed_form.growth import with_grown_noise
+from hgkt.closed_form.kept_rows import KeptRows
 from hgkt.closed_form.kernels import ClassKernel
 from hgkt.closed_form.metric import WithinClassSpectrum, dual_coefficients
 from hgkt.closed_form.mixture import Mixture
 from hgkt.closed_form.posterior import ClassPosterior
 from hgkt.closed_form.relevance import attribute_relevance
+from hgkt.exceptions import DataError
 from hgkt.statistics import ClassStatistics
 
 _CHUNK_ROWS = 4096
@@ -100,8 +103,14 @@ class VisualSpace:
 
     def cast(self, dtype: Any) -> None:
         """Keep what features meet in their type."""
-        self.center, self.projection = self.center.astype(dtype), self.projection.astype(dtype)
-        self.scales, self.dual = self.scales.astype(dtype), self.dual.astype(dtype)
+        with np.errstate(over="ignore"):
+            self.center, self.projection = self.center.astype(dtype), self.projection.astype(dtype)
+            self.scales, self.dual = self.scales.astype(dtype), self.dual.astype(dtype)
+        if not (np.isfinite(self.projection).all() and np.isfinite(self.dual).all()):
+            raise DataError(
+                f"the features are too small to be compared in {np.dtype(dtype).name}; scale them "
+                "to ordinary numbers, or map them (feature_map='l2')"
+            )
 
 
 class ClosedFormTransfer:
@@ -119,6 +128,7 @@ class ClosedFormTransfer:
     def __init__(self, settings: Mixture) -> None:
         self.settings = settings
         self.spaces = {name: VisualSpace() for name in settings.feature_maps}
+        self._factors, self._squares = KeptRows(), KeptRows()
 
     def fit(
         self, X: NDArray[Any], codes: NDArray[np.intp], attributes: NDArray[np.float64]
@@ -193,7 +203,16 @@ class ClosedFormTransfer:
 
     def embed(self, attributes: NDArray[np.float64]) -> NDArray[Any]:
         """Embed classes by their attributes (U, d): one kernel row each."""
-        return self._embeddings(self.kernel(attributes))
+        with np.errstate(over="ignore", invalid="ignore"):
+            embeddings = self._embeddings(self.kernel(attributes))
+        finite = np.isfinite(embeddings).all(axis=1)
+        if not finite.all():
+            number = int(np.flatnonzero(~finite)[0]) + 1
+            raise DataError(
+                f"the attributes of new class {number} of {len(attributes)} are too large to be "
+                "compared with those of the seen classes; scale them to ordinary numbers"
+            )
+        return embeddings
 
     def _embeddings(self, kernel: NDArray[np.float64]) -> NDArray[Any]:
         """Return the embeddings (n, G·D) of classes with kernel rows (n, L)."""
@@ -225,7 +244,11 @@ class ClosedFormTransfer:
             name: (map_rows(rows, name) - space.center) @ space.projection
             for name, space in self.spaces.items()
         }
-        blocks = [mapped[name] * scale for name, scale, _ in self.metric_scales()]
+        metrics = self.metric_scales()
+        if len(metrics) > 1:
+            blocks = [mapped[name] * scale for name, scale, _ in metrics]
+        else:  # the scale of the first metric is one
+            blocks = list(mapped.values())
         if self.settings.metric == "cosine":
             blocks = [unit_rows(block) for block in blocks]
         return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
@@ -233,17 +256,40 @@ class ClosedFormTransfer:
     def score_mapped(self, features: NDArray[Any], embeddings: NDArray[Any]) -> NDArray[Any]:
         """Score features (n, G·D) that are in the metrics already."""
         if self.settings.metric == "euclidean":
-            return distance_scores(features, embeddings)
-        # One product for all metrics: what each class is divided by goes into its row.
-        parts = np.split(embeddings, len(self.settings.metrics), axis=1)
-        blocks = []
-        for term, part in zip(self.settings.metrics, parts, strict=True):
-            lengths = np.linalg.norm(part, axis=1, keepdims=True)
-            powers = np.where(lengths > 0, lengths, 1.0) ** self.settings.norm_power
-            blocks.append(part * (term.weight / powers).astype(part.dtype))
-        table = blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
-        scores: NDArray[Any] = features @ table.T
+            own = np.einsum("ij,ij->i", features, features)[:, None]
+            squares = own + self._squares.of(embeddings, _squared_lengths)
+            distances: NDArray[Any] = squares - 2.0 * (features @ embeddings.T)
+            return -distances
+        factors = self._factors.of(embeddings, self._class_factors)
+        width = features.shape[1] // factors.shape[1]
+        scores: NDArray[Any] = features[:, :width] @ embeddings[:, :width].T
+        scores *= factors[:, 0]
+        for index in range(1, factors.shape[1]):
+            part = slice(index * width, (index + 1) * width)
+            product = features[:, part] @ embeddings[:, part].T
+            product *= factors[:, index]
+            scores += product
         return scores
+
+    def _class_factors(self, embeddings: NDArray[Any]) -> NDArray[Any]:
+        """Return what products with embeddings (C, G·D) are multiplied by in each metric (C, G)."""
+        terms, power = self.settings.metrics, self.settings.norm_power
+        parts = np.split(embeddings, len(terms), axis=1)
+        lengths = np.stack([np.linalg.norm(part, axis=1) for part in parts], axis=1)
+        weights = np.array([term.weight for term in terms])
+        factors: NDArray[Any] = weights / np.where(lengths > 0, lengths, 1.0) ** power
+        return factors.astype(embeddings.dtype)
+
+    @cached_property
+    def folded(self) -> FoldedMetric | None:
+        """The metric folded into the class tables; None where that is no saving.
+
+        It saves the product of features and metric where one metric compares by cosines.
+        """
+        if self.settings.metric != "cosine" or len(self.settings.metrics) > 1:
+            return None
+        ((feature_map, space),) = self.spaces.items()
+        return FoldedMetric(feature_map, space.center, space.projection, self._class_factors)
 
     # ------------------------------------------------------------------ explaining
     def source_weights(self, attributes: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -314,6 +360,11 @@ class ClosedFormTransfer:
         self.dtype = next(iter(self.spaces.values())).center.dtype
         kernel = self.settings.class_kernel()
         self.kernel = kernel.fit(attributes, relevance=_relevance_of(kernel, state))
+
+
+def _squared_lengths(embeddings: NDArray[Any]) -> NDArray[Any]:
+    squares: NDArray[Any] = np.einsum("ij,ij->i", embeddings, embeddings)
+    return squares
 
 
 def relevance_keys(kernel: ClassKernel) -> list[tuple[FeatureMap, int]]:

@@ -71,6 +71,10 @@ class FoldSample:
         scores[:, : self.n_seen] -= law.gamma(self.n_seen, self.n_classes - self.n_seen)
         return scores
 
+    def part(self, rows: slice) -> FoldSample:
+        """Return some of the rows."""
+        return FoldSample(self.scores[rows], self.truth[rows], self.n_seen, self.names)
+
     def among(self, columns: NDArray[np.intp]) -> FoldSample:
         """Return the sample as if only these classes were known; others' truth is −1."""
         position = np.full(self.n_classes, -1)

@@ -44,10 +44,11 @@ class ClassOrder:
         """Return the order after `labels` came to the end of the table."""
         new = np.argsort(labels, kind="stable")
         kind = np.result_type(self.labels, labels)  # longer strings would be cut
-        places = np.searchsorted(self.labels, labels[new])
+        # Of one kind both: else the search would convert all labels there are.
+        old, labels = self.labels.astype(kind, copy=False), labels[new].astype(kind, copy=False)
+        places = np.searchsorted(old, labels)
         return type(self)(
-            np.insert(self.labels.astype(kind), places, labels[new]),
-            np.insert(self.rows, places, len(self.rows) + new),
+            np.insert(old, places, labels), np.insert(self.rows, places, len(self.rows) + new)
         )
 
     @cached_property

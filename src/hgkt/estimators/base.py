@@ -21,6 +21,7 @@ from hgkt._typing import Progress
 from hgkt._validation import attribute_matrix
 from hgkt.calibration import Calibration, HeldOutClasses
 from hgkt.closed_form.family import FEW_CLASSES
+from hgkt.closed_form.folding import FoldedMetric
 from hgkt.confidence import Confidence
 from hgkt.estimators._calibrating import AUTO, Found, own_calibration
 from hgkt.estimators._check_class import check_class
@@ -30,7 +31,7 @@ from hgkt.estimators._from_statistics import FromStatistics
 from hgkt.estimators._known import KnownClasses, warn_of_doubts
 from hgkt.estimators._presets import Preset
 from hgkt.estimators._rivalry import Newcomer
-from hgkt.estimators._rows import row_chunks
+from hgkt.estimators._scoring import best_classes, score_blocks
 from hgkt.estimators._snapshots import snapshot
 from hgkt.estimators.checking import ClassCheck
 from hgkt.estimators.hub import PretrainedModel
@@ -74,6 +75,9 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, FromStatistics, Confident
     """Sets of parameters by name; see `hgkt.estimators.methods.presets_of`."""
 
     _learned: ClassVar[Mapping[str, Rule] | tuple[str, ...]] = ()
+    _scores_classes_apart: ClassVar[bool] = False
+    """Whether the score of a class depends on its own row of the table alone, and a large table
+    may be scored in parts."""
     _held_out: HeldOutClasses | None = None
     """How well seen classes were recognised when they were held out, where folds were made."""
     _progress: Progress | None = None
@@ -102,6 +106,10 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, FromStatistics, Confident
     @abstractmethod
     def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
         """Score prepared features against the rows of one table: (n, rows), higher is better."""
+
+    def _folded(self, n_classes: int) -> FoldedMetric | None:
+        """Return a cheaper way to the best of so many classes, where a method has one."""
+        return None
 
     def default_folds(self, n_classes: int) -> int:
         """Return 3, or 6 where classes are few: a fold then holds out two or three of them."""
@@ -235,7 +243,7 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, FromStatistics, Confident
 
     # ------------------------------------------------------------------ predicting
     def score_classes(self, X: ArrayLike, penalty: bool = True) -> NDArray[Any]:
-        """Score every class for every row, in chunks of bounded memory.
+        """Score every class for every row, a block of rows and classes at a time.
 
         Parameters
         ----------
@@ -250,14 +258,10 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, FromStatistics, Confident
         """
         check_is_fitted(self)
         features, now = self._check_features(X), snapshot(self)
-        seen, unseen = np.split(now._order.columns, [len(now.seen_classes_)])
-        added = {key: rows.array for key, rows in now._added_table.items()}
         scores = np.empty((len(features), len(now.classes_)), dtype=np.float64)
-        for rows in row_chunks(len(features), max(features.shape[1], scores.shape[1])):
-            prepared = now._map_features(features[rows])
-            scores[rows, seen] = now._score(prepared, now._seen_table, True)
-            if len(unseen):
-                scores[rows, unseen] = now._score(prepared, added, False)
+        columns = now._order.columns
+        for rows, block, part in score_blocks(now, features):
+            scores[rows, columns[block.first : block.stop]] = part
         if penalty and now.calibration_ != Calibration():
             scores -= now.penalties_
         return scores
@@ -290,7 +294,7 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, FromStatistics, Confident
         if reject is not None:
             return now.answers(X, among, reject=reject).labels
         columns = now.candidates(among)
-        best = now.score_classes(X)[:, columns].argmax(axis=1)
+        best = best_classes(now, now._check_features(X), columns)
         result: NDArray[Any] = now.classes_[columns[best]]
         return result
 

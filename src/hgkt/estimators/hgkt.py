@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from hgkt._typing import Progress
 from hgkt._validation import attribute_matrix
 from hgkt.closed_form.family import FEATURE_MAPS, MixtureFamily
+from hgkt.closed_form.folding import FoldedMetric
 from hgkt.closed_form.grid import GridData, SumsGridData, score_grid
 from hgkt.closed_form.kernels import KernelTerm
 from hgkt.closed_form.mixture import METRICS, MetricTerm, Mixture, Ridge
@@ -164,6 +165,10 @@ class HGKTClassifier(GrowingClassifier):
 
     def _make_transfer(self) -> ClosedFormTransfer:
         return ClosedFormTransfer(self._settings())
+
+    def _folded(self, n_classes: int) -> FoldedMetric | None:
+        folded = self._transfer.folded
+        return folded if folded is not None and folded.saves(n_classes) else None
 
     def _settings(self) -> Mixture:
         shared: dict[str, Any] = {

@@ -7,8 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 
+from hgkt.estimators._best import best_columns
 from hgkt.estimators._rows import row_chunks
+from hgkt.estimators._scoring import top_classes
+from hgkt.estimators._snapshots import snapshot
 from hgkt.estimators.base import GZSLClassifier
 from hgkt.exceptions import DataError
 
@@ -71,7 +75,7 @@ def rank_surely(
     parts: list[SureRanking] = []
     for rows in row_chunks(len(features), max(features.shape[1], len(model.classes_))):
         found = model.answers(features[rows], among, reject, coverage)
-        order = np.argsort(-found.scores, axis=1, kind="stable")[:, :k]
+        order = best_columns(found.scores, k)
         strange = np.asarray(found.novelty)
         parts.append(
             SureRanking(
@@ -118,13 +122,7 @@ def rank_classes(
     scores : ndarray of shape (n, k)
         Their scores.
     """
-    features = np.asarray(X)
-    k = min(k, len(columns))
-    best = np.empty((len(features), k), dtype=np.intp)
-    scores = np.empty((len(features), k))
-    for rows in row_chunks(len(features), max(features.shape[1], len(model.classes_))):
-        part: NDArray[Any] = model.score_classes(features[rows])[:, columns]
-        order = np.argsort(-part, axis=1, kind="stable")[:, :k]
-        best[rows] = columns[order]
-        scores[rows] = np.take_along_axis(part, order, axis=1)
-    return best, scores
+    check_is_fitted(model)
+    now = snapshot(model)
+    found, scores = top_classes(now, now._check_features(X), columns, min(k, len(columns)))
+    return columns[found], scores

@@ -52,6 +52,7 @@ class TransferClassifier(GZSLClassifier):
     """
 
     __signature__: ClassVar[inspect.Signature]
+    _scores_classes_apart: ClassVar[bool] = True
     _transfer: Any  # a Transfer; subclasses say which
 
     def __new__(cls, *args: Any, **parameters: Any) -> Self:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,7 @@ COVERAGES = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98)
 
 _PLAIN = Temperatures(1.0, 1.0, 1.0)
 _POINTS = np.linspace(0.02, 1.0, 50)
+_BLOCK_NUMBERS = 2**22  # probabilities held at once: 32 MiB
 
 
 COLUMNS = {
@@ -85,23 +86,49 @@ def group_confidence(
     confidence : Confidence
         What the model has.
     """
-    scores = rows.calibrated(law)
-    after = confidence.temperatures.probabilities(scores, rows.groups)
-    before = _PLAIN.probabilities(scores, rows.groups)
-    learned = (rows.groups == SEEN).astype(np.float64)
-    members = {
-        coverage: confidence.sets.members(after, learned, coverage) for coverage in COVERAGES
-    }
-    seen, unseen = (
-        _measured(
-            after[part],
-            before[part],
-            rows.truth[part],
-            {coverage: inside[part] for coverage, inside in members.items()},
-        )
-        for part in (rows.of_seen, ~rows.of_seen)
-    )
+    step = max(1, _BLOCK_NUMBERS // rows.n_classes)
+    facts = [
+        _RowFacts.of(rows.part(slice(start, start + step)), law, confidence)
+        for start in range(0, len(rows.truth), step)
+    ]
+    joined = _RowFacts(*(np.concatenate(parts) for parts in zip(*facts, strict=True)))
+    seen, unseen = (_measured(joined.among(part)) for part in (rows.of_seen, ~rows.of_seen))
     return seen, unseen
+
+
+class _RowFacts(NamedTuple):
+    """What is left of the probabilities of each row (n,), after temperatures and before."""
+
+    sure: NDArray[Any]  # the highest probability
+    right: NDArray[Any]  # whether it is that of the true class
+    own: NDArray[Any]  # the probability of the true class
+    sure_before: NDArray[Any]
+    right_before: NDArray[Any]
+    own_before: NDArray[Any]
+    held: NDArray[Any]  # (n, coverages): whether a set holds the true class
+    sizes: NDArray[Any]  # (n, coverages): how many classes it holds
+
+    @classmethod
+    def of(cls, rows: FoldSample, law: Calibration, confidence: Confidence) -> _RowFacts:
+        scores, each = rows.calibrated(law), np.arange(len(rows.truth))
+        after = confidence.temperatures.probabilities(scores, rows.groups)
+        before = _PLAIN.probabilities(scores, rows.groups)
+        learned = (rows.groups == SEEN).astype(np.float64)
+        sets = [confidence.sets.members(after, learned, coverage) for coverage in COVERAGES]
+        return cls(
+            after.max(axis=1),
+            after.argmax(axis=1) == rows.truth,
+            after[each, rows.truth],
+            before.max(axis=1),
+            before.argmax(axis=1) == rows.truth,
+            before[each, rows.truth],
+            np.stack([inside[each, rows.truth] for inside in sets], axis=1),
+            np.stack([inside.sum(axis=1) for inside in sets], axis=1),
+        )
+
+    def among(self, rows: NDArray[np.bool_]) -> _RowFacts:
+        """Return the facts of some rows."""
+        return _RowFacts(*(array[rows] for array in self))
 
 
 def reliability(probabilities: ArrayLike, truth: ArrayLike, n_bins: int = N_BINS) -> list[Any]:
@@ -121,7 +148,10 @@ def reliability(probabilities: ArrayLike, truth: ArrayLike, n_bins: int = N_BINS
     [[0.7666666666666667, 0.6666666666666666, 1.0]]
     """
     table, labels = np.asarray(probabilities, dtype=np.float64), np.asarray(truth)
-    sure, right = table.max(axis=1), table.argmax(axis=1) == labels
+    return _bins(table.max(axis=1), table.argmax(axis=1) == labels, n_bins)
+
+
+def _bins(sure: NDArray[np.float64], right: NDArray[np.bool_], n_bins: int = N_BINS) -> list[Any]:
     bins = np.minimum((sure * n_bins).astype(int), n_bins - 1)
     counts = np.bincount(bins, minlength=n_bins)
     sums = (np.bincount(bins, values, n_bins) for values in (sure, right))
@@ -158,32 +188,23 @@ def risk_coverage(sureness: ArrayLike, right: ArrayLike) -> NDArray[np.float64]:
     return result
 
 
-def _measured(
-    after: NDArray[np.float64],
-    before: NDArray[np.float64],
-    truth: NDArray[np.intp],
-    members: dict[float, NDArray[np.bool_]],
-) -> GroupConfidence:
-    rows = np.arange(len(truth))
-    bins = reliability(after, truth)
-    risks = risk_coverage(after.max(axis=1), after.argmax(axis=1) == truth)
+def _measured(rows: _RowFacts) -> GroupConfidence:
+    bins = _bins(rows.sure, rows.right)
+    risks = risk_coverage(rows.sure, rows.right)
     kept = np.maximum((_POINTS * len(risks)).astype(int) - 1, 0)
-    sets = [
-        [coverage, float(inside[rows, truth].mean()), float(inside.sum(axis=1).mean())]
-        for coverage, inside in members.items()
-    ]
-    asked = next(entry for entry in sets if entry[0] == 0.9)
+    coverage, sizes = rows.held.mean(axis=0), rows.sizes.mean(axis=0)
+    asked = COVERAGES.index(0.9)
     return GroupConfidence(
         ece=100 * calibration_error(bins),
-        ece_before=100 * calibration_error(reliability(before, truth)),
-        log_loss=_log_loss(after[rows, truth]),
-        log_loss_before=_log_loss(before[rows, truth]),
-        set_coverage=100 * asked[1],
-        set_size=asked[2],
+        ece_before=100 * calibration_error(_bins(rows.sure_before, rows.right_before)),
+        log_loss=_log_loss(rows.own),
+        log_loss_before=_log_loss(rows.own_before),
+        set_coverage=100 * float(coverage[asked]),
+        set_size=float(sizes[asked]),
         aurc=100 * float(risks.mean()),
         reliability=bins,
         risk=np.stack([_POINTS, risks[kept]], axis=1).tolist(),
-        sets=sets,
+        sets=np.stack([COVERAGES, coverage, sizes], axis=1).tolist(),
     )
 
 

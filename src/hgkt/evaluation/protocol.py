@@ -15,6 +15,7 @@ from hgkt.calibration.curve import SeenUnseenCurve, class_columns, seen_unseen_c
 from hgkt.confidence import FoldSample
 from hgkt.data import GZSLDataset
 from hgkt.estimators._calibrating import blank_clone
+from hgkt.estimators._scoring import table_scores
 from hgkt.estimators.base import GZSLClassifier
 from hgkt.estimators.methods import METHODS
 from hgkt.evaluation.confidence import GroupConfidence, group_confidence
@@ -194,18 +195,16 @@ def _test(
 ) -> _Tested:
     """Score the test rows once and read the result at each γ; classes at that of the model."""
     columns = model.candidates()  # seen classes first
-    X_seen, y_seen = dataset.rows("test_seen")
-    scores_seen = model.score_classes(X_seen, penalty=False)[:, columns]
-    X_unseen, y_unseen = dataset.rows("test_unseen")
-    scores_unseen = model.score_classes(X_unseen, penalty=False)[:, columns]
-    classes, n_seen = model.classes_[columns], len(model.seen_classes_)
-    data = (scores_seen, y_seen, scores_unseen, y_unseen, classes, n_seen)
+    (X_seen, y_seen), (X_unseen, y_unseen) = map(dataset.rows, ("test_seen", "test_unseen"))
+    checked = [model._check_features(X) for X in (X_seen, X_unseen)]
+    scores = table_scores(model, checked)
+    classes, n_seen, n = model.classes_[columns], len(model.seen_classes_), len(y_seen)
+    data = (scores[:n], y_seen, scores[n:], y_unseen, classes, n_seen)
     if on_test is not None:
         on_test(model, seen_unseen_curve(*data))
     results = {gamma: gzsl_metrics(*data, calibration=gamma) for gamma in dict.fromkeys(gammas)}
     per_class = class_accuracies(*data, calibration=model.gamma_)
     truth = class_columns(np.concatenate([y_seen, y_unseen]), classes)
-    scores = np.concatenate([scores_seen, scores_unseen])
     rows = FoldSample(scores, truth, n_seen, tuple(classes[n_seen:].tolist()))
     return _Tested([results[gamma] for gamma in gammas], per_class, rows)
 

@@ -20,8 +20,6 @@ from hgkt.serving.editions import Edition
 GROUPS = ("all", "seen", "unseen")
 N_PULLS = 8
 N_ATTRIBUTES = 6
-_CHUNK_SCORES = 2**24  # scores held at once: 128 MiB
-_FEW = 64  # among so few candidates sorting all is the fastest
 
 
 @dataclass(frozen=True)
@@ -104,15 +102,8 @@ def rank(model: GZSLClassifier, X: NDArray[Any], columns: NDArray[np.intp], k: i
     k : int
         How many; fewer where there are fewer candidates.
     """
-    k = min(k, len(columns))
-    step = max(1, _CHUNK_SCORES // len(model.classes_))
-    places, values = [], []
-    for start in range(0, len(X), step):
-        part = model.score_classes(X[start : start + step])[:, columns]
-        order = best_columns(part, k)
-        places.append(columns[order])
-        values.append(np.take_along_axis(part, order, axis=1))
-    return Ranking(np.concatenate(places), _finite(np.concatenate(values)))
+    best, scores = ranking.rank_classes(model, X, columns, k)
+    return Ranking(best, _finite(scores))
 
 
 def rank_surely(
@@ -134,24 +125,6 @@ def rank_surely(
     """
     found = ranking.rank_surely(model, X, columns, k, reject, coverage)
     return Ranking(found.best, _finite(found.scores), found)
-
-
-def best_columns(scores: NDArray[Any], k: int) -> NDArray[np.intp]:
-    """Return the columns (n, k) of the highest scores, the best first; the first one of equals.
-
-    Examples
-    --------
-    >>> best_columns(np.array([[1.0, 3.0, 2.0, 3.0]]), 3)
-    array([[1, 3, 2]])
-    """
-    if k == 1:
-        return scores.argmax(axis=1)[:, None]
-    if scores.shape[1] <= max(_FEW, 2 * k):
-        return np.argsort(-scores, axis=1, kind="stable")[:, :k]
-    found = np.argpartition(-scores, k - 1, axis=1)[:, :k]
-    found.sort(axis=1)  # a stable sort by score then leaves the first one of equals in front
-    order = np.argsort(-np.take_along_axis(scores, found, axis=1), axis=1, kind="stable")
-    return np.take_along_axis(found, order, axis=1)
 
 
 def explain(

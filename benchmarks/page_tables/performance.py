@@ -1,0 +1,99 @@
+"""Tables of how close to their bounds things run, from what `hgkt bench NAME --json` printed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from page_tables.markdown import amount, measured_on, table
+from page_tables.records import Records
+
+
+def _below(lines: str, found: dict[str, Any]) -> str:
+    return f"{lines}\n\nMeasured on {measured_on(found['environment'])}."
+
+
+def predict(records: Records) -> str:
+    """Return predicting many rows beside the two products and discriminant analysis."""
+    found = records.bench("predict")
+    columns = {
+        "two products": "bound", "`predict`": "predict", "the 5 best and their scores": "ranking",
+        "discriminant analysis": "peer",
+    }  # fmt: skip
+    lines = [
+        [f"{batch['n_classes']:,}",
+         *(f"{amount(batch[f'{name}_cpu_seconds'])} s" for name in columns.values()),
+         f"{100 * batch['share']:.0f} %", f"{100 * batch['share_ranking']:.0f} %"]
+        for batch in found["batches"]
+    ]  # fmt: skip
+    header = ["classes", *columns, "`predict` of the bound", "5 best of the bound"]
+    many = found["many_classes"]
+    said = (
+        f"{many['n_classes']:,} classes of {many['n_features']} features hold "
+        f"{many['table_gb']:.1f} GB of embeddings. Adding them took "
+        f"{amount(many['add_cpu_seconds'])} CPU s and {many['add_peak_gb']:.1f} GB at the peak; "
+        f"predicting {many['n_rows']} rows took {amount(many['predict_cpu_seconds'])} CPU s, and "
+        f"the peak stayed at {many['predict_peak_gb']:.1f} GB."
+    )
+    return _below(f"{table(header, lines)}\n\n{said}", found)
+
+
+def row(records: Records) -> str:
+    """Return one row beside two products of a row."""
+    found = records.bench("predict")
+    one = found["row"]
+    names = {
+        "`predict`": "predict", "the 5 best and their scores": "ranking",
+        "two products": "bound", "discriminant analysis": "peer",
+    }  # fmt: skip
+    lines = [
+        [what, f"{one[f'{name}_median_ms']:.2f} ms", f"{one[f'{name}_fastest_ms']:.2f} ms"]
+        for what, name in names.items()
+    ]
+    header = [f"one row, {one['n_classes']} classes", "median", "fastest"]
+    return _below(table(header, lines), found)
+
+
+def adding(records: Records) -> str:
+    """Return what one more class costs, beside the product it needs and a new fit."""
+    found = records.bench("add-class")
+    n_attributes = found["sizes"]["n_attributes"][0]
+    lines = [
+        [f"{record['n_seen']:,}", f"{record['n_added']:,}", f"{record['median_cpu_ms']:.2f} ms",
+         f"{record['bound_cpu_ms']:.2f} ms"]
+        for record in found["by_classes"]
+        if (record["transfer"], record["n_attributes"]) == ("closed-form", n_attributes)
+    ]  # fmt: skip
+    header = ["seen classes", "added classes", "one more, CPU", "the product alone"]
+    said = (
+        "Discriminant analysis, which has to be fitted again, takes "
+        f"{amount(found['refit_peer_cpu_ms'] / 1000)} CPU s on "
+        f"{found['sizes']['n_instances'][0]:,} instances."
+    )
+    return _below(f"{table(header, lines)}\n\n{said}", found)
+
+
+def network(records: Records) -> str:
+    """Return training to the same loss in three ways."""
+    found = records.bench("network")
+    quotient = found["ways"][0]
+    lines = [
+        [way["way"], f"{amount(way['cpu_seconds_per_step'])} s", str(way["n_steps"]),
+         f"{way['loss']:.4f}"]
+        for way in found["ways"]
+    ]  # fmt: skip
+    reached = "reaches" if found["sampled_reached"] else "had not reached"
+    size = found["sizes"]["data"]
+    said = (
+        f"{size['n_instances']:,} instances, {found['n_edges']:,} edges. To the loss of "
+        f"{quotient['n_steps']} steps on the quotient the full graph needs "
+        f"{amount(found['ratio_full_graph'])} times its CPU seconds, with losses that agree to "
+        f"{found['largest_difference']:.0e}; drawing neighbours {reached} that loss in "
+        f"{amount(found['ratio_sampled'])} times."
+    )
+    header = ["way", "CPU seconds per step", "steps timed", "loss at the end"]
+    return _below(f"{table(header, lines)}\n\n{said}", found)
+
+
+TABLES = {
+    "predict": predict, "one row": row, "adding": adding, "network speed": network,
+}  # fmt: skip

@@ -1,0 +1,133 @@
+"""Blocks of scores: the same answers as one matrix of all scores, whatever is asked."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hgkt.estimators import HGKTClassifier, _scoring
+from hgkt.estimators._best import BestFew, BestOne, best_columns
+from hgkt.estimators.ranking import rank_classes
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "k"), [(10, 3), (500, 7), (500, 400), (3, 3), (1500, 5), (2100, 1), (4096, 9)]
+)
+@pytest.mark.parametrize("ties", [False, True])
+def test_best_columns_equal_a_stable_sort(n_classes, k, ties):
+    rng = np.random.default_rng(n_classes)
+    scores = rng.normal(size=(50, n_classes)).astype(np.float32)
+    scores[:, 1] = scores[:, 2]
+    if ties:
+        scores = np.round(scores, 1)
+    expected = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    np.testing.assert_array_equal(best_columns(scores, k), expected)
+
+
+@pytest.mark.parametrize("k", [1, 4])
+def test_best_of_blocks_in_any_order_is_the_best_of_all(k):
+    rng = np.random.default_rng(0)
+    scores = rng.integers(0, 6, size=(30, 40)).astype(np.float32)
+    penalties = rng.choice([0.0, 1.0], size=40)
+    best = BestOne(30) if k == 1 else BestFew(30, k)
+    for places in (np.arange(25, 40), np.arange(3), np.arange(3, 25)):
+        for rows in (slice(0, 11), slice(11, 30)):
+            best.take(rows, scores[rows][:, places], places, penalties[places])
+    expected = np.argsort(-(scores - penalties), axis=1, kind="stable")[:, :k]
+    np.testing.assert_array_equal(best.positions, expected)
+
+
+def _model(X, y, seen, unseen, **parameters):
+    model = HGKTClassifier(**parameters).fit(X, y, class_attributes=seen)
+    return model.add_classes(unseen)
+
+
+MIXTURE = {
+    "metrics": [
+        {"feature_map": "sqrt+l2", "shrinkage": 0.3, "weight": 2.0},
+        {"feature_map": "sqrt+l2", "shrinkage": 0.9, "weight": 1.0},
+        {"feature_map": "l2", "shrinkage": 0.5, "weight": 1.0},
+    ],
+    "kernels": [{"kernel": "rbf"}, {"kernel": "linear"}],
+    "ridges": [{"ridge": 0.03, "weight": 1.0}],
+}
+WAYS = {
+    "folded": {},
+    "folded, a large gamma": {"calibration": 0.4},
+    "folded, a negative gamma": {"calibration": -0.3},
+    "folded, no gamma": {"calibration": 0.0},
+    "hubs damped": {"norm_power": 1.3, "calibration": 0.1},
+    "no map": {"feature_map": "none", "calibration": 0.1},
+    "euclidean": {"metric": "euclidean", "calibration": 0.02},
+    "mixture": {"mixture": MIXTURE, "calibration": 0.1},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_predict_and_ranking_follow_the_scores(small, way, monkeypatch):
+    monkeypatch.setattr(_scoring, "_BLOCK_NUMBERS", 60)
+    monkeypatch.setattr(_scoring, "_BLOCK_CLASSES", 4)
+    X = np.concatenate([small["X"], small["X_unseen"]])
+    model = _model(small["X"], small["y"], small["seen"], small["unseen"], **WAYS[way])
+    scores = model.score_classes(X)
+    some = [model.classes_[i] for i in (6, 0, 3)]
+    for among in ("all", "seen", "unseen", some):
+        columns = model.candidates(among)
+        expected = scores[:, columns].argmax(axis=1)
+        np.testing.assert_array_equal(model.predict(X, among), model.classes_[columns[expected]])
+        k = min(3, len(columns))
+        best, values = rank_classes(model, X, columns, k)
+        order = np.argsort(-scores[:, columns], axis=1, kind="stable")[:, :k]
+        np.testing.assert_array_equal(best, columns[order])
+        np.testing.assert_allclose(values, np.take_along_axis(scores, best, axis=1), atol=1e-12)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_scores_are_what_their_definition_says(small, way):
+    X = small["X_unseen"]
+    model = _model(small["X"], small["y"], small["seen"], small["unseen"], **WAYS[way])
+    transfer, settings = model._transfer, model._transfer.settings
+    rows, table = transfer.features(X), model.class_embeddings_
+    if settings.metric == "euclidean":
+        expected = -((rows[:, None] - table) ** 2).sum(axis=2)
+    else:
+        expected = np.zeros((len(X), len(table)))
+        parts = [np.split(a, len(settings.metrics), axis=1) for a in (rows, table)]
+        for term, row, z in zip(settings.metrics, *parts, strict=True):
+            lengths = np.linalg.norm(z, axis=1)
+            expected += term.weight * (row @ z.T) / lengths**settings.norm_power
+    found = model.score_classes(X, penalty=False)
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_grown_classes_pay_nothing_in_predict(small):
+    model = _model(small["X"], small["y"], small["seen"], small["unseen"], calibration=0.2)
+    model.partial_fit(small["X_unseen"], small["y_unseen"])
+    X = np.concatenate([small["X"], small["X_unseen"]])
+    expected = model.classes_[model.score_classes(X).argmax(axis=1)]
+    np.testing.assert_array_equal(model.predict(X), expected)
+
+
+def test_a_copy_and_a_pickle_predict_the_same(small):
+    import pickle
+    from copy import deepcopy
+
+    model = _model(small["X"], small["y"], small["seen"], small["unseen"])
+    X = small["X_unseen"]
+    expected = model.predict(X)
+    for other in (deepcopy(model), pickle.loads(pickle.dumps(model))):  # noqa: S301
+        np.testing.assert_array_equal(other.predict(X), expected)
+        np.testing.assert_array_equal(other.score_classes(X), model.score_classes(X))
+
+
+def test_classes_that_come_and_go_are_scored_as_in_a_new_model(small):
+    X, unseen = small["X_unseen"], small["unseen"]
+    model = _model(small["X"], small["y"], small["seen"], {}, calibration=0.05)
+    for name, row in unseen.items():  # one by one: what is kept of the table grows with it
+        model.add_classes({name: row}).predict(X)
+    first = next(iter(unseen))
+    model.remove_classes([first]).add_classes({first: np.flip(unseen[first])}).predict(X)
+    changed = {**unseen, first: np.flip(unseen[first])}
+    other = _model(small["X"], small["y"], small["seen"], changed, calibration=0.05)
+    np.testing.assert_array_equal(model.predict(X), other.predict(X))
+    np.testing.assert_allclose(model.score_classes(X), other.score_classes(X), atol=1e-12)
