@@ -128,6 +128,11 @@ def fit_novelty(
     return Novelty(weights, quantiles, means[best])
 
 
+def rejected(novelty: NDArray[np.float64], reject: float) -> NDArray[np.bool_]:
+    """Return which rows (n,) are rejected where a share of known ones may be, by mistake."""
+    return novelty > 1.0 - reject
+
+
 def with_unknown(labels: NDArray[Any], unknown: NDArray[np.bool_]) -> NDArray[Any]:
     """Return labels with `UNKNOWN` in the rows where it is said; numbers come as objects.
 

@@ -79,6 +79,30 @@ class SetThresholds:
         return inside
 
 
+def set_columns(
+    members: NDArray[np.bool_], probabilities: NDArray[np.float64]
+) -> list[NDArray[np.intp]]:
+    """Return the columns in each set, the likeliest first.
+
+    Parameters
+    ----------
+    members : ndarray of shape (n, C)
+        Which classes are in the set of each row.
+    probabilities : ndarray of shape (n, C)
+
+    Examples
+    --------
+    >>> found = set_columns(np.array([[True, False, True]]), np.array([[0.2, 0.1, 0.7]]))
+    >>> [columns.tolist() for columns in found]
+    [[2, 0]]
+    """
+    found = []
+    for inside, chances in zip(members, probabilities, strict=True):
+        columns = np.flatnonzero(inside)  # few, where classes may be many
+        found.append(columns[np.argsort(-chances[columns], kind="stable")])
+    return found
+
+
 def fit_sets(
     folds: Iterable[tuple[FoldSample, NDArray[np.float64]]],
 ) -> SetThresholds:

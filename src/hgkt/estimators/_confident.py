@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from hgkt._validation import check_number
 from hgkt.confidence import Confidence, FoldSample, fit_confidence, plain_probabilities
-from hgkt.confidence.novelty import CHANCE, with_unknown
+from hgkt.confidence.novelty import CHANCE, rejected, with_unknown
 from hgkt.confidence.samples import ADDED, GROWN, SEEN
+from hgkt.confidence.sets import set_columns
 from hgkt.estimators._calibrated import CalibratedScores
 from hgkt.estimators._snapshots import snapshot
 from hgkt.exceptions import ConfidenceWarning, DataError
@@ -52,12 +53,7 @@ class Answers:
         """Return the classes in each prediction set, the likeliest first."""
         if self.members is None:
             raise DataError("no prediction sets were asked for; give a coverage")
-        found = []
-        for row, inside in enumerate(self.members):
-            columns = np.flatnonzero(inside)
-            order = np.argsort(-self.probabilities[row, columns], kind="stable")
-            found.append(self.classes[columns[order]])
-        return found
+        return [self.classes[columns] for columns in set_columns(self.members, self.probabilities)]
 
 
 class ConfidentAnswers(CalibratedScores):
@@ -139,7 +135,7 @@ class ConfidentAnswers(CalibratedScores):
             whole = confidence.temperatures.probabilities(everything, groups)
         novelty = confidence.novelty(everything + now.penalties_, whole)
         if reject is not None:
-            labels = with_unknown(labels, novelty > 1.0 - reject)
+            labels = with_unknown(labels, rejected(novelty, reject))
         members = None
         if coverage is not None:
             learned = now.learned_shares()[columns]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from hgkt.confidence.novelty import rejected
 from hgkt.estimators._best import best_columns
 from hgkt.estimators._rows import row_chunks
 from hgkt.estimators._scoring import top_classes
@@ -83,7 +84,7 @@ def rank_surely(
                 np.take_along_axis(found.scores, order, axis=1),
                 np.take_along_axis(found.probabilities, order, axis=1),
                 strange,
-                np.zeros(len(strange), bool) if reject is None else strange > 1.0 - reject,
+                np.zeros(len(strange), bool) if reject is None else rejected(strange, reject),
                 None if coverage is None else [names.tolist() for names in found.sets()],
             )
         )

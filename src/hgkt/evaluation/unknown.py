@@ -14,6 +14,7 @@ from sklearn.metrics import roc_auc_score
 from hgkt._validation import attribute_matrix, check_number
 from hgkt.calibration import Calibration
 from hgkt.confidence import Confidence, FoldSample, Temperatures
+from hgkt.confidence.novelty import rejected
 from hgkt.data import GZSLDataset
 
 N_DRAWS = 5
@@ -166,13 +167,13 @@ def _measured(
     novelty = confidence.novelty(part.scores.astype(np.float64), probabilities)
     softmax = _PLAIN.probabilities(scores, part.groups).max(axis=1)
     unknown, right = part.truth < 0, scores.argmax(axis=1) == part.truth
-    rejected = novelty > 1.0 - REJECT
+    alarms = rejected(novelty, REJECT)
     return {
         "auroc": float(roc_auc_score(unknown, novelty)),
         "auroc_softmax": float(roc_auc_score(unknown, -softmax)),
         "auroc_mahalanobis": float(roc_auc_score(unknown, distances[:, columns].min(axis=1))),
-        "rejected_known": float(rejected[~unknown].mean()),
-        "rejected_unknown": float(rejected[unknown].mean()),
+        "rejected_known": float(alarms[~unknown].mean()),
+        "rejected_unknown": float(alarms[unknown].mean()),
         "oscr": oscr(-novelty, right, unknown),
         "oscr_softmax": oscr(softmax, right, unknown),
     }

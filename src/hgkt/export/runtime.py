@@ -22,7 +22,8 @@ from hgkt._validation import (
 from hgkt._validation import label_text as text
 from hgkt.calibration import Calibration
 from hgkt.confidence import Confidence
-from hgkt.confidence.novelty import with_unknown
+from hgkt.confidence.novelty import rejected, with_unknown
+from hgkt.confidence.sets import set_columns
 from hgkt.data.array_files import read_npy
 from hgkt.exceptions import DataError, ModelFolderError
 
@@ -125,7 +126,7 @@ class OnnxClassifier:
         check_number("reject", reject, low=0, high=1, open_low=True, open_high=True)
         scores, probabilities = self._sure(X)
         labels = np.array(self.classes)[scores.argmax(axis=1)]
-        return with_unknown(labels, self._novelty(scores, probabilities) > 1.0 - reject)
+        return with_unknown(labels, rejected(self._novelty(scores, probabilities), reject))
 
     def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
         """Return the probability (n, n_classes) of every class; rows sum to one.
@@ -158,11 +159,8 @@ class OnnxClassifier:
         probabilities = self._sure(X)[1]
         learned = np.where(self._penalised, 1.0, self._learned)
         members = self._thresholds().sets.members(probabilities, learned, coverage)
-        found = []
-        for inside, chances in zip(members, probabilities, strict=True):
-            order = np.argsort(-chances, kind="stable")
-            found.append([self.classes[column] for column in order if inside[column]])
-        return found
+        found = set_columns(members, probabilities)
+        return [[self.classes[column] for column in columns.tolist()] for columns in found]
 
     def _run(self, X: ArrayLike, *outputs: str) -> list[NDArray[Any]]:
         features = np.asarray(X, dtype=self._table.dtype)
