@@ -23,27 +23,30 @@ ReasonOption = Annotated[
 ]
 
 
+DatabaseOption = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        envvar="HGKT_DATABASE",
+        help="Class registry: sqlite:///FILE or postgresql://… [default: MODEL.registry.sqlite]",
+        show_default=False,
+    ),
+]
+DatabaseFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--database-file",
+        help="File that holds the address of the class registry, and with it the password.",
+    ),
+]
+
+
 @dataclass
 class DatabaseOptions:
     """The options that name the database of a class registry."""
 
-    database: Annotated[
-        str | None,
-        typer.Option(
-            "--database",
-            envvar="HGKT_DATABASE",
-            help="Class registry: sqlite:///FILE or postgresql://… "
-            "[default: MODEL.registry.sqlite]",
-            show_default=False,
-        ),
-    ] = None
-    database_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--database-file",
-            help="File that holds the address of the class registry, and with it the password.",
-        ),
-    ] = None
+    database: DatabaseOption = None
+    database_file: DatabaseFileOption = None
 
     def address(self, model: Path | None = None, new: bool = False) -> str:
         """Return the address of the registry, by default of the one beside a model folder.

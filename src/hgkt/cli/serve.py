@@ -19,6 +19,7 @@ from hgkt._processes import passing_folder, sweep_folders
 from hgkt._validation import import_extra
 from hgkt.cli._adopting import adopt_served
 from hgkt.cli._common import Device, DeviceOption, RootOption, log, out
+from hgkt.cli._registry_options import DatabaseFileOption, DatabaseOption
 from hgkt.cli._served_models import ServedModelsOption, read_models
 from hgkt.exceptions import DataError
 
@@ -51,23 +52,8 @@ class LogFormat(StrEnum):
 
 def serve_command(
     model: ServedModelsOption,
-    database: Annotated[
-        str | None,
-        typer.Option(
-            "--database",
-            envvar="HGKT_DATABASE",
-            help="Class registry: sqlite:///FILE or postgresql://… "
-            "[default: MODEL.registry.sqlite]",
-            show_default=False,
-        ),
-    ] = None,
-    database_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--database-file",
-            help="File that holds the address of the class registry, and with it the password.",
-        ),
-    ] = None,
+    database: DatabaseOption = None,
+    database_file: DatabaseFileOption = None,
     host: Annotated[str, typer.Option("--host", help="Address to listen at.")] = "127.0.0.1",
     port: Annotated[
         int, typer.Option("--port", min=0, max=65535, help="Port; 0 takes a free one.")

@@ -21,20 +21,7 @@ _PROBE_SECONDS = 5.0
 class ServiceClient:
     """A connection to a service: whether it is there, and what it serves.
 
-    Parameters
-    ----------
-    url : str
-        Where the service answers, such as ``http://localhost:8000``.
-    api_key : str, optional
-        A key of the service; changes need one where it has any.
-    timeout : float
-        Seconds that a call may take, its retries included.
-    retry : RetryPolicy, optional
-        When a request is sent again; by default up to five times.
-    batch_rows : int
-        Rows per request; more are sent one batch after the other.
-    **options
-        For ``httpx.Client``: ``verify``, ``cert``, ``proxy``, ``headers`` and the like.
+    `hgkt.Client` says what it takes.
     """
 
     def __init__(

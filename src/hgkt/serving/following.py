@@ -26,20 +26,7 @@ class FollowedModel:
 
     A thread looks every `poll_seconds` for what other processes have changed and puts a new
     edition in the place of the old one. Readers take `current()` once and work with that.
-
-    Parameters
-    ----------
-    model : GZSLClassifier
-        The model as loaded from its folder; it is not changed.
-    registry : ClassRegistry
-        Where added classes are kept.
-    poll_seconds : float
-        How often to look.
-
-    Attributes
-    ----------
-    trouble : str or None
-        What was wrong at the last look, in a sentence.
+    `ServedModel`, which changes classes too, says what it takes.
     """
 
     def __init__(

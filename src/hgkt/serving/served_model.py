@@ -39,9 +39,6 @@ if TYPE_CHECKING:
 class ServedModel(FollowedModel):
     """A model whose classes come, change and go while it is read.
 
-    A thread looks every `poll_seconds` for what other processes have changed and puts a new
-    edition in the place of the old one. Readers take `current()` once and work with that.
-
     Parameters
     ----------
     model : GZSLClassifier
