@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import is_dataclass
 from functools import wraps
-from typing import Any
+from typing import Any, get_type_hints
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -17,7 +17,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
         for name, parameter in own.items()
         if is_dataclass(parameter.annotation)
     }
-    fields = {name: inspect.signature(k, eval_str=True).parameters for name, k in groups.items()}
+    fields = {name: _fields(kind) for name, kind in groups.items()}
     parameters = [
         parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
         for name, single in own.items()
@@ -35,3 +35,12 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     vars(call)["__signature__"] = inspect.Signature(parameters)
     return call
+
+
+def _fields(kind: Any) -> dict[str, inspect.Parameter]:
+    """Return the parameters of a dataclass, their types as the module of each field has them."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {
+        name: parameter.replace(annotation=hints[name])
+        for name, parameter in inspect.signature(kind).parameters.items()
+    }
