@@ -11,6 +11,7 @@ import pytest
 from hgkt.benchmarks import _load, serve
 
 
+@pytest.mark.slow
 def test_serve_measures_every_form_beside_direct_calls():
     result = serve.run(quick=True)
     loads = result["loads"]

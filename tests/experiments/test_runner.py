@@ -231,6 +231,7 @@ def _marked(mark: str) -> set[int]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes in /proc")
 def test_workers_of_a_run_that_is_killed_while_it_starts_end_too(tmp_path):
     rng = random.Random(0)

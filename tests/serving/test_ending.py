@@ -86,7 +86,7 @@ class Client(threading.Thread):
                 connection.close()
 
 
-@pytest.mark.parametrize("n_workers", [1, 2])
+@pytest.mark.parametrize("n_workers", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_a_client_that_honours_readiness_sees_no_failure(digits_folder, digits, serve, n_workers):
     row = digits.rows("test_seen")[0][0].tolist()
     # A client looks before every few requests, which may take a second on a busy machine.

@@ -336,7 +336,7 @@ def wait_until_ready(client):
     raise AssertionError("the service does not become ready")
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_the_command_logs_json_and_no_key(digits_folder, tmp_path, workers):
     keys = tmp_path / "keys"
     keys.write_text(KEY + "\n")  # readable by all: a warning, in JSON too
