@@ -2,15 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import random
-import signal
-import socket
-import subprocess
-import threading
-import time
-
 import numpy as np
 import pytest
 
@@ -23,7 +14,7 @@ from hgkt.serving.model_facts import ModelFacts
 from hgkt.serving.registry import ClassRegistry
 from hgkt.serving.served_model import ServedModel
 
-from .conftest import ENVIRONMENT, HGKT
+from .mortal import MortalService
 
 PATIENT = RetryPolicy(retries=500, first=0.05, most=0.2)
 
@@ -35,52 +26,6 @@ def digits_folder(digits, tmp_path_factory):
     model = HGKTClassifier(device="cpu")
     model.fit(X, y, digits.attributes_of(digits.seen_classes))
     return model.save(tmp_path_factory.mktemp("day") / "model")
-
-
-class MortalService:
-    """A service at one address that is killed at random moments, and started again."""
-
-    def __init__(self, folder, database, seed):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        options = ["--port", self.port, "--model", folder, "--database", database]
-        self._command = [*HGKT, "serve", *map(str, options)]
-        self._rng = random.Random(seed)
-        self._process = None
-        self.n_kills = 0
-
-    def start(self):
-        self._process = subprocess.Popen(
-            self._command,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env=ENVIRONMENT,
-            start_new_session=True,
-        )
-
-    def end(self):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-
-    @contextlib.contextmanager
-    def dying(self):
-        """Kill the service at some moment of the block, or soon after, and start it again."""
-        delay = self._rng.uniform(0.0, 0.06)
-
-        def kill():
-            time.sleep(delay)
-            self.end()
-            self.start()
-
-        thread = threading.Thread(target=kill)
-        self.n_kills += 1
-        thread.start()
-        try:
-            yield
-        finally:
-            thread.join()
 
 
 @pytest.mark.parametrize("deaths", [{"grow again"}, pytest.param(None, marks=pytest.mark.slow)])
@@ -100,8 +45,7 @@ def test_a_class_lives_through_a_day_on_which_the_service_dies(
         with service.dying():
             return act()
 
-    address = f"http://127.0.0.1:{service.port}"
-    with hgkt.Client(address, timeout=120, retry=PATIENT) as client:
+    with hgkt.Client(service.address, timeout=120, retry=PATIENT) as client:
         try:
             client.wait_until_ready()
             day(client, step, six, own, tests)

@@ -20,8 +20,11 @@ import httpx
 import numpy as np
 import pytest
 
+from hgkt.client import Client, RetryPolicy
 from hgkt.data import load_dataset
 from hgkt.estimators import HGKTClassifier
+
+from .mortal import MortalService
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 uvicorn = pytest.importorskip("uvicorn", reason="the extra serve is not installed")
@@ -39,14 +42,13 @@ FLAGS = [
 ]
 KEY = "correct horse battery"
 SIX = "acdefg"
-RUN = "from hgkt.cli.main import run; run()"
 
 
-def save_digits(folder: Path) -> Path:
+def save_digits(folder: Path, ridge: float = 0.1) -> Path:
     data = load_dataset("digits")
     X, y = data.rows("train")
     model = HGKTClassifier(
-        calibration=0.28, kernel="rbf", ridge=0.1, feature_map="l2", attribute_map="l2"
+        calibration=0.28, kernel="rbf", ridge=ridge, feature_map="l2", attribute_map="l2"
     ).fit(X, y, data.attributes_of(data.seen_classes))
     about = {key: data.about[key] for key in ("pixels", "attribute_blocks")}
     return model.save(folder / "digits", attribute_names=[*(data.attribute_names or ())], **about)
@@ -113,6 +115,13 @@ def clean(digits_service) -> Iterator[str]:
     classes = f"{digits_service}/v1/classes"
     for item in httpx.get(f"{classes}?kind=added").json()["classes"]:
         httpx.delete(f"{classes}/{quote(item['name'], safe='')}").raise_for_status()
+
+
+def wait_until_ready(address: str) -> None:
+    with Client(
+        address, timeout=60, retry=RetryPolicy(retries=500, first=0.05, most=0.2)
+    ) as client:
+        client.wait_until_ready()
 
 
 def light(page, segments: str) -> None:
@@ -687,7 +696,7 @@ def test_page_searches_many_attributes_and_pages_the_table(run_service, visit, m
 
 
 def test_demo_page_serves_until_interrupted_and_leaves_nothing(tmp_path):
-    command = [sys.executable, "-c", RUN, "demo", "--page", "--no-browser", "--json"]
+    command = [sys.executable, "-m", "hgkt", "demo", "--page", "--no-browser", "--json"]
     environment = {**os.environ, "TMPDIR": str(tmp_path), "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
@@ -849,3 +858,71 @@ def test_page_says_what_cannot_be_taught_or_saved(visit, clean):
     assert page.inner_text("#add-title") == "Add a class"
     assert page.input_value("#name") == ""
     assert httpx.get(f"{clean}/v1/classes/six").status_code == 200
+
+
+@pytest.mark.slow
+def test_a_class_lives_through_a_day_on_the_page(visit, tmp_path):
+    """Described, taught, renamed, taken back and migrated; the service dies after every change."""
+    old, new = save_digits(tmp_path / "old"), save_digits(tmp_path / "new", ridge=0.05)
+    database = f"sqlite:///{tmp_path / 'classes.sqlite'}"
+    service = MortalService(old, database, 7, "--data", "digits")
+    service.start()
+    data = load_dataset("digits")
+    X, y = data.rows("test_unseen")
+    tests = X[y == "six"][60:].tolist()
+
+    def share(name):
+        answer = httpx.post(f"{service.address}/v1/predict", json={"features": tests}).json()
+        return float(np.mean([row["label"] == name for row in answer["predictions"]]))
+
+    def die(page):
+        service.die()
+        wait_until_ready(service.address)
+        page.wait_for_selector("#status[data-state=live]")
+
+    try:
+        wait_until_ready(service.address)
+        page = visit(service.address, allow=("ERR_", "503", "Failed to load"))
+        page.set_default_timeout(30_000)
+        add(page, "six", SIX)
+        page.wait_for_selector("tr[data-name=six]")
+        die(page)
+        described = share("six")
+        page.click("#tab-samples")
+        page.wait_for_selector("#samples button")
+        page.select_option("#sample-label", "six")
+        for number in range(8):
+            page.locator("#samples button").nth(number).click()
+            page.wait_for_selector("#teach")
+            page.click("#teach button")
+            page.wait_for_selector("#taught")
+        die(page)
+        page.wait_for_selector("tr[data-name=six] .badge:text-is('grown')")
+        learned = share("six")
+        assert learned > described
+        page.click("tr[data-name=six] button.link")
+        page.click("#details button:text-is('Edit')")
+        page.fill("#name", "sixth")
+        page.click("#add-button")
+        page.wait_for_selector("tr[data-name=sixth]")
+        die(page)
+        assert share("sixth") == learned
+        page.locator("#history button:text-is('Undo')").first.click()
+        page.click("#confirm button:text-is('Undo')")
+        page.wait_for_selector("tr[data-name=six]")
+        die(page)
+        assert share("six") == learned
+        assert service.n_kills == 4
+        page.close()
+    finally:
+        service.end()
+    service = MortalService(new, database, 8, "--adopt", old)
+    service.start()
+    try:
+        wait_until_ready(service.address)
+        page = visit(service.address)
+        page.click("tr[data-name=six] button.link")
+        page.wait_for_selector("#details p:has-text('8 examples')")
+        assert share("six") > described
+    finally:
+        service.end()
