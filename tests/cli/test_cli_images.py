@@ -72,6 +72,7 @@ def test_classify_refuses_with_one_sentence(hgkt, drawings, trained, tmp_path, m
         assert "\n" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_words_train_as_well_and_take_classes_later(hgkt, drawings, tmp_path):
     out = tmp_path / "a model"
     train = ["train", "--images", drawings / "photos", "--classes", drawings / "classes.csv"]

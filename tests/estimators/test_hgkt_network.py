@@ -38,7 +38,7 @@ def test_network_neighbours_are_what_explain_says(small):
     {"symmetric": True}, {"intra": False}, {"n_neighbors": 0}, {"n_neighbors": 50},
     {"optimizer": "adam"}, {"weighting": "uniform"}, {"metric": "cosine"},
     {"output_activation": "relu"}, {"n_sampled": 5},
-    {"representative": "sinkhorn", "reg": 0.01},
+    pytest.param({"representative": "sinkhorn", "reg": 0.01}, marks=pytest.mark.slow),
 ], ids=str)  # fmt: skip
 def test_every_open_choice_trains_and_saves(small, options, tmp_path):
     model = fit(small, **options).add_classes(small["unseen"])

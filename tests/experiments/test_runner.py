@@ -195,6 +195,7 @@ def _children(pid: int) -> set[int]:
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes in /proc")
+@pytest.mark.slow
 def test_a_killed_run_leaves_no_process_and_goes_on(tmp_path):
     command = [sys.executable, "-c", _SCRIPT, str(HERE), str(tmp_path), "0.6"]
     run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
