@@ -124,16 +124,18 @@ def test_processes_end_with_a_parent_that_is_killed(tmp_path):
     )
     parent = subprocess.Popen([sys.executable, "-c", code])
     try:
-        _wait(lambda: len(list(tmp_path.glob("runs-*"))) == 2)
+        assert _wait(lambda: len(list(tmp_path.glob("runs-*"))) == 2)
     finally:
         parent.send_signal(signal.SIGKILL)
         parent.wait()
     pids = [int(path.name.rpartition("-")[2]) for path in tmp_path.glob("runs-*")]
-    _wait(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
+    assert len(pids) == 2
+    assert _wait(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
 
 
-def _wait(done) -> None:
+def _wait(done) -> bool:
+    """Return whether something comes true within twenty seconds."""
     end = time.monotonic() + 20
-    while not done():
-        assert time.monotonic() < end
+    while not done() and time.monotonic() < end:
         time.sleep(0.05)
+    return done()

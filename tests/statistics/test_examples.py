@@ -46,6 +46,7 @@ def test_sums_are_those_of_the_mapped_rows(rows, n):
 def test_batches_merge_in_any_order(rows):
     whole = ExampleSums.of(rows, MAPS)
     parts = [ExampleSums.of(rows[part], MAPS) for part in ([0, 1], [2], [3, 4, 5, 6, 7, 8])]
+    assert sum(part.n_examples for part in parts) == whole.n_examples
     same(parts[0].merge(parts[1]).merge(parts[2]), whole)
     same(parts[2].merge(parts[0].merge(parts[1])), whole)
 
