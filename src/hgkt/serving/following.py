@@ -16,6 +16,7 @@ from hgkt.serving.editions import Edition
 from hgkt.serving.entries import ClassEntry, UnknownRevisionError
 from hgkt.serving.events import ClassEvent
 from hgkt.serving.old_editions import OldEditions
+from hgkt.serving.polling import Polling
 from hgkt.serving.registry import ClassRegistry
 
 logger = logging.getLogger(__name__)
@@ -33,15 +34,15 @@ class FollowedModel:
         self, model: GZSLClassifier, registry: ClassRegistry, poll_seconds: float = 0.25
     ) -> None:
         self.registry = registry
-        self.poll_seconds = poll_seconds
         self._base = view_of(model)
         self._saved = _saved_entries(model)
         self._learned = frozenset(map(str, model.seen_classes_.tolist()))
         self._n_attributes = model.class_attributes_.shape[1]
         self._changing = threading.Lock()
         self._old = OldEditions(self._load_at)
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._polling = Polling(
+            lambda: self.refresh(), poll_seconds, "hgkt-registry", self._not_followed
+        )
         self.trouble: str | None = None
         self._current = self._load()
 
@@ -79,7 +80,7 @@ class FollowedModel:
 
     def healthy(self) -> bool:
         """Return whether the last look at the registry went well and the thread still looks."""
-        alive = self._thread is None or self._thread.is_alive()
+        alive = not self._polling.died()
         return alive and self.trouble is None
 
     def _reach(
@@ -139,18 +140,12 @@ class FollowedModel:
     # ------------------------------------------------------------------ the thread
     def start(self) -> Self:
         """Begin to follow what other processes change."""
-        if self._thread is None:
-            self._stop.clear()
-            self._thread = threading.Thread(target=self._poll, name="hgkt-registry", daemon=True)
-            self._thread.start()
+        self._polling.start()
         return self
 
     def close(self) -> None:
         """Stop following and close the registry."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join(timeout=10)
-            self._thread = None
+        self._polling.stop()
         self.registry.close()
 
     def __enter__(self) -> Self:
@@ -159,15 +154,8 @@ class FollowedModel:
     def __exit__(self, *_details: object) -> None:
         self.close()
 
-    def _poll(self) -> None:
-        while not self._stop.wait(self.poll_seconds):
-            try:
-                self.refresh()
-            except RegistryError:
-                pass  # told in the log where it happened; the old edition goes on answering
-            except Exception:
-                self.trouble = "the class registry could not be followed; the log says why"
-                logger.exception("following the class registry failed")
+    def _not_followed(self) -> None:
+        self.trouble = "the class registry could not be followed; the log says why"
 
 
 def _saved_entries(model: GZSLClassifier) -> dict[str, ClassEntry]:

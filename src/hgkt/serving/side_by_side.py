@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from hgkt.serving.aliases import AliasChange, AliasStore
 from hgkt.serving.database import RegistryError
 from hgkt.serving.metrics import Metrics
+from hgkt.serving.polling import Polling
 from hgkt.serving.problems import Problem
 from hgkt.serving.request_log import MODEL
 from hgkt.serving.served_model import ServedModel
@@ -88,13 +89,13 @@ class ModelSwitch:
         poll_seconds: float,
     ) -> None:
         self.apps, self.served, self.store = apps, served, store
-        self.poll_seconds = poll_seconds
         self.trouble: str | None = None
         self.current = next(iter(apps))
         self._known = 0  # the change of the alias that was looked at last
         self._setting = threading.Lock()
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._polling = Polling(
+            lambda: self.refresh(), poll_seconds, "hgkt-alias", self._not_followed
+        )
         registry = metrics.registry
         self.requests = Counter(
             "hgkt_model_requests", "Requests answered, per model.", ("model",), registry=registry
@@ -182,31 +183,19 @@ class ModelSwitch:
 
     def find_trouble(self) -> str | None:
         """Return in a sentence why the alias is not being followed; None where it is."""
-        if self._thread is not None and not self._thread.is_alive():
+        if self._polling.died():
             return "the alias of the current model is not being followed"
         return self.trouble
 
     def __enter__(self) -> Self:
-        self._stop.clear()
-        self._thread = threading.Thread(target=self._poll, name="hgkt-alias", daemon=True)
-        self._thread.start()
+        self._polling.start()
         return self
 
     def __exit__(self, *_details: object) -> None:
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join(timeout=10)
-            self._thread = None
+        self._polling.stop()
 
-    def _poll(self) -> None:
-        while not self._stop.wait(self.poll_seconds):
-            try:
-                self.refresh()
-            except RegistryError:
-                pass  # told in the log where it happened; the current model goes on answering
-            except Exception:
-                self.trouble = "the alias could not be followed; the log says why"
-                logger.exception("following the alias failed")
+    def _not_followed(self) -> None:
+        self.trouble = "the alias could not be followed; the log says why"
 
 
 class SelectModel:
