@@ -34,6 +34,7 @@ class FollowedModel:
         self, model: GZSLClassifier, registry: ClassRegistry, poll_seconds: float = 0.25
     ) -> None:
         self.registry = registry
+        self.poll_seconds = poll_seconds
         self._base = view_of(model)
         self._saved = _saved_entries(model)
         self._learned = frozenset(map(str, model.seen_classes_.tolist()))

@@ -89,6 +89,7 @@ class ModelSwitch:
         poll_seconds: float,
     ) -> None:
         self.apps, self.served, self.store = apps, served, store
+        self.poll_seconds = poll_seconds
         self.trouble: str | None = None
         self.current = next(iter(apps))
         self._known = 0  # the change of the alias that was looked at last
