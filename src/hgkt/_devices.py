@@ -29,3 +29,21 @@ def torch_device(name: str) -> str:
     if name == "cuda":
         raise DataError("device is 'cuda' but torch finds no CUDA device; use 'auto' or 'cpu'")
     return "cpu"
+
+
+def scoring_device(name: str) -> str | None:
+    """Return the torch device on which a model of `device` scores; None: NumPy, on the CPU.
+
+    Only "cuda" scores on a GPU: "auto" is for fits, since a row or two are scored sooner where
+    they are. A model that was fitted on a GPU and came to a machine without one scores on the CPU.
+    """
+    if name != "cuda" or find_spec("torch") is None:
+        return None
+    torch = import_extra("torch", "network")
+    return "cuda" if torch.cuda.is_available() else None
+
+
+def is_tensor(rows: object) -> bool:
+    """Say whether something is a torch tensor; torch is not imported for it."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(rows, torch.Tensor)

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from hgkt.exceptions import DataError, MissingExtraError
 
 _CHUNK_ROWS = 4096
-_LONGEST = 1e18  # its square, and sums of a few, are far below the largest float32
+LONGEST_ROW = 1e18  # its square, and sums of a few, are far below the largest float32
 _MOST_SHOWN = 120  # characters of a label in a message
 _INSTALLED_AS = {"ot": "POT", "PIL": "pillow"}
 
@@ -58,11 +58,11 @@ ordinary numbers
         rows = np.asarray(array[start : start + _CHUNK_ROWS])
         with np.errstate(over="ignore", invalid="ignore"):
             squares = np.einsum("ij,ij->i", rows, rows, dtype=np.result_type(rows, np.float32))
-        if not (squares <= _LONGEST**2).all():
+        if not (squares <= LONGEST_ROW**2).all():
             check_finite(array, what)
-            row = start + int(np.flatnonzero(~(squares <= _LONGEST**2))[0])
+            row = start + int(np.flatnonzero(~(squares <= LONGEST_ROW**2))[0])
             raise DataError(
-                f"{what} have a length over {_LONGEST:g} in row {row}; scale them to ordinary "
+                f"{what} have a length over {LONGEST_ROW:g} in row {row}; scale them to ordinary "
                 "numbers"
             )
 

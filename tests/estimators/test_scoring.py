@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import hgkt.estimators.hgkt
+from hgkt._devices import scoring_device
 from hgkt.estimators import HGKTClassifier, _scoring
 from hgkt.estimators._best import BestFew, BestOne, best_columns
 from hgkt.estimators.ranking import rank_classes
+from hgkt.exceptions import DataError
 
 
 @pytest.mark.parametrize(
@@ -37,6 +40,19 @@ def test_best_of_blocks_in_any_order_is_the_best_of_all(k):
     np.testing.assert_array_equal(best.positions, expected)
 
 
+@pytest.fixture(params=["numpy", "torch"])
+def library(request, monkeypatch):
+    """What computes scores: NumPy, or torch as on a GPU but on its CPU."""
+    if request.param == "torch":
+        from hgkt.estimators import _device_scoring
+
+        monkeypatch.setattr(hgkt.estimators.hgkt, "scoring_device", lambda name: "cpu")
+        monkeypatch.setattr(_device_scoring, "_ROW_NUMBERS", 60)
+        monkeypatch.setattr(_device_scoring, "_SCORE_NUMBERS", 60)
+        monkeypatch.setattr(_device_scoring, "_CLASSES", 4)
+    return request.param
+
+
 def _model(X, y, seen, unseen, **parameters):
     model = HGKTClassifier(**parameters).fit(X, y, class_attributes=seen)
     return model.add_classes(unseen)
@@ -64,7 +80,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_predict_and_ranking_follow_the_scores(small, way, monkeypatch):
+def test_predict_and_ranking_follow_the_scores(small, library, way, monkeypatch):
     monkeypatch.setattr(_scoring, "_BLOCK_NUMBERS", 60)
     monkeypatch.setattr(_scoring, "_BLOCK_CLASSES", 4)
     X = np.concatenate([small["X"], small["X_unseen"]])
@@ -83,7 +99,7 @@ def test_predict_and_ranking_follow_the_scores(small, way, monkeypatch):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_scores_are_what_their_definition_says(small, way):
+def test_scores_are_what_their_definition_says(small, library, way):
     X = small["X_unseen"]
     model = _model(small["X"], small["y"], small["seen"], small["unseen"], **WAYS[way])
     transfer, settings = model._transfer, model._transfer.settings
@@ -100,7 +116,7 @@ def test_scores_are_what_their_definition_says(small, way):
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
 
 
-def test_grown_classes_pay_nothing_in_predict(small):
+def test_grown_classes_pay_nothing_in_predict(small, library):
     model = _model(small["X"], small["y"], small["seen"], small["unseen"], calibration=0.2)
     model.partial_fit(small["X_unseen"], small["y_unseen"])
     X = np.concatenate([small["X"], small["X_unseen"]])
@@ -108,7 +124,7 @@ def test_grown_classes_pay_nothing_in_predict(small):
     np.testing.assert_array_equal(model.predict(X), expected)
 
 
-def test_a_copy_and_a_pickle_predict_the_same(small):
+def test_a_copy_and_a_pickle_predict_the_same(small, library):
     import pickle
     from copy import deepcopy
 
@@ -120,7 +136,7 @@ def test_a_copy_and_a_pickle_predict_the_same(small):
         np.testing.assert_array_equal(other.score_classes(X), model.score_classes(X))
 
 
-def test_classes_that_come_and_go_are_scored_as_in_a_new_model(small):
+def test_classes_that_come_and_go_are_scored_as_in_a_new_model(small, library):
     X, unseen = small["X_unseen"], small["unseen"]
     model = _model(small["X"], small["y"], small["seen"], {}, calibration=0.05)
     for name, row in unseen.items():  # one by one: what is kept of the table grows with it
@@ -131,3 +147,47 @@ def test_classes_that_come_and_go_are_scored_as_in_a_new_model(small):
     other = _model(small["X"], small["y"], small["seen"], changed, calibration=0.05)
     np.testing.assert_array_equal(model.predict(X), other.predict(X))
     np.testing.assert_allclose(model.score_classes(X), other.score_classes(X), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "k"), [(10, 3), (500, 7), (500, 400), (3, 3), (3, 5), (1500, 5), (2100, 1)]
+)
+@pytest.mark.parametrize("ties", [False, True])
+def test_best_tensors_equal_a_stable_sort(n_classes, k, ties):
+    torch = pytest.importorskip("torch")
+    from hgkt.estimators._best_tensors import best_of_blocks, block_best
+
+    rng = np.random.default_rng(n_classes)
+    scores = rng.normal(size=(50, n_classes)).astype(np.float32)
+    scores[:, 1] = scores[:, 2]
+    if ties:
+        scores = np.round(scores, 1)
+    values, columns = best_of_blocks([block_best(torch.tensor(scores), k)], k)
+    expected = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    np.testing.assert_array_equal(columns.numpy(), expected)
+    np.testing.assert_array_equal(values.numpy(), np.take_along_axis(scores, expected, axis=1))
+
+
+def test_only_cuda_scores_on_a_device(monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert [scoring_device(name) for name in ("auto", "cpu", "cuda")] == [None, None, "cuda"]
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert scoring_device("cuda") is None  # a model from elsewhere predicts all the same
+
+
+def test_tensors_and_arrays_are_scored_alike_and_checked(small, monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(hgkt.estimators.hgkt, "scoring_device", lambda name: "cpu")
+    model = _model(small["X"], small["y"], small["seen"], small["unseen"], calibration=0.05)
+    X = small["X_unseen"].copy()
+    rows = torch.tensor(X)
+    np.testing.assert_array_equal(model.predict(rows), model.predict(X))
+    np.testing.assert_array_equal(model.score_classes(rows), model.score_classes(X))
+    for bad, message in ((np.nan, "NaN in row 1"), (1e30, "length over 1e\\+18 in row 1")):
+        rows[1, 0] = X[1, 0] = bad
+        for given in (rows, X):
+            with pytest.raises(DataError, match=message):
+                model.predict(given)
+    with pytest.raises(DataError, match="tensor of floats of shape"):
+        model.predict(rows[:, :2])

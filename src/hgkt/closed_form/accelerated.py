@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._geometry import FeatureMap, power_of
 from hgkt.statistics import ClassStatistics
+
+if TYPE_CHECKING:
+    import torch
 
 _CHUNK_ROWS = 32768
 
@@ -24,11 +27,10 @@ def gather_on(
     moment = torch.zeros(X.shape[1], X.shape[1], dtype=torch.float64, device=device)
     for start in range(0, len(X), _CHUNK_ROWS):
         rows = torch.from_numpy(np.array(X[start : start + _CHUNK_ROWS])).to(device).double()
-        power = power_of(feature_map)
-        if power is not None:
-            rows = torch.sign(rows) * rows.abs().pow(power)
-            norms = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
-            rows = rows / torch.where(norms > 0, norms, 1.0)
+        powers = to_power(rows, feature_map)
+        if powers is not None:
+            norms = lengths_of(powers)
+            rows = powers / torch.where(norms > 0, norms, 1.0)[:, None]
         labels = torch.from_numpy(codes[start : start + _CHUNK_ROWS].astype(np.int64)).to(device)
         sums.index_add_(0, labels, rows)
         moment += rows.T @ rows
@@ -46,3 +48,26 @@ def eigh_on(
 
     eigenvalues, vectors = torch.linalg.eigh(torch.from_numpy(matrix).to(device))
     return eigenvalues.cpu().numpy(), vectors.cpu().numpy()
+
+
+def to_power(rows: torch.Tensor, feature_map: FeatureMap) -> torch.Tensor | None:
+    """Return rows (n, D) to the power of a map, signs kept, not yet of unit length.
+
+    None where the map is none.
+    """
+    import torch
+
+    power = power_of(feature_map)
+    if power is None or power == 1.0:
+        return None if power is None else rows
+    sizes = rows.abs()
+    if power == 0.5:
+        return torch.copysign(sizes.sqrt_(), rows)
+    return torch.copysign(sizes.pow_(power), rows)
+
+
+def lengths_of(rows: torch.Tensor) -> torch.Tensor:
+    """Return the Euclidean lengths along the last axis."""
+    import torch
+
+    return torch.linalg.vector_norm(rows, dim=-1)

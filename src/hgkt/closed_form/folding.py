@@ -18,10 +18,10 @@ from hgkt._geometry import FeatureMap, map_rows
 from hgkt.closed_form.kept_rows import KeptRows
 
 _N_DIRECTIONS = 64
-_SLACK = 1e-3  # of a bound, for the rounding of what it is made of
+SLACK = 1e-3  # of a bound, for the rounding of what it is made of
 
 
-class _Spectrum(NamedTuple):
+class Spectrum(NamedTuple):
     """The directions (D, k) in which features vary most, their scales (k,), those of the rest."""
 
     directions: NDArray[Any]
@@ -86,22 +86,23 @@ class FoldedMetric:
         Features vary much in few directions. Along these the length is computed; along all
         others, where the metric is nearly the same, it is bounded.
         """
-        spectrum = self._spectrum
+        spectrum = self.spectrum
         along = (rows @ spectrum.directions) ** 2
         rest = np.einsum("ij,ij->i", rows, rows) - along.sum(axis=1)
         known, rest = along @ spectrum.scales**2, np.maximum(rest, 0.0)
         high = np.sqrt(known + spectrum.highest**2 * rest)
         low = np.sqrt(known + spectrum.lowest**2 * rest)
-        return low - _SLACK * high, (1.0 + _SLACK) * high
+        return low - SLACK * high, (1.0 + SLACK) * high
 
     @cached_property
-    def _spectrum(self) -> _Spectrum:
+    def spectrum(self) -> Spectrum:
+        """The directions by which lengths are bounded."""
         scales = np.linalg.norm(self._projection, axis=0)
         order = np.argsort(scales)
         few, rest = order[:_N_DIRECTIONS], scales[order[_N_DIRECTIONS:]]
         directions = np.ascontiguousarray(self._projection[:, few] / scales[few])
         ends = (float(rest[0]), float(rest[-1])) if len(rest) else (0.0, 0.0)
-        return _Spectrum(directions, scales[few], *ends)
+        return Spectrum(directions, scales[few], *ends)
 
     def _fold(self, embeddings: NDArray[Any]) -> NDArray[Any]:
         scaled = embeddings * self._factors(embeddings)

@@ -20,6 +20,11 @@ class KeptRows:
     per class. What is kept of a table goes when the table goes, and a copy or a pickle starts
     empty.
 
+    Parameters
+    ----------
+    join : callable
+        Puts a list of what is computed in one, row after row: ``torch.cat`` where it is tensors.
+
     Examples
     --------
     >>> kept = KeptRows()
@@ -30,15 +35,14 @@ class KeptRows:
     array([ 5., 10.])
     """
 
-    def __init__(self) -> None:
-        self._kept: dict[_Key, tuple[weakref.ref[Any], NDArray[Any]]] = {}
+    def __init__(self, join: Callable[[list[Any]], Any] = np.concatenate) -> None:
+        self._join = join
+        self._kept: dict[_Key, tuple[weakref.ref[Any], Any]] = {}
 
-    def __reduce__(self) -> tuple[type[KeptRows], tuple[()]]:
-        return type(self), ()
+    def __reduce__(self) -> tuple[type[KeptRows], tuple[Any]]:
+        return type(self), (self._join,)
 
-    def of(
-        self, table: NDArray[Any], compute: Callable[[NDArray[Any]], NDArray[Any]]
-    ) -> NDArray[Any]:
+    def of(self, table: NDArray[Any], compute: Callable[[NDArray[Any]], Any]) -> Any:
         """Return what `compute`, always the same function, makes of the rows (C, …) of a table."""
         root = table.base if isinstance(table.base, np.ndarray) else table
         place = table.__array_interface__["data"][0]
@@ -50,7 +54,7 @@ class KeptRows:
         elif len(known) >= len(table):
             return known[: len(table)]
         else:
-            found = np.concatenate([known, compute(table[len(known) :])])
+            found = self._join([known, compute(table[len(known) :])])
         gone = weakref.ref(root, lambda _: self._kept.pop(key, None))
         self._kept[key] = (gone, found)
         return found

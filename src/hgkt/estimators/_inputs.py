@@ -12,7 +12,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hgkt._class_names import refuse_twins
+from hgkt._devices import is_tensor
 from hgkt._validation import attribute_matrix, attribute_table, check_features, label_text
+from hgkt.closed_form.device_scores import DeviceScores
 from hgkt.exceptions import DataError
 
 _ROW_OPTIONS: dict[str, Any] = {"dtype": (np.float64, np.float32), "ensure_all_finite": False}
@@ -23,12 +25,40 @@ class CheckedInputs(BaseEstimator):
 
     def _check_features(self, X: ArrayLike) -> NDArray[Any]:
         """Check features (n, D) of a fitted model's kind."""
+        features = self._read_features(X)
+        check_features(features, "features")
+        return features
+
+    def _check_rows(self, X: Any) -> Any:
+        """Check features (n, D) that are only scored.
+
+        Where scores are computed on a device their lengths are looked at there, and tensors that
+        are on the device stay there.
+        """
+        there = self._device_scores()
+        if there is None:
+            return self._check_features(X)
+        if not (is_tensor(X) and X.device.type == there.device):
+            return self._read_features(X)
+        width = getattr(self, "n_features_in_", None)
+        if X.ndim != 2 or X.shape[1] != width or not len(X) or not X.is_floating_point():
+            raise DataError(
+                f"features must be a tensor of floats of shape (n, {width}); got {X.dtype} of "
+                f"shape {tuple(X.shape)}"
+            )
+        return X.detach()
+
+    def _device_scores(self) -> DeviceScores | None:
+        """Return the scores on a device, where the user asked for one and a method has them."""
+        return None
+
+    def _read_features(self, X: ArrayLike) -> NDArray[Any]:
+        """Return features (n, D) as an array; what is in the rows is not looked at."""
         features: NDArray[Any]
         if self._is_ready(X):
             features = X  # type: ignore[assignment]
         else:
             features = validate_data(self, _widened(X), reset=False, **_ROW_OPTIONS)
-        check_features(features, "features")
         return features
 
     def _is_ready(self, X: ArrayLike) -> bool:
@@ -81,7 +111,12 @@ class CheckedInputs(BaseEstimator):
 
 
 def _widened(X: Any) -> Any:
-    """Return half-precision features as float32, which NumPy cannot always make of them itself."""
+    """Return half-precision features as float32, and those of another device on this one.
+
+    NumPy cannot always do so itself.
+    """
+    if is_tensor(X) and X.device.type != "cpu":
+        X = X.detach().cpu()
     kind = str(getattr(X, "dtype", ""))
     if kind in ("float16", "bfloat16"):
         return np.asarray(X, dtype=np.float32)

@@ -48,15 +48,21 @@ def score_blocks(
     seen, added : bool
         Whose scores are wanted.
     """
+    there = model._device_scores()
+    if there is not None:
+        from hgkt.estimators import _device_scoring
+
+        yield from _device_scoring.score_blocks(model, there, features, seen, added)
+        return
     blocks = _class_blocks(model, seen, added)
     width = max(features.shape[1], _width(model, len(model.seen_classes_)))
-    for rows in _slices(len(features), _BLOCK_NUMBERS // width):
+    for rows in slices(len(features), _BLOCK_NUMBERS // width):
         prepared = model._map_features(features[rows])
         n_rows = len(prepared)
         for block in blocks:
             # Only added classes may be so many that fewer rows go at once; see the module's text.
             step = n_rows if block.seen else _BLOCK_NUMBERS // (block.stop - block.first)
-            for some in _slices(n_rows, step):
+            for some in slices(n_rows, step):
                 scores = model._score(prepared[some], block.table, block.seen)
                 yield slice(rows.start + some.start, rows.start + some.stop), block, scores
 
@@ -104,9 +110,14 @@ def top_classes(
     k : int
         How many; at most as many as there are candidates.
     """
-    candidates = _Candidates.of(model, columns)
+    candidates = Candidates.of(model, columns)
+    there = model._device_scores()
+    if there is not None:
+        from hgkt.estimators import _device_scoring
+
+        return _device_scoring.top_classes(model, there, features, candidates, k)
     best = BestOne(len(features)) if k == 1 else BestFew(len(features), k)
-    wanted: dict[int, _Wanted] = {}
+    wanted: dict[int, Wanted] = {}
     for rows, block, scores in score_blocks(model, features, candidates.seen, candidates.added):
         if block.first not in wanted:
             wanted[block.first] = candidates.inside(block)
@@ -126,13 +137,17 @@ def best_classes(
     model, features, columns
         As for `top_classes`.
     """
-    candidates = _Candidates.of(model, columns)
-    gamma = candidates.gamma
-    folded = model._folded(len(columns)) if candidates.are_groups else None
+    candidates = Candidates.of(model, columns)
+    gamma, there = candidates.gamma, model._device_scores()
+    if there is not None and there.folds and candidates.are_groups and gamma is not None:
+        from hgkt.estimators import _device_scoring
+
+        return _device_scoring.best_classes(model, there, features, candidates, gamma)
+    folded = model._folded(len(columns)) if there is None and candidates.are_groups else None
     if folded is None or gamma is None:
         return top_classes(model, features, columns, 1)[0][:, 0]
     best = np.empty(len(features), dtype=np.intp)
-    for rows in _slices(len(features), _BLOCK_NUMBERS // features.shape[1]):
+    for rows in slices(len(features), _BLOCK_NUMBERS // features.shape[1]):
         best[rows] = _folded_best(model, folded, folded.rows(features[rows]), candidates, gamma)
     return best
 
@@ -141,7 +156,7 @@ def _folded_best(
     model: GZSLClassifier,
     folded: FoldedMetric,
     rows: NDArray[Any],
-    candidates: _Candidates,
+    candidates: Candidates,
     gamma: float,
 ) -> NDArray[np.intp]:
     """Return the best position of each row (n, D); rows go into the metric only where γ decides."""
@@ -178,7 +193,7 @@ def _exceeds(
     return exceeds
 
 
-class _Wanted(NamedTuple):
+class Wanted(NamedTuple):
     """What of a block of classes is asked for."""
 
     local: slice | NDArray[np.intp]
@@ -188,7 +203,7 @@ class _Wanted(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Candidates:
+class Candidates:
     """The rows of the tables that are asked for, and what γ takes off."""
 
     rows: NDArray[np.intp]
@@ -197,17 +212,20 @@ class _Candidates:
     penalties: NDArray[np.float64]  # of all classes (C,)
 
     @classmethod
-    def of(cls, model: GZSLClassifier, columns: NDArray[np.intp]) -> _Candidates:
+    def of(cls, model: GZSLClassifier, columns: NDArray[np.intp]) -> Candidates:
+        """Look up classes that are given as columns of ``classes_``."""
         rows = model._order.rows[columns]
         are_run = bool((rows[1:] - rows[:-1] == 1).all())
         return cls(rows, are_run, len(model.seen_classes_), model._table_penalties())
 
     @property
     def seen(self) -> bool:
+        """Whether seen classes are among them."""
         return bool(self.rows.min() < self.n_seen)
 
     @property
     def added(self) -> bool:
+        """Whether added classes are among them."""
         return bool(self.rows.max() >= self.n_seen)
 
     @property
@@ -222,7 +240,7 @@ class _Candidates:
         ends = int(self.rows[0]), int(self.rows[-1]) + 1
         return self.are_run and {*ends} <= {0, self.n_seen, len(self.penalties)}
 
-    def inside(self, block: ClassBlock) -> _Wanted:
+    def inside(self, block: ClassBlock) -> Wanted:
         """Return which of them are in a block."""
         if self.are_run:
             start = max(int(self.rows[0]), block.first)
@@ -237,7 +255,7 @@ class _Candidates:
             n = len(places)
         own = self.penalties[block.first : block.stop][local]
         penalty: Penalty = float(own[0]) if n and (own == own[0]).all() else own
-        return _Wanted(local, places, penalty, n)
+        return Wanted(local, places, penalty, n)
 
 
 def _class_blocks(model: GZSLClassifier, seen: bool, added: bool) -> list[ClassBlock]:
@@ -250,7 +268,7 @@ def _class_blocks(model: GZSLClassifier, seen: bool, added: bool) -> list[ClassB
     return [
         ClassBlock({k: v[own] for k, v in table.items()}, kind, first + own.start, first + own.stop)
         for table, kind, first, n in groups
-        for own in _slices(n, _width(model, n))
+        for own in slices(n, _width(model, n))
     ]
 
 
@@ -258,7 +276,8 @@ def _width(model: GZSLClassifier, n_classes: int) -> int:
     return min(n_classes, _BLOCK_CLASSES) if model._scores_classes_apart else n_classes
 
 
-def _slices(n: int, step: int) -> Iterator[slice]:
+def slices(n: int, step: int) -> Iterator[slice]:
+    """Cut 0 … n into parts of `step`, the last one shorter."""
     step = max(1, step)
     for start in range(0, n, step):
         yield slice(start, min(start + step, n))

@@ -257,7 +257,8 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, FromStatistics, Confident
             Columns ordered as ``classes_``; higher is better.
         """
         check_is_fitted(self)
-        features, now = self._check_features(X), snapshot(self)
+        now = snapshot(self)
+        features = now._check_rows(X)
         scores = np.empty((len(features), len(now.classes_)), dtype=np.float64)
         columns = now._order.columns
         for rows, block, part in score_blocks(now, features):
@@ -294,7 +295,7 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, FromStatistics, Confident
         if reject is not None:
             return now.answers(X, among, reject=reject).labels
         columns = now.candidates(among)
-        best = best_classes(now, now._check_features(X), columns)
+        best = best_classes(now, now._check_rows(X), columns)
         result: NDArray[Any] = now.classes_[columns[best]]
         return result
 

@@ -11,8 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from hgkt._devices import scoring_device
 from hgkt._typing import Progress
 from hgkt._validation import attribute_matrix
+from hgkt.closed_form.device_scores import DeviceScores, on_device
 from hgkt.closed_form.family import FEATURE_MAPS, MixtureFamily
 from hgkt.closed_form.folding import FoldedMetric
 from hgkt.closed_form.grid import GridData, SumsGridData, score_grid
@@ -77,7 +79,8 @@ class HGKTClassifier(GrowingClassifier):
         `fit` finds it on seen classes left out in turn, where there are six or more;
         ``calibration_`` says what it found. 0: none.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where statistics are gathered and decomposed.
+        Where statistics are gathered and decomposed; "auto": on a GPU where there is one. Rows are
+        scored on a GPU with "cuda" alone, and by NumPy where a model so fitted finds none.
 
     Attributes
     ----------
@@ -169,6 +172,10 @@ class HGKTClassifier(GrowingClassifier):
     def _folded(self, n_classes: int) -> FoldedMetric | None:
         folded = self._transfer.folded
         return folded if folded is not None and folded.saves(n_classes) else None
+
+    def _device_scores(self) -> DeviceScores | None:
+        device = scoring_device(self.device)
+        return None if device is None else on_device(self._transfer, device)
 
     def _settings(self) -> Mixture:
         shared: dict[str, Any] = {

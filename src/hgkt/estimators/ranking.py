@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from hgkt._devices import is_tensor
 from hgkt.confidence.novelty import rejected
 from hgkt.estimators._best import best_columns
 from hgkt.estimators._rows import row_chunks
@@ -71,7 +72,8 @@ def rank_surely(
         raise DataError(
             "this model cannot say how sure it is: it has no thresholds from validation classes"
         )
-    features, among = np.asarray(X), model.classes_[columns].tolist()
+    features: Any = X if is_tensor(X) else np.asarray(X)
+    among = model.classes_[columns].tolist()
     k = min(k, len(columns))
     parts: list[SureRanking] = []
     for rows in row_chunks(len(features), max(features.shape[1], len(model.classes_))):
@@ -125,5 +127,5 @@ def rank_classes(
     """
     check_is_fitted(model)
     now = snapshot(model)
-    found, scores = top_classes(now, now._check_features(X), columns, min(k, len(columns)))
+    found, scores = top_classes(now, now._check_rows(X), columns, min(k, len(columns)))
     return columns[found], scores
