@@ -1,4 +1,4 @@
-"""The two heavy steps of the closed form on a CUDA device; results come back as NumPy arrays."""
+"""Heavy steps of the closed form on a torch device, and what its modules do with tensors."""
 
 from __future__ import annotations
 
@@ -27,10 +27,7 @@ def gather_on(
     moment = torch.zeros(X.shape[1], X.shape[1], dtype=torch.float64, device=device)
     for start in range(0, len(X), _CHUNK_ROWS):
         rows = torch.from_numpy(np.array(X[start : start + _CHUNK_ROWS])).to(device).double()
-        powers = to_power(rows, feature_map)
-        if powers is not None:
-            norms = lengths_of(powers)
-            rows = powers / torch.where(norms > 0, norms, 1.0)[:, None]
+        rows = map_tensor(rows, feature_map)
         labels = torch.from_numpy(codes[start : start + _CHUNK_ROWS].astype(np.int64)).to(device)
         sums.index_add_(0, labels, rows)
         moment += rows.T @ rows
@@ -48,6 +45,15 @@ def eigh_on(
 
     eigenvalues, vectors = torch.linalg.eigh(torch.from_numpy(matrix).to(device))
     return eigenvalues.cpu().numpy(), vectors.cpu().numpy()
+
+
+def map_tensor(rows: torch.Tensor, feature_map: FeatureMap) -> torch.Tensor:
+    """Map each row of an (n, D) tensor; an all-zero row stays zero."""
+    powers = to_power(rows, feature_map)
+    if powers is None:
+        return rows
+    powers, lengths = measured(powers)
+    return powers / positive(lengths)[:, None]
 
 
 def to_power(rows: torch.Tensor, feature_map: FeatureMap) -> torch.Tensor | None:
@@ -71,3 +77,26 @@ def lengths_of(rows: torch.Tensor) -> torch.Tensor:
     import torch
 
     return torch.linalg.vector_norm(rows, dim=-1)
+
+
+def measured(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return rows (n, D) and their lengths (n,); squares of tiny numbers are zero.
+
+    A row whose length is lost so is divided by its largest number first.
+    """
+    import torch
+
+    lengths = lengths_of(rows)
+    lost = lengths == 0
+    if bool(lost.any()):
+        sizes = torch.where(lost, positive(rows.abs().amax(dim=1)), 1.0)
+        rows = rows / sizes[:, None]
+        lengths = lengths_of(rows)
+    return rows, lengths
+
+
+def positive(numbers: torch.Tensor) -> torch.Tensor:
+    """Return lengths to divide by: one in the place of zero."""
+    import torch
+
+    return torch.where(numbers > 0, numbers, 1.0)

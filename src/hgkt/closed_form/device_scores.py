@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._geometry import FeatureMap
-from hgkt.closed_form.accelerated import lengths_of, to_power
+from hgkt.closed_form.accelerated import lengths_of, measured, positive, to_power
 from hgkt.closed_form.folding import SLACK
 from hgkt.closed_form.kept_rows import KeptRows
 from hgkt.closed_form.mixture import Mixture
@@ -86,8 +86,8 @@ class DeviceScores:
         else:  # the scale of the first metric is one
             blocks = list(mapped.values())
         if self._settings.metric == "cosine":
-            pairs = [_measured(block) for block in blocks]
-            blocks = [block / _positive(lengths)[:, None] for block, lengths in pairs]
+            pairs = [measured(block) for block in blocks]
+            blocks = [block / positive(lengths)[:, None] for block, lengths in pairs]
         return blocks[0] if len(blocks) == 1 else torch.cat(blocks, dim=1)
 
     def scores(
@@ -110,7 +110,7 @@ class DeviceScores:
             return rows
         parts = rows.reshape(len(rows), len(self._metrics), -1)
         weights = self._put(np.array([weight for *_, weight in self._metrics]))
-        factors = weights / _positive(lengths_of(parts)) ** self._settings.norm_power
+        factors = weights / positive(lengths_of(parts)) ** self._settings.norm_power
         return (parts * factors[:, :, None]).reshape(rows.shape)
 
     def _squared(self, embeddings: NDArray[Any]) -> torch.Tensor:
@@ -133,10 +133,10 @@ class DeviceScores:
         """Return what `order` is to be divided by (n,) to give scores."""
         ((_, projection),) = self._spaces.values()
         projected = rows @ projection
-        scaled, lengths = _measured(projected)
+        scaled, lengths = measured(projected)
         if scaled is not projected:
-            lengths = lengths * _positive(projected.abs().amax(dim=1) / scaled.abs().amax(dim=1))
-        return _positive(lengths)
+            lengths = lengths * positive(projected.abs().amax(dim=1) / scaled.abs().amax(dim=1))
+        return positive(lengths)
 
     def length_bounds(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return below and above what `lengths` is (n,)."""
@@ -154,28 +154,5 @@ class DeviceScores:
         rows = to_power(X, name)
         if rows is None:
             return X - center
-        rows, lengths = _measured(rows)
-        return torch.addcmul(-center, rows, 1.0 / _positive(lengths)[:, None])
-
-
-def _measured(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return rows (n, D) and their lengths (n,); squares of tiny numbers are zero.
-
-    A row whose length is lost so is divided by its largest number first.
-    """
-    import torch
-
-    lengths = lengths_of(rows)
-    lost = lengths == 0
-    if bool(lost.any()):
-        sizes = torch.where(lost, _positive(rows.abs().amax(dim=1)), 1.0)
-        rows = rows / sizes[:, None]
-        lengths = lengths_of(rows)
-    return rows, lengths
-
-
-def _positive(numbers: torch.Tensor) -> torch.Tensor:
-    """Return lengths to divide by: one in the place of zero."""
-    import torch
-
-    return torch.where(numbers > 0, numbers, 1.0)
+        rows, lengths = measured(rows)
+        return torch.addcmul(-center, rows, 1.0 / positive(lengths)[:, None])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.linalg
@@ -22,8 +22,11 @@ from hgkt.closed_form.kernels import ClassKernel, KernelTerm
 from hgkt.closed_form.metric import WithinClassSpectrum, dual_coefficients
 from hgkt.closed_form.mixture import MetricTerm, Mixture
 from hgkt.closed_form.relevance import attribute_relevance
-from hgkt.closed_form.transfer import _RELEVANCE_RIDGE, gather
+from hgkt.closed_form.transfer import RELEVANCE_RIDGE, gather
 from hgkt.statistics import ClassStatistics, Sums
+
+if TYPE_CHECKING:
+    from hgkt.closed_form.device_grid import DeviceFoldScorer
 
 MetricKey = tuple[FeatureMap, float | str]
 
@@ -130,7 +133,7 @@ class FoldScorer:
         feature_map: FeatureMap,
         shrinkages: Sequence[float | str],
     ) -> None:
-        statistics = data.statistics(feature_map, self.settings.device)
+        statistics = data.statistics(feature_map, "cpu")
         self.counts = statistics.counts
         spectrum = self._spectrum(statistics)
         mapped = map_rows(np.asarray(data.X_eval, dtype=self._precision), feature_map)
@@ -147,9 +150,8 @@ class FoldScorer:
             )
 
     def _spectrum(self, statistics: ClassStatistics) -> WithinClassSpectrum:
-        device = torch_device(self.settings.device)
-        if self._precision == "float64" or device != "cpu":
-            return WithinClassSpectrum.of(statistics, device)
+        if self._precision == "float64":
+            return WithinClassSpectrum.of(statistics)
         scatter = statistics.within_scatter / max(statistics.n_instances, 1)
         values, basis = scipy.linalg.eigh(scatter.astype(np.float32), driver="evd")
         center = statistics.means[statistics.counts > 0].mean(axis=0)
@@ -210,8 +212,23 @@ class FoldScorer:
     def _learn_relevance(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Weigh mapped attributes (L, d) by what the means in the first metric say."""
         gram = next(iter(self._products.values())).gram.astype(np.float64)
-        noise = _RELEVANCE_RIDGE * self.counts.mean() / np.maximum(self.counts, 1.0)
+        noise = RELEVANCE_RIDGE * self.counts.mean() / np.maximum(self.counts, 1.0)
         return attribute_relevance(rows, gram, noise)
+
+
+def fold_scorer(
+    data: GridData | SumsGridData,
+    metrics: Iterable[MetricTerm],
+    settings: Mixture,
+    precision: str = "float32",
+) -> FoldScorer | DeviceFoldScorer:
+    """Return the scorer of a fold where `settings` says to compute; see `FoldScorer`."""
+    device = torch_device(settings.device)
+    if device == "cpu":
+        return FoldScorer(data, metrics, settings, precision)
+    from hgkt.closed_form.device_grid import DeviceFoldScorer
+
+    return DeviceFoldScorer(data, metrics, settings, precision, device)
 
 
 def score_grid(
@@ -220,7 +237,7 @@ def score_grid(
     """Yield ``(index, scores (n, L + U))`` for every setting, in an order that shares work."""
     for group in _same_surroundings(settings):
         metrics = [term for index in group for term in settings[index].metrics]
-        scorer = FoldScorer(data, metrics, settings[group[0]], "float64")
+        scorer = fold_scorer(data, metrics, settings[group[0]], "float64")
         order = sorted(group, key=lambda index: _sharing_key(settings[index]))
         for index in order:
             if any(term.relevance for term in settings[index].kernels):

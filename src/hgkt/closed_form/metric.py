@@ -55,7 +55,7 @@ class WithinClassSpectrum:
         present = statistics.counts > 0
         center = statistics.means[present].mean(axis=0)
         eigenvalues = np.maximum(eigenvalues, 0.0)
-        if eigenvalues.sum() * statistics.n_instances <= _rounding(statistics):
+        if eigenvalues.sum() * statistics.n_instances <= rounding(statistics):
             eigenvalues = np.zeros_like(eigenvalues)
         return cls(center, eigenvalues, basis, statistics.n_instances)
 
@@ -88,7 +88,7 @@ class WithinClassSpectrum:
         )
 
 
-def _rounding(statistics: ClassStatistics) -> float:
+def rounding(statistics: ClassStatistics) -> float:
     """Return up to where the trace of the within-class scatter is rounding and not scatter.
 
     Where no class has two instances there is none, whatever is left of the difference of sums.

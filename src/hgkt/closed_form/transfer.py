@@ -24,7 +24,7 @@ from hgkt.exceptions import DataError
 from hgkt.statistics import ClassStatistics
 
 _CHUNK_ROWS = 4096
-_RELEVANCE_RIDGE = 0.03
+RELEVANCE_RIDGE = 0.03
 
 
 def gather(
@@ -185,7 +185,7 @@ class ClosedFormTransfer:
         """Weigh mapped attributes (L, d) by what the means in the first metric say."""
         vectors = next(iter(self.spaces.values())).source_vectors()
         counts = self.counts
-        noise = _RELEVANCE_RIDGE * counts.mean() / np.maximum(counts, 1.0)
+        noise = RELEVANCE_RIDGE * counts.mean() / np.maximum(counts, 1.0)
         return attribute_relevance(rows, vectors @ vectors.T, noise)
 
     @cached_property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +13,23 @@ from threadpoolctl import threadpool_limits
 from hgkt._typing import Progress
 from hgkt.calibration.curve import SeenUnseenCurve, ValidationRows
 from hgkt.closed_form.family import MixtureFamily
-from hgkt.closed_form.grid import FoldScorer, GridData, SumsGridData
+from hgkt.closed_form.grid import FoldScorer, GridData, SumsGridData, fold_scorer
 from hgkt.closed_form.mixture import MetricTerm, Mixture
+
+if TYPE_CHECKING:
+    from hgkt.closed_form.device_grid import DeviceFoldScorer
+
+    Scorer = FoldScorer | DeviceFoldScorer
 
 # What a curve is worth; AUSUC by default.
 Value = Callable[[SeenUnseenCurve], float]
 
 _SCREENED = 4  # members by whose mean a metric is judged
+
+
+def area(curve: SeenUnseenCurve) -> float:
+    """What a curve is worth by default: AUSUC."""
+    return curve.area
 
 
 @dataclass(frozen=True)
@@ -64,7 +75,7 @@ class Election:
 def elect_mixture(
     families: Sequence[MixtureFamily],
     folds: Iterable[ElectionFold],
-    value: Value = lambda curve: curve.area,
+    value: Value = area,
     progress: Progress | None = None,
 ) -> Election:
     """Choose metrics, kernels, ridges and the norm power on folds of validation classes.
@@ -83,7 +94,7 @@ def elect_mixture(
     """
     scorers, rows, sizes = [], [], []
     for fold in folds:
-        scorers.append(FoldScorer(fold.data, families[0].metrics, families[0].base))
+        scorers.append(fold_scorer(fold.data, families[0].metrics, families[0].base))
         rows.append(fold.rows)
         sizes.append(fold.data.attributes.shape)
     n_classes, n_attributes = min(sizes)
@@ -122,15 +133,16 @@ class _Reporter:
     def __init__(self, progress: Progress | None, total: int) -> None:
         self.progress, self.total, self.done = progress, total, 0
 
-    def step(self, value: float) -> None:
-        self.done += 1
-        if self.progress is not None and (self.done % 20 == 0 or self.done == self.total):
+    def step(self, value: float, n_done: int = 1) -> None:
+        self.done += n_done
+        tells = n_done > 1 or self.done % 20 == 0 or self.done == self.total
+        if self.progress is not None and tells:
             self.progress("select", self.done, self.total, {"ausuc": 100.0 * value})
 
 
 def _values(
     members: Sequence[Mixture],
-    scorers: Sequence[FoldScorer],
+    scorers: Sequence[Scorer],
     rows: Sequence[ValidationRows],
     value: Value,
     report: _Reporter,
@@ -141,6 +153,10 @@ def _values(
     # other programs share the cores.
     with threadpool_limits(1, "blas"):
         for fold, (scorer, truth) in enumerate(zip(scorers, rows, strict=True)):
+            if value is area and not isinstance(scorer, FoldScorer):
+                found[:, fold] = scorer.areas(members, truth)
+                report.step(found[:, fold].max(), len(members))
+                continue
             for index, member in enumerate(members):
                 found[index, fold] = value(truth.curve(scorer.scores(member)))
                 report.step(found[index, fold])
@@ -162,7 +178,7 @@ def _ranked_metrics(
 
 
 def _balanced(
-    mixture: Mixture, scorers: Sequence[FoldScorer], rows: Sequence[ValidationRows]
+    mixture: Mixture, scorers: Sequence[Scorer], rows: Sequence[ValidationRows]
 ) -> Mixture:
     """Divide each metric's votes by the deviation of its scores over held-out seen rows.
 
@@ -183,7 +199,7 @@ def _balanced(
 
 
 def _candidate(
-    elected: Mixture, scorers: Sequence[FoldScorer], rows: Sequence[ValidationRows]
+    elected: Mixture, scorers: Sequence[Scorer], rows: Sequence[ValidationRows]
 ) -> Candidate:
     mixture = elected
     if len(elected.metrics) > 1:

@@ -25,7 +25,7 @@ from hgkt.confidence import FoldSample, keep_samples
 from hgkt.estimators._calibrating import blank_clone
 from hgkt.estimators.base import GZSLClassifier
 from hgkt.estimators.hgkt import HGKTClassifier
-from hgkt.evaluation.election import ElectionFold, elect_mixture
+from hgkt.evaluation.election import ElectionFold, area, elect_mixture
 from hgkt.evaluation.metrics import harmonic_mean
 from hgkt.evaluation.search_data import RowData, SearchData, SearchFold, SumsData, score_folds
 from hgkt.evaluation.settings import SettingResult, settings_frame
@@ -230,7 +230,7 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
     def _elect(self, estimator: HGKTClassifier, folds: Iterator[SearchFold]) -> None:
         """Choose a mixture of closed forms; what is tried are its members and the mixtures."""
         value = {
-            "ausuc": lambda curve: curve.area,
+            "ausuc": area,
             "H": lambda curve: curve.harmonic.max() if self.calibrated_ else _h_at(curve, 0.0),
             "zsl": lambda curve: curve.zsl,
         }[self.metric_]
