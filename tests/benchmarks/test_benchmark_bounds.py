@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hgkt.benchmarks import network, predict, suite
+from hgkt.benchmarks import network, predict, predict_device, suite
 
 
 def test_predict_compares_with_the_products_and_the_peer():
@@ -17,6 +17,16 @@ def test_predict_compares_with_the_products_and_the_peer():
     assert found["worst_share"] == min(batch["share"] for batch in found["batches"])
     assert 0 < found["row"]["predict_fastest_ms"] <= found["row"]["predict_median_ms"]
     assert found["row"]["n_classes"] == predict.QUICK.n_row_classes
+
+
+def test_predict_on_a_device_compares_with_the_products_there(monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.setattr("hgkt.estimators.hgkt.scoring_device", lambda name: "cpu")
+    found = predict_device.run_on("cpu", quick=True)
+    assert [batch["n_classes"] for batch in found["batches"]] == [25, 60]
+    for batch in found["batches"]:
+        assert batch["share"] == pytest.approx(batch["bound_seconds"] / batch["predict_seconds"])
+        assert batch["host_rows_per_second"] == pytest.approx(256 / batch["host_seconds"])
 
 
 def test_the_full_graph_does_the_steps_of_the_quotient():

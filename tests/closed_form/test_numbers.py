@@ -9,7 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hgkt.estimators import HGKTClassifier
+from hgkt.closed_form.grid import FoldScorer
+from hgkt.estimators import HGKTClassifier, load_model
+from hgkt.estimators.ranking import rank_classes
+from hgkt.evaluation import ClassFoldSearch
 from hgkt.exceptions import ClassWarning, ConfidenceWarning, DataError
 
 MANY = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -230,19 +233,117 @@ def test_the_same_input_gives_the_same_bits():
     np.testing.assert_array_equal(first.predict_proba(X), second.predict_proba(X))
 
 
-def test_cpu_and_cuda_agree():
+@pytest.fixture(params=["torch", "cuda"])
+def device(request, monkeypatch):
+    """A GPU; and torch on the CPU by the same code, so that it runs where there is no GPU."""
     torch = pytest.importorskip("torch")
-    if not torch.cuda.is_available():
-        pytest.skip("there is no CUDA device")
+    if request.param == "cuda":
+        if not torch.cuda.is_available():
+            pytest.skip("there is no CUDA device")
+        return "cuda"
+    from hgkt.closed_form.device_grid import DeviceFoldScorer
+
+    monkeypatch.setattr(
+        "hgkt.estimators.hgkt.scoring_device", lambda name: {"torch": "cpu"}.get(name)
+    )
+    monkeypatch.setattr("hgkt._devices.torch_device", lambda name: "cpu")
+    for module in ("closed_form.grid", "closed_form.transfer"):
+        monkeypatch.setattr(f"hgkt.{module}.torch_device", lambda name: "cpu")
+
+    def scorer(data, metrics, settings, precision="float32"):
+        kind = DeviceFoldScorer if settings.device == "torch" else FoldScorer
+        where = (precision, "cpu") if settings.device == "torch" else (precision,)
+        return kind(data, metrics, settings, *where)
+
+    for module in ("closed_form.grid", "evaluation.election"):
+        monkeypatch.setattr(f"hgkt.{module}.fold_scorer", scorer)
+    return "torch"
+
+
+WAYS = {
+    "cosine": {"calibration": 0.1},
+    "no map": {"feature_map": "none", "calibration": 0.1},
+    "another power": {"feature_map": 0.25, "norm_power": 1.2, "calibration": -0.05},
+    "euclidean": {"metric": "euclidean", "calibration": 0.02},
+    "mixture": {
+        "calibration": 0.1,
+        "mixture": {
+            "metrics": [
+                {"feature_map": "sqrt+l2", "shrinkage": 0.3, "weight": 2.0},
+                {"feature_map": "sqrt+l2", "shrinkage": 0.9, "weight": 1.0},
+                {"feature_map": "l2", "shrinkage": 0.5, "weight": 1.0},
+            ],
+            "kernels": [{"kernel": "rbf"}, {"kernel": "linear"}],
+            "ridges": [{"ridge": 0.03, "weight": 1.0}],
+        },
+    },
+}
+
+
+def device_problem(kind):
     rng = np.random.default_rng(0)
     codes = np.repeat(np.arange(20), 30)
-    X = np.abs(rng.random((20, 128))[codes] + 0.2 * rng.normal(size=(600, 128)))
-    rest = codes, rng.random((20, 10)), rng.random((5, 10)), {}
-    for kind, tolerance in ((np.float64, 1e-9), (np.float32, 1e-4)):
-        here, there = (fitted(X.astype(kind), *rest, device=d) for d in ("cpu", "cuda"))
-        rows = X.astype(kind)
-        np.testing.assert_allclose(
-            there.score_classes(rows), here.score_classes(rows), rtol=0, atol=tolerance
-        )
-        again = fitted(rows, *rest, device="cuda")
-        np.testing.assert_array_equal(again.score_classes(rows), there.score_classes(rows))
+    X = np.abs(rng.random((20, 128))[codes] + 0.2 * rng.normal(size=(600, 128))).astype(kind)
+    X[3] = 0.0
+    return X, codes, rng.random((20, 10)), rng.random((5, 10)), {}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("kind", "tolerance"), [(np.float64, 1e-9), (np.float32, 1e-4)])
+def test_cpu_and_cuda_agree_on_scores_best_and_ranking(device, way, kind, tolerance):
+    problem = device_problem(kind)
+    X = problem[0]
+    here, there = (fitted(*problem, **WAYS[way], device=d) for d in ("cpu", device))
+    scores = here.score_classes(X)
+    scale = max(1.0, np.abs(scores).max())
+    np.testing.assert_allclose(there.score_classes(X), scores, rtol=0, atol=tolerance * scale)
+    columns = here.candidates()
+    chosen = scores[np.arange(len(X)), np.searchsorted(here.classes_, there.predict(X))]
+    np.testing.assert_allclose(chosen, scores.max(axis=1), rtol=0, atol=2 * tolerance * scale)
+    best, values = rank_classes(there, X, columns, 5)
+    expected = rank_classes(here, X, columns, 5)[1]
+    np.testing.assert_allclose(values, expected, rtol=0, atol=tolerance * scale)
+    found = np.take_along_axis(scores, best, axis=1)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=2 * tolerance * scale)
+    again = fitted(*problem, **WAYS[way], device=device)
+    np.testing.assert_array_equal(again.score_classes(X), there.score_classes(X))
+
+
+def test_cpu_and_cuda_agree_on_what_is_added_and_saved(device, tmp_path):
+    *problem, new, parameters = device_problem(np.float32)
+    X = problem[0]
+    there = fitted(*problem, new[:0], parameters, device=device)
+    before = there.score_classes(X)
+    there.predict(X)  # tables are on the device now, and grow there
+    there.add_classes(names(new, "u"))
+    here = fitted(*problem, new, parameters)
+    np.testing.assert_array_equal(there.score_classes(X)[:, :20], before)
+    np.testing.assert_allclose(there.score_classes(X), here.score_classes(X), atol=1e-4)
+    there.remove_classes(["u1"])
+    here.remove_classes(["u1"])
+    np.testing.assert_allclose(there.score_classes(X), here.score_classes(X), atol=1e-4)
+    if device == "cuda":
+        there.save(tmp_path / "model")
+        loaded = load_model(tmp_path / "model")
+        np.testing.assert_array_equal(loaded.score_classes(X), there.score_classes(X))
+
+
+def test_cpu_and_cuda_agree_on_what_is_selected(device):
+    rng = np.random.default_rng(0)
+    seen, codes = rng.random((24, 6)), np.repeat(np.arange(24), 25)
+    means = np.abs(seen @ rng.normal(size=(6, 128)))
+    X = np.abs(means[codes] + 0.9 * rng.normal(size=(len(codes), 128))).astype(np.float32)
+    y = np.array([f"s{code:02d}" for code in codes])
+    attributes = {f"s{code:02d}": row for code, row in enumerate(seen)}
+    here, there = (
+        ClassFoldSearch(HGKTClassifier(device=d), n_folds=2).fit(X, y, attributes)
+        for d in ("cpu", device)
+    )
+    values = [{repr(r.params): r.mean for r in search.cv_results_} for search in (here, there)]
+    both = values[0].keys() & values[1].keys()
+    assert len(both) > 300
+    # In percent: rounding moves a row whose two best classes are nearly equal.
+    assert max(abs(values[0][key] - values[1][key]) for key in both) < 0.5
+    assert here.best_score_ == pytest.approx(there.best_score_, abs=0.5)
+    assert here.calibration_.offset == pytest.approx(there.calibration_.offset, abs=0.02)
+    assert there.best_estimator_.confidence_ is not None

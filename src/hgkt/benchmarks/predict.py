@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hgkt._devices import torch_device
 from hgkt.benchmarks._common import (
     Size,
     document,
@@ -23,13 +24,13 @@ from hgkt.benchmarks._common import (
     peak_mb,
     timed,
 )
+from hgkt.benchmarks._matrices import SEED, add_up_to, random_matrices
 from hgkt.estimators import HGKTClassifier
 from hgkt.estimators.ranking import rank_classes
 
 _BLOCK_ROWS = 1024
 _GAMMA = 0.05
 _TOP = 5
-_SEED = 7
 _MANY_ROWS = 64
 
 
@@ -54,13 +55,17 @@ FULL = Sizes(
 QUICK = Sizes(256, 64, 10, 20, (25, 60), 30, (1, 1), n_calls=20, many=(2_000, 16))
 
 
-def run(quick: bool = False) -> dict[str, Any]:
+def run(quick: bool = False, device: str = "auto") -> dict[str, Any]:
     """Time predicting many rows for several numbers of classes, and a single row.
 
     Parameters
     ----------
     quick : bool, default=False
         Shrink everything so that it takes about a second; the figures then mean nothing.
+    device : {"auto", "cpu", "cuda"}
+        "cuda": rows are scored on a GPU, beside the products there; see
+        `hgkt.benchmarks.predict_device.run_on`. Otherwise as models predict unless asked: on the
+        CPU.
 
     Returns
     -------
@@ -70,15 +75,19 @@ def run(quick: bool = False) -> dict[str, Any]:
         are faster than the two products); ``row``: milliseconds for one row; ``many_classes``:
         seconds and the peak of memory with as many classes; ``worst_share``.
     """
+    if device == "cuda":
+        from hgkt.benchmarks.predict_device import run_on
+
+        return run_on(torch_device(device), quick)
     sizes = QUICK if quick else FULL
     size = Size("", 4 * sizes.n_features, sizes.n_features, sizes.n_seen, sizes.n_attributes)
     problem = make_problem(size, n_test=sizes.n_rows)
     model = problem.fit(HGKTClassifier(calibration=_GAMMA, device="cpu"))
     batches = []
     for n_classes, n_repeats in zip(sizes.n_classes, sizes.n_repeats, strict=True):
-        _set_classes(model, n_classes, sizes.n_attributes)
+        add_up_to(model, n_classes, sizes.n_attributes)
         batches.append(_batch(model, problem.X_test, n_repeats))
-    _set_classes(model, sizes.n_row_classes, sizes.n_attributes)
+    add_up_to(model, sizes.n_row_classes, sizes.n_attributes)
     results = {
         "sizes": sizes,
         "batches": batches,
@@ -106,7 +115,7 @@ def measure_many(n_classes: int, n_features: int) -> dict[str, float]:
     n_seen, n_attributes = 20, 85
     problem = make_problem(Size("", 400, n_features, n_seen, n_attributes), n_test=_MANY_ROWS)
     model = problem.fit(HGKTClassifier(calibration=_GAMMA, device="cpu"))
-    rng, step = np.random.default_rng(_SEED), max(1, n_classes // 10)
+    rng, step = np.random.default_rng(SEED), max(1, n_classes // 10)
 
     def add() -> None:
         for start in range(0, n_classes, step):
@@ -128,20 +137,11 @@ def measure_many(n_classes: int, n_features: int) -> dict[str, float]:
     }
 
 
-def _set_classes(model: HGKTClassifier, n_classes: int, n_attributes: int) -> None:
-    """Let the model have so many classes, the seen ones among them."""
-    if len(model.unseen_classes_):
-        model.remove_classes(model.unseen_classes_.tolist())
-    n_new = n_classes - len(model.classes_)
-    rows = np.random.default_rng(_SEED).random((n_new, n_attributes))
-    model.add_classes({f"added {number:06d}": row for number, row in enumerate(rows)})
-
-
 def _batch(model: HGKTClassifier, X: NDArray[Any], n_repeats: int) -> dict[str, Any]:
     """Time all ways on the same rows, round by round."""
     columns = model.candidates()
     ways: dict[str, Callable[[], Any]] = {
-        "bound": partial(_products, X, *_matrices(model)),
+        "bound": partial(_products, X, *random_matrices(model)),
         "predict": partial(model.predict, X),
         "ranking": partial(rank_classes, model, X, columns, _TOP),
         "peer": partial(_peer(model).predict, X),
@@ -166,7 +166,7 @@ def _batch(model: HGKTClassifier, X: NDArray[Any], n_repeats: int) -> dict[str, 
 def _row(model: HGKTClassifier, x: NDArray[Any], n_calls: int) -> dict[str, Any]:
     """Median milliseconds of single calls with one row, the ways in turn."""
     columns = model.candidates()
-    metric, table = _matrices(model)
+    metric, table = random_matrices(model)
     ways: dict[str, Callable[[], Any]] = {
         "bound": lambda: (x @ metric) @ table.T,
         "predict": partial(model.predict, x),
@@ -184,13 +184,6 @@ def _row(model: HGKTClassifier, x: NDArray[Any], n_calls: int) -> dict[str, Any]
     }
 
 
-def _matrices(model: HGKTClassifier) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Random matrices of the sizes of the metric (D, D) and the class table (C, D)."""
-    rng, width = np.random.default_rng(_SEED), model.n_features_in_
-    metric = rng.standard_normal((width, width), dtype=np.float32)
-    return metric, rng.standard_normal((len(model.classes_), width), dtype=np.float32)
-
-
 def _products(
     X: NDArray[np.float32], metric: NDArray[np.float32], table: NDArray[np.float32]
 ) -> None:
@@ -203,7 +196,7 @@ def _peer(model: HGKTClassifier) -> Any:
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
     peer = LinearDiscriminantAnalysis()
-    _, table = _matrices(model)
+    _, table = random_matrices(model)
     peer.classes_, peer.coef_ = model.classes_, table
     peer.intercept_ = np.zeros(len(table), dtype=np.float32)
     peer.n_features_in_, peer.xbar_ = table.shape[1], None

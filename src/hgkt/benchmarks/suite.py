@@ -70,6 +70,7 @@ def run(quick: bool = False, device: str = "auto") -> dict[str, Any]:
     rows = [measure(shape, device, quick) for shape in shapes]
     results = {
         "device": torch_device(device),
+        "device_name": _device_name(torch_device(device)),
         "shapes": rows,
         "total_seconds": sum(row["total_seconds"] for row in rows),
         "total_cpu_seconds": sum(row["total_cpu_seconds"] for row in rows),
@@ -89,7 +90,7 @@ def run(quick: bool = False, device: str = "auto") -> dict[str, Any]:
 
 def measure(shape: Shape, device: str = "cpu", quick: bool = False) -> dict[str, Any]:
     """Time the protocol, a fit alone and the peers on data of one shape."""
-    data = make_shape(shape)
+    data, device = make_shape(shape), torch_device(device)
     return {**asdict(shape), **_protocol(data, device), **_peers(data, device, quick)}
 
 
@@ -129,6 +130,15 @@ def _peers(data: GZSLDataset, device: str, quick: bool) -> dict[str, Any]:
         "cn_zsl_seconds": other.wall,
         "cn_zsl_cpu_seconds": other.cpu,
     }
+
+
+def _device_name(device: str) -> str:
+    """Return what kind of GPU computes; empty where none does."""
+    if device == "cpu":
+        return ""
+    import torch
+
+    return str(torch.cuda.get_device_name())
 
 
 def make_shape(shape: Shape) -> GZSLDataset:

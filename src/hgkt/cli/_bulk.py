@@ -77,6 +77,7 @@ class Asked:
     top_k: int
     reject: float | None
     coverage: float | None
+    device: str
 
 
 def is_bulk(data: str | None, out: Path | None, workers: Workers) -> bool:
@@ -111,6 +112,7 @@ def predict_in_bulk(
             top_k=asked.top_k,
             reject=asked.reject,
             coverage=asked.coverage,
+            device=asked.device,
             progress=bar,
             **workers.options(),
         )

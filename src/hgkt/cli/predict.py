@@ -92,13 +92,13 @@ def predict_command(
     Example: hgkt predict --model digits-model --data digits --split test_unseen --top-k 3
     """
     from hgkt.estimators import load_model
-    from hgkt.evaluation.answers import answer_rows
+    from hgkt.evaluation.answers import answer_rows, use_device
 
     if (input_file is None) == (data is None):
         raise DataError("say what to predict: either --input FILE or --data NAME")
     where = Workers(engine, workers, address)
     if is_bulk(data, out_file, where):
-        asked = Asked(model, among, top_k, reject, coverage)
+        asked = Asked(model, among, top_k, reject, coverage, str(device))
         predict_in_bulk(asked, Path(str(data)), out_file, where, as_json)
         return
     if out_file is not None and out_file.suffix not in (".csv", ".parquet"):
@@ -107,6 +107,7 @@ def predict_command(
             f"a folder of them; got {str(out_file)!r}"
         )
     loaded = load_model(model)
+    use_device(loaded, str(device))
     truth = None
     if input_file is not None:
         given = read_input(input_file, loaded, weights, str(device))

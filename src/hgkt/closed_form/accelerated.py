@@ -76,7 +76,8 @@ def lengths_of(rows: torch.Tensor) -> torch.Tensor:
     """Return the Euclidean lengths along the last axis."""
     import torch
 
-    return torch.linalg.vector_norm(rows, dim=-1)
+    lengths: torch.Tensor = torch.linalg.vector_norm(rows, dim=-1)
+    return lengths
 
 
 def measured(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

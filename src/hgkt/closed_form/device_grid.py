@@ -1,8 +1,8 @@
 """Many closed forms on one fold on a torch device: what `grid` does, on tensors.
 
-There is no decomposition: a Cholesky factor of each shrunk scatter is the metric. All ridges of a kernel
-are solved at once, and what the search is after by default, the area under the seen–unseen curve, is
-computed where the scores are.
+There is no decomposition: a Cholesky factor of each shrunk scatter is the metric. All ridges of a
+kernel are solved at once, and what the search is after by default, the area under the seen–unseen
+curve, is computed where the scores are.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ class DeviceFoldScorer:
             solved = torch.cholesky_solve(torch.cat([seen, self._put(new)]).T, factors)
             shares = [Mixture(ridges=choice).ridge_shares() for choice in ridges]
             solved *= self._put(np.concatenate(shares))[:, None, None]
-            parts = solved.to(self._dtype).split([len(choice) for choice in ridges])
+            parts = torch.split(solved.to(self._dtype), [len(choice) for choice in ridges])
             self._solved = (key, torch.stack([part.sum(dim=0) for part in parts]))
         return self._solved[1]
 
@@ -235,7 +235,8 @@ class _Metrics:
             return projection
         shrunk = (1.0 - shrinkage) * self._scatter + shrinkage * self._mean * eye
         factor = torch.linalg.cholesky(shrunk)
-        return torch.linalg.solve_triangular(factor, eye, upper=False).T
+        inverse: torch.Tensor = torch.linalg.solve_triangular(factor, eye, upper=False)
+        return inverse.T
 
 
 class _Tops(NamedTuple):
@@ -269,9 +270,7 @@ class _Truth:
         ordered = seen.sort(dim=1)
         below = right.gather(1, ordered.indices).cumsum(dim=1)
         below = torch.nn.functional.pad(below, (1, 0))
-        places = [
-            torch.searchsorted(ordered.values, unseen, right=side) for side in (False, True)
-        ]
+        places = [torch.searchsorted(ordered.values, unseen, right=side) for side in (False, True)]
         lost = sum(below.gather(1, place) for place in places) / 2.0
         return (gained * (below[:, -1:] - lost)).sum(dim=1)
 

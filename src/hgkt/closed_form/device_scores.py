@@ -1,6 +1,6 @@
 """Scores of a fitted closed form on a torch device, its tables kept there between calls.
 
-What a score is stands in `transfer` and `folding`; here are the same products on tensors. Products of
+What a score is stands in `transfer` and `folding`; here are the same products on tensors. Those of
 float32 are computed in float32, unless torch was told to allow TF32.
 """
 
@@ -96,7 +96,7 @@ class DeviceScores:
         """Score features (n, G·D) in the metrics against some rows of a class table: (n, c)."""
         import torch
 
-        rows = self._tables.of(table, self._scaled)[some]
+        rows: torch.Tensor = self._tables.of(table, self._scaled)[some]
         if self._settings.metric == "cosine":
             return features @ rows.T
         squares = self._squares.of(table, self._squared)[some]
@@ -123,7 +123,8 @@ class DeviceScores:
 
     def order(self, rows: torch.Tensor, table: NDArray[Any], some: slice) -> torch.Tensor:
         """Return numbers (n, c) that order classes as their scores do; see `FoldedMetric`."""
-        return rows @ self._folded.of(table, self._fold)[some].T
+        folded: torch.Tensor = self._folded.of(table, self._fold)[some]
+        return rows @ folded.T
 
     def _fold(self, embeddings: NDArray[Any]) -> torch.Tensor:
         ((_, projection),) = self._spaces.values()

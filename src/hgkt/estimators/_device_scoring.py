@@ -1,7 +1,7 @@
 """Scores of many rows against many classes on a torch device; what `_scoring` does, on tensors.
 
-Rows go in blocks and classes in blocks, as there. Rows in host memory are copied to the device while
-the block before them is scored. What comes back is the best classes, or scores block by block.
+Rows go in blocks and classes in blocks, as there. Rows in host memory are copied to the device
+while the block before them is scored. What comes back is the best classes, or blocks of scores.
 """
 
 from __future__ import annotations
@@ -164,6 +164,7 @@ def _row_blocks(
 ) -> Iterator[tuple[slice, torch.Tensor]]:
     """Yield blocks of rows on the device, refused where they cannot be compared."""
     parts = slices(len(features), n_rows)
+    blocks: Iterator[tuple[slice, torch.Tensor]]
     if is_tensor(features):
         blocks = ((rows, features[rows].to(there.dtype)) for rows in parts)
     elif there.device == "cpu":
@@ -181,7 +182,8 @@ def _copied_ahead(
     features: NDArray[Any], parts: Iterator[slice], there: DeviceScores
 ) -> Iterator[tuple[slice, torch.Tensor]]:
     """Yield blocks of rows of the host while the next one is on its way to the device."""
-    copying, now = torch.cuda.Stream(), torch.cuda.current_stream()
+    copying: torch.cuda.Stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    now = torch.cuda.current_stream()
 
     def send(rows: slice) -> tuple[slice, torch.Tensor, torch.cuda.Event]:
         staged = _staged(features[rows], there.dtype)

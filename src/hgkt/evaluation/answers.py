@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hgkt._devices import torch_device
 from hgkt.confidence.novelty import with_unknown
 from hgkt.estimators.ranking import rank_classes, rank_surely
 
@@ -40,6 +41,21 @@ class Answers:
             found[f"label{suffix}"] = self.labels[:, rank]
             found[f"score{suffix}"] = self.scores[:, rank]
         return found | self.extra
+
+
+def use_device(model: GZSLClassifier, device: str) -> None:
+    """Have a loaded model compute where it is asked to, if its method has a choice.
+
+    Parameters
+    ----------
+    model : GZSLClassifier
+        A fitted model.
+    device : {"auto", "cpu", "cuda"}
+        "auto" leaves it where the model was made to compute.
+    """
+    where = device if device == "auto" else torch_device(device)
+    if where != "auto" and "device" in model.get_params():
+        model.set_params(device=where)
 
 
 def answer_rows(

@@ -21,7 +21,7 @@ from hgkt.data.parquet_shards import ParquetShard, parquet_shards
 from hgkt.data.shards import SHARD_ROWS
 from hgkt.engines import map_tasks, open_engine
 from hgkt.estimators.model_folder import CONFIG, check_model, load_model
-from hgkt.evaluation.answers import answer_rows
+from hgkt.evaluation.answers import answer_rows, use_device
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -108,6 +108,7 @@ def predict_shards(
     engine: str = "local",
     n_workers: int | None = None,
     address: str | None = None,
+    device: str = "auto",
     shard_rows: int = SHARD_ROWS,
     progress: Progress | None = None,
 ) -> BulkReport:
@@ -138,6 +139,9 @@ def predict_shards(
         Shards at a time; by default one per core.
     address : str, optional
         Of the Ray cluster; by default one is started on this machine.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where workers score rows; "auto": as the model was made. Files that are there stay,
+        wherever they were made.
     shard_rows : int, default=65,536
         A file with more rows is divided, at its row groups.
     progress : callable, optional
@@ -156,8 +160,10 @@ def predict_shards(
     identity = file_sha256(folder / CONFIG)
     shards = find_shards(place, target, shard_rows)
     check_writable(target)
-    _check_model(load_once(folder, identity), shards[0][0], options)
-    tasks = [ShardTask(shard, target / name, folder, identity, options) for shard, name in shards]
+    _check_model(load_once(folder, identity, device), shards[0][0], options)
+    tasks = [
+        ShardTask(shard, target / name, folder, identity, options, device) for shard, name in shards
+    ]
     known = [(task, task.report()) for task in tasks]
     there = [report for _, report in known if report is not None]
     todo = [task for task, report in known if report is None]
@@ -211,6 +217,7 @@ class ShardTask:
     model: Path
     identity: str
     options: BulkOptions
+    device: str = "auto"
 
     @property
     def key(self) -> str:
@@ -237,7 +244,7 @@ def predict_shard(task: ShardTask) -> ShardReport:
     from pyarrow import parquet
 
     key = task.key  # before the rows are read: what changes meanwhile is predicted again
-    model = load_once(task.model, task.identity)
+    model = load_once(task.model, task.identity, task.device)
     tables = list(_tables(task, model))
     table = pa.concat_tables(tables, promote_options="permissive")
     n_of, n_right = Counter[str](), Counter[str]()
@@ -290,9 +297,10 @@ def _column(values: NDArray[Any]) -> pa.Array:
 
 
 @lru_cache(maxsize=1)
-def load_once(folder: Path, identity: str) -> Any:
+def load_once(folder: Path, identity: str, device: str = "auto") -> Any:
     """Load a model, once per process, and make sure that it is the one that was asked for."""
     model = load_model(folder)
+    use_device(model, device)
     if file_sha256(folder / CONFIG) != identity:
         raise DataError(f"the model in {folder} has changed meanwhile; run it again")
     return model
