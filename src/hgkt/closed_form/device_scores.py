@@ -142,7 +142,7 @@ class DeviceScores:
     def length_bounds(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return below and above what `lengths` is (n,)."""
         along = (rows @ self._directions) ** 2
-        rest = ((rows * rows).sum(dim=1) - along.sum(dim=1)).clamp_(min=0.0)
+        rest = (lengths_of(rows) ** 2 - along.sum(dim=1)).clamp_(min=0.0)
         known = along @ self._along
         low, high = ((known + end * rest).sqrt() for end in self._ends)
         return low - SLACK * high, (1.0 + SLACK) * high

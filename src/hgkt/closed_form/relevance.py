@@ -6,6 +6,9 @@ attributes, Σ_j w_j (a_j − a'_j)². Attributes along which the means vary smo
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
@@ -26,7 +29,10 @@ def is_learnable(n_classes: int, n_attributes: int) -> bool:
 
 
 def attribute_relevance(
-    attributes: NDArray[np.float64], gram: NDArray[np.float64], noise: NDArray[np.float64]
+    attributes: NDArray[np.float64],
+    gram: NDArray[np.float64],
+    noise: NDArray[np.float64],
+    gradient_at: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None,
 ) -> NDArray[np.float64]:
     """Learn a weight for each attribute from the seen classes.
 
@@ -42,6 +48,9 @@ def attribute_relevance(
         G, inner products of their means in the metric.
     noise : ndarray of shape (L,)
         Λ, noise of the means relative to a kernel with k(a, a) = 1.
+    gradient_at : callable, optional
+        Another way to the derivative by the weights (d,): on a GPU, see
+        `hgkt.closed_form.accelerated.relevance_gradient_on`.
 
     Returns
     -------
@@ -56,13 +65,15 @@ def attribute_relevance(
     >>> attribute_relevance(A, means @ means.T, np.full(60, 0.03)).argmax()
     np.int64(0)
     """
+    if gradient_at is None:
+        gradient_at = partial(_gradient, attributes, gram=gram, noise=noise)
     n_attributes = attributes.shape[1]
     logs = np.zeros(n_attributes)
     first, second = np.zeros(n_attributes), np.zeros(n_attributes)
     scale = _median(_squared_distances(attributes, np.ones(n_attributes)))
     for step in range(1, N_STEPS + 1):
         weights = np.exp(logs)
-        gradient = weights * _gradient(attributes, weights / scale, gram, noise)
+        gradient = weights * gradient_at(weights / scale)
         first = 0.9 * first + 0.1 * gradient
         second = 0.999 * second + 0.001 * gradient**2
         direction = (first / (1 - 0.9**step)) / (np.sqrt(second / (1 - 0.999**step)) + 1e-8)

@@ -52,6 +52,9 @@ def best_of_blocks(found: Sequence[Found], k: int) -> Found:
     if len(found) > 1:
         values = torch.cat([part[0] for part in found], dim=1)
         positions = torch.cat([part[1] for part in found], dim=1)
+    top = values.topk(min(k + 1, values.shape[1]), dim=1)
+    if not bool((top.values[:, 1:] == top.values[:, :-1]).any()):
+        return top.values[:, :k], positions.gather(1, top.indices[:, :k])
     by_place = positions.sort(dim=1)
     ranked = values.gather(1, by_place.indices).sort(dim=1, descending=True, stable=True)
     return ranked.values[:, :k], by_place.values.gather(1, ranked.indices)[:, :k]

@@ -23,7 +23,7 @@ from hgkt.estimators._scoring import Candidates, ClassBlock, slices
 if TYPE_CHECKING:
     from hgkt.estimators.base import GZSLClassifier
 
-_ROW_NUMBERS = 2**24  # features of a block: 64 MiB in float32
+_ROW_NUMBERS = 2**25  # features of a block: 128 MiB in float32
 _SCORE_NUMBERS = 2**26
 _CLASSES = 8192
 
