@@ -18,12 +18,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from _script import DOCS, GALLERY_RUN
-from page_tables import bench, methods, performance, results, service, studies
+from page_tables import bench, gpu, methods, performance, results, service, studies
 from page_tables.records import RecordError, Records
 
 TABLES: dict[str, Callable[[Records], str]] = {
     **methods.TABLES, **results.TABLES, **studies.TABLES, **bench.TABLES,
-    **service.TABLES, **performance.TABLES,
+    **service.TABLES, **performance.TABLES, **gpu.TABLES,
 }  # fmt: skip
 
 _MARKED = re.compile(r"<!-- begin (?P<name>[^>]+) -->\n(?P<body>.*?)<!-- end (?P=name) -->", re.S)

@@ -10,8 +10,9 @@ import pytest
 from scipy.io import savemat
 
 from hgkt.data import load_dataset, load_digits, write_xlsa17
-from hgkt.estimators import HGKTClassifier, load_model
+from hgkt.estimators import METHODS, HGKTClassifier, load_model
 from hgkt.evaluation import per_class_accuracy
+from hgkt.evaluation.answers import use_device
 from hgkt.exceptions import DataError
 
 
@@ -188,3 +189,26 @@ def test_predictions_hold_no_formula_and_appear_whole(hgkt, tmp_path, monkeypatc
         hgkt(*arguments, "--out", out)
     assert out.read_bytes() == before
     assert [path.name for path in tmp_path.iterdir() if "predicted" in path.name] == [out.name]
+
+
+def test_a_gpu_that_is_not_there_is_told_and_the_cpu_can_be_asked_for(
+    hgkt, model_folder, tmp_path, rows
+):
+    torch = pytest.importorskip("torch")
+    path = write(tmp_path / "rows.npy", rows)
+    asked = ("predict", "--model", model_folder, "--input", path, "--json", "--device")
+    expected = load_model(model_folder).predict(rows).tolist()
+    found = json.loads(hgkt(*asked, "cpu").stdout)["predictions"]
+    assert [row["label"] for row in found] == expected
+    if not torch.cuda.is_available():
+        with pytest.raises(DataError, match="torch finds no CUDA device"):
+            hgkt(*asked, "cuda")
+
+
+def test_a_model_computes_where_it_is_asked_to(monkeypatch):
+    monkeypatch.setattr("hgkt.evaluation.answers.torch_device", lambda name: name)
+    model = HGKTClassifier(device="cuda")
+    for device, where in (("auto", "cuda"), ("cpu", "cpu"), ("cuda", "cuda")):
+        use_device(model, device)
+        assert model.device == where
+    use_device(METHODS.load("ridge")(), "cuda")  # has no choice, and no trouble
