@@ -217,14 +217,14 @@ class _Metrics:
         scatter = put(statistics.second_moment) - weighted.T @ weighted
         self._scatter = scatter / max(statistics.n_instances, 1)
         trace = float(torch.trace(self._scatter))
-        self._width, self._n = len(scatter), statistics.n_instances
+        self._width, self._n = statistics.n_features, statistics.n_instances
         self._mean = trace / self._width
         if trace * self._n <= rounding(statistics):
             self._mean = 0.0  # nothing is known of the inside of classes
 
     def projection(self, shrinkage: float | str) -> torch.Tensor:
         """Return P (D, D) with P Pᵀ = W², in float64."""
-        eye = torch.eye(self._width, dtype=torch.float64, device=self._scatter.device)
+        eye = torch.eye(len(self._scatter), dtype=torch.float64, device=self._scatter.device)
         if self._mean == 0.0:
             return eye
         if isinstance(shrinkage, str):
