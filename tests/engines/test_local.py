@@ -116,6 +116,18 @@ def test_process_engine_never_asks_for_more_threads_than_cores():
         assert n_threads == 1 or n_workers * n_threads <= cpu_count()
 
 
+def test_a_process_takes_no_more_threads_than_the_environment_allows(monkeypatch):
+    monkeypatch.setattr("joblib.cpu_count", lambda: 16)
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    assert ProcessEngine(2).n_threads == 8
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert ProcessEngine(2).n_threads == 3
+    assert ProcessEngine(8).n_threads == 2
+    monkeypatch.setenv("OMP_NUM_THREADS", "4,2")  # one number per level of nesting: not ours to read
+    assert ProcessEngine(2).n_threads == 8
+
+
 def test_processes_end_with_a_parent_that_is_killed(tmp_path):
     code = (
         "import errands; from hgkt.engines import ProcessEngine, map_tasks\n"

@@ -23,6 +23,15 @@ def usual_workers(n_workers: int | None = None, n_tasks: int | None = None) -> i
     return max(1, wanted if n_tasks is None else min(wanted, n_tasks))
 
 
+def _threads_of_each(n_workers: int) -> int:
+    """Return a process's share of the cores, or less where the environment asks for less."""
+    from joblib import cpu_count
+
+    asked = [os.environ.get(name, "") for name in _THREADS]
+    limits = [int(number) for number in asked if number.isdecimal() and int(number) > 0]
+    return max(1, min([cpu_count() // n_workers, *limits]))
+
+
 class SerialEngine:
     """One task after the other, in this process: a task that brings it down ends the run.
 
@@ -85,10 +94,8 @@ class ProcessEngine:
     """
 
     def __init__(self, n_workers: int) -> None:
-        from joblib import cpu_count
-
         self.n_workers = n_workers
-        self.n_threads = max(1, cpu_count() // n_workers)
+        self.n_threads = _threads_of_each(n_workers)
         self._executor: Any = None
 
     def run(
