@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from hgkt.estimators import METHODS
 from hgkt.evaluation import PairedDifference
@@ -156,11 +157,40 @@ def selection(records: Records) -> str:
             missing.append(label(name))
             continue
         first = next(found[0] for found in runs.values() if found)
-        chosen = [settings(found[0]["selected"]) if found else "–" for found in runs.values()]
+        ends = _ends(name)
+        chosen = [_chosen(found[0]["selected"], ends) if found else "–" for found in runs.values()]
         lines.append([f"`{name}`", str(first["validation"]["n_settings"]), *chosen])
     header = ["method", "settings", "chosen on CUB", "chosen on AWA1"]
     text = table(header, lines, text=[name for name in header if name != "settings"])
     return text + absent(missing, len(METHODS))
+
+
+def _ends(method: str) -> dict[str, tuple[float, float]]:
+    """Return the least and the greatest number that selection tries of each parameter."""
+    from hgkt.estimators.methods import build_method
+
+    tried: dict[str, set[float]] = {}
+    for stage in build_method(method).default_stages():
+        for grid in stage if isinstance(stage, list) else [stage]:
+            for parameter, values in grid.items():
+                tried.setdefault(parameter, set()).update(v for v in values if _is_number(v))
+    return {name: (min(values), max(values)) for name, values in tried.items() if len(values) > 2}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _chosen(selected: dict[str, Any], ends: dict[str, tuple[float, float]]) -> str:
+    """Return chosen settings, with a star at those that end their grid.
+
+    Nothing at all (0) and the least or whole of a thing (1) end it by nature and have none.
+    """
+    shown = []
+    for name, value in selected.items():
+        at_end = _is_number(value) and value not in (0, 1) and value in ends.get(name, ())
+        shown.append(settings({name: value}) + "\\*" * at_end)
+    return ", ".join(shown)
 
 
 def checks(records: Records) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from hgkt.baselines._shared.compatibility import CompatibilityClassifier
 
 
@@ -72,6 +74,8 @@ class SJEClassifier(CompatibilityClassifier):
     array(['a and c', 'b'], dtype='<U7')
     """
 
+    mathematics_version: ClassVar[int] = 4  # 3: rates up to 1, which selection took
+
     _loss = "hinge_max"
-    _rates = (0.01, 0.03, 0.1, 0.3, 1.0)
-    _epochs = (5, 10, 20, 50, 100, 200, 400)
+    _rates = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+    _epochs = (5, 10, 20, 50, 100, 200)
