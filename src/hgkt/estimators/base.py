@@ -119,6 +119,10 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, FromStatistics, Confident
         """Return the hyper-parameter grids to search, one after another, on validation classes."""
         return []
 
+    def plain_stages(self, n_classes: int) -> list[Any]:
+        """Return the grids to search even where only γ is asked for: none, in most methods."""
+        return []
+
     def fit_score_grid(
         self,
         grid: Sequence[Mapping[str, Any]],

@@ -15,7 +15,7 @@ from hgkt._devices import scoring_device
 from hgkt._typing import Progress
 from hgkt._validation import attribute_matrix
 from hgkt.closed_form.device_scores import DeviceScores, on_device
-from hgkt.closed_form.family import FEATURE_MAPS, MixtureFamily
+from hgkt.closed_form.family import FEATURE_MAPS, FEW_CLASSES, MixtureFamily
 from hgkt.closed_form.folding import FoldedMetric
 from hgkt.closed_form.grid import GridData, SumsGridData, score_grid
 from hgkt.closed_form.kernels import KernelTerm
@@ -44,7 +44,8 @@ class HGKTClassifier(GrowingClassifier):
     attribute_map : {"sqrt+l2", "l2", "none"} or float, default="sqrt+l2"
         The same for attribute vectors.
     metric : {"cosine", "euclidean"}, default="cosine"
-        How an instance is compared with a class embedding.
+        How an instance is compared with a class embedding. A search on class folds chooses between
+        the two for a mixture, and where fewer than twenty classes were seen; "euclidean" it keeps.
     intra, inter : bool, default=True
         Whether in-class and inter-class relations are used; the paper's two ablations. Without
         them a Euclidean metric and a linear map of attributes are left.
@@ -229,6 +230,17 @@ class HGKTClassifier(GrowingClassifier):
             MixtureFamily.of(replace(base, metric=metric), self.intra, self.inter)
             for metric in comparisons
         ]
+
+    def plain_stages(self, n_classes: int) -> list[Any]:
+        """Return cosines and distances where fewer than twenty classes were seen.
+
+        Cosines are taken from the mean of the class means. Of few classes each makes up much of
+        that mean, all lie alike far from it, and directions alone do not tell a new class from
+        its neighbour: the γ that it needs then takes every image from a seen class. Lengths tell
+        them apart, as a rule; the folds on which γ is found anyway say whether they do.
+        """
+        is_free = self.metric == "cosine" and self.mixture is None
+        return [{"metric": list(METRICS)}] if is_free and n_classes < FEW_CLASSES else []
 
     def fit_score_grid(
         self,

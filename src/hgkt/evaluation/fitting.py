@@ -165,7 +165,7 @@ class _Wanted:
             return Fitted(estimator.on_progress(None))
         search = ClassFoldSearch(
             estimator,
-            stages=None if select else [],
+            stages=None if select else estimator.plain_stages(len(counts)),
             n_folds=self.n_folds,
             calibrate=bool(calibrate),
             random_state=self.random_state,

@@ -97,7 +97,17 @@ def evaluate(
     dataset.check_tests()
     X, y = dataset.rows("train")
     attributes = dataset.attributes_of(dataset.seen_classes)
-    search = _search(estimator, select, calibrate, metric, stages, n_folds, random_state, progress)
+    search = _search(
+        estimator,
+        len(attributes),
+        select,
+        calibrate,
+        metric,
+        stages,
+        n_folds,
+        random_state,
+        progress,
+    )
     model: GZSLClassifier
     if search is None:
         model = blank_clone(estimator).on_progress(progress)
@@ -154,6 +164,7 @@ def evaluate(
 
 def _search(
     estimator: GZSLClassifier,
+    n_classes: int,
     select: bool,
     calibrate: bool | str,
     metric: str,
@@ -172,7 +183,7 @@ def _search(
         return None
     return ClassFoldSearch(
         estimator,
-        stages=stages if select else [],
+        stages=stages if select else estimator.plain_stages(n_classes),
         n_folds=n_folds,
         metric=metric,
         calibrate=wanted,
