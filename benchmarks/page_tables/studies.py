@@ -94,6 +94,19 @@ def calibration(records: Records) -> str:
     return table(["data", "seen", "added", *(f"H, {title}" for title in ways.values())], lines)
 
 
+def few_classes(records: Records) -> str:
+    """Return H, and how many seen classes are never answered, by the number of seen classes."""
+    lines = []
+    for row in records.script("few_classes")["rows"]:
+        gains = [f"{row[v]['gain']:+.1f} ± {row[v]['error']:.1f}" for v in ("distances", "default")]
+        silent = [f"{row[v]['silent']:.0f} %" for v in ("cosines", "distances", "default")]
+        about = [row["data"], *(str(row[key]) for key in ("n_seen", "n_added", "n_draws"))]
+        lines.append([*about, f"{row['cosines']['H']:.1f}", *gains, *silent])
+    header = ["data", "seen", "added", "draws", "H, cosines", "distances", "default",
+              "silent, cosines", "silent, distances", "silent, default"]  # fmt: skip
+    return table(header, lines)
+
+
 def _by_data(records: Records) -> dict[str, list[dict[str, Any]]]:
     """Rows of the record of confidence, one list of seeds per data set."""
     groups: dict[str, list[dict[str, Any]]] = {}
@@ -293,6 +306,7 @@ TABLES = {
     "words on digits": lambda records: words(records, "digits"),
     "mixture": mixture,
     "calibration": calibration,
+    "few classes": few_classes,
     "confidence": confidence,
     "unknown classes": unknown_classes,
     "sets beside MAPIE": beside_mapie,

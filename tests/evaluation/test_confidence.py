@@ -18,7 +18,8 @@ from hgkt.exceptions import DataError
 
 @pytest.fixture(scope="module")
 def record():
-    return hgkt.evaluate(hgkt.HGKTClassifier(), hgkt.load_dataset("digits"), unknown_classes=1)
+    digits = hgkt.load_dataset("digits")
+    return hgkt.evaluate(hgkt.HGKTClassifier(), digits, stages=[], unknown_classes=1)
 
 
 def test_bins_are_those_of_scikit_learn():

@@ -1,0 +1,59 @@
+"""What is chosen where classes are few and no selection is asked for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hgkt
+from hgkt.baselines.ridge import RidgeClassMeanClassifier
+from hgkt.evaluation.fitting import fit_dataset
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return hgkt.load_dataset("digits")
+
+
+@pytest.fixture(scope="module")
+def record(digits):
+    return hgkt.evaluate(hgkt.HGKTClassifier(), digits)
+
+
+@pytest.fixture(scope="module")
+def gamma_alone(digits):
+    return hgkt.evaluate(hgkt.HGKTClassifier(), digits, stages=[])
+
+
+def test_every_digit_is_answered(digits):
+    fitted = fit_dataset(hgkt.HGKTClassifier(), digits)
+    assert fitted.chosen["metric"] == fitted.model.metric == "euclidean"
+    assert not fitted.selected
+    fitted.model.add_classes(digits.attributes_of(digits.unseen_classes))
+    rows = np.concatenate([digits.rows(part)[0] for part in ("test_seen", "test_unseen")])
+    assert set(fitted.model.predict(rows)) == set(fitted.model.classes_)
+
+
+def test_the_result_comes_near_that_of_a_selection(record):
+    assert record.metrics.H > 68  # a selection reaches 76, γ alone 65
+    assert min(record.per_class.tr) > 0
+
+
+def test_held_out_classes_decide(record, gamma_alone):
+    assert record.selected["metric"] == record.parameters["metric"] == "euclidean"
+    assert record.validation["n_settings"] == 2
+    assert record.validation["score"] > gamma_alone.validation["score"]
+
+
+def test_nothing_but_gamma_is_chosen_where_that_is_said(gamma_alone):
+    assert gamma_alone.parameters["metric"] == "cosine"
+    assert set(gamma_alone.selected) == {"calibration"}
+
+
+def test_many_classes_and_what_was_set_are_left_alone():
+    model = hgkt.HGKTClassifier()
+    assert model.plain_stages(19) == [{"metric": ["cosine", "euclidean"]}]
+    assert model.plain_stages(20) == []
+    assert hgkt.HGKTClassifier(metric="euclidean").plain_stages(8) == []
+    assert hgkt.HGKTClassifier(mixture={"metrics": []}).plain_stages(8) == []
+    assert RidgeClassMeanClassifier().plain_stages(8) == []
