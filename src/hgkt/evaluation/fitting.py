@@ -88,7 +88,7 @@ def fit_dataset(
     >>> from hgkt.estimators import HGKTClassifier
     >>> fitted = fit_dataset(HGKTClassifier(), load_dataset("digits"), select="auto")
     >>> sorted(fitted.chosen), fitted.validation["folds"]
-    (['calibration'], 'random')
+    (['calibration', 'metric'], 'random')
     """
     X, y = dataset.rows("train")
     data = RowData(X, y, dataset.attributes_of(dataset.seen_classes))
