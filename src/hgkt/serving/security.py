@@ -22,6 +22,7 @@ _HEADER = APIKeyHeader(name="X-API-Key", scheme_name="API key", auto_error=False
 _BEARER = HTTPBearer(scheme_name="Bearer", auto_error=False)
 WORKER_HEADER = "X-Worker"
 _READING = frozenset(("GET", "HEAD", "OPTIONS"))
+_METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 
 # Plotly writes style rules into the page; its scatter plots need neither eval nor workers.
 _PAGE_POLICY = (
@@ -208,10 +209,21 @@ class SafeHeaders:
 
 
 def _methods(scope: Scope) -> list[str]:
-    """Return all methods that a path answers to; the router names those of its first route."""
-    found: set[str] = set()
-    for route in scope["app"].routes:
-        match, _ = route.matches({**scope, "path_params": {}})
-        if match is not Match.NONE:
-            found |= getattr(route, "methods", None) or set()
-    return sorted(found)
+    """Return all methods that a path answers to; the router names those of its first route.
+
+    Each is tried: routes of routers that were included are not in the list of routes everywhere.
+    """
+    asked = {
+        "type": "http",
+        "path": scope["path"],
+        "root_path": scope.get("root_path", ""),
+        "headers": scope["headers"],
+    }
+    return [
+        method
+        for method in _METHODS
+        if any(
+            route.matches({**asked, "method": method})[0] is Match.FULL
+            for route in scope["app"].routes
+        )
+    ]
