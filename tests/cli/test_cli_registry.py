@@ -146,3 +146,16 @@ def test_log_rollback_and_prune_on_a_database(hgkt, model_folder, registry):
     assert [entry.name for entry in registry.entries()] == ["two", "six"]
     with pytest.raises(DataError, match="--model FOLDER, or --server URL"):
         hgkt("classes", "log")
+
+
+def test_a_service_tells_the_history_that_its_database_has(
+    hgkt, model_folder, registry, run_service
+):
+    registry.prune(1)
+    registry.remove(["two"])
+    with run_service(model_folder) as url:
+        found = read(hgkt, "log", "--server", url)
+        shown = hgkt("classes", "log", "--server", url).stdout
+    there = read(hgkt, "log", "--model", model_folder)
+    assert (found["revision"], found["oldest"]) == (there["revision"], there["oldest"]) == (3, 1)
+    assert "the registry is at revision 3; 1 is the oldest to go back to" in shown

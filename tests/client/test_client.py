@@ -274,7 +274,9 @@ def test_a_class_lives(client, digits, X):
     with pytest.raises(ServiceRefusedError, match="the newest is") as caught:
         client.predict(sixes[:1], revision=10**6)
     assert caught.value.status == 404
+    assert client.oldest() == 0
     assert client.prune(first.revision) > 0
+    assert client.oldest() == first.revision
     with pytest.raises(ServiceRefusedError, match="the log was pruned") as caught:
         client.rollback(0)
     assert caught.value.status == 410

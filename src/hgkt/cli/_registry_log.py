@@ -45,9 +45,8 @@ def log_command(
             for line in document["events"]
         ]
         show_table(["revision", "when (UTC)", "what", "who", "why"], rows)
-        oldest = document["oldest"]
-        reach = "" if oldest is None else f"; {oldest} is the oldest to go back to"
-        say(f"the registry is at revision {document['revision']}{reach}")
+        revision, oldest = document["revision"], document["oldest"]
+        say(f"the registry is at revision {revision}; {oldest} is the oldest to go back to")
 
     emit(document, as_json, render)
 

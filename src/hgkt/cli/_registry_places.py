@@ -24,10 +24,7 @@ class History(Protocol):
     """A registry's history."""
 
     def events(self, after: int, limit: int, name: str | None) -> dict[str, Any]:
-        """Return lines of the log, as ``GET /v1/events`` has them.
-
-        ``oldest``, the first revision to go back to, is None where it is not known.
-        """
+        """Return lines of the log, as ``GET /v1/events`` has them."""
 
     def rollback(self, revision: int, reason: str | None) -> dict[str, Any]:
         """Go back to a revision."""
@@ -128,7 +125,7 @@ class ServiceHistory:
         lines = islice(self._client.events(after, name), limit)
         return {
             "revision": self._client.model()["revision"],
-            "oldest": None,
+            "oldest": self._client.oldest(),
             "events": [vars(line) for line in lines],
         }
 

@@ -269,6 +269,11 @@ class Client(PredictingClient):
                 return
             after = found[-1].revision
 
+    def oldest(self) -> int:
+        """Return the first revision that can be gone back to; pruning moves it."""
+        answer = self._connection.ask("GET", "/v1/events", params={"limit": 1})
+        return self._read(answer, lambda each: int(each.json()["oldest"]))
+
     def rollback(
         self, revision: int, idempotency_key: str | None = None, reason: str | None = None
     ) -> ClassChange:
