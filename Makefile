@@ -24,16 +24,18 @@ tables: $(VENV)/.demo
 docs: $(VENV)/.docs
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 
-# One thread per worker: the workers share the cores.
+# One thread per worker: the workers share the cores. Compiled files are written whatever the
+# environment says: every process that a test starts would compile all of hgkt again.
+TESTED = OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto
 test: $(VENV)/.test
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
+	$(TESTED)
 
 slow: $(VENV)/.test
 	$(BIN)/python -m pytest -m slow
 
 # Which lines no test reaches: `make coverage ROOMS="graph transport"`, or all without ROOMS.
 coverage: $(VENV)/.test
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --cov-report=term \
+	$(TESTED) --cov-report=term \
 	  $(or $(foreach room,$(ROOMS),--cov=hgkt.$(room) tests/$(room) src/hgkt/$(room)),--cov=hgkt)
 
 # The oldest versions that pyproject.toml allows, with the tests of the rooms of the default model.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import threading
 import time
@@ -25,6 +26,36 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Return one worker more than cores: many tests wait for processes that they start."""
+    return (os.cpu_count() or 1) + 1
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give a file's tests to one worker, in the order of files; and all of Ray to one worker.
+
+    What a file prepares is prepared once, and a Ray cluster or a database server is started once.
+    The last files are quick, so that no worker is left with a long one.
+    """
+    if config.getvalue("dist") != "load":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByWhatIsShared(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            for server, pattern in SERVERS.items():
+                if pattern.search(nodeid):
+                    return server
+            return super()._split_scope(nodeid)
+
+    config.option.loadscopereorder = False
+    return ByWhatIsShared(config, log)
+
+
+# Tests are told by their names: what collects them does not share the fixtures that they ask for.
+SERVERS = {"ray": re.compile(r"(?<![a-z])ray(?![a-z])"), "postgresql": re.compile("postgresql")}
 COLOURS, SHAPES = ("red", "green", "blue"), ("circle", "square", "triangle")
 
 

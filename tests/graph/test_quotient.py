@@ -7,7 +7,6 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from torch_geometric.nn import SAGEConv
 
 from hgkt.exceptions import DataError
 from hgkt.graph import AGGREGATIONS, ClassNeighbors, HeterogeneousGraph, Quotient, class_graph
@@ -107,6 +106,8 @@ def test_quotient_equals_dense_message_passing(aggregation: str) -> None:
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("symmetric", [False, True])
 def test_quotient_equals_pytorch_geometric(seed: int, symmetric: bool) -> None:
+    from torch_geometric.nn import SAGEConv  # seconds, which collecting should not take
+
     graph, embedder = random_graph(seed, 2, symmetric), make_embedder(seed)
     attributes = np.random.default_rng(seed).random((graph.n_classes, 3))
     data = graph.to_pyg(attributes)
