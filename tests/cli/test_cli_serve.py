@@ -103,7 +103,7 @@ def test_serve_answers_until_it_is_told_to_stop(model_folder, tmp_path, sign):
         )
         assert found, line + process.stderr.read()
         connection = http.client.HTTPConnection("127.0.0.1", int(found[1]), timeout=30)
-        for _ in range(200):
+        for _ in range(1200):
             try:
                 connection.request("GET", "/v1/model")
                 break

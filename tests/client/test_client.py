@@ -216,7 +216,7 @@ def test_a_service_that_is_not_there():
         start = time.monotonic()
         with pytest.raises(ServiceUnavailableError, match=r"does not answer: .*refused") as caught:
             client.predict([[1.0]])
-        assert time.monotonic() - start < 5
+        assert time.monotonic() - start < 30  # of the sixty that it may take
         assert caught.value.status is None
         assert isinstance(caught.value, ConnectionError)
         with pytest.raises(ServiceError, match=r"not ready after 0\.1 s"):

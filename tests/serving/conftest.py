@@ -40,7 +40,7 @@ class Service:
         self.process, self.port = process, port
 
     def call(self, method, path, document=None):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         try:
             body = None if document is None else json.dumps(document)
             connection.request(method, path, body, {"Content-Type": "application/json"})

@@ -181,11 +181,11 @@ def test_an_answer_that_is_read_slowly_arrives(port):
         connection.connect(("127.0.0.1", port))
         connection.sendall(b"GET /large HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         n_read, begin = 0, time.monotonic()
-        while n_read < 20_000_000:  # six seconds, where nothing at all is allowed for one
+        while n_read < 20_000_000:  # four seconds, where nothing at all is allowed for one
             part = connection.recv(1_000_000)
             assert part
             n_read += len(part)
-            time.sleep(max(0.0, 6 * n_read / 20_000_000 - (time.monotonic() - begin)))
+            time.sleep(max(0.0, 4 * n_read / 20_000_000 - (time.monotonic() - begin)))
 
 
 def test_unread_answers_are_bounded_together():
@@ -237,7 +237,7 @@ def test_a_service_with_few_files_answers_whatever_is_connected(tmp_path):
     model = HGKTClassifier(calibration=0.3, device="cpu")
     model.fit(X, y, class_attributes=data.attributes_of(data.seen_classes)).save(tmp_path / "m")
     process = subprocess.Popen(
-        [*HGKT, "serve", "--port", "0", "--model", str(tmp_path / "m")],
+        [*HGKT, "serve", "--port", "0", "--grace", "0", "--model", str(tmp_path / "m")],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -95,7 +95,7 @@ def test_a_class_of_another_process_appears_in_a_running_store(make_served, data
     worker = start(database, [["zebra"]], model_identity(digits_model), width)
     go(worker)
     worker.communicate()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while "zebra" not in reader.current().model.classes_.tolist():
         assert time.monotonic() < deadline, "the class did not appear"
         time.sleep(0.01)

@@ -341,7 +341,7 @@ def test_the_command_logs_json_and_no_key(digits_folder, tmp_path, workers):
     keys = tmp_path / "keys"
     keys.write_text(KEY + "\n")  # readable by all: a warning, in JSON too
     keys.chmod(0o644)
-    command = [sys.executable, "-m", "hgkt", "serve"]
+    command = [sys.executable, "-m", "hgkt", "serve", "--grace", 0]
     command += ["--model", digits_folder, "--port", 0, "--api-key-file", keys, "--access-log"]
     command += [
         "--workers",

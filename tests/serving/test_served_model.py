@@ -31,7 +31,7 @@ def added(served):
     return served.current().model.unseen_classes_.tolist()
 
 
-def wait_for(condition, seconds=20.0):
+def wait_for(condition, seconds=60.0):
     """Wait until a condition holds; a time limit keeps a failure from hanging."""
     deadline = time.monotonic() + seconds
     while not condition():

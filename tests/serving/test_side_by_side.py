@@ -188,7 +188,7 @@ class Load:
     def _ask(self):
         headers = {"Content-Type": "application/json"}
         while not self._stop.is_set():
-            connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=10)
+            connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
             try:
                 connection.request("POST", "/v1/predict", self._body, headers)
                 answer = connection.getresponse()
@@ -240,7 +240,7 @@ def test_switching_under_load_fails_no_request_and_outlives_a_kill(
         assert set(load.statuses) == {200}
         assert set(load.models) == {"v1", "v2"}
         os.killpg(service.process.pid, signal.SIGKILL)
-        service.process.wait(timeout=10)
+        service.process.wait(timeout=60)
     with serve(*arguments, "--adopt", "v1") as service:
         assert currents(service)[0] == {"v2"}
         assert service.call("GET", "/v1/classes/two")[0] == 200
