@@ -48,7 +48,7 @@ def fitted(name, params, small):
 
 @every_method
 def test_scikit_learn_checks_pass(name, params):
-    settings = {"n_steps": N_STEPS.get(name, 150), "n_epochs": 60, **params}
+    settings = {"n_steps": N_STEPS.get(name, 150), "n_epochs": 30, **params}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         check_estimator(

@@ -88,7 +88,7 @@ def visit(browser, desktop) -> Iterator[Callable[..., Any]]:
         context = browser.new_context(**options) if options else desktop
         page = context.new_page()
         pages.append(page)
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(30_000)
         allowed.extend(allow)
         page.on("request", lambda request: requests.append((address, request.url)))
         page.on("console", lambda m: m.type == "error" and errors.append(m.text))
