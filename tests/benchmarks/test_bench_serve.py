@@ -25,6 +25,7 @@ def test_serve_measures_every_form_beside_direct_calls():
         assert load["rows_per_s"] == pytest.approx(load["requests_per_s"] * load["rows"])
         assert load["ratio"] == pytest.approx(load["rows_per_s"] / load["direct_rows_per_s"])
         assert 0 < load["p50_ms"] <= load["p99_ms"]
+        assert 0 < load["health_p99_ms"] <= load["health_max_ms"]
         assert load["direct_cpu_ms"] > 0
         assert load["server_cpu_ms"] is None or load["server_cpu_ms"] >= 0
     assert sum(load["n_changes"] for load in loads) > 0

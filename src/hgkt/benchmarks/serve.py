@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,8 @@ from hgkt.evaluation.records import machine
 
 _SERVE = [sys.executable, "-m", "hgkt", "serve"]
 _TARGET = 0.8
+_HEALTH_MS = 100
+_SECONDS_BETWEEN_PROBES = 0.02
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,9 @@ def run(quick: bool = False) -> dict[str, Any]:
         latencies, processor milliseconds per request of server and clients; ``direct_rows_per_s``
         and ``ratio`` compare with calling ``predict`` in a process, with as many threads as
         predictions run at once in the server; ``cpu_ratio`` compares processor time per row.
-        ``batches_reach_80_percent`` says which batched binary loads reach the target by wall clock.
+        ``health_p99_ms`` and ``health_max_ms`` are of ``/health``, asked beside the load;
+        ``health_within_100_ms`` says whether every answer to it came in time, and
+        ``batches_reach_80_percent`` which batched binary loads reach the target by wall clock.
     """
     sizes = QUICK if quick else FULL
     with tempfile.TemporaryDirectory() as folder, one_thread_each():
@@ -90,7 +94,12 @@ def run(quick: bool = False) -> dict[str, Any]:
         for load in loads
         if load["rows"] > 1 and load["form"] != "json"
     }
-    results = {"sizes": sizes, "loads": loads, "batches_reach_80_percent": reached}
+    results = {
+        "sizes": sizes,
+        "loads": loads,
+        "batches_reach_80_percent": reached,
+        "health_within_100_ms": max(load["health_max_ms"] for load in loads) <= _HEALTH_MS,
+    }
     notes = [
         "Server, clients and this program share the machine's processors: what the clients "
         "take, the server lacks. Processor times tell the service's own cost.",
@@ -98,6 +107,8 @@ def run(quick: bool = False) -> dict[str, Any]:
         "there are processors, in the server and in the direct calls alike.",
         f"Every {sizes.seconds_between_adds:g} s a class is added and removed again while the "
         "server is measured; what that costs is in the server's times.",
+        f"/health is asked over a new connection {_SECONDS_BETWEEN_PROBES * 1000:g} ms after its "
+        "last answer, as long as a load lasts.",
         "Direct calls are measured before and after each load, and averaged.",
         "Features are random numbers; the time of a prediction does not depend on them.",
     ]
@@ -152,14 +163,17 @@ def _measure(setting: Setting, form: str, n_rows: int, n_clients: int) -> dict[s
     load = Load(setting.port, form, n_rows, sizes.n_features, n_clients, sizes.seconds)
     call = n_rows, min(n_clients, machine()["n_cpus"]), sizes.seconds / 2
     changes: list[int] = []
+    probes: list[float] = []
     before = setting.direct(*call)
-    outcome, cpu = put_load(load, setting.process, _adding(setting, changes))
+    beside = _together(_adding(setting, changes), _probing(setting.port, probes))
+    outcome, cpu = put_load(load, setting.process, beside)
     alone = before, setting.direct(*call)
     n_requests = len(outcome.latencies)
     direct_rate = n_rows * sum(part.rate for part in alone) / 2
     direct_cpu = 1000 * sum(part.cpu / len(part.latencies) for part in alone) / 2
     server_cpu = None if cpu is None else 1000 * cpu / n_requests
     p50, p99 = 1000 * np.percentile(outcome.latencies, [50, 99])
+    health_p99, health_max = 1000 * np.percentile(probes, [99, 100])
     return {
         "form": form,
         "rows": n_rows,
@@ -167,6 +181,8 @@ def _measure(setting: Setting, form: str, n_rows: int, n_clients: int) -> dict[s
         "requests_per_s": outcome.rate,
         "p50_ms": p50,
         "p99_ms": p99,
+        "health_p99_ms": health_p99,
+        "health_max_ms": health_max,
         "rows_per_s": outcome.rate * n_rows,
         "direct_rows_per_s": direct_rate,
         "ratio": outcome.rate * n_rows / direct_rate,
@@ -194,13 +210,45 @@ def _adding(setting: Setting, revisions: list[int]) -> Iterator[None]:
             stop.wait(pause)
             revisions.append(_call(setting.port, *remove)[1]["revision"])
 
-    thread = threading.Thread(target=change)
+    with _in_a_thread(change, stop):
+        yield
+
+
+@contextmanager
+def _probing(port: int, latencies: list[float]) -> Iterator[None]:
+    """Ask for ``/health`` again and again, as a probe does over a new connection; collect times."""
+    stop = threading.Event()
+
+    def probe() -> None:
+        while True:
+            begun = time.perf_counter()
+            _call(port, "GET", "/health")
+            latencies.append(time.perf_counter() - begun)
+            if stop.wait(_SECONDS_BETWEEN_PROBES):
+                return
+
+    with _in_a_thread(probe, stop):
+        yield
+
+
+@contextmanager
+def _in_a_thread(work: Callable[[], None], stop: threading.Event) -> Iterator[None]:
+    """Run something beside the block, until `stop` tells it to end."""
+    thread = threading.Thread(target=work)
     thread.start()
     try:
         yield
     finally:
         stop.set()
         thread.join()
+
+
+@contextmanager
+def _together(*managers: AbstractContextManager[Any]) -> Iterator[None]:
+    with ExitStack() as stack:
+        for manager in managers:
+            stack.enter_context(manager)
+        yield
 
 
 def _call(port: int, method: str, path: str, content: Any = None) -> tuple[int, Any]:
