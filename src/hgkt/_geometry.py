@@ -77,6 +77,22 @@ def unit_rows(rows: NDArray[Any]) -> NDArray[Any]:
     return rows / np.where(norms > 0, norms, 1.0)
 
 
+def safe_lengths(rows: NDArray[Any]) -> NDArray[Any]:
+    """Return the lengths of rows (n, D) to divide by: 1 for a zero row.
+
+    Examples
+    --------
+    >>> safe_lengths(np.array([[3e-30, 4e-30], [0.0, 0.0]], dtype=np.float32)).tolist()
+    [5.000000015855384e-30, 1.0]
+    """
+    lengths: NDArray[Any] = np.linalg.norm(rows, axis=1)
+    if not (lengths > 0).all():  # squares of tiny numbers are zero
+        largest = np.abs(rows).max(axis=1)
+        scaled = rows / np.where(largest > 0, largest, 1.0)[:, None]
+        lengths = largest * np.linalg.norm(scaled, axis=1)
+    return np.where(lengths > 0, lengths, 1.0)
+
+
 def normalised_scores(
     features: NDArray[Any], embeddings: NDArray[Any], norm_power: float
 ) -> NDArray[Any]:

@@ -130,10 +130,11 @@ def test_a_copy_and_a_pickle_predict_the_same(small, library):
 
     model = _model(small["X"], small["y"], small["seen"], small["unseen"])
     X = small["X_unseen"]
-    expected = model.predict(X)
+    expected, first = model.predict(X), model.score_classes(X[:1])
     for other in (deepcopy(model), pickle.loads(pickle.dumps(model))):  # noqa: S301
         np.testing.assert_array_equal(other.predict(X), expected)
         np.testing.assert_array_equal(other.score_classes(X), model.score_classes(X))
+        np.testing.assert_array_equal(other.score_classes(X[:1]), first)
 
 
 def test_classes_that_come_and_go_are_scored_as_in_a_new_model(small, library):
@@ -191,3 +192,32 @@ def test_tensors_and_arrays_are_scored_alike_and_checked(small, monkeypatch):
                 model.predict(given)
     with pytest.raises(DataError, match="tensor of floats of shape"):
         model.predict(rows[:, :2])
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.filterwarnings("ignore:probabilities are not calibrated")
+def test_one_row_scores_as_among_many(small, way, kind):
+    X = np.concatenate([small["X"], small["X_unseen"], np.zeros((1, small["X"].shape[1]))])
+    X = X.astype(kind)
+    model = _model(X[: len(small["X"])], small["y"], small["seen"], small["unseen"], **WAYS[way])
+    together, chances = model.score_classes(X), model.predict_proba(X)
+    tolerance = {"rtol": 1e-4, "atol": 2e-5} if kind == np.float32 else {"rtol": 1e-9}
+    for row in range(0, len(X), 40):
+        x = X[row : row + 1]
+        np.testing.assert_allclose(model.score_classes(x)[0], together[row], **tolerance)
+        np.testing.assert_allclose(model.predict_proba(x)[0], chances[row], rtol=1e-3, atol=1e-5)
+        for among in ("all", "seen", "unseen", [model.classes_[i] for i in (6, 0, 3)]):
+            columns = model.candidates(among)
+            best, values = rank_classes(model, x, columns, 2)
+            np.testing.assert_allclose(values, model.score_classes(x)[[0], best], rtol=1e-9)
+            assert values[0, 0] == model.score_classes(x)[0, columns].max()
+
+
+def test_one_row_scores_seen_classes_the_same_whatever_is_added(small):
+    alone = HGKTClassifier(calibration=0.1).fit(small["X"], small["y"], small["seen"])
+    x, seen = small["X_unseen"][:1], alone.seen_classes_
+    before = alone.score_classes(x, penalty=False)
+    alone.add_classes(small["unseen"])
+    after = alone.score_classes(x, penalty=False)[:, np.isin(alone.classes_, seen)]
+    np.testing.assert_array_equal(after, before)

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._geometry import FeatureMap, map_rows
+from hgkt._geometry import FeatureMap, map_rows, safe_lengths
 from hgkt.closed_form.kept_rows import KeptRows
+from hgkt.closed_form.row_length import RowLength
 
 _N_DIRECTIONS = 64
 SLACK = 1e-3  # of a bound, for the rounding of what it is made of
@@ -72,13 +73,13 @@ class FoldedMetric:
 
     def lengths(self, rows: NDArray[Any]) -> NDArray[Any]:
         """Return what `order` is to be divided by (n,) to give scores."""
-        projected = rows @ self._projection
-        lengths: NDArray[Any] = np.linalg.norm(projected, axis=1)
-        if not (lengths > 0).all():  # squares of tiny numbers are zero
-            largest = np.abs(projected).max(axis=1)
-            scaled = projected / np.where(largest > 0, largest, 1.0)[:, None]
-            lengths = largest * np.linalg.norm(scaled, axis=1)
-        return np.where(lengths > 0, lengths, 1.0)
+        return safe_lengths(rows @ self._projection)
+
+    def unit_row(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Return u (1, D) of a single row of features, scaled so that `order` gives scores."""
+        row = self.rows(X)
+        unit: NDArray[Any] = row / row.dtype.type(self._row_length(row[0]))
+        return unit
 
     def length_bounds(self, rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return below and above what `lengths` is (n,), at a fraction of its cost.
@@ -93,6 +94,10 @@ class FoldedMetric:
         high = np.sqrt(known + spectrum.highest**2 * rest)
         low = np.sqrt(known + spectrum.lowest**2 * rest)
         return low - SLACK * high, (1.0 + SLACK) * high
+
+    @cached_property
+    def _row_length(self) -> RowLength:
+        return RowLength.of(self._projection)
 
     @cached_property
     def spectrum(self) -> Spectrum:

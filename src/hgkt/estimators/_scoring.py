@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt.estimators._best import BestFew, BestOne, Penalty, Places
+from hgkt.estimators._one_row import best_of_row, row_scores
 
 if TYPE_CHECKING:
     from hgkt.closed_form.folding import FoldedMetric
@@ -55,6 +56,11 @@ def score_blocks(
         yield from _device_scoring.score_blocks(model, there, features, seen, added)
         return
     blocks = _class_blocks(model, seen, added)
+    single = row_scores(model, features, seen, added) if len(features) == 1 else None
+    if single is not None:
+        for block in blocks:
+            yield slice(0, 1), block, single[:, block.first : block.stop]
+        return
     width = max(features.shape[1], _width(model, len(model.seen_classes_)))
     for rows in slices(len(features), _BLOCK_NUMBERS // width):
         prepared = model._map_features(features[rows])
@@ -116,6 +122,10 @@ def top_classes(
         from hgkt.estimators import _device_scoring
 
         return _device_scoring.top_classes(model, there, features, candidates, k)
+    if len(features) == 1:
+        single = row_scores(model, features, candidates.seen, candidates.added)
+        if single is not None:
+            return best_of_row(single, candidates.rows, candidates.penalties, k)
     best = BestOne(len(features)) if k == 1 else BestFew(len(features), k)
     wanted: dict[int, Wanted] = {}
     for rows, block, scores in score_blocks(model, features, candidates.seen, candidates.added):
