@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from hgkt._devices import is_tensor
 from hgkt.confidence.novelty import rejected
 from hgkt.estimators._best import best_columns
+from hgkt.estimators._one_row import row_scores
 from hgkt.estimators._rows import row_chunks
 from hgkt.estimators._scoring import top_classes
 from hgkt.estimators._snapshots import snapshot
@@ -129,3 +130,16 @@ def rank_classes(
     now = snapshot(model)
     found, scores = top_classes(now, now._check_rows(X), columns, min(k, len(columns)))
     return columns[found], scores
+
+
+def prepare_rows(model: GZSLClassifier) -> None:
+    """Compute now what the first single row would wait for.
+
+    Parameters
+    ----------
+    model : GZSLClassifier
+        A fitted model.
+    """
+    check_is_fitted(model)
+    now = snapshot(model)
+    row_scores(now, np.zeros((1, now.n_features_in_), dtype=np.float32))

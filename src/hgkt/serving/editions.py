@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from hgkt._geometry import unit_rows
 from hgkt._validation import attribute_matrix
 from hgkt.estimators import GZSLClassifier
+from hgkt.estimators.ranking import prepare_rows
 from hgkt.estimators.views import view_of
 from hgkt.exceptions import DataError
 from hgkt.serving.entries import ClassEntry, UnknownClassError
@@ -128,6 +129,7 @@ class Edition:
         draft.remove({*state.removed, *(entry.name for entry in state.entries)})
         draft.add(state.entries)
         draft.grow(state.growth)
+        prepare_rows(draft.model)
         return cls(**draft.content(), revision=state.revision)
 
     def follow(self, log: Sequence[ClassEvent]) -> Self | None:
@@ -147,6 +149,7 @@ class Edition:
                 draft.add(list(entries.values()))
             elif kind == "grow":
                 draft.grow(_merged(events))
+                prepare_rows(draft.model)  # the metric is another one
             elif names & draft.n_examples.keys() - self.learned and kind == "remove":
                 return None  # taking sums away again would leave rounding behind
             elif kind == "remove":

@@ -102,6 +102,19 @@ def test_predict_octets_equal_json(client, model, X):
     assert response.json() == as_json.json()
 
 
+def test_a_query_of_defaults_is_no_query(client, model, X):
+    row = X[:1].astype("<f4").tobytes()
+    plain = client.post("/v1/predict", content=row, headers=OCTETS).json()
+    asked = client.post("/v1/predict?top_k=1&among=all", content=row, headers=OCTETS).json()
+    assert plain == asked
+    scores = model.score_classes(X)[0]
+    found = plain["predictions"][0]
+    assert (found["label"], found["score"]) == (
+        str(model.classes_[scores.argmax()]),
+        pytest.approx(scores.max(), rel=1e-5),
+    )
+
+
 @pytest.mark.parametrize("form", ["fixed", "list", "columns", "batches", "double"])
 def test_predict_arrow_in_every_form(client, model, X, form):
     if form == "columns":
