@@ -138,7 +138,8 @@ class FoldScorer:
         spectrum = self._spectrum(statistics)
         mapped = map_rows(np.asarray(data.X_eval, dtype=self._precision), feature_map)
         basis = spectrum.basis.astype(self._precision)
-        features = (mapped - spectrum.center.astype(self._precision)) @ basis
+        placed = statistics.coordinates(mapped)
+        features = (placed - spectrum.center.astype(self._precision)) @ basis
         means = ((statistics.means - spectrum.center) @ spectrum.basis).astype(self._precision)
         for shrinkage in shrinkages:
             value = spectrum.oracle_shrinkage() if isinstance(shrinkage, str) else shrinkage
@@ -156,7 +157,9 @@ class FoldScorer:
         values, basis = scipy.linalg.eigh(scatter.astype(np.float32), driver="evd")
         center = statistics.means[statistics.counts > 0].mean(axis=0)
         clipped = np.maximum(values.astype(np.float64), 0.0)
-        return WithinClassSpectrum(center, clipped, basis, statistics.n_instances)
+        return WithinClassSpectrum(
+            center, clipped, basis, statistics.n_instances, statistics.n_features
+        )
 
     def scores(self, mixture: Mixture) -> NDArray[Any]:
         """Return the scores (n, L + U) of a mixture whose metrics are among those given."""

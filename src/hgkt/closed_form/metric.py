@@ -37,12 +37,16 @@ class WithinClassSpectrum:
         Eigenvectors in columns.
     n_instances : int
         Number of instances behind the scatter.
+    n_features : int
+        D. In statistics on the small side there are fewer axes, and the scatter is zero along
+        those that are left out.
     """
 
     center: NDArray[np.float64]
     eigenvalues: NDArray[np.float64]
     basis: NDArray[np.float64]
     n_instances: int
+    n_features: int
 
     @classmethod
     def of(cls, statistics: ClassStatistics, device: str = "cpu") -> WithinClassSpectrum:
@@ -57,11 +61,11 @@ class WithinClassSpectrum:
         eigenvalues = np.maximum(eigenvalues, 0.0)
         if eigenvalues.sum() * statistics.n_instances <= rounding(statistics):
             eigenvalues = np.zeros_like(eigenvalues)
-        return cls(center, eigenvalues, basis, statistics.n_instances)
+        return cls(center, eigenvalues, basis, statistics.n_instances, statistics.n_features)
 
     def shrunk(self, shrinkage: float) -> NDArray[np.float64]:
         """Return the eigenvalues (D,) of (1−s)·S_w + s·tr(S_w)/D·I, none of them zero."""
-        mean = self.eigenvalues.mean()
+        mean = self.eigenvalues.sum() / self.n_features
         if mean == 0.0:  # one instance a class: nothing is known of the inside of classes
             return np.ones_like(self.eigenvalues)
         shrunk = (1.0 - shrinkage) * self.eigenvalues + shrinkage * mean
@@ -83,9 +87,8 @@ class WithinClassSpectrum:
         True
         """
         squares = float((self.eigenvalues**2).sum())
-        return oracle_shrinkage(
-            float(self.eigenvalues.mean()), squares, len(self.eigenvalues), self.n_instances
-        )
+        mean = float(self.eigenvalues.sum() / self.n_features)
+        return oracle_shrinkage(mean, squares, self.n_features, self.n_instances)
 
 
 def rounding(statistics: ClassStatistics) -> float:

@@ -101,7 +101,7 @@ class ClassGeometry:
             np.array(factors),
             settings.norm_power,
             settings.metric == "euclidean",
-            vectors[settings.metrics[0].feature_map].shape[1],
+            transfer.spaces[settings.metrics[0].feature_map].statistics.n_features,
         )
 
     def places(self, weights: NDArray[np.float64]) -> Places:

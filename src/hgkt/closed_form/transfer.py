@@ -21,7 +21,8 @@ from hgkt.closed_form.mixture import Mixture
 from hgkt.closed_form.posterior import ClassPosterior
 from hgkt.closed_form.relevance import attribute_relevance
 from hgkt.exceptions import DataError
-from hgkt.statistics import ClassStatistics
+from hgkt.statistics import ClassStatistics, SpannedStatistics
+from hgkt.statistics.spanned import has_small_side
 
 _CHUNK_ROWS = 4096
 RELEVANCE_RIDGE = 0.03
@@ -34,7 +35,10 @@ def gather(
     feature_map: FeatureMap,
     device: str = "cpu",
 ) -> ClassStatistics:
-    """Map features (N, D) chunk by chunk and collect their statistics."""
+    """Map features (N, D) chunk by chunk and collect their statistics; few rows by their span."""
+    if has_small_side(*X.shape):
+        mapped = map_rows(np.asarray(X, dtype=np.float64), feature_map)
+        return SpannedStatistics.of_rows(mapped, codes, n_classes)
     device = torch_device(device)
     if device != "cpu":
         return gather_on(device, X, codes, n_classes, feature_map)
@@ -60,7 +64,8 @@ class VisualSpace:
     dual : ndarray of shape (L, D)
         What kernel rows multiply to give embeddings in the first metric.
     statistics : ClassStatistics
-        Sums of the mapped features, so that the model can grow.
+        Sums of the mapped features, so that the model can grow. Where rows were few the sums are
+        in coordinates of their span, and D is the number of those wherever else it stands here.
     """
 
     center: NDArray[Any]
@@ -241,7 +246,8 @@ class ClosedFormTransfer:
         """
         rows = np.asarray(X, dtype=self.dtype)
         mapped = {
-            name: (map_rows(rows, name) - space.center) @ space.projection
+            name: (space.statistics.coordinates(map_rows(rows, name)) - space.center)
+            @ space.projection
             for name, space in self.spaces.items()
         }
         metrics = self.metric_scales()
@@ -284,11 +290,14 @@ class ClosedFormTransfer:
     def folded(self) -> FoldedMetric | None:
         """The metric folded into the class tables; None where that is no saving.
 
-        It saves the product of features and metric where one metric compares by cosines.
+        It saves the product of features and metric where one metric compares by cosines. On the
+        small side there is no such product: features are brought into the span of the rows.
         """
         if self.settings.metric != "cosine" or len(self.settings.metrics) > 1:
             return None
         ((feature_map, space),) = self.spaces.items()
+        if isinstance(space.statistics, SpannedStatistics):
+            return None
         return FoldedMetric(feature_map, space.center, space.projection, self._class_factors)
 
     # ------------------------------------------------------------------ explaining
@@ -338,6 +347,8 @@ class ClosedFormTransfer:
                 f"{prefix}sums": space.statistics.sums,
                 f"{prefix}second_moment": space.statistics.second_moment,
             }
+            if isinstance(space.statistics, SpannedStatistics):
+                arrays[f"{prefix}span"] = space.statistics.span
             if len(space.scales) > 1:
                 arrays[f"{prefix}scales"] = space.scales
         for number, key in enumerate(sorted(self.kernel.relevance, key=repr)):
@@ -353,9 +364,12 @@ class ClosedFormTransfer:
             space.dual = state[f"{prefix}dual"]
             ones = np.ones((1, len(space.center)), dtype=space.center.dtype)
             space.scales = state.get(f"{prefix}scales", ones)
-            space.statistics = ClassStatistics(*state[f"{prefix}sums"].shape)
-            space.statistics.counts = state[f"{prefix}counts"]
-            space.statistics.sums = state[f"{prefix}sums"]
+            sums, span = state[f"{prefix}sums"], state.get(f"{prefix}span")
+            if span is None:
+                space.statistics = ClassStatistics(*sums.shape)
+            else:
+                space.statistics = SpannedStatistics(span, len(sums))
+            space.statistics.counts, space.statistics.sums = state[f"{prefix}counts"], sums
             space.statistics.second_moment = state[f"{prefix}second_moment"]
         self.dtype = next(iter(self.spaces.values())).center.dtype
         kernel = self.settings.class_kernel()

@@ -23,6 +23,7 @@ from hgkt.estimators.state_rules import Rule
 from hgkt.estimators.transfer import TransferClassifier
 from hgkt.exceptions import DataError
 from hgkt.statistics import ClassStatistics, ExampleSums
+from hgkt.statistics.spanned import summed, together
 
 _Statistics = dict[FeatureMap, ClassStatistics]
 
@@ -192,12 +193,11 @@ class GrowingClassifier(TransferClassifier):
         """Learn from the statistics of examples of some classes, by row of `names`."""
         seen = np.unique(np.concatenate([self.seen_classes_, names]))
         attributes = self._grown_attributes(seen, class_attributes)
-        merged = _spread(statistics, np.searchsorted(seen, names), len(seen))
-        old = _spread(
-            self._transfer.statistics, np.searchsorted(seen, self.seen_classes_), len(seen)
-        )
-        for kind, part in merged.items():
-            part.merge(old[kind])
+        own, other = np.searchsorted(seen, self.seen_classes_), np.searchsorted(seen, names)
+        merged = {
+            kind: together(statistics[kind].over(other, len(seen)), old.over(own, len(seen)))
+            for kind, old in self._transfer.statistics.items()
+        }
         kept = dict(self._kept)
         grown = set(self.seen_classes_[self._grown].tolist())
         for name, sums in new.items():
@@ -271,11 +271,8 @@ class GrowingClassifier(TransferClassifier):
         stays = np.array([name not in grown for name in self.seen_classes_.tolist()])
         statistics = {}
         for kind, old in self._transfer.statistics.items():
-            part = ClassStatistics(int(stays.sum()), old.n_features)
-            part.counts, part.sums = old.counts[stays], old.sums[stays]
             factors = [self._kept[name].sums_under(kind).factor for name in grown]
-            part.second_moment = old.second_moment - _second_moment(factors)
-            statistics[kind] = part
+            statistics[kind] = old.without(stays, np.concatenate(factors))
         kept = {name: sums for name, sums in self._kept.items() if name not in grown}
         attributes = self._seen_attributes[stays]
         self._relearn(_Lessons(self.seen_classes_[stays], attributes, statistics, kept))
@@ -314,28 +311,9 @@ class GrowingClassifier(TransferClassifier):
         self._kept = kept_from(state, self.seen_classes_.tolist())
 
 
-def _second_moment(factors: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-    stacked = np.concatenate(factors)
-    return stacked.T @ stacked
-
-
 def _joined(examples: list[ExampleSums], kind: FeatureMap) -> ClassStatistics:
     """Return the statistics of some classes from the sums of each under a feature map."""
     sums = [each.sums_under(kind) for each in examples]
-    statistics = ClassStatistics(len(sums), len(sums[0].total))
-    statistics.counts = np.array([each.n_examples for each in examples], dtype=np.float64)
-    statistics.sums = np.stack([part.total for part in sums])
-    statistics.second_moment = _second_moment([part.factor for part in sums])
-    return statistics
-
-
-def _spread(
-    statistics: Mapping[FeatureMap, ClassStatistics], rows: NDArray[np.intp], n_classes: int
-) -> _Statistics:
-    """Return statistics over more classes, those at hand at `rows`."""
-    spread = {}
-    for kind, part in statistics.items():
-        spread[kind] = ClassStatistics(n_classes, part.n_features)
-        spread[kind].counts[rows], spread[kind].sums[rows] = part.counts, part.sums
-        spread[kind].second_moment += part.second_moment
-    return spread
+    counts = np.array([each.n_examples for each in examples], dtype=np.float64)
+    totals = np.stack([part.total for part in sums])
+    return summed(np.concatenate([part.factor for part in sums]), totals, counts)

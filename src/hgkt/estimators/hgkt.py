@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -89,6 +89,8 @@ class HGKTClassifier(GrowingClassifier):
         Labels: all, learned from instances, added by attributes.
     class_embeddings_ : ndarray of shape (n_classes, n_metrics · n_features)
         In the metric of the visual space; in a mixture of several, in each of them side by side.
+        A model of few rows, at least 4,096 features and four times as many as rows, has a
+        coordinate per row and one more instead of one per feature.
     attribute_relevance_ : ndarray of shape (n_attributes,)
         Weight of each attribute, one on average; where relevance is used.
 
@@ -198,19 +200,23 @@ class HGKTClassifier(GrowingClassifier):
             **shared,
         )
 
-    def _transfer_rules(self) -> dict[str, Rule]:
+    def _transfer_rules(self, names: Collection[str]) -> dict[str, Rule]:
         settings = self._settings()
         rules = {"noise": Rule("L", low=0.0)}
         if len(settings.ridges) > 1:
             rules["noises"] = Rule(f"{len(settings.ridges)} L", low=0.0)
         for index, name in enumerate(settings.feature_maps):
-            space = {"center": Rule("D"), "projection": Rule("D D"), "dual": Rule("L D"),
-                     "counts": Rule("L", low=0.0), "sums": Rule("L D"),
-                     "second_moment": Rule("D D")}  # fmt: skip
+            prefix, axes, space = f"space{index}/" if index else "", "D", {}
+            if f"{prefix}span" in names:
+                rank = f"rank_{chr(ord('a') + index)}"
+                space, axes = {"span": Rule(f"{rank} D")}, f"{rank}+1"
+            space |= {"center": Rule(axes), "projection": Rule(f"{axes} {axes}"),
+                      "dual": Rule(f"L {axes}"), "counts": Rule("L", low=0.0),
+                      "sums": Rule(f"L {axes}"), "second_moment": Rule(f"{axes} {axes}")}  # fmt: skip
             n_metrics = sum(term.feature_map == name for term in settings.metrics)
             if n_metrics > 1:
-                space["scales"] = Rule(f"{n_metrics} D")
-            rules |= {f"space{index}/{key}" if index else key: rule for key, rule in space.items()}
+                space["scales"] = Rule(f"{n_metrics} {axes}")
+            rules |= {f"{prefix}{key}": rule for key, rule in space.items()}
         for number, (_, block) in enumerate(relevance_keys(settings.class_kernel())):
             width = self.attribute_blocks[block] if self.attribute_blocks else "d"
             rules[f"relevance{number}"] = Rule(str(width), low=0.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -234,7 +234,7 @@ default="wasserstein"
     def _make_transfer(self) -> NetworkTransfer:
         return NetworkTransfer(self._settings())
 
-    def _transfer_rules(self) -> dict[str, Rule]:
+    def _transfer_rules(self, names: Collection[str]) -> dict[str, Rule]:
         return {
             **{"w1": Rule("h 2d"), "b1": Rule("h"), "w2": Rule("D 2h"), "b2": Rule("D")},
             **{"codes": Rule("N", "i", low=0), "representatives": Rule("L", "i", low=0)},

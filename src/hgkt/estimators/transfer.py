@@ -106,11 +106,12 @@ class TransferClassifier(GZSLClassifier):
         return super()._state() | transfer
 
     @abstractmethod
-    def _transfer_rules(self) -> dict[str, Rule]:
-        """Return what each array of the transfer's state must look like."""
+    def _transfer_rules(self, names: Collection[str]) -> dict[str, Rule]:
+        """Return what each array of the transfer's state must look like, given those there are."""
 
     def _state_rules(self, names: Collection[str]) -> dict[str, Rule]:
-        own = {_PREFIX + name: rule for name, rule in self._transfer_rules().items()}
+        there = {name.removeprefix(_PREFIX) for name in names if name.startswith(_PREFIX)}
+        own = {_PREFIX + name: rule for name, rule in self._transfer_rules(there).items()}
         return super()._state_rules(names) | own
 
     def _restore(self, state: Mapping[str, NDArray[Any]]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 
 from hgkt._geometry import FeatureMap, power_of
 from hgkt.calibration import Calibration
@@ -15,6 +15,7 @@ from hgkt.confidence import Temperatures
 from hgkt.export.builder import GraphBuilder
 from hgkt.network.transfer import NetworkTransfer
 from hgkt.network.weights import NEGATIVE_SLOPE, EmbedderWeights
+from hgkt.statistics import SpannedStatistics
 
 _WIDE = np.float64  # attributes and kernels are float64 in the library too
 
@@ -110,6 +111,8 @@ def _closed_form_scores(
     projected = {}
     for name, space in transfer.spaces.items():
         rows = _mapped(graph, features, name, dtype)
+        if isinstance(space.statistics, SpannedStatistics):
+            rows = _coordinates(graph, rows, space.statistics.span, dtype)
         rows = graph.sub(rows, graph.constant(space.center, dtype))
         projected[name] = graph.matmul(rows, graph.constant(space.projection, dtype))
     terms = transfer.metric_scales()
@@ -125,6 +128,16 @@ def _closed_form_scores(
             scores = graph.mul(scores, graph.constant(weight, dtype))
         total = graph.add(total, scores) if total else scores
     return total
+
+
+def _coordinates(
+    graph: GraphBuilder, rows: str, span: NDArray[np.float64], dtype: DTypeLike
+) -> str:
+    """`SpannedStatistics.coordinates`."""
+    inside = graph.matmul(rows, graph.constant(span.T, dtype))
+    rest = graph.sub(rows, graph.matmul(inside, graph.constant(span, dtype)))
+    outside = graph.node("Sqrt", graph.row_sums(graph.mul(rest, rest)))
+    return str(graph.node("Concat", inside, outside, axis=1))
 
 
 def _side_by_side(

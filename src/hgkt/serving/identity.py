@@ -37,7 +37,8 @@ def model_identity(model: GZSLClassifier) -> str:
     if isinstance(model, TransferClassifier):
         name = "HGKTClassifier"
         if state.keys() >= _CLOSED_FORM_ARRAYS:  # what a later release keeps besides is left out
-            state = {key: state[key] for key in _CLOSED_FORM_ARRAYS}
+            kept = _CLOSED_FORM_ARRAYS | ({"transfer/span"} & state.keys())
+            state = {key: state[key] for key in kept}
     else:
         state.pop("grown", None)
     digest = hashlib.sha256(f"{name} {model.seen_classes_.tolist()!r}".encode())

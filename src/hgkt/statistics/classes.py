@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hgkt.exceptions import DataError
+
 _CHUNK_ROWS = 4096
+_N_SQUARES = 4  # a fit holds the moment, the scatter, its eigenvectors and room to find them
 
 
 @dataclass
@@ -46,6 +50,7 @@ class ClassStatistics:
     second_moment: NDArray[np.float64] = field(init=False)
 
     def __post_init__(self) -> None:
+        check_square(self.n_features)
         self.counts = np.zeros(self.n_classes)
         self.sums = np.zeros((self.n_classes, self.n_features))
         self.second_moment = np.zeros((self.n_features, self.n_features))
@@ -68,6 +73,31 @@ class ClassStatistics:
         self.second_moment += other.second_moment
         return self
 
+    def coordinates(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return rows (n, D) as sums and moments have them: as they are."""
+        return rows
+
+    def over(self, rows: NDArray[np.intp], n_classes: int) -> ClassStatistics:
+        """Return statistics over more classes, those at hand at `rows`."""
+        spread = ClassStatistics(n_classes, self.n_features)
+        spread.counts[rows], spread.sums[rows] = self.counts, self.sums
+        spread.second_moment += self.second_moment
+        return spread
+
+    def without(self, stays: NDArray[np.bool_], factor: NDArray[np.float64]) -> ClassStatistics:
+        """Return statistics of the classes that stay (n_classes,), less R (r, D) of the others.
+
+        RᵀR is Σ x xᵀ over their rows.
+        """
+        left = ClassStatistics(int(stays.sum()), self.n_features)
+        left.counts, left.sums = self.counts[stays], self.sums[stays]
+        left.second_moment = self.second_moment - factor.T @ factor
+        return left
+
+    def whole(self) -> ClassStatistics:
+        """Return the same statistics in all D directions."""
+        return self
+
     @property
     def n_instances(self) -> int:
         """Number of instances seen."""
@@ -87,6 +117,27 @@ class ClassStatistics:
         """
         weighted = self.means * np.sqrt(self.counts)[:, None]
         return self.second_moment - weighted.T @ weighted
+
+
+def check_square(n_features: int) -> None:
+    """Refuse so many features that matrices of their square do not fit in memory."""
+    needed = _N_SQUARES * 8 * n_features**2
+    there = _memory()
+    if needed > there:
+        raise DataError(
+            f"{n_features:,} features need matrices of {n_features:,} × {n_features:,} numbers, "
+            f"{needed / 1e9:,.0f} GB in all, and this machine has {there / 1e9:,.0f} GB; reduce "
+            f"the features first, or fit HGKT on at most {n_features // 4:,} rows, of which it "
+            "needs the span alone"
+        )
+
+
+def _memory() -> float:
+    """Return the bytes of this machine's memory; infinity where nobody says."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        return np.inf
 
 
 def present_sums(
