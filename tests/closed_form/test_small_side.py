@@ -96,7 +96,7 @@ def test_a_saved_model_answers_and_grows_as_before(wide, tmp_path):
 
 @pytest.mark.parametrize("n_batches", [2, 5])
 def test_batches_give_the_model_of_one_fit(wide, n_batches):
-    X, y, attributes, new, others = _rows(n_per_class=4)  # 28 rows: more than a small side
+    X, y, attributes, _, others = _rows(n_per_class=4)  # 28 rows: more than a small side
     order = np.random.default_rng(1).permutation(len(X))
     parts = np.array_split(order, n_batches)
     model = HGKTClassifier(calibration=0.0)

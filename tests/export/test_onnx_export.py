@@ -184,3 +184,12 @@ def test_export_onnx_without_thresholds_refuses_to_be_sure(tmp_path):
     exported = load_onnx(export_onnx(model, tmp_path / "onnx"))
     with pytest.raises(DataError, match="cannot say how sure it is"):
         exported.predict_proba(ROWS)
+
+
+def test_export_onnx_of_few_rows_of_many_features(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = np.abs(rng.normal(size=(30, 4_200))).astype(np.float32)
+    labels, attributes = np.arange(20) % 5, {name: rng.random(4) for name in range(7)}
+    model = HGKTClassifier(calibration=0.1).fit(rows[:20], labels, class_attributes=attributes)
+    exported = load_onnx(export_onnx(model, tmp_path / "onnx"))
+    np.testing.assert_allclose(exported.score_classes(rows), model.score_classes(rows), atol=1e-5)

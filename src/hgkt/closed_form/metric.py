@@ -37,16 +37,16 @@ class WithinClassSpectrum:
         Eigenvectors in columns.
     n_instances : int
         Number of instances behind the scatter.
-    n_features : int
-        D. In statistics on the small side there are fewer axes, and the scatter is zero along
-        those that are left out.
+    n_features : int, optional
+        D; by default the number of eigenvalues. Statistics on the small side have fewer axes, and
+        along those that are left out the scatter is zero.
     """
 
     center: NDArray[np.float64]
     eigenvalues: NDArray[np.float64]
     basis: NDArray[np.float64]
     n_instances: int
-    n_features: int
+    n_features: int | None = None
 
     @classmethod
     def of(cls, statistics: ClassStatistics, device: str = "cpu") -> WithinClassSpectrum:
@@ -65,7 +65,7 @@ class WithinClassSpectrum:
 
     def shrunk(self, shrinkage: float) -> NDArray[np.float64]:
         """Return the eigenvalues (D,) of (1−s)·S_w + s·tr(S_w)/D·I, none of them zero."""
-        mean = self.eigenvalues.sum() / self.n_features
+        mean = self.eigenvalues.sum() / self._width
         if mean == 0.0:  # one instance a class: nothing is known of the inside of classes
             return np.ones_like(self.eigenvalues)
         shrunk = (1.0 - shrinkage) * self.eigenvalues + shrinkage * mean
@@ -87,8 +87,12 @@ class WithinClassSpectrum:
         True
         """
         squares = float((self.eigenvalues**2).sum())
-        mean = float(self.eigenvalues.sum() / self.n_features)
-        return oracle_shrinkage(mean, squares, self.n_features, self.n_instances)
+        mean = float(self.eigenvalues.sum() / self._width)
+        return oracle_shrinkage(mean, squares, self._width, self.n_instances)
+
+    @property
+    def _width(self) -> int:
+        return len(self.eigenvalues) if self.n_features is None else self.n_features
 
 
 def rounding(statistics: ClassStatistics) -> float:

@@ -210,9 +210,10 @@ class HGKTClassifier(GrowingClassifier):
             if f"{prefix}span" in names:
                 rank = f"rank_{chr(ord('a') + index)}"
                 space, axes = {"span": Rule(f"{rank} D")}, f"{rank}+1"
-            space |= {"center": Rule(axes), "projection": Rule(f"{axes} {axes}"),
-                      "dual": Rule(f"L {axes}"), "counts": Rule("L", low=0.0),
-                      "sums": Rule(f"L {axes}"), "second_moment": Rule(f"{axes} {axes}")}  # fmt: skip
+            square = f"{axes} {axes}"
+            space |= {"center": Rule(axes), "projection": Rule(square), "dual": Rule(f"L {axes}"),
+                      "counts": Rule("L", low=0.0), "sums": Rule(f"L {axes}"),
+                      "second_moment": Rule(square)}  # fmt: skip
             n_metrics = sum(term.feature_map == name for term in settings.metrics)
             if n_metrics > 1:
                 space["scales"] = Rule(f"{n_metrics} {axes}")

@@ -126,6 +126,9 @@ class ClassMap:
     def places(self, model: GZSLClassifier) -> NDArray[np.float64]:
         """Return the places (n_classes, 2) of a model's classes, ordered as ``classes_``."""
         rows, _ = _class_rows(model)
+        if rows.shape[1:] != self.center.shape:
+            # A model of few rows has other coordinates once its classes have grown.
+            return type(self).of(model).places(model)
         return np.nan_to_num((rows - self.center) @ self.axes)
 
     def instance_places(

@@ -192,7 +192,7 @@ def _orthonormal(
     Where rows depend on each other the basis spans more than they do.
     """
     basis, factor = scipy.linalg.qr(rows.T, mode="economic", check_finite=False)
-    return np.ascontiguousarray(basis.T), factor.T
+    return np.ascontiguousarray(basis.T, dtype=np.float64), np.asarray(factor.T, dtype=np.float64)
 
 
 def _restored(

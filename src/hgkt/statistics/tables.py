@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from threadpoolctl import ThreadpoolController
 
 from hgkt._geometry import FeatureMap, map_rows, power_of
-from hgkt.statistics.classes import ClassStatistics
+from hgkt.statistics.classes import ClassStatistics, check_square
 
 _CHUNK_NUMBERS = 2**22  # of one step: 32 MiB in float64
 _TINY = 1e-200
@@ -42,6 +42,7 @@ class SumTables:
     """
 
     def __init__(self, feature_maps: Sequence[FeatureMap], n_features: int, squares: bool) -> None:
+        check_square(n_features)
         self.n_features, self.n_classes = n_features, 0
         self.group_of = np.zeros(0, dtype=np.intp)
         self._counts = np.zeros(0)
