@@ -186,3 +186,26 @@ def test_metrics_are_screened_without_relevance():
     }  # fmt: skip
     assert MixtureFamily.of(Mixture(metric="euclidean")).n_metrics == 1
     assert family.n_metrics == 3
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        {"kernel": "linear"},
+        {"kernel": "linear", "attribute_blocks": [1, 3], "block_weights": [0.8, 0.2]},
+        {"kernel": "linear", "relevance": True},
+        {"kernel": "knn", "n_neighbors": 1},
+    ],
+)
+def test_new_classes_are_what_their_source_weights_say(kernel):
+    # A linear and a sparse kernel need not read what every seen class holds.
+    names = [f"c{number}" for number in range(30)]
+    rng = np.random.default_rng(1)
+    attributes = dict(zip(names, rng.random((30, 4)), strict=True))
+    rows, labels = rng.random((60, 6)), np.repeat(names, 2)
+    model = HGKTClassifier(attribute_map="l2", calibration=0.0, **kernel)
+    model.fit(rows, labels, class_attributes=attributes).add_classes(NEW)
+    transfer = model._transfer
+    weights = transfer.source_weights(np.array(list(NEW.values())))
+    found = model.class_embeddings_[model.candidates("unseen")]
+    np.testing.assert_allclose(found, weights @ transfer.source_vectors(), rtol=1e-7, atol=1e-9)

@@ -163,6 +163,24 @@ class ClassKernel:
             total += share * self._term(term, pairs[term.view], False)
         return total
 
+    @property
+    def is_linear(self) -> bool:
+        """Whether all terms are."""
+        return all(term.kernel == "linear" for term in self.terms)
+
+    def linear_rows(self, attributes: NDArray[Any]) -> NDArray[np.float64]:
+        """Return r(a) (n, d') with k(a, A) = r(a) `linear_references`ᵀ for linear terms."""
+        parts = []
+        for share, term in zip(self.shares, self.terms, strict=True):
+            rows = self.mapped(attributes, term.view)
+            weights = zip(rows, self._block_weights[term], strict=True)
+            parts += [share * weight * block for block, weight in weights]
+        return np.concatenate(parts, axis=1)
+
+    def linear_references(self) -> NDArray[np.float64]:
+        """Return the mapped attributes (L, d') of the seen classes, side by side for each term."""
+        return np.concatenate([b for t in self.terms for b in self.references[t.view]], axis=1)
+
     def own(self, attributes: NDArray[Any]) -> NDArray[np.float64]:
         """Return k(a, a) (n,) of attributes (n, d)."""
         total = np.zeros(len(attributes))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from hgkt._devices import torch_device
 from hgkt._geometry import FeatureMap, map_rows, unit_rows
 from hgkt.closed_form.accelerated import gather_on
+from hgkt.closed_form.carrying import Carrier
 from hgkt.closed_form.folding import FoldedMetric
 from hgkt.closed_form.growth import with_grown_noise
 from hgkt.closed_form.kept_rows import KeptRows
@@ -22,7 +23,7 @@ from hgkt.closed_form.posterior import ClassPosterior
 from hgkt.closed_form.relevance import attribute_relevance
 from hgkt.exceptions import DataError
 from hgkt.statistics import ClassStatistics, SpannedStatistics
-from hgkt.statistics.spanned import has_small_side
+from hgkt.statistics.spanned import has_small_side, restored
 
 _CHUNK_ROWS = 4096
 RELEVANCE_RIDGE = 0.03
@@ -198,6 +199,10 @@ class ClosedFormTransfer:
         """The Gaussian process over classes; a transfer is solved once."""
         return ClassPosterior(self.kernel.seen, self.noise, self.settings.ridge_shares())
 
+    @cached_property
+    def _carrier(self) -> Carrier:
+        return Carrier(self.kernel, {name: space.dual for name, space in self.spaces.items()})
+
     def _weights(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return rows (n, L) times Σ_r w_r (K + Λ_r)⁻¹."""
         parts = zip(self.settings.ridge_shares(), self.noise, strict=True)
@@ -209,7 +214,7 @@ class ClosedFormTransfer:
     def embed(self, attributes: NDArray[np.float64]) -> NDArray[Any]:
         """Embed classes by their attributes (U, d): one kernel row each."""
         with np.errstate(over="ignore", invalid="ignore"):
-            embeddings = self._embeddings(self.kernel(attributes))
+            embeddings = self._side_by_side(self._carrier(attributes))
         finite = np.isfinite(embeddings).all(axis=1)
         if not finite.all():
             number = int(np.flatnonzero(~finite)[0]) + 1
@@ -221,10 +226,12 @@ class ClosedFormTransfer:
 
     def _embeddings(self, kernel: NDArray[np.float64]) -> NDArray[Any]:
         """Return the embeddings (n, G·D) of classes with kernel rows (n, L)."""
-        products = {
-            name: kernel.astype(space.dual.dtype) @ space.dual
-            for name, space in self.spaces.items()
-        }
+        return self._side_by_side(
+            {name: kernel.astype(s.dual.dtype) @ s.dual for name, s in self.spaces.items()}
+        )
+
+    def _side_by_side(self, products: Mapping[FeatureMap, NDArray[Any]]) -> NDArray[Any]:
+        """Return the embeddings (n, G·D) of classes from those (n, D) in each first metric."""
         blocks = [products[name] * scale for name, scale, _ in self.metric_scales()]
         return np.concatenate(blocks, axis=1).astype(self.dtype)
 
@@ -364,13 +371,8 @@ class ClosedFormTransfer:
             space.dual = state[f"{prefix}dual"]
             ones = np.ones((1, len(space.center)), dtype=space.center.dtype)
             space.scales = state.get(f"{prefix}scales", ones)
-            sums, span = state[f"{prefix}sums"], state.get(f"{prefix}span")
-            if span is None:
-                space.statistics = ClassStatistics(*sums.shape)
-            else:
-                space.statistics = SpannedStatistics(span, len(sums))
-            space.statistics.counts, space.statistics.sums = state[f"{prefix}counts"], sums
-            space.statistics.second_moment = state[f"{prefix}second_moment"]
+            arrays = [state[f"{prefix}{key}"] for key in ("counts", "sums", "second_moment")]
+            space.statistics = restored(*arrays, span=state.get(f"{prefix}span"))
         self.dtype = next(iter(self.spaces.values())).center.dtype
         kernel = self.settings.class_kernel()
         self.kernel = kernel.fit(attributes, relevance=_relevance_of(kernel, state))

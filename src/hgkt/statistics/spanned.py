@@ -70,10 +70,7 @@ class SpannedStatistics(ClassStatistics):
         self._spans: dict[str, NDArray[Any]] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self.span, self.counts, self.sums, self.second_moment)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> SpannedStatistics:
-        return _restored(self.span, self.counts.copy(), self.sums.copy(), self.second_moment.copy())
+        return restored, (self.counts, self.sums, self.second_moment, self.span)
 
     @classmethod
     def of_rows(
@@ -184,6 +181,21 @@ def summed(
     return statistics
 
 
+def restored(
+    counts: NDArray[np.float64],
+    sums: NDArray[np.float64],
+    second_moment: NDArray[np.float64],
+    span: NDArray[np.float64] | None = None,
+) -> ClassStatistics:
+    """Return the statistics that hold these arrays, on the small side where there is a span."""
+    if span is None:
+        statistics = ClassStatistics(*sums.shape)
+    else:
+        statistics = SpannedStatistics(span, len(counts))
+    statistics.counts, statistics.sums, statistics.second_moment = counts, sums, second_moment
+    return statistics
+
+
 def _orthonormal(
     rows: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -193,14 +205,3 @@ def _orthonormal(
     """
     basis, factor = scipy.linalg.qr(rows.T, mode="economic", check_finite=False)
     return np.ascontiguousarray(basis.T, dtype=np.float64), np.asarray(factor.T, dtype=np.float64)
-
-
-def _restored(
-    span: NDArray[np.float64],
-    counts: NDArray[np.float64],
-    sums: NDArray[np.float64],
-    second_moment: NDArray[np.float64],
-) -> SpannedStatistics:
-    statistics = SpannedStatistics(span, len(counts))
-    statistics.counts, statistics.sums, statistics.second_moment = counts, sums, second_moment
-    return statistics
