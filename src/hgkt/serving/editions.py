@@ -149,7 +149,6 @@ class Edition:
                 draft.add(list(entries.values()))
             elif kind == "grow":
                 draft.grow(_merged(events))
-                prepare_rows(draft.model)  # the metric is another one
             elif names & draft.n_examples.keys() - self.learned and kind == "remove":
                 return None  # taking sums away again would leave rounding behind
             elif kind == "remove":
@@ -158,6 +157,7 @@ class Edition:
                 draft.edit(events)
             else:
                 return None  # a class of the folder becomes one of the registry
+        prepare_rows(draft.model)  # nobody waits for it but who made the change
         return type(self)(**draft.content(), revision=log[-1].revision)
 
 
