@@ -302,6 +302,13 @@ class ClassKernel:
         return result
 
 
+def relevance_keys(kernel: ClassKernel) -> list[tuple[FeatureMap, int]]:
+    """Return map and block of each vector of factors, in the order in which they are saved."""
+    maps = {term.attribute_map for term in kernel.terms if term.relevance}
+    n_blocks = len(kernel.blocks) if kernel.blocks else 1
+    return sorted(((name, block) for name in maps for block in range(n_blocks)), key=repr)
+
+
 def _factors(rows: NDArray[np.float64], learn: LearnRelevance | None) -> NDArray[np.float64]:
     """Factors of attributes from their relevance, such that rows keep a mean length of one."""
     if learn is None:

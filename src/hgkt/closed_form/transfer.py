@@ -16,7 +16,7 @@ from hgkt.closed_form.carrying import Carrier
 from hgkt.closed_form.folding import FoldedMetric
 from hgkt.closed_form.growth import with_grown_noise
 from hgkt.closed_form.kept_rows import KeptRows
-from hgkt.closed_form.kernels import ClassKernel
+from hgkt.closed_form.kernels import ClassKernel, relevance_keys
 from hgkt.closed_form.metric import WithinClassSpectrum, dual_coefficients
 from hgkt.closed_form.mixture import Mixture
 from hgkt.closed_form.posterior import ClassPosterior
@@ -183,6 +183,11 @@ class ClosedFormTransfer:
         return next(iter(self.spaces.values())).statistics.counts
 
     @property
+    def on_small_side(self) -> bool:
+        """Whether features are brought into the span of rows before they meet a metric."""
+        return any(isinstance(s, SpannedStatistics) for s in self.statistics.values())
+
+    @property
     def statistics(self) -> dict[FeatureMap, ClassStatistics]:
         """The statistics so far, by feature map."""
         return {name: space.statistics for name, space in self.spaces.items()}
@@ -302,9 +307,9 @@ class ClosedFormTransfer:
         """
         if self.settings.metric != "cosine" or len(self.settings.metrics) > 1:
             return None
-        ((feature_map, space),) = self.spaces.items()
-        if isinstance(space.statistics, SpannedStatistics):
+        if self.on_small_side:
             return None
+        ((feature_map, space),) = self.spaces.items()
         return FoldedMetric(feature_map, space.center, space.projection, self._class_factors)
 
     # ------------------------------------------------------------------ explaining
@@ -381,13 +386,6 @@ class ClosedFormTransfer:
 def _squared_lengths(embeddings: NDArray[Any]) -> NDArray[Any]:
     squares: NDArray[Any] = np.einsum("ij,ij->i", embeddings, embeddings)
     return squares
-
-
-def relevance_keys(kernel: ClassKernel) -> list[tuple[FeatureMap, int]]:
-    """Return map and block of each vector of factors, in the order in which they are saved."""
-    maps = {term.attribute_map for term in kernel.terms if term.relevance}
-    n_blocks = len(kernel.blocks) if kernel.blocks else 1
-    return sorted(((name, block) for name in maps for block in range(n_blocks)), key=repr)
 
 
 def _relevance_of(

@@ -18,9 +18,9 @@ from hgkt.closed_form.device_scores import DeviceScores, on_device
 from hgkt.closed_form.family import FEATURE_MAPS, FEW_CLASSES, MixtureFamily
 from hgkt.closed_form.folding import FoldedMetric
 from hgkt.closed_form.grid import GridData, SumsGridData, score_grid
-from hgkt.closed_form.kernels import KernelTerm
+from hgkt.closed_form.kernels import KernelTerm, relevance_keys
 from hgkt.closed_form.mixture import METRICS, MetricTerm, Mixture, Ridge
-from hgkt.closed_form.transfer import ClosedFormTransfer, relevance_keys
+from hgkt.closed_form.transfer import ClosedFormTransfer
 from hgkt.estimators._growing import GrowingClassifier
 from hgkt.estimators._rivalry import Newcomer, Rivalry
 from hgkt.estimators.base import ClassTable
