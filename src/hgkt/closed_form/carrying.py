@@ -64,6 +64,6 @@ def _product(rows: NDArray[np.float64], held: NDArray[Any]) -> NDArray[Any]:
     """Multiply rows (n, L) with (L, D); where nearly all are zero only those that are not."""
     rows = rows.astype(held.dtype)
     used = np.flatnonzero(rows.any(axis=0))
-    if _FEW * len(used) <= len(held):
-        return rows[:, used] @ held[used]
-    return rows @ held
+    few = _FEW * len(used) <= len(held)
+    product: NDArray[Any] = rows[:, used] @ held[used] if few else rows @ held
+    return product

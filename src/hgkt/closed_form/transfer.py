@@ -376,8 +376,9 @@ class ClosedFormTransfer:
             space.dual = state[f"{prefix}dual"]
             ones = np.ones((1, len(space.center)), dtype=space.center.dtype)
             space.scales = state.get(f"{prefix}scales", ones)
-            arrays = [state[f"{prefix}{key}"] for key in ("counts", "sums", "second_moment")]
-            space.statistics = restored(*arrays, span=state.get(f"{prefix}span"))
+            counts, sums = state[f"{prefix}counts"], state[f"{prefix}sums"]
+            moment, span = state[f"{prefix}second_moment"], state.get(f"{prefix}span")
+            space.statistics = restored(counts, sums, moment, span)
         self.dtype = next(iter(self.spaces.values())).center.dtype
         kernel = self.settings.class_kernel()
         self.kernel = kernel.fit(attributes, relevance=_relevance_of(kernel, state))
