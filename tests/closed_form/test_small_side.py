@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import hgkt.estimators.hgkt
 from hgkt import load_model
-from hgkt.closed_form import transfer
+from hgkt.closed_form import MetricTerm, Mixture, grid, transfer
 from hgkt.estimators import HGKTClassifier
 from hgkt.exceptions import DataError
 from hgkt.statistics import ClassStatistics, SpannedStatistics, classes, spanned
@@ -126,12 +127,28 @@ def test_classes_grow_and_go_on_the_small_side(wide, monkeypatch):
 
 def test_selection_uses_the_small_side(wide, monkeypatch):
     X, y, attributes, new, others = _rows()
-    grid = [{"shrinkage": s, "ridge": r} for s in (0.2, 0.8) for r in (0.01, 0.1)]
+    settings = [{"shrinkage": s, "ridge": r} for s in (0.2, 0.8) for r in (0.01, 0.1)]
     model = HGKTClassifier()
-    found = dict(model.fit_score_grid(grid, X, y, attributes, new, others))
+    found = dict(model.fit_score_grid(settings, X, y, attributes, new, others))
     _never(monkeypatch)
-    for index, scores in model.fit_score_grid(grid, X, y, attributes, new, others):
+    for index, scores in model.fit_score_grid(settings, X, y, attributes, new, others):
         np.testing.assert_allclose(found[index], scores, atol=1e-8)
+
+
+def test_a_model_for_a_gpu_keeps_to_the_small_side(wide, monkeypatch):
+    torch = pytest.importorskip("torch")
+    X, y, attributes, new, others = _rows()
+    expected = HGKTClassifier(calibration=0.1).fit(X, y, attributes).add_classes(new)
+    monkeypatch.setattr(hgkt.estimators.hgkt, "scoring_device", lambda name: "cpu")
+    model = HGKTClassifier(calibration=0.1).fit(X, y, attributes).add_classes(new)
+    for rows in (others, torch.tensor(others)):
+        np.testing.assert_array_equal(model.score_classes(rows), expected.score_classes(others))
+        np.testing.assert_array_equal(model.predict(rows), expected.predict(others))
+    answers = iter(["cuda", "cpu", "cpu"])
+    monkeypatch.setattr(grid, "torch_device", lambda name: next(answers))
+    codes = np.unique(y, return_inverse=True)[1]
+    data = grid.GridData(X, codes, np.eye(7), np.eye(7)[:1], others)
+    assert isinstance(grid.fold_scorer(data, [MetricTerm()], Mixture()), grid.FoldScorer)
 
 
 def test_no_square_of_many_features_is_made(monkeypatch):

@@ -24,6 +24,7 @@ from hgkt.closed_form.mixture import MetricTerm, Mixture
 from hgkt.closed_form.relevance import attribute_relevance
 from hgkt.closed_form.transfer import RELEVANCE_RIDGE, gather
 from hgkt.statistics import ClassStatistics, Sums
+from hgkt.statistics.spanned import has_small_side
 
 if TYPE_CHECKING:
     from hgkt.closed_form.device_grid import DeviceFoldScorer
@@ -225,9 +226,12 @@ def fold_scorer(
     settings: Mixture,
     precision: str = "float32",
 ) -> FoldScorer | DeviceFoldScorer:
-    """Return the scorer of a fold where `settings` says to compute; see `FoldScorer`."""
+    """Return the scorer of a fold where `settings` says to compute; see `FoldScorer`.
+
+    Few rows of many features stay on the CPU: on their small side there is little to compute.
+    """
     device = torch_device(settings.device)
-    if device == "cpu":
+    if device == "cpu" or (isinstance(data, GridData) and has_small_side(*data.X.shape)):
         return FoldScorer(data, metrics, settings, precision)
     from hgkt.closed_form.device_grid import DeviceFoldScorer
 

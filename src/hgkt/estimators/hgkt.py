@@ -178,7 +178,9 @@ class HGKTClassifier(GrowingClassifier):
 
     def _device_scores(self) -> DeviceScores | None:
         device = scoring_device(self.device)
-        return None if device is None else on_device(self._transfer, device)
+        if device is None or self._transfer.on_small_side:
+            return None
+        return on_device(self._transfer, device)
 
     def _settings(self) -> Mixture:
         shared: dict[str, Any] = {
