@@ -124,7 +124,8 @@ def test_a_process_takes_no_more_threads_than_the_environment_allows(monkeypatch
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     assert ProcessEngine(2).n_threads == 3
     assert ProcessEngine(8).n_threads == 2
-    monkeypatch.setenv("OMP_NUM_THREADS", "4,2")  # one number per level of nesting: not ours to read
+    # One number per level of nesting is for OpenMP to read.
+    monkeypatch.setenv("OMP_NUM_THREADS", "4,2")
     assert ProcessEngine(2).n_threads == 8
 
 

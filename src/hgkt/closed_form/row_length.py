@@ -1,7 +1,7 @@
 """The length of one row in the metric, from half the bytes of the metric.
 
-‖uᵀP‖² = uᵀP Pᵀu, and P Pᵀ = L Lᵀ with L lower triangular, so ‖Lᵀu‖ is the same length. A single row
-is bound by what it reads, and packed without its zeros L has half the numbers of P.
+Pᵀ = QR with Q orthogonal and R upper triangular, so ‖Pᵀu‖ = ‖Ru‖. A single row is bound by what it
+reads, and packed without its zeros R has half the numbers of P.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class RowLength:
     Parameters
     ----------
     packed : ndarray of shape (D(D + 1)/2,)
-        The columns of L from the diagonal on.
+        The columns of R down to the diagonal.
     n_features : int
         D.
 
@@ -38,18 +38,14 @@ class RowLength:
 
     @classmethod
     def of(cls, projection: NDArray[Any]) -> Self:
-        """Factor P Pᵀ of a projection P (D, D) in float64: its condition is that of P, squared."""
-        largest = np.abs(projection).max()
-        wide = np.asarray(projection, dtype=np.float64) / largest  # its squares may overflow
-        factor = scipy.linalg.cholesky(
-            wide @ wide.T, lower=True, overwrite_a=True, check_finite=False
-        )
-        scaled = (factor * largest).astype(projection.dtype)
-        pack = lapack.strttp if scaled.dtype == np.float32 else lapack.dtrttp
-        return cls(pack(scaled, uplo="L")[0], len(projection))
+        """Factor a projection P (D, D) in float64, not by P Pᵀ, whose condition is squared."""
+        wide = np.asarray(projection, dtype=np.float64)
+        factor = scipy.linalg.qr(wide.T, mode="r", check_finite=False)[0].astype(projection.dtype)
+        pack = lapack.strttp if factor.dtype == np.float32 else lapack.dtrttp
+        return cls(pack(factor, uplo="U")[0], len(projection))
 
     def __call__(self, row: NDArray[Any]) -> float:
         """Return the length of a row u (D,) in the metric; 1 where it has none."""
         product = blas.stpmv if self._packed.dtype == np.float32 else blas.dtpmv
-        projected = product(self._n_features, self._packed, row, lower=1, trans=1)
+        projected = product(self._n_features, self._packed, row)
         return float(safe_lengths(projected[None])[0])
