@@ -99,7 +99,7 @@ def test_bench_runs_what_is_asked_for(hgkt):
 def test_bench_lists_the_choices(hgkt):
     with pytest.raises(UnknownNameError, match="predict, representatives, train, network"):
         hgkt("bench", "speed")
-    with pytest.raises(DataError, match="'add-class' does not choose its device"):
+    with pytest.raises(DataError, match="'add-class' has no choice of --device"):
         hgkt("bench", "add-class", "--quick", "--device", "cpu")
     assert all(callable(entry.load()) for entry in bench.BENCHMARKS.values())
 

@@ -7,16 +7,21 @@ classes alone; CN-ZSL, the nearest published method in cost, is fitted once with
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
+from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._devices import torch_device
+from hgkt._typing import Progress
 from hgkt.baselines.cn_zsl import CNZSLClassifier
 from hgkt.benchmarks._common import document, timed
+from hgkt.benchmarks._parts import measure_parts
 from hgkt.data import GZSLDataset
 from hgkt.data.synthetic import class_means
 from hgkt.estimators import HGKTClassifier
@@ -50,7 +55,13 @@ FULL = (
 QUICK = (Shape("small", 240, 60, 60, 16, 8, 12, 4),)
 
 
-def run(quick: bool = False, device: str = "auto") -> dict[str, Any]:
+def run(
+    quick: bool = False,
+    device: str = "auto",
+    only: Sequence[str] = (),
+    record: Path | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
     """Run the protocol on data of every shape.
 
     Parameters
@@ -59,6 +70,9 @@ def run(quick: bool = False, device: str = "auto") -> dict[str, Any]:
         One tiny shape; the figures then mean nothing.
     device : {"auto", "cpu", "cuda"}
         Where methods compute that can do so on a GPU.
+    only, record, progress
+        Which shapes to measure now, where rows are kept between runs, and who is told; see
+        `hgkt.benchmarks._parts.measure_parts`.
 
     Returns
     -------
@@ -67,7 +81,13 @@ def run(quick: bool = False, device: str = "auto") -> dict[str, Any]:
         shape; ``total_seconds`` and ``total_cpu_seconds`` of the protocol over all shapes.
     """
     shapes = QUICK if quick else FULL
-    rows = [measure(shape, device, quick) for shape in shapes]
+    parts = {shape.name: partial(measure, shape, device, quick) for shape in shapes}
+    whole = partial(_document, quick, device)
+    return measure_parts(parts, whole, itemgetter("shapes"), only, record, progress)
+
+
+def _document(quick: bool, device: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the record of the shapes measured so far."""
     results = {
         "device": torch_device(device),
         "device_name": _device_name(torch_device(device)),

@@ -68,6 +68,17 @@ def note(line: str) -> None:
     log.print(line, soft_wrap=True, markup=False)
 
 
+def split_names(names: str) -> list[str]:
+    """Return names that an option holds, separated by commas, each once.
+
+    Examples
+    --------
+    >>> split_names("CUB, AWA1,CUB")
+    ['CUB', 'AWA1']
+    """
+    return list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
+
+
 def show_table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
     """Print a plain table on stdout."""
     table = Table(*columns, box=None)

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from inspect import signature
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
 from hgkt._registry import Entry, Registry
-from hgkt.cli._common import Device, DeviceOption, JsonOption, emit, log, out
+from hgkt.cli._common import (
+    Device,
+    DeviceOption,
+    JsonOption,
+    emit,
+    log,
+    out,
+    progress_bar,
+    split_names,
+)
 from hgkt.exceptions import DataError
 
 BENCHMARKS = Registry(
@@ -58,6 +69,16 @@ def bench_command(
         bool, typer.Option("--quick", help="Small sizes: shows that it runs, not how fast.")
     ] = False,
     device: DeviceOption = Device.auto,
+    only: Annotated[
+        str, typer.Option("--only", help="Parts to measure, separated by commas: AWA2,CUB (suite).")
+    ] = "",
+    record: Annotated[
+        Path | None,
+        typer.Option(
+            "--record",
+            help="File that keeps every part as soon as it is measured; what it lacks is measured.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run a benchmark on this machine and show what it measured.
@@ -66,13 +87,24 @@ def bench_command(
     """
     entry = BENCHMARKS[name]
     log.print(f"{name}: {entry.summary}", soft_wrap=True, markup=False)
-    run, where = entry.load(), {}
-    if "device" in signature(run).parameters:
-        where = {"device": device.value}
-    elif device is not Device.auto:
-        raise DataError(f"the benchmark {name!r} does not choose its device; leave out --device")
-    result = run(quick=quick, **where)
+    run = entry.load()
+    asked: dict[str, Any] = {
+        "device": None if device is Device.auto else device.value,
+        "only": split_names(only) or None,
+        "record": record,
+    }
+    with progress_bar() as bar:
+        result = run(quick=quick, **_accepted(name, run, {**asked, "progress": bar}))
     emit({"benchmark": name.lower(), "quick": quick, **result}, as_json, lambda: _show(result))
+
+
+def _accepted(name: str, run: Callable[..., Any], asked: dict[str, Any]) -> dict[str, Any]:
+    """Return what was asked for; refuse an option that the benchmark does not have."""
+    known = signature(run).parameters
+    for option, value in asked.items():
+        if value is not None and option not in known and option != "progress":
+            raise DataError(f"the benchmark {name!r} has no choice of --{option}; leave it out")
+    return {key: value for key, value in asked.items() if key in known and value is not None}
 
 
 def _show(result: dict[str, Any]) -> None:

@@ -23,6 +23,7 @@ from hgkt.cli._common import (
     emit,
     log,
     out,
+    split_names,
 )
 from hgkt.exceptions import DataError
 
@@ -121,7 +122,7 @@ def reproduce_command(
     start = time.perf_counter()
     for package in ("matplotlib", "jinja2"):
         import_extra(package, "report")
-    names, wanted = _split(only), _split(methods.lower())
+    names, wanted = split_names(only), split_names(methods.lower())
     load_experiments(names)  # wrong names are told before data is read
     for name in wanted:
         METHODS[name]
@@ -134,7 +135,7 @@ def reproduce_command(
         log.print(escape(line), soft_wrap=True)
 
     context = _context(
-        root, _split(data), features, attributes, note,
+        root, split_names(data), features, attributes, note,
         methods=wanted or list(METHODS),
         n_seeds=seeds or (_QUICK_SEEDS if quick else _SEEDS),
         quick=quick, device=str(device), image_root=image_root,
@@ -179,10 +180,6 @@ def _context(
 
     found = discover(root, names, features, attributes, note)
     return Context(found.data, found.missing, **choices)
-
-
-def _split(names: str) -> list[str]:
-    return list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
 
 
 def _list(as_json: bool) -> None:
