@@ -144,6 +144,21 @@ def test_relevance_stands_where_the_smallest_fold_allows_it() -> None:
     assert {member.kernels[0].relevance for member, _ in small.members} == {False}
 
 
+def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Members are scored on as many threads as products would have."""
+    family, folds = make_family(weighs_attributes=True), make_folds()
+    found = []
+    for n_threads in (1, 3):
+        pools = [{"num_threads": n_threads}]
+        monkeypatch.setattr("hgkt.evaluation.election.threadpool_info", lambda pools=pools: pools)
+        found.append(elect_mixture([family, make_family(base=Mixture(metric="euclidean"))], folds))
+    assert found[0].members == found[1].members
+    for one, other in zip(found[0].mixtures, found[1].mixtures, strict=True):
+        assert one.mixture == other.mixture
+        for left, right in zip(one.curves, other.curves, strict=True):
+            np.testing.assert_array_equal(left.gammas, right.gammas)
+
+
 def test_progress_tells_of_every_twentieth_setting_and_of_the_last() -> None:
     heard: list[Any] = []
     family, folds = make_family(max_metrics=1), make_folds()

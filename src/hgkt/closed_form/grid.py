@@ -8,21 +8,24 @@ serve every metric. What is kept of the features is those products.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
 from hgkt._devices import torch_device
 from hgkt._geometry import FeatureMap, map_rows
 from hgkt.closed_form.kernels import ClassKernel, KernelTerm
-from hgkt.closed_form.metric import WithinClassSpectrum, dual_coefficients
+from hgkt.closed_form.metric import dual_coefficients
 from hgkt.closed_form.mixture import MetricTerm, Mixture
 from hgkt.closed_form.relevance import attribute_relevance
 from hgkt.closed_form.transfer import RELEVANCE_RIDGE, gather
+from hgkt.closed_form.whitening import whitened
 from hgkt.statistics import ClassStatistics, Sums
 from hgkt.statistics.spanned import has_small_side
 
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
     from hgkt.closed_form.device_grid import DeviceFoldScorer
 
 MetricKey = tuple[FeatureMap, float | str]
+
+_KEPT_METRICS = 3  # in which xᵀz is kept: as many as a mixture has
 
 
 @dataclass(frozen=True)
@@ -113,20 +118,36 @@ class FoldScorer:
         self.attributes, self.new_attributes = data.attributes, data.new_attributes
         self.settings, self._precision = settings, precision
         self._products: dict[MetricKey, _Products] = {}
-        self._kernels: dict[Any, tuple[ClassKernel, NDArray[np.float64]]] = {}
-        self._last: tuple[Any, Any] = (None, None)
         self._relevance: dict[tuple[FeatureMap, int], NDArray[np.float64]] = {}
+        self._learning = Lock()
+        self._forget()
         wanted = dict.fromkeys((term.feature_map, term.shrinkage) for term in metrics)
         for feature_map in dict.fromkeys(name for name, _ in wanted):
             shrinkages = [s for name, s in wanted if name == feature_map]
             self._gather(data, feature_map, shrinkages)
+
+    def _forget(self) -> None:
+        """Drop what is kept of the last kernel and ridges."""
+        self._kernel_of: tuple[Any, Any] = (None, None)
+        self._weights_of: tuple[Any, Any] = (None, None)
+        self._dots_of: dict[MetricKey, tuple[NDArray[Any], NDArray[Any]]] = {}
+
+    def beside(self) -> FoldScorer:
+        """Return a scorer of the same fold for another thread.
+
+        Products and what is learned of attributes are shared, scores are not.
+        """
+        other = copy.copy(self)
+        other._forget()
+        return other
 
     def put_first(self, term: MetricTerm) -> None:
         """Have relevance learned from this metric."""
         key = (term.feature_map, term.shrinkage)
         if key != next(iter(self._products)):
             self._products = {key: self._products[key], **self._products}
-            self._relevance, self._kernels, self._last = {}, {}, (None, None)
+            self._relevance = {}
+            self._forget()
 
     def _gather(
         self,
@@ -136,31 +157,13 @@ class FoldScorer:
     ) -> None:
         statistics = data.statistics(feature_map, "cpu")
         self.counts = statistics.counts
-        spectrum = self._spectrum(statistics)
         mapped = map_rows(np.asarray(data.X_eval, dtype=self._precision), feature_map)
-        basis = spectrum.basis.astype(self._precision)
         placed = statistics.coordinates(mapped)
-        features = (placed - spectrum.center.astype(self._precision)) @ basis
-        means = ((statistics.means - spectrum.center) @ spectrum.basis).astype(self._precision)
-        for shrinkage in shrinkages:
-            value = spectrum.oracle_shrinkage() if isinstance(shrinkage, str) else shrinkage
-            scale = (1.0 / np.sqrt(spectrum.shrunk(value))).astype(self._precision)
-            rows, sources = features * scale, means * scale
+        for shrinkage, rows, sources in whitened(statistics, placed, shrinkages):
             lengths = np.linalg.norm(rows, axis=1)
             self._products[feature_map, shrinkage] = _Products(
                 rows @ sources.T, sources @ sources.T, lengths
             )
-
-    def _spectrum(self, statistics: ClassStatistics) -> WithinClassSpectrum:
-        if self._precision == "float64":
-            return WithinClassSpectrum.of(statistics)
-        scatter = statistics.within_scatter / max(statistics.n_instances, 1)
-        values, basis = scipy.linalg.eigh(scatter.astype(np.float32), driver="evd")
-        center = statistics.means[statistics.counts > 0].mean(axis=0)
-        clipped = np.maximum(values.astype(np.float64), 0.0)
-        return WithinClassSpectrum(
-            center, clipped, basis, statistics.n_instances, statistics.n_features
-        )
 
     def scores(self, mixture: Mixture) -> NDArray[Any]:
         """Return the scores (n, L + U) of a mixture whose metrics are among those given."""
@@ -185,33 +188,42 @@ class FoldScorer:
 
     def _dots(self, mixture: Mixture, term: MetricTerm) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return xᵀz (n, C) and ‖z‖² (C,); kept for mixtures that differ in the norm only."""
-        key = (mixture.kernels, mixture.ridges, term.feature_map, term.shrinkage)
-        if self._last[0] != key:
-            weights = self._weights(mixture)
-            products = self._products[term.feature_map, term.shrinkage]
+        weights = self._weights(mixture)  # first: other weights drop the dots that are kept
+        key = (term.feature_map, term.shrinkage)
+        if key not in self._dots_of:
+            if len(self._dots_of) == _KEPT_METRICS:
+                del self._dots_of[next(iter(self._dots_of))]
+            products = self._products[key]
             squares = np.einsum("ij,ij->j", weights, products.gram @ weights)
-            self._last = (key, (products.cross @ weights, squares))
-        found: tuple[NDArray[Any], NDArray[Any]] = self._last[1]
-        return found
+            self._dots_of[key] = (products.cross @ weights, squares)
+        return self._dots_of[key]
 
     def _weights(self, mixture: Mixture) -> NDArray[Any]:
-        """Return the source weights α (L, L + U) of all classes."""
-        kernel, new = self._kernel(mixture.kernels)
-        targets = np.concatenate([kernel.seen, new]).T
-        weights = np.zeros_like(targets)
-        noises = mixture.noise(self.counts, kernel.seen)
-        for share, noise in zip(mixture.ridge_shares(), noises, strict=True):
-            weights += share * dual_coefficients(kernel.seen, noise, targets)
-        return weights.astype(self._precision)
+        """Return the source weights α (L, L + U) of all classes; the same in every metric."""
+        key = (mixture.kernels, mixture.ridges)
+        if self._weights_of[0] != key:
+            kernel, new = self._kernel(mixture.kernels)
+            targets = np.concatenate([kernel.seen, new]).T
+            weights = np.zeros_like(targets)
+            noises = mixture.noise(self.counts, kernel.seen)
+            for share, noise in zip(mixture.ridge_shares(), noises, strict=True):
+                weights += share * dual_coefficients(kernel.seen, noise, targets)
+            self._weights_of = (key, weights.astype(self._precision))
+            self._dots_of = {}
+        found: NDArray[Any] = self._weights_of[1]
+        return found
 
     def _kernel(self, terms: tuple[KernelTerm, ...]) -> tuple[ClassKernel, NDArray[np.float64]]:
-        if terms not in self._kernels:
+        if self._kernel_of[0] != terms:
             settings = self.settings
             kernel = ClassKernel(terms, settings.attribute_blocks, settings.n_neighbors)
-            kernel.fit(self.attributes, self._learn_relevance, self._relevance)
-            self._relevance |= kernel.relevance
-            self._kernels = {terms: (kernel, kernel(self.new_attributes))}  # one at a time
-        return self._kernels[terms]
+            weighs = any(term.relevance for term in terms)
+            with self._learning if weighs else nullcontext():  # once, whoever needs it first
+                kernel.fit(self.attributes, self._learn_relevance, self._relevance)
+                self._relevance |= kernel.relevance
+            self._kernel_of = (terms, (kernel, kernel(self.new_attributes)))
+        found: tuple[ClassKernel, NDArray[np.float64]] = self._kernel_of[1]
+        return found
 
     def _learn_relevance(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Weigh mapped attributes (L, d) by what the means in the first metric say."""

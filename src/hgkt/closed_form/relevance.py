@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 N_STEPS, LEARNING_RATE = 30, 0.1
 MIN_CLASSES, MAX_RATIO = 20, 4.0
@@ -71,13 +72,14 @@ def attribute_relevance(
     logs = np.zeros(n_attributes)
     first, second = np.zeros(n_attributes), np.zeros(n_attributes)
     scale = _median(_squared_distances(attributes, np.ones(n_attributes)))
-    for step in range(1, N_STEPS + 1):
-        weights = np.exp(logs)
-        gradient = weights * gradient_at(weights / scale)
-        first = 0.9 * first + 0.1 * gradient
-        second = 0.999 * second + 0.001 * gradient**2
-        direction = (first / (1 - 0.9**step)) / (np.sqrt(second / (1 - 0.999**step)) + 1e-8)
-        logs -= LEARNING_RATE * direction
+    with threadpool_limits(1, "blas"):  # matrices of L × L: threads would only wait for each other
+        for step in range(1, N_STEPS + 1):
+            weights = np.exp(logs)
+            gradient = weights * gradient_at(weights / scale)
+            first = 0.9 * first + 0.1 * gradient
+            second = 0.999 * second + 0.001 * gradient**2
+            direction = (first / (1 - 0.9**step)) / (np.sqrt(second / (1 - 0.999**step)) + 1e-8)
+            logs -= LEARNING_RATE * direction
     weights = np.exp(logs)
     result: NDArray[np.float64] = weights / weights.mean()
     return result

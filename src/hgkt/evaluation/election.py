@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from hgkt._typing import Progress
 from hgkt.calibration.curve import SeenUnseenCurve, ValidationRows
@@ -104,8 +106,11 @@ def elect_mixture(
         for family in families
     )
     report = _Reporter(progress, len(scorers) * (sum(map(len, screened)) + n_voters))
+    # All families at once: they differ in what is made of the same products.
+    everyone = [member for members in screened for member in members]
+    worths = iter(_values(everyone, scorers, rows, value, report))
     ranked = [
-        _ranked_metrics(family, members, _values(members, scorers, rows, value, report))
+        _ranked_metrics(family, members, np.array([next(worths) for _ in members]))
         for family, members in zip(families, screened, strict=True)
     ]
     # The first of equally good families.
@@ -118,11 +123,12 @@ def elect_mixture(
     voters = list(family.voters(metrics, n_classes, n_attributes))
     found = _values(voters, scorers, rows, value, report)
     order = np.argsort(-found.mean(axis=1), kind="stable")
-    mixtures = [
-        _candidate(replace(family.elect(voting), norm_power=power), scorers, rows)
-        for voting in family.electorates([voters[i] for i in order], n_classes)
-        for power in family.norm_powers
-    ]
+    with threadpool_limits(1, "blas"):
+        mixtures = [
+            _candidate(replace(family.elect(voting), norm_power=power), scorers, rows)
+            for voting in family.electorates([voters[i] for i in order], n_classes)
+            for power in family.norm_powers
+        ]
     percents = [tuple((100.0 * row).tolist()) for row in found]
     return Election(list(zip(voters, percents, strict=True)), mixtures)
 
@@ -133,10 +139,9 @@ class _Reporter:
     def __init__(self, progress: Progress | None, total: int) -> None:
         self.progress, self.total, self.done = progress, total, 0
 
-    def step(self, value: float, n_done: int = 1) -> None:
-        self.done += n_done
-        tells = n_done > 1 or self.done % 20 == 0 or self.done == self.total
-        if self.progress is not None and tells:
+    def step(self, value: float) -> None:
+        self.done += 1
+        if self.progress is not None and (self.done % 20 == 0 or self.done == self.total):
             self.progress("select", self.done, self.total, {"ausuc": 100.0 * value})
 
 
@@ -149,18 +154,54 @@ def _values(
 ) -> NDArray[np.float64]:
     """Return the value (n_members, n_folds) of every single closed form."""
     found = np.empty((len(members), len(scorers)))
-    # Thousands of small products: threads would cost more than they bring, above all where
-    # other programs share the cores.
-    with threadpool_limits(1, "blas"):
-        for fold, (scorer, truth) in enumerate(zip(scorers, rows, strict=True)):
-            if value is area and not isinstance(scorer, FoldScorer):
-                found[:, fold] = scorer.areas(members, truth)
-                report.step(found[:, fold].max(), len(members))
-                continue
-            for index, member in enumerate(members):
-                found[index, fold] = value(truth.curve(scorer.scores(member)))
-                report.step(found[index, fold])
+    n_threads = max((pool["num_threads"] for pool in threadpool_info()), default=1)
+    blocks = _blocks(members)
+    if not isinstance(scorers[0], FoldScorer):  # a GPU has threads of its own
+        n_threads, blocks = 1, [list(range(len(members)))]
+    tasks = [(block, fold) for block in blocks for fold in range(len(scorers))]
+
+    def measure(task: tuple[list[int], int]) -> list[float]:
+        block, fold = task
+        return _block_values([members[i] for i in block], scorers[fold], rows[fold], value)
+
+    # Thousands of small products: a thread per block brings more than threads inside of each.
+    with threadpool_limits(1, "blas"), _threads(n_threads) as pool:
+        for (block, fold), values in zip(tasks, pool.map(measure, tasks), strict=True):
+            found[block, fold] = values
+            for one in values:
+                report.step(one)
     return found
+
+
+def _block_values(
+    members: Sequence[Mixture], scorer: Scorer, truth: ValidationRows, value: Value
+) -> list[float]:
+    """Return the value of every member of a block on one fold."""
+    if isinstance(scorer, FoldScorer):
+        scorer = scorer.beside()
+    elif value is area:
+        areas: list[float] = scorer.areas(members, truth).tolist()
+        return areas
+    return [value(truth.curve(scorer.scores(member))) for member in members]
+
+
+@contextmanager
+def _threads(n_threads: int) -> Iterator[ThreadPoolExecutor]:
+    """Yield threads that end with the block; what they have not begun by then is left."""
+    pool = ThreadPoolExecutor(n_threads)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _blocks(members: Sequence[Mixture]) -> list[list[int]]:
+    """Return the positions of members by kernel, those side by side that share ridge and metric."""
+    blocks: dict[Any, dict[Any, list[int]]] = {}
+    for index, member in enumerate(members):
+        block = blocks.setdefault(member.kernels, {})
+        block.setdefault((member.ridges, member.metrics), []).append(index)
+    return [[index for group in block.values() for index in group] for block in blocks.values()]
 
 
 def _ranked_metrics(
