@@ -6,10 +6,7 @@ the slower of the two is the bound.
 
 from __future__ import annotations
 
-import resource
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,13 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from hgkt._typing import Progress
 from hgkt.benchmarks._common import Timed, document, timed
+from hgkt.benchmarks._parts import measure_parts
+from hgkt.benchmarks._streaming import stream_files
 from hgkt.calibration.folds import class_folds
 from hgkt.data.parquet_shards import ParquetShard, parquet_shards
-from hgkt.data.shards import batch_rows
-from hgkt.engines import ProcessEngine, SerialEngine, map_tasks
+from hgkt.data.shards import SHARD_ROWS, batch_rows
+from hgkt.engines import SerialEngine
 from hgkt.statistics.gathered import GatheredStatistics
-from hgkt.statistics.gathering import Recipe, add_shard, gather_shards
+from hgkt.statistics.gathering import Recipe, gather_shards
 from hgkt.statistics.roles import Folds
 
 TARGET = 0.7
@@ -42,65 +42,94 @@ class Sizes:
     Parameters
     ----------
     n_rows, n_features, n_classes : int
-        Of the file.
+        Of the file that is timed.
     n_rounds : int
         How often each thing is timed; the fastest counts.
-    n_streamed : int
-        Rows to read for the memory: the file again and again.
-    seconds : float
-        When to stop that at the latest.
+    n_files, n_file_rows : int
+        Files to gather for the memory, and the rows of each.
     """
 
     n_rows: int
     n_features: int
     n_classes: int
     n_rounds: int
-    n_streamed: int
-    seconds: float
+    n_files: int
+    n_file_rows: int
 
 
-FULL = Sizes(16_384, 2048, 200, 3, 2_000_000, 230.0)
-QUICK = Sizes(1_024, 64, 10, 1, 4_096, 5.0)
+FULL = Sizes(16_384, 2048, 200, 3, 31, SHARD_ROWS)
+QUICK = Sizes(1_024, 64, 10, 1, 4, 1_024)
 
 
-def run(quick: bool = False) -> dict[str, Any]:
-    """Time reading, the product and gathering in turn, then stream as many rows as time allows.
+def run(
+    quick: bool = False,
+    only: Sequence[str] = (),
+    record: Path | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Time reading, the product and gathering in turn, then gather two million rows.
+
+    Their files take 17 GB of the folder for temporary files (``TMPDIR``) while it runs.
 
     Parameters
     ----------
     quick : bool, default=False
-        A tiny file; the figures then mean nothing.
+        Tiny files; the figures then mean nothing.
+    only : sequence of {"rates", "streamed"}
+        What to measure now; see `hgkt.benchmarks._parts.measure_parts`.
+    record : path, optional
+        Where both are kept between runs.
+    progress : callable, optional
+        Called as ``progress(stage, done, total, values)`` for each file written and gathered.
 
     Returns
     -------
     dict
         ``rates``: rows per second, by the clock and of one core's time; ``share_of_bound``: of
-        the slower of reading and the product, in core time; ``streamed``: rows, the process's
-        largest memory after the first pass over the file and at the end, and after how many rows
-        it last grew; ``partial``: a partial sum's size and what
-        adding it to another takes.
+        the slower of reading and the product, in core time; ``streamed``: rows, seconds, the
+        largest memory of the process, after how many rows it last grew, and all of it after every
+        file; ``partial``: a partial sum's size and what adding it to another takes.
     """
     sizes = QUICK if quick else FULL
+    parts = {
+        "rates": partial(_measure_rates, sizes),
+        "streamed": partial(_measure_stream, sizes, progress),
+    }
+    return measure_parts(parts, partial(_document, quick, sizes), _rows_of, only, record)
+
+
+def _measure_rates(sizes: Sizes) -> dict[str, Any]:
     with TemporaryDirectory(prefix="hgkt-bench-") as folder, threadpool_limits(1):
-        path = write_rows(Path(folder) / "rows.parquet", sizes)
+        path = write_rows(Path(folder) / "rows.parquet", sizes, sizes.n_rows)
         shards = parquet_shards(path, path.name, sizes.n_rows)
         rates = _rates(path, shards, sizes)
-        merging = _merging(shards, Path(folder))
-        streamed = _in_own_process(partial(_stream, shards[0], sizes))
-    found = {rate["what"]: rate for rate in rates}
-    bound = min(found[name]["rows_per_core_s"] for name in ("reading", "product"))
-    share = found["gathering"]["rows_per_core_s"] / bound
-    results = {
-        "sizes": sizes,
-        "rates": rates,
-        "bound": "reading" if bound == found["reading"]["rows_per_core_s"] else "product",
-        "share_of_bound": share,
-        "target": TARGET,
-        "meets_target": share >= TARGET,
-        "streamed": streamed,
-        "most_mb": MOST_MB,
-        "partial": merging,
-    }
+        adding = _merging(shards, Path(folder), sizes.n_rounds)
+    return {"name": "rates", "rates": rates, "partial": adding}
+
+
+def _measure_stream(sizes: Sizes, progress: Progress | None) -> dict[str, Any]:
+    with TemporaryDirectory(prefix="hgkt-bench-") as folder, threadpool_limits(1):
+        files = _write_files(Path(folder), sizes, progress)
+        return {"name": "streamed", "streamed": stream_files(files, sizes.n_features, progress)}
+
+
+def _rows_of(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the parts that a record has, each with its name."""
+    parts = {"rates": ("rates", "partial"), "streamed": ("streamed",)}
+    return [
+        {"name": name, **{key: record[key] for key in keys}}
+        for name, keys in parts.items()
+        if keys[0] in record
+    ]
+
+
+def _document(quick: bool, sizes: Sizes, parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the record of the parts measured so far."""
+    results: dict[str, Any] = {"sizes": sizes, "target": TARGET, "most_mb": MOST_MB}
+    for part in parts:
+        results |= {key: value for key, value in part.items() if key != "name"}
+    if "rates" in results:
+        results |= _share(results["rates"])
     notes = [
         "Parquet of float32 features, not compressed; after the first round it lies in the "
         "system's cache.",
@@ -109,31 +138,50 @@ def run(quick: bool = False) -> dict[str, Any]:
         "map sqrt+l2; with three class folds it has a product for each of four groups of classes.",
         "The share compares seconds of a core, which a busy machine disturbs least; the fastest "
         "round of each counts.",
-        f"The memory is that of a process which reads the file again and again, until "
-        f"{sizes.n_streamed:,} rows or {sizes.seconds:g} s.",
+        f"The memory is that of a process which gathers {sizes.n_files} files of "
+        f"{sizes.n_file_rows:,} rows as `hgkt.gather` does with one worker and no class folds.",
     ]
     return document("gather", quick, results, notes, packages=["pyarrow", "scipy"])
 
 
-def write_rows(path: Path, sizes: Sizes) -> Path:
+def _share(rates: list[dict[str, Any]]) -> dict[str, Any]:
+    """Compare gathering with the slower of reading and the product."""
+    found = {rate["what"]: rate["rows_per_core_s"] for rate in rates}
+    slower = min(("reading", "product"), key=lambda name: found[name])
+    share = found["gathering"] / found[slower]
+    return {"bound": slower, "share_of_bound": share, "meets_target": share >= TARGET}
+
+
+def write_rows(path: Path, sizes: Sizes, n_rows: int, seed: int = 0) -> Path:
     """Write a Parquet file of non-negative features and class names, batch by batch."""
     import pyarrow as pa
     from pyarrow import parquet
 
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     kind = pa.list_(pa.float32(), sizes.n_features)
     schema = pa.schema({"class": pa.string(), "features": kind})
     step = batch_rows(sizes.n_features)
     with parquet.ParquetWriter(
         path, schema, compression="none", use_dictionary=["class"]
     ) as writer:
-        for start in range(0, sizes.n_rows, step):
-            n = min(step, sizes.n_rows - start)
+        for start in range(0, n_rows, step):
+            n = min(step, n_rows - start)
             X = np.maximum(rng.standard_normal((n, sizes.n_features), dtype=np.float32), 0.0)
             names = [_name(code) for code in rng.integers(0, sizes.n_classes, n)]
             lists = pa.FixedSizeListArray.from_arrays(pa.array(X.ravel()), sizes.n_features)
             writer.write_table(pa.table([pa.array(names), lists], schema=schema))
     return path
+
+
+def _write_files(folder: Path, sizes: Sizes, progress: Progress | None) -> list[Path]:
+    """Write files that together fit into no small memory, each of other rows."""
+    files = []
+    for number in range(sizes.n_files):
+        path = folder / f"part-{number:05d}.parquet"
+        files.append(write_rows(path, sizes, sizes.n_file_rows, seed=1 + number))
+        if progress is not None:
+            progress("write", number + 1, sizes.n_files, {})
+    return files
 
 
 def _rates(path: Path, shards: list[ParquetShard], sizes: Sizes) -> list[dict[str, Any]]:
@@ -187,65 +235,17 @@ def _name(code: int) -> str:
     return f"class {code:05d}"
 
 
-def _merging(shards: list[ParquetShard], folder: Path) -> dict[str, float]:
+def _merging(shards: list[ParquetShard], folder: Path, n_rounds: int) -> dict[str, float]:
     """Measure what a node of the tree does with each partial sum: read it and add it."""
     statistics = _gather(shards)
     statistics.sources.clear()  # the same rows are added on purpose
-    path, saved = timed(partial(statistics.save, folder / "partial.safetensors"))
-    merged, took = timed(lambda: statistics.merge(GatheredStatistics.load(path)))
-    assert merged.n_instances
-    return {"mb": path.stat().st_size / 1e6, "save_s": saved.wall, "load_and_add_s": took.wall}
-
-
-@dataclass(frozen=True)
-class _Pass:
-    """One more time the rows of a shard."""
-
-    shard: ParquetShard
-    number: int
-
-    @property
-    def name(self) -> str:
-        return f"{self.shard.name}, pass {self.number}"
-
-    def digest(self) -> str:
-        return f"{self.shard.digest()} {self.number}"
-
-    def batches(self) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-        return self.shard.batches()
-
-
-def _stream(shard: ParquetShard, sizes: Sizes, _: int) -> dict[str, Any]:
-    """Gather the rows of a shard again and again; runs in a process of its own."""
-    statistics, begun, peaks = Recipe().empty(), time.monotonic(), [0.0]
-    grew = 0
-    with threadpool_limits(1):
-        while statistics.n_instances < sizes.n_streamed:
-            add_shard(statistics, _Pass(shard, len(peaks)))
-            peaks.append(_peak_mb())
-            grew = statistics.n_instances if peaks[-1] > peaks[-2] else grew
-            if time.monotonic() - begun > sizes.seconds:
-                break
+    path = folder / "partial.safetensors"
+    saved = [timed(partial(statistics.save, path))[1] for _ in range(n_rounds)]
+    added = [
+        timed(lambda: statistics.merge(GatheredStatistics.load(path)))[1] for _ in range(n_rounds)
+    ]
     return {
-        "n_rows": statistics.n_instances,
-        "gigabytes": statistics.n_instances * sizes.n_features * 4 / 1e9,
-        "seconds": time.monotonic() - begun,
-        "first_peak_mb": peaks[1],
-        "peak_mb": peaks[-1],
-        "grew_last_at": grew,
+        "mb": path.stat().st_size / 1e6,
+        "save_s": min(took.wall for took in saved),
+        "load_and_add_s": min(took.wall for took in added),
     }
-
-
-def _peak_mb() -> float:
-    """Return the largest memory that this process has held; not its parent's, as getrusage does."""
-    if sys.platform == "linux":
-        status = Path("/proc/self/status").read_text()
-        line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
-        return int(line.split()[1]) * 1024 / 1e6
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
-
-
-def _in_own_process(function: Any) -> Any:
-    with ProcessEngine(1) as engine:
-        return next(iter(map_tasks(engine, function, [0])))[1]

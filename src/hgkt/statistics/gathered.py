@@ -203,7 +203,7 @@ class GatheredStatistics:
         tables.merge(other.tables, rows, [self._group(roles) for roles in other._groups])
         kept = other.sample
         if kept.n_rows:
-            self.sample.take(kept.features, rows[kept.codes], kept.priorities, tables.counts)
+            self.sample.merge(kept, rows, tables.counts)
         self.sources |= other.sources
         return self
 

@@ -82,9 +82,7 @@ class RowSample:
         """Take in rows (n, D); `counts` (L,) are those of all rows so far, these included."""
         if not self.limit:
             return
-        if len(counts) > len(self._bars):
-            new = np.full(len(counts) - len(self._bars), np.inf)
-            self._bars = np.concatenate([self._bars, new])
+        self._know(counts)
         low = np.flatnonzero(priorities < self._bars[codes])
         if len(low):
             self._parts.append((X[low], codes[low], priorities[low]))
@@ -92,11 +90,31 @@ class RowSample:
         if self.n_rows > _SLACK * self.limit:
             self.cut(counts)
 
+    def merge(self, other: RowSample, rows: NDArray[np.intp], counts: NDArray[Any]) -> None:
+        """Take in another sample, whose class c is class ``rows[c]`` here; counts as in `take`.
+
+        Its rows are not copied before it is known which of them stay.
+        """
+        if not self.limit:
+            return
+        self._know(counts)
+        for X, codes, priorities in other._parts:
+            self._parts.append((X, rows[codes], priorities))
+        self.n_rows += other.n_rows
+        if self.n_rows > _SLACK * self.limit:
+            self.cut(counts)
+
+    def _know(self, counts: NDArray[Any]) -> None:
+        if len(counts) > len(self._bars):
+            new = np.full(len(counts) - len(self._bars), np.inf)
+            self._bars = np.concatenate([self._bars, new])
+
     def cut(self, counts: NDArray[Any]) -> None:
         """Leave what the quota allows for classes of so many rows (L,)."""
-        X, codes, priorities = self._joined()
-        if counts.sum() <= self.limit or not len(codes):
+        if counts.sum() <= self.limit or not self.n_rows:
             return
+        codes = np.concatenate([part[1] for part in self._parts])
+        priorities = np.concatenate([part[2] for part in self._parts])
         most = quota(counts, self.limit)
         order = np.lexsort((priorities, codes))
         _, starts, sizes = np.unique(codes[order], return_index=True, return_counts=True)
@@ -105,7 +123,20 @@ class RowSample:
         self._bars[codes[last]] = np.nextafter(priorities[last], np.inf)
         kept = np.sort(order[ranks < most])
         if len(kept) < len(codes):
-            self._set(X[kept], codes[kept], priorities[kept])
+            self._set(self._rows_at(kept), codes[kept], priorities[kept])
+
+    def _rows_at(self, kept: NDArray[np.intp]) -> NDArray[Any]:
+        """Return some rows, by ascending number; the others are not copied on the way."""
+        sizes = [len(part[1]) for part in self._parts]
+        stops = np.cumsum(sizes)
+        places = np.searchsorted(kept, [0, *stops])
+        dtype = np.result_type(*(part[0].dtype for part in self._parts))
+        found = np.empty((len(kept), self._parts[0][0].shape[1]), dtype)
+        for (X, _, _), size, stop, first, last in zip(
+            self._parts, sizes, stops, places[:-1], places[1:], strict=True
+        ):
+            found[first:last] = X[kept[first:last] - (stop - size)]
+        return found
 
     @property
     def features(self) -> NDArray[Any]:
