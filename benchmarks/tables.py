@@ -1,4 +1,4 @@
-"""Make the tables of README and docs from the records in docs/results; the prose stays.
+"""Make the tables and plots of README and docs from the records in docs/results; the prose stays.
 
     python benchmarks/tables.py            # rewrite what stands between the markers
     python benchmarks/tables.py --check    # write nothing; fail where page and records differ
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from _script import DOCS, GALLERY_RUN
-from page_tables import bench, gpu, methods, performance, results, service, studies
+from page_tables import bench, gpu, methods, performance, plots, results, service, studies
 from page_tables.records import RecordError, Records
 
 TABLES: dict[str, Callable[[Records], str]] = {
@@ -112,8 +112,17 @@ def problems(docs: Path, write: bool = False) -> list[str]:
             found.append(f"{path.name} differs from the records; run make tables")
         found += [f"{path.name}: this table has no record: {h}" for h in unmarked_tables(new)]
     found += [f"no page shows the table {name!r}" for name in TABLES if name not in shown]
+    found += _check_plots(docs / "images", records, write)
     _check_gallery(docs / "gallery" / GALLERY_RUN, records)
     return [*found, *sorted(records.stale)]
+
+
+def _check_plots(folder: Path, records: Records, write: bool) -> list[str]:
+    old = list(plots.stale(folder, records))
+    if write and old:
+        plots.redraw(folder, records, old)
+        return []
+    return [f"images/{name}.svg differs from the records; run make tables" for name in old]
 
 
 def _check_gallery(path: Path, records: Records) -> None:

@@ -174,8 +174,8 @@ def gather(records: Records) -> str:
         f"Gathering reaches {100 * found['share_of_bound']:.0f} % of the bound, {found['bound']}; "
         f"the aim is {100 * found['target']:.0f} %. One process that streamed "
         f"{streamed['n_rows']:,} rows, {streamed['gigabytes']:.1f} GB, held "
-        f"{streamed['peak_mb']:.0f} MB at most; that last grew in the first "
-        f"{streamed['grew_last_at']:,} rows."
+        f"{streamed['peak_mb']:,.0f} MB at most, where {found['most_mb']:,.0f} MB are the aim; "
+        f"that last grew in the first {streamed['grew_last_at']:,} rows."
     )
     header = ["", "rows per second of a core", "MB/s"]
     return _below(f"{table(header, lines)}\n\n{said}", found)
@@ -187,10 +187,13 @@ def scale(records: Records) -> str:
     rate = next(r["rows_per_core_s"] for r in found["rates"] if r["what"] == "gathering with folds")
     moment = found["sizes"]["n_features"] ** 2 * 8 / 1e6
     row = found["sizes"]["n_features"] * 4 / 1e6
-    besides = found["streamed"]["peak_mb"] - _worker_mb(found["sizes"]["n_classes"], 1, moment, row)
+    # After the first file a process has summed one block and added nothing to it.
+    block = found["streamed"]["points"][0]["peak_mb"]
+    besides = block - _summing_mb(found["sizes"]["n_classes"], 1, moment, row)
     lines = []
     for name, n_rows, n_classes in _LARGE:
-        memory = besides + _worker_mb(n_classes, _N_GROUPS, moment, row)
+        sizes = (n_classes, _N_GROUPS, moment, row)
+        memory = besides + max(_summing_mb(*sizes), _adding_mb(*sizes))
         part = _N_GROUPS * moment / 2 + n_classes * 2 * row + max(_SAMPLE, 2 * n_classes) * row
         levels = _levels(n_rows)
         adding = part / found["partial"]["mb"] * found["partial"]["load_and_add_s"]
@@ -215,13 +218,44 @@ def _levels(n_rows: int) -> list[int]:
     return levels
 
 
-def _worker_mb(n_classes: int, n_groups: int, moment: float, row: float) -> float:
-    """Return the memory of moments, of class sums and of the sample, held twice and 1.25 full."""
-    return n_groups * moment + n_classes * 2 * row + 2.5 * max(_SAMPLE, 2 * n_classes) * row
+def _summing_mb(n_classes: int, n_groups: int, moment: float, row: float) -> float:
+    """Return the memory of a partial sum whose sample, 1.25 full, is being cut."""
+    return n_groups * moment + n_classes * 2 * row + 2.25 * max(_SAMPLE, 2 * n_classes) * row
+
+
+def _adding_mb(n_classes: int, n_groups: int, moment: float, row: float) -> float:
+    """Return the memory of two partial sums and of the sample that is left of theirs."""
+    sums = n_groups * moment + n_classes * 2 * row
+    return 2 * sums + 3 * max(_SAMPLE, 2 * n_classes) * row
+
+
+def scale_predict(records: Records) -> str:
+    """Return what predicting many rows costs, computed from what was measured."""
+    found, passes = records.bench("predict"), records.bench("gather")["rates"]
+    reading = next(rate["rows_per_core_s"] for rate in passes if rate["what"] == "reading")
+    width = found["sizes"]["n_features"]
+    lines = []
+    for name, n_rows, n_classes in _LARGE:
+        batch = min(found["batches"], key=lambda batch: abs(batch["n_classes"] - n_classes))
+        more = n_rows / batch["n_rows"] * max(n_classes / batch["n_classes"], 1.0)
+        best, five = (
+            n_rows / reading + more * batch[f"{way}_cpu_seconds"] for way in ("predict", "ranking")
+        )
+        table_gb = 4 * (n_classes * width + width**2) / 1e9
+        lines.append([
+            name, f"{n_rows:,}", f"{n_classes:,}", amount(4 * n_rows * width / 1e9),
+            amount(best / 3600), amount(five / 3600), amount(best / 60 / _N_WORKERS),
+            amount(five / 60 / _N_WORKERS), amount(table_gb),
+        ])  # fmt: skip
+    header = [
+        "data", "rows", "classes", "GB read", "core hours", "the same, 5 best",
+        f"minutes, {_N_WORKERS} workers", "the same, 5 best", "GB of classes and metric per worker",
+    ]  # fmt: skip
+    return table(header, lines)
 
 
 TABLES = {
-    "gather": gather, "scale": scale,
+    "gather": gather, "scale": scale, "scale predict": scale_predict,
     "representatives": representatives, "train": train, "serve": serve, "chaos": chaos,
     "speed": speed,
 }  # fmt: skip

@@ -96,6 +96,23 @@ def network(records: Records) -> str:
     return _below(f"{table(header, lines)}\n\n{said}", found)
 
 
+def stages(records: Records) -> str:
+    """Return where one fit of the closed form spends its time."""
+    found = records.bench("fit")
+    rows = {(row["data"], row["stage"]): row for row in found["stages"]}
+    data = list(dict.fromkeys(name for name, _ in rows))
+    names = list(dict.fromkeys(stage for _, stage in rows))
+    lines = [[stage, *(_share(rows[name, stage]) for name in data)] for stage in names]
+    sizes = {size["name"]: size for size in found["sizes"]}
+    header = [f"{n}, {sizes[n]['n_instances']:,} × {sizes[n]['n_features']:,}" for n in data]
+    return _below(table(["stage", *header], lines), found)
+
+
+def _share(row: dict[str, Any]) -> str:
+    return f"{amount(row['seconds'])} s ({100 * row['share']:.0f} %)"
+
+
 TABLES = {
     "predict": predict, "one row": row, "adding": adding, "network speed": network,
+    "fit stages": stages,
 }  # fmt: skip

@@ -27,6 +27,10 @@ def test_fit_compares_with_named_peers_on_the_same_data():
     expected = peers[0]["cpu_seconds"] / ours["cpu_seconds"]
     assert ratios["scikit-learn LDA, lsqr"] == pytest.approx(expected)
     assert any("extrapolated to 500 steps" in note for note in result["notes"])
+    stages = {row["stage"]: row for row in result["stages"]}
+    assert list(stages) == [*fit.STAGES, "the rest"]
+    assert min(row["seconds"] for row in stages.values()) > 0
+    assert sum(row["share"] for row in stages.values()) == pytest.approx(1.0)
 
 
 def test_make_problem_has_the_sizes_asked_for():

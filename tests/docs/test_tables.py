@@ -30,7 +30,7 @@ def docs(tmp_path):
     for page in DOCS.glob("*.md"):
         shutil.copy(page, folder)
     shutil.copy(ROOT / "README.md", tmp_path)
-    for name in ("results", "gallery"):
+    for name in ("results", "gallery", "images"):
         (folder / name).symlink_to(DOCS / name)
     return folder
 
@@ -210,3 +210,16 @@ def test_published_harmonic_means_follow_from_their_parts():
             assert zsl is None or ts <= zsl + 1e-9
             n_cells += 1
     assert n_cells == 17 * 5 - 1  # PSRZSL is not printed on AWA1
+
+
+def test_a_plot_of_other_numbers_is_found_and_drawn_anew(tables, docs):
+    pytest.importorskip("matplotlib")
+    (docs / "images").unlink()
+    shutil.copytree(DOCS / "images", docs / "images")
+    plot = docs / "images" / "performance-adding.svg"
+    drawn = plot.read_text("utf-8")
+    plot.write_text(drawn.replace("<!-- drawn from ", "<!-- drawn from 0"), "utf-8")
+    problem = "images/performance-adding.svg differs from the records; run make tables"
+    assert tables.problems(docs) == [problem]
+    tables.main(["--docs", str(docs)])
+    assert plot.read_text("utf-8").splitlines()[-1] == drawn.splitlines()[-1]

@@ -65,6 +65,31 @@ def measure_parts(
     return document(_ordered(parts, rows))
 
 
+def parts_of(keys: Mapping[str, Sequence[str]]) -> Callable[[dict[str, Any]], list[Row]]:
+    """Return how to read parts from a record that holds each under keys of its own.
+
+    Examples
+    --------
+    >>> read = parts_of({"speed": ["rows", "seconds"], "memory": ["peak"]})
+    >>> read({"rows": 5, "seconds": 2.0, "notes": []})
+    [{'name': 'speed', 'rows': 5, 'seconds': 2.0}]
+    """
+
+    def read(record: dict[str, Any]) -> list[Row]:
+        return [
+            {"name": name, **{key: record[key] for key in own}}
+            for name, own in keys.items()
+            if all(key in record for key in own)
+        ]
+
+    return read
+
+
+def merged(parts: Sequence[Row]) -> dict[str, Any]:
+    """Return what parts hold, without their names: the other way of `parts_of`."""
+    return {key: value for part in parts for key, value in part.items() if key != "name"}
+
+
 def _ordered(parts: Mapping[str, Any], rows: Mapping[str, Row]) -> list[Row]:
     return [rows[name] for name in parts if name in rows]
 

@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from hgkt._typing import Progress
 from hgkt.benchmarks._common import Timed, document, timed
-from hgkt.benchmarks._parts import measure_parts
+from hgkt.benchmarks._parts import measure_parts, merged, parts_of
 from hgkt.benchmarks._streaming import stream_files
 from hgkt.calibration.folds import class_folds
 from hgkt.data.parquet_shards import ParquetShard, parquet_shards
@@ -95,7 +95,8 @@ def run(
         "rates": partial(_measure_rates, sizes),
         "streamed": partial(_measure_stream, sizes, progress),
     }
-    return measure_parts(parts, partial(_document, quick, sizes), _rows_of, only, record)
+    rows_of = parts_of({"rates": ["rates", "partial"], "streamed": ["streamed"]})
+    return measure_parts(parts, partial(_document, quick, sizes), rows_of, only, record)
 
 
 def _measure_rates(sizes: Sizes) -> dict[str, Any]:
@@ -113,21 +114,10 @@ def _measure_stream(sizes: Sizes, progress: Progress | None) -> dict[str, Any]:
         return {"name": "streamed", "streamed": stream_files(files, sizes.n_features, progress)}
 
 
-def _rows_of(record: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the parts that a record has, each with its name."""
-    parts = {"rates": ("rates", "partial"), "streamed": ("streamed",)}
-    return [
-        {"name": name, **{key: record[key] for key in keys}}
-        for name, keys in parts.items()
-        if keys[0] in record
-    ]
-
-
 def _document(quick: bool, sizes: Sizes, parts: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the record of the parts measured so far."""
     results: dict[str, Any] = {"sizes": sizes, "target": TARGET, "most_mb": MOST_MB}
-    for part in parts:
-        results |= {key: value for key, value in part.items() if key != "name"}
+    results |= merged(parts)
     if "rates" in results:
         results |= _share(results["rates"])
     notes = [

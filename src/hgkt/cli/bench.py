@@ -70,7 +70,11 @@ def bench_command(
     ] = False,
     device: DeviceOption = Device.auto,
     only: Annotated[
-        str, typer.Option("--only", help="Parts to measure, separated by commas: AWA2,CUB (suite).")
+        str,
+        typer.Option(
+            "--only",
+            help="Parts to measure, separated by commas: AWA2,CUB of suite, rates of gather.",
+        ),
     ] = "",
     record: Annotated[
         Path | None,
@@ -134,4 +138,6 @@ def _show_records(title: str, records: list[dict[str, Any]]) -> None:
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return f"({len(value)} records)"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
