@@ -93,7 +93,7 @@ def _one_draw(
             "validation": 100 * area,
         }
     # As `ClassFoldSearch` does with these stages, which would find confidence and more besides.
-    is_free = bool(HGKTClassifier().plain_stages(n_seen))
+    is_free = bool(HGKTClassifier().plain_stages(data.counts))
     best = max(METRICS, key=lambda variant: found[variant]["validation"])
     return {**found, "default": found[best if is_free else "cosines"]}
 

@@ -51,9 +51,18 @@ def test_nothing_but_gamma_is_chosen_where_that_is_said(gamma_alone):
 
 
 def test_many_classes_and_what_was_set_are_left_alone():
-    model = hgkt.HGKTClassifier()
-    assert model.plain_stages(19) == [{"metric": ["cosine", "euclidean"]}]
-    assert model.plain_stages(20) == []
-    assert hgkt.HGKTClassifier(metric="euclidean").plain_stages(8) == []
-    assert hgkt.HGKTClassifier(mixture={"metrics": []}).plain_stages(8) == []
-    assert RidgeClassMeanClassifier().plain_stages(8) == []
+    model, eight = hgkt.HGKTClassifier(), np.full(8, 30)
+    assert model.plain_stages(np.full(19, 5)) == [{"metric": ["cosine", "euclidean"]}]
+    assert model.plain_stages(np.full(20, 30)) == []
+    assert hgkt.HGKTClassifier(metric="euclidean").plain_stages(eight) == []
+    assert hgkt.HGKTClassifier(mixture={"metrics": []}).plain_stages(eight) == []
+    assert RidgeClassMeanClassifier().plain_stages(eight) == []
+
+
+def test_too_few_rows_decide_nothing():
+    assert hgkt.HGKTClassifier().plain_stages(np.array([1, 2, 2, 2, 2, 40])) == []
+
+
+def test_a_gamma_that_counts_classes_alike_is_all_that_is_chosen(digits):
+    fitted = fit_dataset(hgkt.HGKTClassifier(), digits, balance="classes")
+    assert fitted.model.metric == "cosine"

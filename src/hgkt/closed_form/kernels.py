@@ -169,7 +169,7 @@ class ClassKernel:
         return all(term.kernel == "linear" for term in self.terms)
 
     def linear_rows(self, attributes: NDArray[Any]) -> NDArray[np.float64]:
-        """Return r(a) (n, d') with k(a, A) = r(a) `linear_references`ᵀ for linear terms."""
+        """Return r(a) (n, m): for linear terms k(a, A) is its product with `linear_references`."""
         parts = []
         for share, term in zip(self.shares, self.terms, strict=True):
             rows = self.mapped(attributes, term.view)

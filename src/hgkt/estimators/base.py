@@ -119,8 +119,14 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, FromStatistics, Confident
         """Return the hyper-parameter grids to search, one after another, on validation classes."""
         return []
 
-    def plain_stages(self, n_classes: int) -> list[Any]:
-        """Return the grids to search even where only γ is asked for: none, in most methods."""
+    def plain_stages(self, counts: NDArray[np.intp]) -> list[Any]:
+        """Return the grids to search even where only γ is asked for: none, in most methods.
+
+        Parameters
+        ----------
+        counts : ndarray of shape (n_classes,)
+            Rows per seen class.
+        """
         return []
 
     def fit_score_grid(

@@ -27,6 +27,8 @@ from hgkt.estimators.base import ClassTable
 from hgkt.estimators.state_rules import Rule
 from hgkt.statistics import Sums
 
+_ROWS_THAT_TELL = 5  # per class: folds hold out one in five
+
 
 class HGKTClassifier(GrowingClassifier):
     """Heterogeneous graph-based knowledge transfer, its two relations solved in closed form.
@@ -240,16 +242,18 @@ class HGKTClassifier(GrowingClassifier):
             for metric in comparisons
         ]
 
-    def plain_stages(self, n_classes: int) -> list[Any]:
-        """Return cosines and distances where fewer than twenty classes were seen.
+    def plain_stages(self, counts: NDArray[np.intp]) -> list[Any]:
+        """Return cosines and distances where fewer than twenty classes were seen, by enough rows.
 
         Cosines are taken from the mean of the class means. Of few classes each makes up much of
         that mean, all lie alike far from it, and directions alone do not tell a new class from
         its neighbour: the γ that it needs then takes every image from a seen class. Lengths tell
-        them apart, as a rule; the folds on which γ is found anyway say whether they do.
+        them apart, as a rule; the folds on which γ is found anyway say whether they do, if most
+        classes have a row to spare for them.
         """
         is_free = self.metric == "cosine" and self.mixture is None
-        return [{"metric": list(METRICS)}] if is_free and n_classes < FEW_CLASSES else []
+        tell = len(counts) < FEW_CLASSES and np.median(counts) >= _ROWS_THAT_TELL
+        return [{"metric": list(METRICS)}] if is_free and tell else []
 
     def fit_score_grid(
         self,

@@ -165,13 +165,17 @@ class _Wanted:
             return Fitted(estimator.on_progress(None))
         search = ClassFoldSearch(
             estimator,
-            stages=None if select else estimator.plain_stages(len(counts)),
+            stages=None if select else self._plain_stages(estimator, counts),
             n_folds=self.n_folds,
             calibrate=bool(calibrate),
             random_state=self.random_state,
             progress=progress,
         ).fit_data(data, folds or None)
         return self._fitted(search, "published" if published else "random", select)
+
+    def _plain_stages(self, estimator: GZSLClassifier, counts: NDArray[Any]) -> list[Any]:
+        # What they try was measured with the γ of groups alone.
+        return estimator.plain_stages(counts) if self.balance == "groups" else []
 
     def _fitted(self, search: ClassFoldSearch, folds: str, select: bool) -> Fitted:
         model, law = search.best_estimator_, search.calibration_

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from hgkt._plain import plain
@@ -99,7 +100,7 @@ def evaluate(
     attributes = dataset.attributes_of(dataset.seen_classes)
     search = _search(
         estimator,
-        len(attributes),
+        np.unique(y, return_counts=True)[1],
         select,
         calibrate,
         metric,
@@ -164,7 +165,7 @@ def evaluate(
 
 def _search(
     estimator: GZSLClassifier,
-    n_classes: int,
+    counts: NDArray[np.intp],
     select: bool,
     calibrate: bool | str,
     metric: str,
@@ -183,7 +184,7 @@ def _search(
         return None
     return ClassFoldSearch(
         estimator,
-        stages=stages if select else estimator.plain_stages(n_classes),
+        stages=stages if select else estimator.plain_stages(counts),
         n_folds=n_folds,
         metric=metric,
         calibrate=wanted,
