@@ -69,10 +69,11 @@ def serve(records: Records) -> str:
         "requests/s": "requests_per_s", "p50 ms": "p50_ms", "p99 ms": "p99_ms",
         "rows/s": "rows_per_s", "direct rows/s": "direct_rows_per_s",
         "CPU ms": "server_cpu_ms", "direct CPU ms": "direct_cpu_ms",
+        "`/health` p99 ms": "health_p99_ms", "`/health` longest ms": "health_max_ms",
     }  # fmt: skip
     lines = [
         [_FORMS[load["form"]], str(load["rows"]), str(load["clients"]),
-         *("–" if load[name] is None else amount(load[name]) for name in columns.values()),
+         *("–" if load.get(name) is None else amount(load[name]) for name in columns.values()),
          f"{load['ratio']:.2f}"]
         for load in found["loads"]
     ]  # fmt: skip

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from page_tables.markdown import amount, measured_on, table
+from page_tables.markdown import measured_on, table
+from page_tables.performance import shapes
 from page_tables.records import Records
 
 
@@ -46,18 +47,7 @@ def rows(records: Records) -> str:
 def suite(records: Records) -> str:
     """Return the protocol on data of five shapes on a GPU, beside the peers."""
     found = records.bench("suite-cuda")
-    columns = {
-        "selection": "select", "fit": "fit", "test": "test", "all of it": "total",
-        "one fit alone": "fit_alone", "discriminant analysis": "lda", "CN-ZSL": "cn_zsl",
-    }  # fmt: skip
-    lines = [
-        [f"{row['name']}, {row['n_train']:,} rows, {row['n_seen']} + {row['n_unseen']} classes",
-         *(f"{amount(row[f'{name}_seconds'])} s" for name in columns.values())]
-        for row in found["shapes"]
-    ]  # fmt: skip
-    totals = [sum(row[f"{name}_seconds"] for row in found["shapes"]) for name in columns.values()]
-    lines.append(["all five", *(f"{amount(total)} s" for total in totals)])
-    return _below(table(["shape", *columns], lines), found)
+    return _below(shapes(found), found)
 
 
 TABLES = {"predict on a GPU": predict, "rows to a GPU": rows, "suite on a GPU": suite}

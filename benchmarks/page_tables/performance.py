@@ -112,7 +112,30 @@ def _share(row: dict[str, Any]) -> str:
     return f"{amount(row['seconds'])} s ({100 * row['share']:.0f} %)"
 
 
+def suite(records: Records) -> str:
+    """Return the protocol on data of five shapes on a CPU, beside the peers."""
+    found = records.bench("suite")
+    return _below(shapes(found), found)
+
+
+def shapes(found: dict[str, Any]) -> str:
+    """Return selection, fit and test on data of each shape of a record, and their sums."""
+    columns = {
+        "selection": "select", "fit": "fit", "test": "test", "all of it": "total",
+        "one fit alone": "fit_alone", "discriminant analysis": "lda", "CN-ZSL": "cn_zsl",
+    }  # fmt: skip
+    rows = found["shapes"]
+    lines = [
+        [f"{row['name']}, {row['n_train']:,} rows, {row['n_seen']} + {row['n_unseen']} classes",
+         *(f"{amount(row[f'{name}_seconds'])} s" for name in columns.values())]
+        for row in rows
+    ]  # fmt: skip
+    totals = [sum(row[f"{name}_seconds"] for row in rows) for name in columns.values()]
+    lines.append([f"all {len(rows)}", *(f"{amount(total)} s" for total in totals)])
+    return table(["shape", *columns], lines)
+
+
 TABLES = {
     "predict": predict, "one row": row, "adding": adding, "network speed": network,
-    "fit stages": stages,
+    "fit stages": stages, "suite": suite,
 }  # fmt: skip

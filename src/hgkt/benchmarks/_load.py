@@ -202,7 +202,7 @@ def _call_for(call: Callable[[int, int], Any], n_threads: int, seconds: float) -
 
 @contextmanager
 def direct_calls(folder: Path) -> Iterator[Callable[[int, int, float], Outcome]]:
-    """Yield what calls `predict` of a model in a process of its own, without a server.
+    """Yield what finds the best classes and scores in a process of its own, without a server.
 
     Parameters
     ----------
@@ -210,14 +210,21 @@ def direct_calls(folder: Path) -> Iterator[Callable[[int, int, float], Outcome]]
         Model folder.
     """
     with ProcessPoolExecutor(1, mp_context=_SPAWN) as pool:
-        yield lambda *load: pool.submit(_predict, folder, *load).result()
+        yield lambda *load: pool.submit(_rank, folder, *load).result()
 
 
-def _predict(folder: Path, n_rows: int, n_threads: int, seconds: float) -> Outcome:
+def _rank(folder: Path, n_rows: int, n_threads: int, seconds: float) -> Outcome:
+    """Find what a request is answered with; `predict` would leave out the scores."""
+    from hgkt.estimators.ranking import rank_classes
+
     model = _model(folder)
-    rows = batches(n_rows, model.n_features_in_)
-    model.predict(rows[0])
-    return _call_for(lambda i, turn: model.predict(rows[(i + turn) % N_BODIES]), n_threads, seconds)
+    rows, columns = batches(n_rows, model.n_features_in_), model.candidates("all")
+    rank_classes(model, rows[0], columns, 1)
+    return _call_for(
+        lambda i, turn: rank_classes(model, rows[(i + turn) % N_BODIES], columns, 1),
+        n_threads,
+        seconds,
+    )
 
 
 @cache

@@ -73,7 +73,7 @@ def run(quick: bool = False) -> dict[str, Any]:
     dict
         ``loads``: a row for each kind of body and number of clients: requests and rows per second,
         latencies, processor milliseconds per request of server and clients; ``direct_rows_per_s``
-        and ``ratio`` compare with calling ``predict`` in a process, with as many threads as
+        and ``ratio`` compare with finding the same answers in a process, with as many threads as
         predictions run at once in the server; ``cpu_ratio`` compares processor time per row.
         ``health_p99_ms`` and ``health_max_ms`` are of ``/health``, asked beside the load;
         ``health_within_100_ms`` says whether every answer to it came in time, and
