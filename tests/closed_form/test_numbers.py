@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.mixtures import MIXTURE
 
 from hgkt.closed_form.grid import FoldScorer
 from hgkt.estimators import HGKTClassifier, load_model
@@ -265,18 +266,7 @@ WAYS = {
     "no map": {"feature_map": "none", "calibration": 0.1},
     "another power": {"feature_map": 0.25, "norm_power": 1.2, "calibration": -0.05},
     "euclidean": {"metric": "euclidean", "calibration": 0.02},
-    "mixture": {
-        "calibration": 0.1,
-        "mixture": {
-            "metrics": [
-                {"feature_map": "sqrt+l2", "shrinkage": 0.3, "weight": 2.0},
-                {"feature_map": "sqrt+l2", "shrinkage": 0.9, "weight": 1.0},
-                {"feature_map": "l2", "shrinkage": 0.5, "weight": 1.0},
-            ],
-            "kernels": [{"kernel": "rbf"}, {"kernel": "linear"}],
-            "ridges": [{"ridge": 0.03, "weight": 1.0}],
-        },
-    },
+    "mixture": {"mixture": MIXTURE, "calibration": 0.1},
 }
 
 

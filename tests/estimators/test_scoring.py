@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.mixtures import MIXTURE
 
 import hgkt.estimators.hgkt
 from hgkt._devices import scoring_device
@@ -58,15 +59,6 @@ def _model(X, y, seen, unseen, **parameters):
     return model.add_classes(unseen)
 
 
-MIXTURE = {
-    "metrics": [
-        {"feature_map": "sqrt+l2", "shrinkage": 0.3, "weight": 2.0},
-        {"feature_map": "sqrt+l2", "shrinkage": 0.9, "weight": 1.0},
-        {"feature_map": "l2", "shrinkage": 0.5, "weight": 1.0},
-    ],
-    "kernels": [{"kernel": "rbf"}, {"kernel": "linear"}],
-    "ridges": [{"ridge": 0.03, "weight": 1.0}],
-}
 WAYS = {
     "folded": {},
     "folded, a large gamma": {"calibration": 0.4},

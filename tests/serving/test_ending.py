@@ -105,7 +105,7 @@ def test_a_client_that_honours_readiness_sees_no_failure(digits_folder, digits, 
         status, text, _ = service.call("POST", "/v1/predict", {"features": [row]})
         assert status == 200, text
         _, errors = service.process.communicate(timeout=60)
-        assert 3.9 < time.monotonic() - start < 30
+        assert 3.9 < time.monotonic() - start < 12
     for client in clients:
         client.join(timeout=60)
     assert service.process.returncode == 0, errors
@@ -151,7 +151,7 @@ def test_a_second_signal_skips_the_grace_and_a_half_sent_request_does_not_hold(
             start = time.monotonic()
             service.process.send_signal(signal.SIGTERM)
             assert service.process.wait(timeout=50) in (0, 1)
-        assert time.monotonic() - start < 50
+        assert time.monotonic() - start < 6
 
 
 @pytest.mark.parametrize("n_workers", [1, 3])
@@ -200,7 +200,7 @@ def test_a_stop_ends_in_time_when_workers_died_or_hang(digits_folder, serve):
         start = time.monotonic()
         service.process.send_signal(signal.SIGTERM)
         _, errors = service.process.communicate(timeout=60)
-        assert time.monotonic() - start < 30
+        assert time.monotonic() - start < 4 + 3
         assert not alive(second)
     assert service.process.returncode == 1
     assert f"worker {second} did not end within 4 s and is killed" in errors

@@ -40,7 +40,7 @@ def test_workers_share_classes_counts_and_survive_a_kill(folder, digits, serve):
         body = {"classes": [{"name": "two", "vector": vector}]}
         status, text, _ = service.call("POST", "/v1/classes", body)
         assert status == 201, text
-        assert service.until(lambda: list(classes(service).values()) == [9, 9], 30)
+        assert service.until(lambda: list(classes(service).values()) == [9, 9], 5)
 
         X = digits.rows("test_unseen")[0][:3]
         for _ in range(6):

@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
+from hgkt.benchmarks._common import Size, make_problem
 from hgkt.estimators import HGKTClassifier
 
 SEED = 7
+GAMMA = 0.05
+TOP = 5
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How many rows, features and classes are predicted with."""
+
+    n_rows: int
+    n_features: int
+    n_attributes: int
+    n_seen: int
+    n_classes: tuple[int, ...]
+
+
+def fitted_problem(sizes: Sizes, device: str) -> tuple[HGKTClassifier, NDArray[np.float32]]:
+    """Return a model of the seen classes that is fitted on a device, and rows to predict."""
+    size = Size("", 4 * sizes.n_features, sizes.n_features, sizes.n_seen, sizes.n_attributes)
+    problem = make_problem(size, n_test=sizes.n_rows)
+    model = problem.fit(HGKTClassifier(calibration=GAMMA, device=device))
+    return model, problem.X_test
 
 
 def add_up_to(model: HGKTClassifier, n_classes: int, n_attributes: int) -> None:

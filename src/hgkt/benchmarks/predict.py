@@ -24,35 +24,36 @@ from hgkt.benchmarks._common import (
     peak_mb,
     timed,
 )
-from hgkt.benchmarks._matrices import SEED, add_up_to, random_matrices
+from hgkt.benchmarks._matrices import (
+    GAMMA,
+    SEED,
+    TOP,
+    Sizes,
+    add_up_to,
+    fitted_problem,
+    random_matrices,
+)
 from hgkt.estimators import HGKTClassifier
 from hgkt.estimators.ranking import rank_classes
 
 _BLOCK_ROWS = 1024
-_GAMMA = 0.05
-_TOP = 5
 _MANY_ROWS = 64
 
 
 @dataclass(frozen=True)
-class Sizes:
+class _AllSizes(Sizes):
     """How large each part of the benchmark is."""
 
-    n_rows: int
-    n_features: int
-    n_attributes: int
-    n_seen: int
-    n_classes: tuple[int, ...]
     n_row_classes: int
     n_repeats: tuple[int, ...]
     n_calls: int
     many: tuple[int, int]  # classes and features where memory is looked at
 
 
-FULL = Sizes(
+FULL = _AllSizes(
     8192, 2048, 85, 40, (50, 1_000, 21_000), 200, (5, 5, 2), n_calls=500, many=(1_000_000, 256)
 )
-QUICK = Sizes(256, 64, 10, 20, (25, 60), 30, (1, 1), n_calls=20, many=(2_000, 16))
+QUICK = _AllSizes(256, 64, 10, 20, (25, 60), 30, (1, 1), n_calls=20, many=(2_000, 16))
 
 
 def run(quick: bool = False, device: str = "auto") -> dict[str, Any]:
@@ -80,25 +81,23 @@ def run(quick: bool = False, device: str = "auto") -> dict[str, Any]:
 
         return run_on(torch_device(device), quick)
     sizes = QUICK if quick else FULL
-    size = Size("", 4 * sizes.n_features, sizes.n_features, sizes.n_seen, sizes.n_attributes)
-    problem = make_problem(size, n_test=sizes.n_rows)
-    model = problem.fit(HGKTClassifier(calibration=_GAMMA, device="cpu"))
+    model, X = fitted_problem(sizes, "cpu")
     batches = []
     for n_classes, n_repeats in zip(sizes.n_classes, sizes.n_repeats, strict=True):
         add_up_to(model, n_classes, sizes.n_attributes)
-        batches.append(_batch(model, problem.X_test, n_repeats))
+        batches.append(_batch(model, X, n_repeats))
     add_up_to(model, sizes.n_row_classes, sizes.n_attributes)
     results = {
         "sizes": sizes,
         "batches": batches,
-        "row": _row(model, problem.X_test[:1], sizes.n_calls),
+        "row": _row(model, X[:1], sizes.n_calls),
         "many_classes": in_fresh_process(measure_many, *sizes.many),
         "worst_share": min(record["share"] for record in batches),
         "worst_share_ranking": min(record["share_ranking"] for record in batches),
     }
     notes = [
         "Features and attributes are synthetic, in float32; rows are of seen classes, and a fixed "
-        f"γ of {_GAMMA} is taken off those.",
+        f"γ of {GAMMA} is taken off those.",
         "Ways take turns on the same rows and the fastest round counts. Shares compare CPU "
         "seconds, which a busy machine disturbs least.",
         "The bound multiplies blocks of rows with a matrix of the metric's size and the result "
@@ -116,7 +115,7 @@ def measure_many(n_classes: int, n_features: int) -> dict[str, float]:
     """Add classes to a small model and predict; the peak of resident memory after each, in GB."""
     n_seen, n_attributes = 20, 85
     problem = make_problem(Size("", 400, n_features, n_seen, n_attributes), n_test=_MANY_ROWS)
-    model = problem.fit(HGKTClassifier(calibration=_GAMMA, device="cpu"))
+    model = problem.fit(HGKTClassifier(calibration=GAMMA, device="cpu"))
     rng, step = np.random.default_rng(SEED), max(1, n_classes // 10)
 
     def add() -> None:
@@ -145,7 +144,7 @@ def _batch(model: HGKTClassifier, X: NDArray[Any], n_repeats: int) -> dict[str, 
     ways: dict[str, Callable[[], Any]] = {
         "bound": partial(_products, X, *random_matrices(model)),
         "predict": partial(model.predict, X),
-        "ranking": partial(rank_classes, model, X, columns, _TOP),
+        "ranking": partial(rank_classes, model, X, columns, TOP),
         "peer": partial(_peer(model).predict, X),
     }
     times: dict[str, list[Any]] = {name: [] for name in ways}
@@ -172,7 +171,7 @@ def _row(model: HGKTClassifier, x: NDArray[Any], n_calls: int) -> dict[str, Any]
     ways: dict[str, Callable[[], Any]] = {
         "bound": lambda: (x @ metric) @ table.T,
         "predict": partial(model.predict, x),
-        "ranking": partial(rank_classes, model, x, columns, _TOP),
+        "ranking": partial(rank_classes, model, x, columns, TOP),
         "peer": partial(_peer(model).predict, x),
     }
     times: dict[str, list[float]] = {name: [] for name in ways}

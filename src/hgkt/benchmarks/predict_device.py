@@ -12,30 +12,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._validation import import_extra
-from hgkt.benchmarks._common import Size, document, make_problem
-from hgkt.benchmarks._matrices import add_up_to, random_matrices
+from hgkt.benchmarks._common import document
+from hgkt.benchmarks._matrices import (
+    GAMMA,
+    TOP,
+    Sizes,
+    add_up_to,
+    fitted_problem,
+    random_matrices,
+)
 from hgkt.estimators import HGKTClassifier
 from hgkt.estimators.ranking import rank_classes
 
 _BLOCK_ROWS = 8192
-_GAMMA = 0.05
-_TOP = 5
 
 
 @dataclass(frozen=True)
-class Sizes:
+class _DeviceSizes(Sizes):
     """How large the benchmark is."""
 
-    n_rows: int
-    n_features: int
-    n_attributes: int
-    n_seen: int
-    n_classes: tuple[int, ...]
     n_repeats: int
 
 
-FULL = Sizes(65_536, 2048, 85, 40, (50, 1_000, 21_000), 7)
-QUICK = Sizes(256, 64, 10, 20, (25, 60), 2)
+FULL = _DeviceSizes(65_536, 2048, 85, 40, (50, 1_000, 21_000), 7)
+QUICK = _DeviceSizes(256, 64, 10, 20, (25, 60), 2)
 
 
 def run_on(device: str, quick: bool = False) -> dict[str, Any]:
@@ -58,13 +58,11 @@ def run_on(device: str, quick: bool = False) -> dict[str, Any]:
     """
     torch = import_extra("torch", "network")
     sizes = QUICK if quick else FULL
-    size = Size("", 4 * sizes.n_features, sizes.n_features, sizes.n_seen, sizes.n_attributes)
-    problem = make_problem(size, n_test=sizes.n_rows)
-    model = problem.fit(HGKTClassifier(calibration=_GAMMA, device=device))
+    model, X = fitted_problem(sizes, device)
     batches = []
     for n_classes in sizes.n_classes:
         add_up_to(model, n_classes, sizes.n_attributes)
-        batches.append(_batch(model, problem.X_test, device, sizes.n_repeats))
+        batches.append(_batch(model, X, device, sizes.n_repeats))
     results = {
         "device": device,
         "device_name": torch.cuda.get_device_name() if device == "cuda" else "the CPU",
@@ -76,7 +74,7 @@ def run_on(device: str, quick: bool = False) -> dict[str, Any]:
     }
     notes = [
         "Features and attributes are synthetic, in float32; rows are of seen classes, and a fixed "
-        f"γ of {_GAMMA} is taken off those.",
+        f"γ of {GAMMA} is taken off those.",
         "Ways take turns on the same rows and the fastest round counts, by the clock, from the "
         "call to the answer on the host.",
         f"The bound multiplies blocks of {_BLOCK_ROWS} rows on the device with a matrix of the "
@@ -98,11 +96,11 @@ def _batch(
     ways: dict[str, Callable[[], Any]] = {
         "bound": partial(_products, there, metric, table),
         "predict": partial(model.predict, there),
-        "ranking": partial(rank_classes, model, there, columns, _TOP),
+        "ranking": partial(rank_classes, model, there, columns, TOP),
         "copy": partial(locked.to, device, copy=True),
         "locked": partial(model.predict, locked.numpy()),
         "host": partial(model.predict, X),
-        "host_ranking": partial(rank_classes, model, X, columns, _TOP),
+        "host_ranking": partial(rank_classes, model, X, columns, TOP),
     }
     times: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(n_repeats + 1):  # in the first round tables and memory are made

@@ -22,7 +22,7 @@ from hgkt.closed_form.metric import WithinClassSpectrum, oracle_shrinkage, round
 from hgkt.closed_form.mixture import MetricTerm, Mixture, Ridge
 from hgkt.closed_form.relevance import attribute_relevance
 from hgkt.closed_form.transfer import RELEVANCE_RIDGE
-from hgkt.statistics import ClassStatistics
+from hgkt.statistics import Statistics
 
 if TYPE_CHECKING:
     from hgkt.closed_form.grid import GridData, MetricKey, SumsGridData
@@ -47,12 +47,8 @@ class DeviceFoldScorer:
 
     Parameters
     ----------
-    data : GridData or SumsGridData
-        The fold.
-    metrics : iterable of MetricTerm
-        Every metric that will be asked for.
-    settings : Mixture
-        What all mixtures share: weighting, blocks.
+    data, metrics, settings
+        As for `FoldScorer`.
     precision : {"float32", "float64"}
         Of products and scores; factors and solutions are float64.
     device : str
@@ -94,7 +90,7 @@ class DeviceFoldScorer:
 
     # ------------------------------------------------------------------ metrics
     def _multiply(
-        self, statistics: ClassStatistics, mapped: torch.Tensor, keys: Sequence[MetricKey]
+        self, statistics: Statistics, mapped: torch.Tensor, keys: Sequence[MetricKey]
     ) -> None:
         """Keep the products of mapped rows (n, D) with the class means in each metric."""
         center = statistics.means[statistics.counts > 0].mean(axis=0)
@@ -211,7 +207,7 @@ class DeviceFoldScorer:
 class _Metrics:
     """The metrics of one feature map, one for each shrinkage of its scatter."""
 
-    def __init__(self, statistics: ClassStatistics, put: Any) -> None:
+    def __init__(self, statistics: Statistics, put: Any) -> None:
         self._statistics, self._put = statistics, put
         weighted = put(statistics.means * np.sqrt(statistics.counts)[:, None])
         scatter = put(statistics.second_moment) - weighted.T @ weighted

@@ -26,7 +26,7 @@ from hgkt.closed_form.mixture import MetricTerm, Mixture
 from hgkt.closed_form.relevance import attribute_relevance
 from hgkt.closed_form.transfer import RELEVANCE_RIDGE, gather
 from hgkt.closed_form.whitening import whitened
-from hgkt.statistics import ClassStatistics, Sums
+from hgkt.statistics import Statistics, Sums
 from hgkt.statistics.spanned import has_small_side
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class GridData:
     new_attributes: NDArray[np.float64]
     X_eval: NDArray[Any]
 
-    def statistics(self, feature_map: FeatureMap, device: str) -> ClassStatistics:
+    def statistics(self, feature_map: FeatureMap, device: str) -> Statistics:
         """Return the sums of the rows to fit on."""
         return gather(self.X, self.codes, len(self.attributes), feature_map, device)
 
@@ -79,7 +79,7 @@ class SumsGridData:
     new_attributes: NDArray[np.float64]
     X_eval: NDArray[Any]
 
-    def statistics(self, feature_map: FeatureMap, device: str) -> ClassStatistics:
+    def statistics(self, feature_map: FeatureMap, device: str) -> Statistics:
         """Return the sums of the rows to fit on."""
         return self.sums.of(feature_map)
 

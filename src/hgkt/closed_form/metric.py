@@ -18,7 +18,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from hgkt.closed_form.accelerated import eigh_on
-from hgkt.statistics import ClassStatistics
+from hgkt.statistics import Statistics
 
 _RELATIVE_FLOOR = 1e-10
 _ROUNDING = 1e-15
@@ -49,7 +49,7 @@ class WithinClassSpectrum:
     n_features: int | None = None
 
     @classmethod
-    def of(cls, statistics: ClassStatistics, device: str = "cpu") -> WithinClassSpectrum:
+    def of(cls, statistics: Statistics, device: str = "cpu") -> WithinClassSpectrum:
         """Decompose the scatter that `statistics` holds, on "cpu" or "cuda"."""
         scatter = statistics.within_scatter / max(statistics.n_instances, 1)
         if device == "cpu":
@@ -81,6 +81,7 @@ class WithinClassSpectrum:
 
         Examples
         --------
+        >>> from hgkt.statistics import ClassStatistics
         >>> rng = np.random.default_rng(0)
         >>> stats = ClassStatistics(1, 3).update(rng.normal(size=(50, 3)), np.zeros(50, int))
         >>> 0 < WithinClassSpectrum.of(stats).oracle_shrinkage() < 1
@@ -95,7 +96,7 @@ class WithinClassSpectrum:
         return len(self.eigenvalues) if self.n_features is None else self.n_features
 
 
-def rounding(statistics: ClassStatistics) -> float:
+def rounding(statistics: Statistics) -> float:
     """Return up to where the trace of the within-class scatter is rounding and not scatter.
 
     Where no class has two instances there is none, whatever is left of the difference of sums.

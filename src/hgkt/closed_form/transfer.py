@@ -22,7 +22,7 @@ from hgkt.closed_form.mixture import Mixture
 from hgkt.closed_form.posterior import ClassPosterior
 from hgkt.closed_form.relevance import attribute_relevance
 from hgkt.exceptions import DataError
-from hgkt.statistics import ClassStatistics, SpannedStatistics
+from hgkt.statistics import ClassStatistics, SpannedStatistics, Statistics
 from hgkt.statistics.spanned import has_small_side, restored
 
 _CHUNK_ROWS = 4096
@@ -35,7 +35,7 @@ def gather(
     n_classes: int,
     feature_map: FeatureMap,
     device: str = "cpu",
-) -> ClassStatistics:
+) -> Statistics:
     """Map features (N, D) chunk by chunk and collect their statistics; few rows by their span."""
     if has_small_side(*X.shape):
         mapped = map_rows(np.asarray(X, dtype=np.float64), feature_map)
@@ -64,7 +64,7 @@ class VisualSpace:
         What makes each metric of the first: rows of (φ(x) − m)P times a scale.
     dual : ndarray of shape (L, D)
         What kernel rows multiply to give embeddings in the first metric.
-    statistics : ClassStatistics
+    statistics : Statistics
         Sums of the mapped features, so that the model can grow. Where rows were few the sums are
         in coordinates of their span, and D is the number of those wherever else it stands here.
     """
@@ -73,13 +73,13 @@ class VisualSpace:
     projection: NDArray[Any]
     scales: NDArray[Any]
     dual: NDArray[Any]
-    statistics: ClassStatistics
+    statistics: Statistics
     variances: NDArray[np.float64]
     """(S, D): of instances around their class mean, along the axes of each metric; not saved."""
 
     def solve_metrics(
         self,
-        statistics: ClassStatistics,
+        statistics: Statistics,
         shrinkages: list[float | str],
         device: str,
         grown: NDArray[np.bool_] | None = None,
@@ -145,14 +145,14 @@ class ClosedFormTransfer:
 
     def gather(
         self, X: NDArray[Any], codes: NDArray[np.intp], n_classes: int
-    ) -> dict[FeatureMap, ClassStatistics]:
+    ) -> dict[FeatureMap, Statistics]:
         """Collect the statistics of features (N, D), one set for each feature map."""
         device = self.settings.device
         return {name: gather(X, codes, n_classes, name, device) for name in self.spaces}
 
     def solve(
         self,
-        statistics: Mapping[FeatureMap, ClassStatistics],
+        statistics: Mapping[FeatureMap, Statistics],
         attributes: NDArray[np.float64],
         grown: NDArray[np.bool_] | None = None,
     ) -> NDArray[Any]:
@@ -188,7 +188,7 @@ class ClosedFormTransfer:
         return any(isinstance(s, SpannedStatistics) for s in self.statistics.values())
 
     @property
-    def statistics(self) -> dict[FeatureMap, ClassStatistics]:
+    def statistics(self) -> dict[FeatureMap, Statistics]:
         """The statistics so far, by feature map."""
         return {name: space.statistics for name, space in self.spaces.items()}
 

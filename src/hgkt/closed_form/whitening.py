@@ -14,7 +14,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from hgkt.closed_form.metric import WithinClassSpectrum, oracle_shrinkage, rounding
-from hgkt.statistics import ClassStatistics
+from hgkt.statistics import Statistics
 
 Shrinkage = float | str
 
@@ -23,7 +23,7 @@ _LEAST = 1e-3  # shrinkage of which the factor needs no floor under the eigenval
 
 
 def whitened(
-    statistics: ClassStatistics,
+    statistics: Statistics,
     rows: NDArray[Any],
     shrinkages: Sequence[Shrinkage],
 ) -> Iterator[tuple[Shrinkage, NDArray[Any], NDArray[Any]]]:
@@ -34,7 +34,7 @@ def whitened(
 
     Parameters
     ----------
-    statistics : ClassStatistics
+    statistics : Statistics
         Of the rows that the metric is learned from.
     rows : ndarray of shape (n, D)
         Mapped features to score; float32 has the scatter decomposed in float32.
@@ -43,6 +43,7 @@ def whitened(
 
     Examples
     --------
+    >>> from hgkt.statistics import ClassStatistics
     >>> X = np.array([[0.0, 1.0], [2.0, 1.0], [4.0, 4.0], [4.0, 8.0]])
     >>> statistics = ClassStatistics(2, 2).update(X, np.array([0, 0, 1, 1]))
     >>> _, rows, means = next(whitened(statistics, X, [0.5]))
@@ -59,7 +60,7 @@ def whitened(
 
 
 def _by_factors(
-    statistics: ClassStatistics,
+    statistics: Statistics,
     scatter: NDArray[np.float64],
     rows: NDArray[np.float64],
     shrinkages: Sequence[Shrinkage],
@@ -78,7 +79,7 @@ def _by_factors(
 
 
 def _by_spectrum(
-    statistics: ClassStatistics,
+    statistics: Statistics,
     scatter: NDArray[np.float64],
     rows: NDArray[Any],
     shrinkages: Sequence[Shrinkage],
@@ -93,7 +94,7 @@ def _by_spectrum(
 
 
 def _spectrum(
-    statistics: ClassStatistics, scatter: NDArray[np.float64], dtype: Any
+    statistics: Statistics, scatter: NDArray[np.float64], dtype: Any
 ) -> WithinClassSpectrum:
     if dtype == np.float64:
         return WithinClassSpectrum.of(statistics)
@@ -106,7 +107,7 @@ def _spectrum(
 
 
 def _values(
-    statistics: ClassStatistics, scatter: NDArray[np.float64], shrinkages: Sequence[Shrinkage]
+    statistics: Statistics, scatter: NDArray[np.float64], shrinkages: Sequence[Shrinkage]
 ) -> list[float]:
     n_features = statistics.n_features
 
@@ -117,7 +118,7 @@ def _values(
     return [oracle() if isinstance(s, str) else float(s) for s in shrinkages]
 
 
-def _varies(statistics: ClassStatistics, scatter: NDArray[np.float64]) -> bool:
+def _varies(statistics: Statistics, scatter: NDArray[np.float64]) -> bool:
     """Whether rows of a class differ by more than rounding; else the metric is the identity."""
     n_instances = statistics.n_instances
     return float(np.trace(scatter)) * n_instances > rounding(statistics)

@@ -22,10 +22,10 @@ from hgkt.estimators._snapshots import changing, snapshot
 from hgkt.estimators.state_rules import Rule
 from hgkt.estimators.transfer import TransferClassifier
 from hgkt.exceptions import DataError
-from hgkt.statistics import ClassStatistics, ExampleSums
+from hgkt.statistics import ExampleSums, Statistics
 from hgkt.statistics.spanned import summed, together
 
-_Statistics = dict[FeatureMap, ClassStatistics]
+_Statistics = dict[FeatureMap, Statistics]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class _Lessons:
     classes : ndarray of shape (L,)
         The classes with examples.
     attributes : ndarray of shape (L, d)
-    statistics : dict of ClassStatistics by feature map
+    statistics : dict of Statistics by feature map
         Of all examples.
     kept : dict of ExampleSums by class
         What of them belongs to classes that came by their attributes.
@@ -311,7 +311,7 @@ class GrowingClassifier(TransferClassifier):
         self._kept = kept_from(state, self.seen_classes_.tolist())
 
 
-def _joined(examples: list[ExampleSums], kind: FeatureMap) -> ClassStatistics:
+def _joined(examples: list[ExampleSums], kind: FeatureMap) -> Statistics:
     """Return the statistics of some classes from the sums of each under a feature map."""
     sums = [each.sums_under(kind) for each in examples]
     counts = np.array([each.n_examples for each in examples], dtype=np.float64)

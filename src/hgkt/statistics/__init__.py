@@ -1,6 +1,11 @@
 """One pass over any source: class counts, sums and second moments, mergeable, in float64."""
 
-from hgkt.statistics.classes import ClassStatistics, class_counts_and_means, class_sums
+from hgkt.statistics.classes import (
+    ClassStatistics,
+    Statistics,
+    class_counts_and_means,
+    class_sums,
+)
 from hgkt.statistics.examples import ExampleSums
 from hgkt.statistics.gathered import GatheredStatistics, Sums
 from hgkt.statistics.spanned import SpannedStatistics
@@ -10,6 +15,7 @@ __all__ = [
     "ExampleSums",
     "GatheredStatistics",
     "SpannedStatistics",
+    "Statistics",
     "Sums",
     "class_counts_and_means",
     "class_sums",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -15,8 +16,67 @@ _CHUNK_ROWS = 4096
 _N_SQUARES = 4  # a fit holds the moment, the scatter, its eigenvectors and room to find them
 
 
+class Statistics(ABC):
+    """Counts, sums and second moment of labelled features, in some coordinates.
+
+    Attributes
+    ----------
+    n_classes, n_features : int
+        How many classes there are, and how wide a row is.
+    counts : ndarray of shape (n_classes,)
+    sums : ndarray of shape (n_classes, n_coordinates)
+    second_moment : ndarray of shape (n_coordinates, n_coordinates)
+        Σ_i x_i x_iᵀ.
+    """
+
+    n_classes: int
+    n_features: int
+    counts: NDArray[np.float64]
+    sums: NDArray[np.float64]
+    second_moment: NDArray[np.float64]
+
+    @abstractmethod
+    def coordinates(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return rows (n, D) in the coordinates of sums and moments, in their type."""
+
+    @abstractmethod
+    def over(self, rows: NDArray[np.intp], n_classes: int) -> Statistics:
+        """Return statistics over more classes, those at hand at `rows`."""
+
+    @abstractmethod
+    def without(self, stays: NDArray[np.bool_], factor: NDArray[np.float64]) -> Statistics:
+        """Return statistics of the classes that stay (n_classes,), less R (r, D) of the others.
+
+        RᵀR is Σ x xᵀ over their rows.
+        """
+
+    @abstractmethod
+    def whole(self) -> ClassStatistics:
+        """Return the same statistics in all D directions."""
+
+    @property
+    def n_instances(self) -> int:
+        """Number of instances seen."""
+        return int(self.counts.sum())
+
+    @property
+    def means(self) -> NDArray[np.float64]:
+        """Class means (n_classes, n_coordinates); zero for a class without instances."""
+        return self.sums / np.maximum(self.counts, 1.0)[:, None]
+
+    @property
+    def within_scatter(self) -> NDArray[np.float64]:
+        """Σ_c Σ_{i∈c} (x_i − x̄_c)(x_i − x̄_c)ᵀ of shape (n_coordinates, n_coordinates).
+
+        This is XᵀLX for the Laplacian L of the graph that joins all instances of a class with
+        weight 1/N_c: the paper's complete in-class graph.
+        """
+        weighted = self.means * np.sqrt(self.counts)[:, None]
+        return self.second_moment - weighted.T @ weighted
+
+
 @dataclass
-class ClassStatistics:
+class ClassStatistics(Statistics):
     """What closed-form methods need of the data, whatever its size.
 
     Sums are kept in float64 and can be updated batch by batch or merged across machines in any
@@ -85,10 +145,7 @@ class ClassStatistics:
         return spread
 
     def without(self, stays: NDArray[np.bool_], factor: NDArray[np.float64]) -> ClassStatistics:
-        """Return statistics of the classes that stay (n_classes,), less R (r, D) of the others.
-
-        RᵀR is Σ x xᵀ over their rows.
-        """
+        """Return statistics of the classes that stay (n_classes,), less R (r, D) of the others."""
         left = ClassStatistics(int(stays.sum()), self.n_features)
         left.counts, left.sums = self.counts[stays], self.sums[stays]
         left.second_moment = self.second_moment - factor.T @ factor
@@ -97,26 +154,6 @@ class ClassStatistics:
     def whole(self) -> ClassStatistics:
         """Return the same statistics in all D directions."""
         return self
-
-    @property
-    def n_instances(self) -> int:
-        """Number of instances seen."""
-        return int(self.counts.sum())
-
-    @property
-    def means(self) -> NDArray[np.float64]:
-        """Class means (n_classes, n_features); zero for a class without instances."""
-        return self.sums / np.maximum(self.counts, 1.0)[:, None]
-
-    @property
-    def within_scatter(self) -> NDArray[np.float64]:
-        """Σ_c Σ_{i∈c} (x_i − x̄_c)(x_i − x̄_c)ᵀ of shape (n_features, n_features).
-
-        This is XᵀLX for the Laplacian L of the graph that joins all instances of a class with
-        weight 1/N_c: the paper's complete in-class graph.
-        """
-        weighted = self.means * np.sqrt(self.counts)[:, None]
-        return self.second_moment - weighted.T @ weighted
 
 
 def check_square(n_features: int) -> None:

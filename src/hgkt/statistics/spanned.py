@@ -9,13 +9,13 @@ product with sums, and every length: nothing is lost.
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from hgkt.statistics.classes import ClassStatistics, class_sums
+from hgkt.statistics.classes import ClassStatistics, Statistics, class_sums
 
 _LEAST_FEATURES = 4096  # below, a D × D matrix is small beside what runs it
 _FEATURES_PER_ROW = 4
@@ -32,7 +32,7 @@ def has_small_side(n_rows: int, n_features: int) -> bool:
     return n_features >= _LEAST_FEATURES and _FEATURES_PER_ROW * n_rows <= n_features
 
 
-class SpannedStatistics(ClassStatistics):
+class SpannedStatistics(Statistics):
     """What `ClassStatistics` holds, in coordinates of the span of the rows.
 
     Parameters
@@ -110,14 +110,6 @@ class SpannedStatistics(ClassStatistics):
         outside = np.linalg.norm(rows - inside @ span, axis=1, keepdims=True)
         return np.concatenate([inside, outside], axis=1)
 
-    def update(self, X: NDArray[Any], codes: NDArray[np.intp]) -> Self:
-        """Refuse more rows: they would change the span."""
-        raise NotImplementedError("use `together` with the statistics of the other rows")
-
-    def merge(self, other: ClassStatistics) -> Self:
-        """Refuse other rows: they would change the span."""
-        raise NotImplementedError("use `together`, which may return another kind of statistics")
-
     def over(self, rows: NDArray[np.intp], n_classes: int) -> SpannedStatistics:
         """Return statistics over more classes, those at hand at `rows`."""
         spread = SpannedStatistics(self.span, n_classes)
@@ -151,7 +143,7 @@ class SpannedStatistics(ClassStatistics):
         return turned
 
 
-def together(first: ClassStatistics, second: ClassStatistics) -> ClassStatistics:
+def together(first: Statistics, second: Statistics) -> Statistics:
     """Return the statistics of the rows of both, which are of the same classes.
 
     In the span of both as long as that is small; in all directions otherwise.
@@ -171,7 +163,7 @@ def together(first: ClassStatistics, second: ClassStatistics) -> ClassStatistics
 
 def summed(
     factor: NDArray[np.float64], sums: NDArray[np.float64], counts: NDArray[np.float64]
-) -> ClassStatistics:
+) -> Statistics:
     """Return statistics from R (r, D) with RᵀR = Σ x xᵀ, class sums (n_classes, D) and counts."""
     if has_small_side(*factor.shape):
         return SpannedStatistics.of_factor(factor, sums, counts)
@@ -186,8 +178,9 @@ def restored(
     sums: NDArray[np.float64],
     second_moment: NDArray[np.float64],
     span: NDArray[np.float64] | None = None,
-) -> ClassStatistics:
+) -> Statistics:
     """Return the statistics that hold these arrays, on the small side where there is a span."""
+    statistics: Statistics
     if span is None:
         statistics = ClassStatistics(*sums.shape)
     else:

@@ -182,12 +182,14 @@ class _PredictRoute(APIRoute):
     """A route that looks for no query where a request has none.
 
     To find that each of seven parameters was left out takes FastAPI as long as a row takes to be
-    scored.
+    scored. Where a route depends on more, a key for instance, FastAPI asks for all of it.
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return what answers a request."""
         whole, endpoint = super().get_route_handler(), self.endpoint
+        if self.dependencies:
+            return whole
 
         async def answer(request: Request) -> Response:
             if request.scope["query_string"]:
