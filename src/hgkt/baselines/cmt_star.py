@@ -112,6 +112,7 @@ class CMTStarClassifier(StagedClassifier):
         cutoff_="",
     )
     _late = ("detector", "rejected")
+    _seen_apart = True
 
     def __init__(
         self,

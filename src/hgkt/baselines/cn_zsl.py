@@ -109,6 +109,7 @@ class CNZSLClassifier(AttributeNetworkClassifier):
     _learned = shapes(w1_="h d", b1_="h", w2_="h h", b2_="h", w3_="D h", b3_="D", running_="4 h")
     _path = "n_epochs"
     _only_scoring = ("seen_factor",)
+    _seen_apart = True
     named_presets: ClassVar[Mapping[str, Preset]] = {
         "released": Preset({"seen_factor": 0.95}, {"CUB": {"seen_factor": 1.0}})
     }

@@ -73,6 +73,9 @@ class GridClassifier(GZSLClassifier):
     feature_map: FeatureMap
     attribute_map: FeatureMap
 
+    _seen_apart: ClassVar[bool] = False
+    """Whether `_score` has another rule for seen classes than for added ones."""
+
     @abstractmethod
     def _fit_settings(self, seen: Seen, settings: Sequence[Setting]) -> Fitted:
         """Learn every setting; yield its index and the table of seen classes.
@@ -154,8 +157,14 @@ class GridClassifier(GZSLClassifier):
         """Add the new classes to each fit as it comes, and score rows (n, D)."""
         table = attribute_table(new_attributes)
         added = attribute_matrix(table, list(table), n_attributes)
+        mapped: list[NDArray[Any]] = []
+        kind: FeatureMap | None = None
         for done, (index, rows) in enumerate(fits, start=1):
-            yield index, _score_both(self, X_eval, rows, self._embed_classes(added))
+            if kind != self.feature_map:  # settings with the same map come one after another
+                kind = self.feature_map
+                parts = range(0, len(X_eval), _CHUNK_ROWS)
+                mapped = [self._map_features(X_eval[at : at + _CHUNK_ROWS]) for at in parts]
+            yield index, _score_both(self, mapped, rows, self._embed_classes(added))
             if progress is not None:
                 progress("select", done, total, {})
 
@@ -249,12 +258,20 @@ def group_settings(
 
 
 def _score_both(
-    model: GZSLClassifier, X: NDArray[Any], seen: ClassTable, added: ClassTable
+    model: GridClassifier, parts: Sequence[NDArray[Any]], seen: ClassTable, added: ClassTable
 ) -> NDArray[np.float64]:
-    """Score seen and added classes apart, as `score_classes` does, without a penalty."""
-    parts = []
-    for start in range(0, len(X), _CHUNK_ROWS):
-        rows = model._map_features(X[start : start + _CHUNK_ROWS])
-        scores = [model._score(rows, seen, True), model._score(rows, added, False)]
-        parts.append(np.concatenate(scores, axis=1, dtype=np.float64))
-    return np.concatenate(parts)
+    """Score seen and added classes of parts of mapped rows, without a penalty.
+
+    What is done to rows is done once where both are scored by one rule.
+    """
+    if model._seen_apart:
+        scores = [
+            np.concatenate(
+                [model._score(rows, seen, True), model._score(rows, added, False)], axis=1
+            )
+            for rows in parts
+        ]
+    else:
+        table = {name: np.concatenate([seen[name], added[name]]) for name in seen}
+        scores = [model._score(rows, table, False) for rows in parts]
+    return np.concatenate(scores, dtype=np.float64)
