@@ -9,7 +9,7 @@ from hgkt._geometry import map_rows
 from hgkt.baselines import BASELINES
 from hgkt.data import make_synthetic
 from hgkt.estimators import load_model
-from hgkt.exceptions import DataError
+from hgkt.exceptions import DataError, ModelFolderError
 
 FAST = {"n_hidden": 16, "n_steps": 20, "n_epochs": 2, "random_state": 0, "device": "cpu"}
 
@@ -58,6 +58,77 @@ def test_a_grid_over_maps_equals_separate_fits(data, name):
     for index, maps in enumerate(grid):
         model = build(name, **maps).fit(X, y, seen).add_classes(unseen)
         np.testing.assert_allclose(found[index], model.score_classes(X_new), rtol=1e-6, atol=1e-8)
+
+
+CENTERING = [name for name in BASELINES if "centering" in build(name).get_params()]
+
+
+def centered(X, table, new, centering):
+    """Return mapped rows, attributes and new attributes, with means of the first two taken off."""
+    X, means = map_rows(X, "sqrt+l2"), np.mean(list(mapped(table, "l2").values()), axis=0)
+    offset = X.mean(axis=0) if centering in ("features", "both") else 0.0
+
+    def attributes(rows):
+        rows = mapped(rows, "l2")
+        if centering in ("attributes", "both"):
+            rows = {name: (row - means) / np.linalg.norm(row - means) for name, row in rows.items()}
+        return rows
+
+    return offset, X - offset, attributes(table), attributes(new)
+
+
+@pytest.mark.parametrize("centering", ["features", "attributes", "both"])
+@pytest.mark.parametrize("name", CENTERING)
+def test_centering_is_the_method_on_centred_rows(data, name, centering, tmp_path):
+    X, y, seen, unseen, X_new = parts(data)
+    maps = {"feature_map": "sqrt+l2", "attribute_map": "l2", "scaling": "none"}
+    model = build(name, **maps, centering=centering).fit(X, y, seen).add_classes(unseen)
+    offset, rows, classes, added = centered(X, seen, unseen, centering)
+    other = build(name, feature_map="none", attribute_map="none", scaling="none")
+    other.fit(rows, y, classes).add_classes(added)
+    expected = other.score_classes(map_rows(X_new, "sqrt+l2") - offset)
+    scores = model.score_classes(X_new)
+    np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-5)
+    loaded = load_model(model.save(tmp_path / "model"))
+    np.testing.assert_allclose(loaded.score_classes(X_new), scores, rtol=1e-6, atol=1e-8)
+    # A new fit forgets what was centred.
+    model.set_params(centering="none").fit(X, y, seen).add_classes(unseen)
+    plain = build(name, **maps).fit(X, y, seen).add_classes(unseen)
+    np.testing.assert_allclose(
+        model.score_classes(X_new), plain.score_classes(X_new), rtol=1e-6, atol=1e-8
+    )
+
+
+@pytest.mark.parametrize("name", CENTERING)
+def test_a_grid_over_centering_equals_separate_fits(data, name):
+    X, y, seen, unseen, X_new = parts(data)
+    grid = [
+        {"feature_map": f, "centering": c}
+        for c in ("both", "none", "features", "attributes")
+        for f in ("sqrt+l2", "l2")
+    ]
+    found = dict(build(name).fit_score_grid(grid, X, y, seen, unseen, X_new))
+    for index, setting in enumerate(grid):
+        model = build(name, **setting).fit(X, y, seen).add_classes(unseen)
+        np.testing.assert_allclose(found[index], model.score_classes(X_new), rtol=1e-6, atol=1e-8)
+
+
+def test_a_wrong_centering_is_refused(data):
+    X, y, seen, _, _ = parts(data)
+    with pytest.raises(DataError, match="centering must be one of"):
+        build("eszsl", centering="rows").fit(X, y, seen)
+
+
+def test_a_model_without_its_centres_is_refused(data, tmp_path):
+    X, y, seen, _, _ = parts(data)
+    folder = build("eszsl").fit(X, y, seen).save(tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    config["parameters"]["centering"] = "both"
+    config["format_version"] = 2  # its config had no digest
+    config["sha256"].pop("config.json")
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ModelFolderError, match="feature_center_"):
+        load_model(folder)
 
 
 @pytest.mark.parametrize("name", list(BASELINES))

@@ -47,6 +47,11 @@ def batches_of(X, y, size=71):
         RidgeClassMeanClassifier(feature_map="l2", metric="cosine"),
         ESZSLClassifier(feature_map="sqrt+l2", label_coding="signed"),
         SAEClassifier(),
+        *(
+            kind(feature_map="l2", centering="both")
+            for kind in (RidgeClassMeanClassifier, ESZSLClassifier, SAEClassifier, GFZSLClassifier)
+        ),
+        ESZSLClassifier(centering="attributes"),
         GFZSLClassifier(feature_map="l2", variance_ridge=1.0),
         GFZSLClassifier(seen_parameters="empirical", calibration={"offset": 1.0}),
     ],

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._geometry import MAPS, FeatureMap, unit_rows
 from hgkt._validation import check_number
-from hgkt.baselines._shared.grids import ATTRIBUTE_MAPS, Seen, StagedClassifier
+from hgkt.baselines._shared.grids import Seen, StagedClassifier, center_grid
 from hgkt.baselines._shared.lbfgs import fit_softmax, predict_softmax
 from hgkt.estimators.base import ClassTable
 from hgkt.estimators.state_rules import shapes
@@ -39,6 +39,9 @@ class ConSEClassifier(StagedClassifier):
         unit length, or another power and unit length.
     attribute_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
         The same for each attribute vector.
+    centering : {"none", "features", "attributes", "both"}, default="none"
+        Whose mean over the training data is taken off after the maps; attributes are brought to
+        unit length again.
     calibration : float, default=0.0
         γ, taken off the score of every seen class; choose it on validation classes.
 
@@ -64,6 +67,8 @@ class ConSEClassifier(StagedClassifier):
     array(['jet', 'car'], dtype='<U3')
     """
 
+    mathematics_version: ClassVar[int] = 3  # 2: nothing centred
+
     _learned = shapes(weights_="L D", bias_="L", seen_embeddings_="L d")
     _late = ("n_top",)
 
@@ -73,24 +78,27 @@ class ConSEClassifier(StagedClassifier):
         C: float = 10.0,
         feature_map: FeatureMap = "none",
         attribute_map: FeatureMap = "l2",
+        centering: str = "none",
         calibration: float = 0.0,
     ) -> None:
         self.n_top = n_top
         self.C = C
         self.feature_map = feature_map
         self.attribute_map = attribute_map
+        self.centering = centering
         self.calibration = calibration
 
     def default_stages(self) -> list[Any]:
-        """Return feature maps, C and T, then attribute maps.
+        """Return feature maps, C and T, then attribute maps and centring.
 
-        A softmax regression serves all T. A thousand classes are all there are.
+        A softmax regression serves all T. A thousand classes are all there are. Its bias undoes
+        what is taken off features.
         """
         tops = {"n_top": [1, 2, 5, 10, 20, 50, 1000]}
         return [
             {"feature_map": list(MAPS), "C": [1.0, 10.0, 100.0], **tops},
             {"C": [0.1, 1.0, 10.0, 100.0, 1000.0], **tops},
-            {"attribute_map": list(ATTRIBUTE_MAPS), **tops},
+            {**center_grid(["none", "attributes"]), **tops},
         ]
 
     def _check_params(self) -> None:

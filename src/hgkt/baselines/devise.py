@@ -44,6 +44,9 @@ class DeViSEClassifier(CompatibilityClassifier):
         unit length, or another power and unit length.
     attribute_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
         The same for each attribute vector.
+    centering : {"none", "features", "attributes", "both"}, default="none"
+        Whose mean over the training data is taken off after the maps; attributes are brought to
+        unit length again.
     calibration : float, default=0.0
         γ, taken off the score of every seen class; choose it on validation classes.
     random_state : int, RandomState or None, default=None
@@ -89,10 +92,11 @@ class DeViSEClassifier(CompatibilityClassifier):
         averaged: bool = False,
         feature_map: FeatureMap = "none",
         attribute_map: FeatureMap = "l2",
+        centering: str = "none",
         calibration: float = 0.0,
         random_state: Any = None,
     ) -> None:
         super().__init__(
             *(learning_rate, n_epochs, batch_size, margin, scaling, averaged),
-            *(feature_map, attribute_map, calibration, random_state),
+            *(feature_map, attribute_map, centering, calibration, random_state),
         )

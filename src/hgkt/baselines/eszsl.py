@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from hgkt._geometry import FeatureMap
+from hgkt._geometry import MAPS, FeatureMap
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared.grids import Seen, map_grid, powers
+from hgkt.baselines._shared.grids import Seen, center_grid, powers
 from hgkt.baselines._shared.sums import SumsClassifier
 from hgkt.estimators.base import ClassTable
 from hgkt.estimators.state_rules import shapes
@@ -43,6 +43,9 @@ class ESZSLClassifier(SumsClassifier):
         unit length, or another power and unit length.
     attribute_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
         The same for each attribute vector.
+    centering : {"none", "features", "attributes", "both"}, default="none"
+        Whose mean over the training data is taken off after the maps; attributes are brought to
+        unit length again.
     calibration : float, default=0.0
         γ, taken off the score of every seen class; choose it on validation classes.
 
@@ -66,6 +69,8 @@ class ESZSLClassifier(SumsClassifier):
     ['zebra', 'horse']
     """
 
+    mathematics_version: ClassVar[int] = 3  # 2: nothing centred
+
     _learned = shapes(weights_="D d")
     _late = ("feature_ridge", "attribute_ridge")
 
@@ -76,6 +81,7 @@ class ESZSLClassifier(SumsClassifier):
         label_coding: str = "binary",
         feature_map: FeatureMap = "none",
         attribute_map: FeatureMap = "l2",
+        centering: str = "none",
         calibration: float = 0.0,
     ) -> None:
         self.feature_ridge = feature_ridge
@@ -83,14 +89,16 @@ class ESZSLClassifier(SumsClassifier):
         self.label_coding = label_coding
         self.feature_map = feature_map
         self.attribute_map = attribute_map
+        self.centering = centering
         self.calibration = calibration
 
     def default_stages(self) -> list[Any]:
-        """Return maps with both ridges, then these more finely: γ has the unit of the features."""
+        """Return maps and centring with both ridges, then these: γ has the unit of the features."""
         gammas = powers(-2, 10)
         return [
-            {**map_grid(), "feature_ridge": gammas, "attribute_ridge": [0.01, 0.1, 1.0]},
-            {"feature_ridge": gammas, "attribute_ridge": powers(-5, 3)},
+            {"feature_map": list(MAPS), "feature_ridge": gammas, "attribute_ridge": [0.1, 1.0]},
+            {**center_grid(), "feature_ridge": gammas, "attribute_ridge": [0.1, 1.0, 10.0]},
+            {"feature_ridge": powers(-2, 10, 2), "attribute_ridge": powers(-4, 3)},
         ]
 
     def _check_params(self) -> None:
@@ -104,7 +112,7 @@ class ESZSLClassifier(SumsClassifier):
         return seen.attributes, statistics.sums, _eigen(statistics.second_moment)
 
     def _gather_sums(self, sums: Sums, attributes: NDArray[np.float64]) -> Any:
-        statistics = sums.of(self.feature_map)
+        statistics = self._statistics_of(sums)
         return attributes, statistics.sums, _eigen(statistics.second_moment)
 
     def _train(self, gathered: Any) -> Any:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hgkt._geometry import FeatureMap
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared.grids import Seen, map_grid, powers
+from hgkt.baselines._shared.grids import Seen, center_grid, map_grid, powers
 from hgkt.baselines._shared.moments import class_means_and_variances, variances_of
 from hgkt.baselines._shared.sums import SumsClassifier
 from hgkt.estimators._presets import Preset
@@ -53,6 +53,9 @@ class GFZSLClassifier(SumsClassifier):
         unit length, or another power and unit length.
     attribute_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
         The same for each attribute vector.
+    centering : {"none", "features", "attributes", "both"}, default="none"
+        Whose mean over the training data is taken off after the maps; attributes are brought to
+        unit length again.
     calibration : float, default=0.0
         γ, taken off the score of every seen class; choose it on validation classes.
 
@@ -80,6 +83,8 @@ class GFZSLClassifier(SumsClassifier):
     ['zebra', 'horse']
     """
 
+    mathematics_version: ClassVar[int] = 3  # 2: nothing centred
+
     _learned = shapes(mean_weights_="L D", variance_weights_="L D", references_="L d")
     _late = ("mean_ridge", "variance_ridge", "seen_parameters", "variance_floor")
     _needs_squares = True
@@ -103,6 +108,7 @@ class GFZSLClassifier(SumsClassifier):
         variance_floor: float = 0.05,
         feature_map: FeatureMap = "none",
         attribute_map: FeatureMap = "l2",
+        centering: str = "none",
         calibration: float = 0.0,
     ) -> None:
         self.mean_ridge = mean_ridge
@@ -112,16 +118,18 @@ class GFZSLClassifier(SumsClassifier):
         self.variance_floor = variance_floor
         self.feature_map = feature_map
         self.attribute_map = attribute_map
+        self.centering = centering
         self.calibration = calibration
 
     def default_stages(self) -> list[Any]:
-        """Return maps with the first ridge, then variances, then the first ridge more finely.
+        """Return maps and centring with the first ridge, variances, the first ridge more finely.
 
         Variances are regressed or, by a large ridge, one; floor and offset have the squared unit
         of the features.
         """
         return [
             {**map_grid(), "mean_ridge": powers(-3, 2), "variance_ridge": [1.0, 1e8]},
+            {**center_grid(), "mean_ridge": powers(-4, 3)},
             {
                 "variance_ridge": [0.01, 0.1, 1.0, 10.0, 100.0, 1e3, 1e8],
                 "variance_floor": [0.05, 1e-3, 1e-4, 1e-5, 1e-6],
@@ -142,7 +150,7 @@ class GFZSLClassifier(SumsClassifier):
     def _gather_sums(self, sums: Sums, attributes: NDArray[np.float64]) -> Any:
         statistics, squares = sums.of(self.feature_map), sums.squares_of(self.feature_map)
         variances = variances_of(statistics.counts, statistics.means, squares)
-        return attributes, statistics.means, variances
+        return attributes, self._statistics_of(sums).means, variances
 
     def _train(self, gathered: Any) -> Any:
         self.references_, means, variances = gathered

@@ -9,9 +9,9 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from hgkt._geometry import FeatureMap, unit_rows
+from hgkt._geometry import MAPS, FeatureMap, unit_rows
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared.grids import Seen, map_grid, powers
+from hgkt.baselines._shared.grids import Seen, center_grid, powers
 from hgkt.baselines._shared.rows import similarity_scores
 from hgkt.baselines._shared.sums import SumsClassifier
 from hgkt.estimators._presets import Preset
@@ -56,6 +56,9 @@ class SAEClassifier(SumsClassifier):
         unit length, or another power and unit length.
     attribute_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
         The same for each attribute vector.
+    centering : {"none", "features", "attributes", "both"}, default="none"
+        Whose mean over the training data is taken off after the maps; attributes are brought to
+        unit length again.
     calibration : float, default=0.0
         γ, taken off the score of every seen class; choose it on validation classes.
 
@@ -80,6 +83,8 @@ class SAEClassifier(SumsClassifier):
     ['zebra', 'horse']
     """
 
+    mathematics_version: ClassVar[int] = 3  # 2: nothing centred, λ from 1e-5 on
+
     _learned = shapes(weights_="d D")
     _late = ("encoder_weight", "direction", "normalize_weights")
     named_presets: ClassVar[Mapping[str, Preset]] = {
@@ -96,6 +101,7 @@ class SAEClassifier(SumsClassifier):
         normalize_weights: bool = False,
         feature_map: FeatureMap = "l2",
         attribute_map: FeatureMap = "l2",
+        centering: str = "none",
         calibration: float = 0.0,
     ) -> None:
         self.direction = direction
@@ -103,14 +109,16 @@ class SAEClassifier(SumsClassifier):
         self.normalize_weights = normalize_weights
         self.feature_map = feature_map
         self.attribute_map = attribute_map
+        self.centering = centering
         self.calibration = calibration
 
     def default_stages(self) -> list[Any]:
-        """Return maps with λ, then λ more finely in both directions."""
+        """Return maps with λ, centring with λ, then λ more finely in both directions."""
         norms = {"normalize_weights": [False, True]}
         return [
-            {**map_grid(), **norms, "encoder_weight": powers(-5, 8)},
-            {**norms, "encoder_weight": powers(-5, 8, 2), "direction": list(DIRECTIONS)},
+            {"feature_map": list(MAPS), **norms, "encoder_weight": powers(-8, 8)},
+            {**center_grid(), **norms, "encoder_weight": powers(-8, 8)},
+            {**norms, "encoder_weight": powers(-8, 8, 2), "direction": list(DIRECTIONS)},
         ]
 
     def _check_params(self) -> None:
@@ -125,7 +133,7 @@ class SAEClassifier(SumsClassifier):
         return seen.attributes, statistics, _positive_part(statistics.second_moment)
 
     def _gather_sums(self, sums: Sums, attributes: NDArray[np.float64]) -> Any:
-        statistics = sums.of(self.feature_map)
+        statistics = self._statistics_of(sums)
         return attributes, statistics, _positive_part(statistics.second_moment)
 
     def _train(self, gathered: Any) -> Any:

@@ -43,6 +43,9 @@ class SJEClassifier(CompatibilityClassifier):
         unit length, or another power and unit length.
     attribute_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
         The same for each attribute vector.
+    centering : {"none", "features", "attributes", "both"}, default="none"
+        Whose mean over the training data is taken off after the maps; attributes are brought to
+        unit length again.
     calibration : float, default=0.0
         γ, taken off the score of every seen class; choose it on validation classes.
     random_state : int, RandomState or None, default=None
@@ -74,7 +77,7 @@ class SJEClassifier(CompatibilityClassifier):
     array(['a and c', 'b'], dtype='<U7')
     """
 
-    mathematics_version: ClassVar[int] = 4  # 3: rates up to 1, which selection took
+    mathematics_version: ClassVar[int] = 5  # 4: nothing centred
 
     _loss = "hinge_max"
     _rates = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)

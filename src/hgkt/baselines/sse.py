@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,6 +103,8 @@ class SSEClassifier(StagedClassifier):
     array([[0.5, 0.5]])
     """
 
+    mathematics_version: ClassVar[int] = 3  # 2: γ from 0.1 on, which selection took
+
     _learned = shapes(weights_="D|2D", templates_="L D|L 2D", sources_="L d", signed_=Rule("", "b"))
 
     def __init__(
@@ -137,7 +139,7 @@ class SSEClassifier(StagedClassifier):
             {"feature_map": ["l2", "sqrt+l2"], "gamma": [1.0, 10.0], "C": [1e4]},
             {"attribute_map": list(ATTRIBUTE_MAPS)},
             {"C": [1e3, 1e4, 1e5]},
-            {"gamma": [0.1, 1.0, 10.0, 100.0]},
+            {"gamma": [0.001, 0.01, 0.1, 1.0, 10.0, 100.0]},
         ]
 
     def _train(self, gathered: Seen) -> ClassTable:

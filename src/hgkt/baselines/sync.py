@@ -14,7 +14,7 @@ from scipy.special import softmax
 
 from hgkt._geometry import FeatureMap
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared.grids import Seen, StagedClassifier, map_grid
+from hgkt.baselines._shared.grids import Seen, StagedClassifier, center_grid
 from hgkt.baselines._shared.lbfgs import minimise_lbfgs
 from hgkt.estimators._presets import Preset
 from hgkt.estimators.base import ClassTable
@@ -65,6 +65,9 @@ class SynCClassifier(StagedClassifier):
         unit length, or another power and unit length.
     attribute_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
         The same for each attribute vector.
+    centering : {"none", "features", "attributes", "both"}, default="none"
+        Whose mean over the training data is taken off after the maps; attributes are brought to
+        unit length again.
     calibration : float, default=0.0
         γ, taken off the score of every seen class; choose it on validation classes.
 
@@ -93,6 +96,8 @@ class SynCClassifier(StagedClassifier):
     array(['a and c', 'b'], dtype='<U7')
     """
 
+    mathematics_version: ClassVar[int] = 3  # 2: nothing centred
+
     _learned = shapes(phantoms_="L D", positions_="L d", attribute_unit_="")
     _late = ("similarity_scale",)
     named_presets: ClassVar[Mapping[str, Preset]] = {
@@ -110,6 +115,7 @@ class SynCClassifier(StagedClassifier):
         tol: float = 1e-9,
         feature_map: FeatureMap = "l2",
         attribute_map: FeatureMap = "l2",
+        centering: str = "none",
         calibration: float = 0.0,
     ) -> None:
         self.loss = loss
@@ -119,6 +125,7 @@ class SynCClassifier(StagedClassifier):
         self.tol = tol
         self.feature_map = feature_map
         self.attribute_map = attribute_map
+        self.centering = centering
         self.calibration = calibration
 
     def _check_params(self) -> None:
@@ -129,13 +136,18 @@ class SynCClassifier(StagedClassifier):
         check_number("tol", self.tol, low=0.0)
 
     def default_stages(self) -> list[Any]:
-        """Return maps with λ and δ, then both over the authors' ranges and beyond.
+        """Return maps and centring with λ and δ, then both over the authors' ranges and beyond.
 
         Features are of unit length, as the authors have them: λ has their unit.
         """
-        deltas = [2.0**e for e in range(-7, 6)]
+        deltas, few = [2.0**e for e in range(-7, 6)], _LAMBDAS[2:7:2]
         return [
-            {**map_grid(_UNIT), "regularization": _LAMBDAS[2:7:2], "similarity_scale": deltas},
+            {"feature_map": list(_UNIT), "regularization": few, "similarity_scale": deltas},
+            {
+                **center_grid(["none", "attributes"]),
+                "regularization": few,
+                "similarity_scale": deltas,
+            },
             {"regularization": _LAMBDAS, "similarity_scale": deltas},
         ]
 

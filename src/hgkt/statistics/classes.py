@@ -155,6 +155,24 @@ class ClassStatistics(Statistics):
         """Return the same statistics in all D directions."""
         return self
 
+    def shifted(self, center: NDArray[np.float64]) -> ClassStatistics:
+        """Return the statistics of the same instances less a point (D,).
+
+        Examples
+        --------
+        >>> X, codes = np.array([[0.0, 1.0], [2.0, 3.0]]), np.array([0, 1])
+        >>> ClassStatistics(2, 2).update(X, codes).shifted(np.array([1.0, 2.0])).second_moment
+        array([[2., 2.],
+               [2., 2.]])
+        """
+        moved = ClassStatistics(self.n_classes, self.n_features)
+        moved.counts, moved.sums = self.counts, self.sums - np.outer(self.counts, center)
+        cross = np.outer(self.sums.sum(axis=0), center)
+        moved.second_moment = (
+            self.second_moment - cross - cross.T + self.counts.sum() * np.outer(center, center)
+        )
+        return moved
+
 
 def check_square(n_features: int) -> None:
     """Refuse so many features that matrices of their square do not fit in memory."""

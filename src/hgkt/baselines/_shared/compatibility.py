@@ -12,7 +12,13 @@ from sklearn.utils import check_random_state
 
 from hgkt._geometry import FeatureMap
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared.grids import ATTRIBUTE_MAPS, Fitted, PathClassifier, Seen, Setting
+from hgkt.baselines._shared.grids import (
+    Fitted,
+    PathClassifier,
+    Seen,
+    Setting,
+    center_grid,
+)
 from hgkt.baselines._shared.ranking import ValueAndSlope, hinge_max, hinge_sum, latent, warp
 from hgkt.baselines._shared.rows import ZScore
 from hgkt.estimators.base import ClassTable
@@ -24,6 +30,7 @@ PREPARATIONS = (
     {"feature_map": ["l2", "sqrt+l2"], "scaling": ["none"]},
 )
 """What selection tries of features. The learning rate has their unit, so it is never raw."""
+_RELATIVE_RANK = 1e-10
 _SCORE_LOSSES: dict[str, Callable[[NDArray[Any], NDArray[np.intp], float], ValueAndSlope]] = {
     "warp": warp,
     "hinge_sum": hinge_sum,
@@ -39,7 +46,7 @@ class CompatibilityClassifier(PathClassifier):
     with statistics of the training rows, where `scaling` says so.
     """
 
-    mathematics_version: ClassVar[int] = 3  # 2: the last iterate alone
+    mathematics_version: ClassVar[int] = 4  # 3: nothing centred
 
     _learned = shapes(weights_="n_matrices D d", mean_="D", divisor_="D", loss_="")
     _path = "n_epochs"
@@ -62,6 +69,7 @@ class CompatibilityClassifier(PathClassifier):
         averaged: bool = False,
         feature_map: FeatureMap = "none",
         attribute_map: FeatureMap = "l2",
+        centering: str = "none",
         calibration: float = 0.0,
         random_state: Any = None,
     ) -> None:
@@ -73,20 +81,23 @@ class CompatibilityClassifier(PathClassifier):
         self.averaged = averaged
         self.feature_map = feature_map
         self.attribute_map = attribute_map
+        self.centering = centering
         self.calibration = calibration
         self.random_state = random_state
 
     def default_stages(self) -> list[Any]:
-        """Return what is done to rows, then the learning rate, with the number of epochs.
+        """Return maps, centring, the learning rate, and maps of features again in long runs.
 
-        Along each run both the last matrix and the average are tried; that costs no training.
+        A map that shrinks differences needs more epochs than the first stage has. Along each run
+        both the last matrix and the average are tried; that costs no training.
         """
         epochs, either = list(self._epochs), [False, True]
         few = {"learning_rate": list(self._rates[2:5:2]), "n_epochs": epochs[:-2]}
         return [
             [{**preparation, **few, "averaged": either} for preparation in PREPARATIONS],
-            {"attribute_map": list(ATTRIBUTE_MAPS), **few, "averaged": either},
+            {**center_grid(), **few, "averaged": either},
             {"learning_rate": list(self._rates), "n_epochs": epochs, "averaged": either},
+            [{}, {"feature_map": ["l2", "sqrt+l2"], "n_epochs": epochs, "averaged": either}],
         ]
 
     def _check_params(self) -> None:
@@ -200,7 +211,10 @@ class BilinearTrainer:
         n_classes, n_attributes = self.attributes.shape
         self._basis = np.eye(n_attributes)
         if n_attributes > n_classes:
-            self._basis = np.linalg.qr(self.attributes.T)[0]
+            # Not a QR decomposition: centred attributes depend on one another, and it would add a
+            # direction made of rounding errors, into which a random start reaches.
+            _, values, basis = np.linalg.svd(self.attributes, full_matrices=False)
+            self._basis = basis[values > _RELATIVE_RANK * max(values[0], np.finfo(float).tiny)].T
         dtype = self.X.dtype
         self._coordinates = (self.attributes @ self._basis).astype(dtype)
         shape = (self.X.shape[1], self.n_matrices * self._basis.shape[1])

@@ -8,17 +8,18 @@ Either maps the rows of features and attributes before the method sees them.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from hgkt._geometry import MAPS, FeatureMap, check_map, map_rows
+from hgkt._geometry import MAPS, FeatureMap, check_map, map_rows, unit_rows
 from hgkt._typing import Progress
-from hgkt._validation import attribute_matrix, attribute_table
+from hgkt._validation import attribute_matrix, attribute_table, check_choice
 from hgkt.estimators.base import ClassTable, GZSLClassifier
+from hgkt.estimators.state_rules import Rule, shapes
 
 Setting = Mapping[str, Any]
 Fitted = Iterator[tuple[int, ClassTable]]
@@ -26,6 +27,11 @@ Fitted = Iterator[tuple[int, ClassTable]]
 
 ATTRIBUTE_MAPS = ("l2", "sqrt+l2")
 """What selection tries of attributes, as that of `hgkt` does: their length says nothing."""
+
+CENTERINGS = ("none", "features", "attributes", "both")
+"""Whose mean over the training data is taken off after the maps."""
+
+_CENTERS = shapes(feature_center_="D", attribute_center_="d")
 
 _CHUNK_ROWS = 4096
 
@@ -41,6 +47,17 @@ def map_grid(
     {'feature_map': ['l2'], 'attribute_map': ['l2', 'sqrt+l2']}
     """
     return {"feature_map": list(features), "attribute_map": list(attributes)}
+
+
+def center_grid(centerings: Sequence[str] = CENTERINGS) -> dict[str, list[Any]]:
+    """Return maps of attributes and what is centred, which depend on one another, for a grid.
+
+    Examples
+    --------
+    >>> center_grid(["none", "both"])
+    {'attribute_map': ['l2', 'sqrt+l2'], 'centering': ['none', 'both']}
+    """
+    return {"attribute_map": list(ATTRIBUTE_MAPS), "centering": list(centerings)}
 
 
 def powers(low: int, high: int, per_decade: int = 1) -> list[float]:
@@ -66,12 +83,16 @@ class GridClassifier(GZSLClassifier):
     """A method that learns many settings of its parameters in one go, on mapped rows.
 
     Every such method has the parameters ``feature_map`` and ``attribute_map``. Features and
-    attributes are mapped here, in training and later; the hooks see mapped rows only.
+    attributes are mapped here, in training and later; the hooks see mapped rows only. Those with a
+    parameter ``centering`` may have them centred, too: a bilinear score has no term for what all
+    images or all classes have in common. The mean of the seen classes is taken off attributes,
+    which are brought to unit length again, and the mean of the training rows off features.
     """
 
     mathematics_version: ClassVar[int] = 2  # 1: no choice of maps, selected by H
     feature_map: FeatureMap
     attribute_map: FeatureMap
+    centering: str = "none"
 
     _seen_apart: ClassVar[bool] = False
     """Whether `_score` has another rule for seen classes than for added ones."""
@@ -93,10 +114,45 @@ class GridClassifier(GZSLClassifier):
         """Refuse parameters outside their range; maps are checked already."""
 
     def _map_features(self, X: NDArray[Any]) -> NDArray[Any]:
-        return map_rows(X, self.feature_map)
+        return self._center_features(map_rows(X, self.feature_map))
 
     def _embed_classes(self, attributes: NDArray[np.float64]) -> ClassTable:
-        return self._embed_rows(map_rows(attributes, self.attribute_map))
+        return self._embed_rows(self._map_attributes(attributes))
+
+    def _map_attributes(self, attributes: NDArray[np.float64]) -> NDArray[np.float64]:
+        rows: NDArray[np.float64] = map_rows(attributes, self.attribute_map)
+        if self.centering in ("attributes", "both"):
+            rows = unit_rows(rows - self.attribute_center_)
+        return rows
+
+    def _center_features(self, mapped: NDArray[Any]) -> NDArray[Any]:
+        if self.centering not in ("features", "both"):
+            return mapped
+        return mapped - self.feature_center_.astype(mapped.dtype)
+
+    def _find_centers(self, mean: NDArray[np.float64], attributes: NDArray[np.float64]) -> None:
+        """Learn what is taken off, from the mean of mapped features and raw attributes."""
+        if self.centering != "none":
+            self.feature_center_ = mean
+            self.attribute_center_ = map_rows(attributes, self.attribute_map).mean(axis=0)
+
+    def _state(self) -> dict[str, NDArray[Any]]:
+        state = super()._state()
+        if self.centering != "none":
+            state |= {f"learned/{name}": getattr(self, name) for name in _CENTERS}
+        return state
+
+    def _state_rules(self, names: Collection[str]) -> dict[str, Rule]:
+        rules = super()._state_rules(names)
+        if self.centering != "none":
+            rules |= {f"learned/{name}": rule for name, rule in _CENTERS.items()}
+        return rules
+
+    def _restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        super()._restore(state)
+        if self.centering != "none":
+            self.feature_center_ = state["learned/feature_center_"]
+            self.attribute_center_ = state["learned/attribute_center_"]
 
     def _fit_mapped(
         self,
@@ -109,10 +165,13 @@ class GridClassifier(GZSLClassifier):
         for outer in group_settings(settings, ["feature_map"], differ=True):
             self._apply(settings[outer[0]])
             features = map_rows(X, self.feature_map)
+            mean = features.mean(axis=0, dtype=np.float64)
             alike = [settings[index] for index in outer]
-            for inner in group_settings(alike, ["attribute_map"], differ=True):
+            for inner in group_settings(alike, ["attribute_map", "centering"], differ=True):
                 self._apply(alike[inner[0]])
-                seen = Seen(features, codes, map_rows(attributes, self.attribute_map))
+                self._find_centers(mean, attributes)
+                rows = self._center_features(features)
+                seen = Seen(rows, codes, self._map_attributes(attributes))
                 for index, table in self._fit_settings(seen, [alike[i] for i in inner]):
                     yield outer[inner[index]], table
 
@@ -158,10 +217,10 @@ class GridClassifier(GZSLClassifier):
         table = attribute_table(new_attributes)
         added = attribute_matrix(table, list(table), n_attributes)
         mapped: list[NDArray[Any]] = []
-        kind: FeatureMap | None = None
+        kind: Any = None
         for done, (index, rows) in enumerate(fits, start=1):
-            if kind != self.feature_map:  # settings with the same map come one after another
-                kind = self.feature_map
+            if kind != (self.feature_map, self.centering):  # equal ones come one after another
+                kind = self.feature_map, self.centering
                 parts = range(0, len(X_eval), _CHUNK_ROWS)
                 mapped = [self._map_features(X_eval[at : at + _CHUNK_ROWS]) for at in parts]
             yield index, _score_both(self, mapped, rows, self._embed_classes(added))
@@ -173,6 +232,7 @@ class GridClassifier(GZSLClassifier):
         self.set_params(**setting)
         check_map("feature_map", self.feature_map)
         check_map("attribute_map", self.attribute_map)
+        check_choice("centering", self.centering, CENTERINGS)
         self._check_params()
 
 

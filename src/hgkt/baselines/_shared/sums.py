@@ -11,12 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
-from hgkt._geometry import map_rows
 from hgkt._typing import Progress
 from hgkt._validation import attribute_matrix
 from hgkt.baselines._shared.grids import Fitted, Setting, StagedClassifier, group_settings
 from hgkt.estimators.base import ClassTable
-from hgkt.statistics import Sums
+from hgkt.statistics import ClassStatistics, Sums
 
 
 class SumsClassifier(StagedClassifier):
@@ -27,6 +26,13 @@ class SumsClassifier(StagedClassifier):
     @abstractmethod
     def _gather_sums(self, sums: Sums, attributes: NDArray[np.float64]) -> Any:
         """Return what `_gather` returns, from the sums of rows mapped by ``feature_map``."""
+
+    def _statistics_of(self, sums: Sums) -> ClassStatistics:
+        """Return the sums of the rows that `_gather` would see: mapped and, if so set, centred."""
+        statistics = sums.of(self.feature_map)
+        if self.centering in ("features", "both"):
+            statistics = statistics.shifted(self.feature_center_)
+        return statistics
 
     def gather_options(self, select: bool = False) -> dict[str, Any]:
         """Return what is to be summed: the feature maps it has, or those that selection tries."""
@@ -48,10 +54,14 @@ class SumsClassifier(StagedClassifier):
         self, sums: Sums, attributes: NDArray[np.float64], settings: Sequence[Setting]
     ) -> Fitted:
         """Learn every setting from sums; see `_fit_mapped`."""
-        for group in group_settings(settings, ["feature_map", "attribute_map"], differ=True):
+        names = ["feature_map", "attribute_map", "centering"]
+        for group in group_settings(settings, names, differ=True):
             alike = [settings[index] for index in group]
             self._apply(alike[0])
-            gathered = self._gather_sums(sums, map_rows(attributes, self.attribute_map))
+            statistics = sums.of(self.feature_map)
+            mean = statistics.sums.sum(axis=0) / max(statistics.n_instances, 1)
+            self._find_centers(mean, attributes)
+            gathered = self._gather_sums(sums, self._map_attributes(attributes))
             for index, table in self._fit_gathered(gathered, alike):
                 yield group[index], table
 
