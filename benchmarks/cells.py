@@ -1,7 +1,8 @@
 """Evaluate what documentation shows and keep it in docs/results/cells.
 
     python benchmarks/cells.py --root DATA [--report hgkt-report] [--jobs 2] [--device auto]
-                               [--data CUB,AWA1,digits] [--methods hgkt,dem] [--minutes 9]
+                               [--data CUB,AWA1,digits] [--methods hgkt,dem] [--seeds 1]
+                               [--minutes 9]
 
 Cells that the store of the report holds are taken from there, so that a run of `hgkt reproduce` is
 not made twice; the others run now, by the same engine and into the same store. What is kept has
@@ -81,13 +82,14 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--data", default="CUB,AWA1,digits")
     parser.add_argument("--methods", default="", help="comma-separated; by default all")
+    parser.add_argument("--seeds", type=int, help="only so many of each evaluation; by default all")
     parser.add_argument("--kept", type=Path, default=KEPT, help="where results are kept")
     parser.add_argument("--minutes", type=float, help="start nothing and stop after so long")
     parser.add_argument("--list", action="store_true", help="only say what is missing")
     args = parser.parse_args(given)
     sets, methods = args.data.split(","), args.methods.split(",") if args.methods else []
     wanted = [e for e in everything() if e.data in sets and (not methods or e.method in methods)]
-    cells = [cell for asked in wanted for cell in cells_of(asked, args.root)]
+    cells = [cell for asked in wanted for cell in cells_of(asked, args.root)[: args.seeds]]
     store, committed = ResultStore(args.report / "cells"), ResultStore(args.kept)
     there = committed.load(cells)
     missing = [cell for cell in cells if cell.key not in there]

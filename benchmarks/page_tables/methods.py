@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hgkt.estimators import METHODS
 from hgkt.evaluation import PairedDifference
 from hgkt.experiments.tables.paired import DIFFERENCES, difference_of, difference_text
 from hgkt.experiments.tables.published import PUBLISHED
+from page_tables.ends import at_ends, numbers_tried
 from page_tables.markdown import RESULTS, absent, amount, mean, result_cells, settings, table
 from page_tables.records import Records, Run
 from page_tables.shown import (
@@ -157,40 +158,35 @@ def selection(records: Records) -> str:
             missing.append(label(name))
             continue
         first = next(found[0] for found in runs.values() if found)
-        ends = _ends(name)
-        chosen = [_chosen(found[0]["selected"], ends) if found else "–" for found in runs.values()]
+        tried = numbers_tried(name)
+        chosen = [_chosen(found[0]["selected"], tried) if found else "–" for found in runs.values()]
         lines.append([f"`{name}`", str(first["validation"]["n_settings"]), *chosen])
     header = ["method", "settings", "chosen on CUB", "chosen on AWA1"]
     text = table(header, lines, text=[name for name in header if name != "settings"])
     return text + absent(missing, len(METHODS))
 
 
-def _ends(method: str) -> dict[str, tuple[float, float]]:
-    """Return the least and the greatest number that selection tries of each parameter."""
-    from hgkt.estimators.methods import build_method
-
-    tried: dict[str, set[float]] = {}
-    for stage in build_method(method).default_stages():
-        for grid in stage if isinstance(stage, list) else [stage]:
-            for parameter, values in grid.items():
-                tried.setdefault(parameter, set()).update(v for v in values if _is_number(v))
-    return {name: (min(values), max(values)) for name, values in tried.items() if len(values) > 2}
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _chosen(selected: dict[str, Any], ends: dict[str, tuple[float, float]]) -> str:
-    """Return chosen settings, with a star at those that end their grid.
-
-    Nothing at all (0) and the least or whole of a thing (1) end it by nature and have none.
-    """
-    shown = []
-    for name, value in selected.items():
-        at_end = _is_number(value) and value not in (0, 1) and value in ends.get(name, ())
-        shown.append(settings({name: value}) + "\\*" * at_end)
+def _chosen(selected: dict[str, Any], tried: Mapping[str, list[float]]) -> str:
+    """Return chosen settings, with a star at those that end their grid."""
+    starred = at_ends(tried, selected)
+    shown = [
+        settings({name: value}) + "\\*" * (name in starred) for name, value in selected.items()
+    ]
     return ", ".join(shown)
+
+
+def grid_ends(records: Records) -> str:
+    """Return what validation gives past the end of a grid, where its last value was chosen."""
+    found = records.script("grid_ends", method="")["rows"]
+    records.check_versions("grid_ends.json", {row["method"]: row["mathematics"] for row in found})
+    lines = []
+    for row in sorted(found, key=lambda row: (SETS.index(row["data"]), row["method"])):
+        chosen, *further = row["tried"]
+        cells = [f"{one['value']:g}: {one['ausuc'] - chosen['ausuc']:+.2f}" for one in further]
+        first = f"{chosen['value']:g}: {chosen['ausuc']:.2f}"
+        lines.append([f"`{row['method']}`", row["data"], f"`{row['parameter']}`", first, *cells])
+    header = ["method", "data", "parameter", "chosen", "one step further", "two steps further"]
+    return table(header, lines, text=header[1:3])
 
 
 def checks(records: Records) -> str:
@@ -231,6 +227,7 @@ TABLES = {
     "ranks on CUB": ranks,
     "comparison": comparison,
     "selection": selection,
+    "grid ends": grid_ends,
     "checks": checks,
     "costs": costs,
 }

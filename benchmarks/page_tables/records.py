@@ -51,11 +51,11 @@ class Records:
             What was evaluated.
         """
         found = sorted(self._cells.get(_key(asked), []), key=lambda cell: cell["cell"]["seed"])
-        installed = mathematics(asked.method)
+        fixed = asked.options.get("select") is False
         return [
             cell["values"]
             for cell in found
-            if str(cell["versions"].get("mathematics", 1)) == installed
+            if _is_current(asked.method, cell["versions"], fixed)
             and _by_protocol(cell["values"], asked)
         ]
 
@@ -97,14 +97,10 @@ class Records:
     def _check(
         self, name: str, method: str, versions: Mapping[str, Any], fixed: bool = False
     ) -> None:
-        # Records are older than the field.
-        recorded, installed = str(versions.get("mathematics", 1)), mathematics(method)
-        if fixed and (method, recorded, installed) in _SAME_IF_FIXED:
-            return
-        if recorded != installed:
+        if not _is_current(method, versions, fixed):
             self.stale.add(
-                f"{name} was measured with version {recorded} of the mathematics of {method}, "
-                f"which is at {installed}"
+                f"{name} was measured with version {_recorded(versions)} of the mathematics of "
+                f"{method}, which is at {mathematics(method)}"
             )
 
     @cached_property
@@ -116,6 +112,16 @@ class Records:
             if not document["error"]:
                 groups.setdefault(_key(_evaluation(cell)), []).append(document)
         return groups
+
+
+def _recorded(versions: Mapping[str, Any]) -> str:
+    return str(versions.get("mathematics", 1))  # records are older than the field
+
+
+def _is_current(method: str, versions: Mapping[str, Any], fixed: bool) -> bool:
+    """Tell whether the installed method computes what was recorded; `fixed`: nothing selected."""
+    recorded, installed = _recorded(versions), mathematics(method)
+    return recorded == installed or (fixed and (method, recorded, installed) in _SAME_IF_FIXED)
 
 
 def _evaluation(cell: Mapping[str, Any]) -> Evaluation:
@@ -141,8 +147,14 @@ def _by_protocol(run: Run, asked: Evaluation) -> bool:
 
 _SELECT = ("select", True)
 
-# Version 2 of hgkt selects a mixture; what a fixed setting computes is what it was.
-_SAME_IF_FIXED = {("hgkt", "1", "2")}
+# Version 2 of hgkt selects a mixture, and those of the others search other grids; what a fixed
+# setting computes is what it was.
+_SAME_IF_FIXED = {
+    ("hgkt", "1", "2"),
+    *((name, "3", "4") for name in ("ale", "devise", "latem")),
+    ("sje", "4", "5"),
+    *((name, "2", "3") for name in ("conse", "eszsl", "gfzsl", "sae", "sse", "sync")),
+}
 
 
 def _key(asked: Evaluation) -> str:

@@ -196,6 +196,39 @@ def test_ranks_are_among_competing_methods_only(tables, tmp_path):
     ]
 
 
+def test_a_star_marks_what_ends_its_grid(tables):
+    tried = {"C": [0.25, 1.0, 4.0], "decay": [0.0, 0.1], "n_epochs": [5, 10, 20], "k": [1, 2, 5]}
+    ends = tables.methods.at_ends
+    assert ends(tried, {"C": 4.0, "decay": 0.0, "n_epochs": 5, "k": 2, "map": "l2"}) == [
+        "C",
+        "n_epochs",
+    ]
+    assert ends(tried, {"C": 1.0, "k": 1, "other": 3}) == []  # one is the least there can be
+    assert "learning_rate" in tables.methods.numbers_tried("ale")
+    assert "averaged" not in tables.methods.numbers_tried("ale")  # no number
+
+
+def test_a_grid_goes_on_by_its_last_step(script):
+    beyond = script("grid_ends").beyond
+    assert beyond([0.25, 1.0, 2.0, 4.0], 4.0) == [8.0, 16.0]
+    assert beyond([1e-3, 1e-2, 1.0], 1e-3) == pytest.approx([1e-4, 1e-5])
+    assert beyond([5, 10, 20, 50], 50) == [125, 312]
+
+
+def test_past_the_end_of_a_grid_begins_where_the_record_ends(tables):
+    # Made by another program than the cells: the same setting must have the same area.
+    records = tables.Records(DOCS / "results")
+    rows = records.script("grid_ends", method="")["rows"]
+    assert rows
+    for row in rows:
+        (run, *_) = records.runs(tables.methods.main(row["data"], row["method"]))
+        chosen = row["tried"][0]
+        assert run["selected"][row["parameter"]] == chosen["value"]
+        # Networks were trained on a GPU.
+        assert chosen["ausuc"] == pytest.approx(run["validation"]["score"], abs=0.5)
+        assert chosen["ausuc"] == pytest.approx(np.mean(chosen["folds"]))
+
+
 def test_methods_page_names_every_method():
     page = (DOCS / "methods.md").read_text(encoding="utf-8")
     assert [name for name in METHODS if f"`{name}`" not in page] == []

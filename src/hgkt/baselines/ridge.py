@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from hgkt._geometry import MAPS, FeatureMap
+from hgkt._geometry import FeatureMap
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared.grids import Seen, center_grid, powers
+from hgkt.baselines._shared.grids import Seen, map_grid, powers
 from hgkt.baselines._shared.rows import METRICS, similarity_scores
 from hgkt.baselines._shared.sums import SumsClassifier
 from hgkt.estimators.base import ClassTable
@@ -39,9 +39,6 @@ class RidgeClassMeanClassifier(SumsClassifier):
         unit length, or another power and unit length.
     attribute_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
         The same for each attribute vector.
-    centering : {"none", "features", "attributes", "both"}, default="none"
-        Whose mean over the training data is taken off after the maps; attributes are brought to
-        unit length again.
     calibration : float, default=0.0
         γ, taken off the score of every seen class; choose it on validation classes.
 
@@ -63,8 +60,6 @@ class RidgeClassMeanClassifier(SumsClassifier):
     ['zebra', 'horse']
     """
 
-    mathematics_version: ClassVar[int] = 3  # 2: nothing centred
-
     _learned = shapes(weights_="d D", intercept_="D")
     _late = ("ridge", "metric")
 
@@ -74,20 +69,17 @@ class RidgeClassMeanClassifier(SumsClassifier):
         metric: str = "euclidean",
         feature_map: FeatureMap = "none",
         attribute_map: FeatureMap = "l2",
-        centering: str = "none",
         calibration: float = 0.0,
     ) -> None:
         self.ridge = ridge
         self.metric = metric
         self.feature_map = feature_map
         self.attribute_map = attribute_map
-        self.centering = centering
         self.calibration = calibration
 
     def default_stages(self) -> list[Any]:
-        """Return maps, then centring, each with λ on a logarithmic grid and both metrics."""
-        rest = {"ridge": powers(-6, 3, 2), "metric": list(METRICS)}
-        return [{"feature_map": list(MAPS), **rest}, {**center_grid(), **rest}]
+        """Return maps, λ on a logarithmic grid and both metrics."""
+        return [{**map_grid(), "ridge": powers(-6, 3, 2), "metric": list(METRICS)}]
 
     def _check_params(self) -> None:
         check_number("ridge", self.ridge, low=0.0, open_low=True)
@@ -98,7 +90,7 @@ class RidgeClassMeanClassifier(SumsClassifier):
         return seen.attributes, means
 
     def _gather_sums(self, sums: Sums, attributes: NDArray[np.float64]) -> Any:
-        return attributes, self._statistics_of(sums).means
+        return attributes, sums.of(self.feature_map).means
 
     def _train(self, gathered: Any) -> Any:
         rows, means = gathered
