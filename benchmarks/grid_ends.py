@@ -26,19 +26,17 @@ from page_tables.records import Records
 from page_tables.shown import main as main_row
 
 
-def results(data: GZSLDataset, methods: list[str]) -> Iterator[dict[str, Any]]:
+def results(data: GZSLDataset, method: str) -> Iterator[dict[str, Any]]:
     """Yield a row per end: the numbers tried and the validation AUSUC of each, by fold too."""
-    records = Records(RESULTS)
-    for method in methods:
-        runs = records.runs(main_row(data.name, method))
-        if not runs:
-            continue
-        chosen = {name: v for name, v in runs[0]["selected"].items() if name != "calibration"}
-        tried = numbers_tried(method)
-        for name in at_ends(tried, chosen):
-            numbers = [chosen[name], *beyond(tried[name], chosen[name])]
-            row = {"data": data.name, "method": method, "mathematics": mathematics(method)}
-            yield {**row, "parameter": name, "tried": _scores(data, method, chosen, name, numbers)}
+    runs = Records(RESULTS).runs(main_row(data.name, method))
+    if not runs:
+        return
+    chosen = {name: v for name, v in runs[0]["selected"].items() if name != "calibration"}
+    tried = numbers_tried(method)
+    for name in at_ends(tried, chosen):
+        numbers = [chosen[name], *beyond(tried[name], chosen[name])]
+        row = {"data": data.name, "method": method, "mathematics": mathematics(method)}
+        yield {**row, "parameter": name, "tried": _scores(data, method, chosen, name, numbers)}
 
 
 def _scores(
@@ -63,18 +61,16 @@ def main() -> None:
     parser.add_argument("--methods", default=",".join(METHODS), help="joined by commas")
     args = parser.parse_args()
     one_thread()
-    methods, rows = args.methods.split(","), {}
-    if args.out.exists():
-        old = json.loads(args.out.read_text("utf-8"))["rows"]
-        rows = {(row["data"], row["method"], row["parameter"]): row for row in old}
+    rows = json.loads(args.out.read_text("utf-8"))["rows"] if args.out.exists() else []
     for name in args.data.split(","):
-        rows = {key: row for key, row in rows.items() if key[0] != name or key[1] not in methods}
         data = load_dataset(name, root=args.root, features=FEATURES[name])
-        for row in results(data, methods):
-            areas = ", ".join(f"{one['value']:g}: {one['ausuc']:.2f}" for one in row["tried"])
-            print(f"{name} {row['method']} {row['parameter']} {areas}", file=sys.stderr)
-            rows[row["data"], row["method"], row["parameter"]] = row
-            write_record(args.out, {"rows": list(rows.values())})
+        for method in args.methods.split(","):
+            found = list(results(data, method))
+            for row in found:
+                areas = ", ".join(f"{one['value']:g}: {one['ausuc']:.2f}" for one in row["tried"])
+                print(f"{name} {method} {row['parameter']} {areas}", file=sys.stderr)
+            rows = [row for row in rows if (row["data"], row["method"]) != (name, method)] + found
+            write_record(args.out, {"rows": rows})
 
 
 if __name__ == "__main__":

@@ -181,12 +181,16 @@ def test_what_workers_share_leaves_the_signals_of_another_process_alone():
     # What a process ignores, the programs that it starts ignore too.
     code = (
         "import signal\n"
-        "before = [signal.getsignal(sign) for sign in (signal.SIGINT, signal.SIGTERM)]\n"
+        "def handlers():\n"
+        "    return [str(signal.getsignal(sign)) for sign in (signal.SIGINT, signal.SIGTERM)]\n"
+        "print(handlers())\n"
         "import hgkt.serving.warm\n"
-        "after = [signal.getsignal(sign) for sign in (signal.SIGINT, signal.SIGTERM)]\n"
-        "assert before == after, after\n"
+        "print(handlers())\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    command = [sys.executable, "-c", code]
+    told = subprocess.run(command, check=True, timeout=60, capture_output=True, text=True)
+    before, after = told.stdout.splitlines()
+    assert after == before
 
 
 def test_workers_die_with_their_parent_and_its_folder_is_swept(digits_folder, serve, place):

@@ -150,7 +150,7 @@ class GFZSLClassifier(SumsClassifier):
     def _gather_sums(self, sums: Sums, attributes: NDArray[np.float64]) -> Any:
         statistics, squares = sums.of(self.feature_map), sums.squares_of(self.feature_map)
         variances = variances_of(statistics.counts, statistics.means, squares)
-        return attributes, self._statistics_of(sums).means, variances
+        return attributes, self._center_features(statistics.means), variances
 
     def _train(self, gathered: Any) -> Any:
         self.references_, means, variances = gathered

@@ -132,9 +132,8 @@ class GridClassifier(GZSLClassifier):
 
     def _find_centers(self, mean: NDArray[np.float64], attributes: NDArray[np.float64]) -> None:
         """Learn what is taken off, from the mean of mapped features and raw attributes."""
-        if self.centering != "none":
-            self.feature_center_ = mean
-            self.attribute_center_ = map_rows(attributes, self.attribute_map).mean(axis=0)
+        self.feature_center_ = mean
+        self.attribute_center_ = map_rows(attributes, self.attribute_map).mean(axis=0)
 
     def _state(self) -> dict[str, NDArray[Any]]:
         state = super()._state()
@@ -165,11 +164,11 @@ class GridClassifier(GZSLClassifier):
         for outer in group_settings(settings, ["feature_map"], differ=True):
             self._apply(settings[outer[0]])
             features = map_rows(X, self.feature_map)
-            mean = features.mean(axis=0, dtype=np.float64)
             alike = [settings[index] for index in outer]
             for inner in group_settings(alike, ["attribute_map", "centering"], differ=True):
                 self._apply(alike[inner[0]])
-                self._find_centers(mean, attributes)
+                if self.centering != "none":
+                    self._find_centers(features.mean(axis=0, dtype=np.float64), attributes)
                 rows = self._center_features(features)
                 seen = Seen(rows, codes, self._map_attributes(attributes))
                 for index, table in self._fit_settings(seen, [alike[i] for i in inner]):

@@ -58,9 +58,10 @@ class SumsClassifier(StagedClassifier):
         for group in group_settings(settings, names, differ=True):
             alike = [settings[index] for index in group]
             self._apply(alike[0])
-            statistics = sums.of(self.feature_map)
-            mean = statistics.sums.sum(axis=0) / max(statistics.n_instances, 1)
-            self._find_centers(mean, attributes)
+            if self.centering != "none":
+                statistics = sums.of(self.feature_map)
+                mean = statistics.sums.sum(axis=0) / max(statistics.n_instances, 1)
+                self._find_centers(mean, attributes)
             gathered = self._gather_sums(sums, self._map_attributes(attributes))
             for index, table in self._fit_gathered(gathered, alike):
                 yield group[index], table
