@@ -3,6 +3,7 @@ import pytest
 import torch
 from torch import nn
 
+from hgkt.baselines import cn_zsl
 from hgkt.baselines.cn_zsl import CNZSLClassifier, _Network, prototype_loss
 from hgkt.data import make_synthetic
 from hgkt.estimators.model_folder import load_model
@@ -93,6 +94,26 @@ def test_cn_zsl_path_equals_separate_fits(training):
     for index, params in enumerate(grid):
         model = small(decay_epoch=2, **params).fit(X, y, attributes).add_classes(new)
         np.testing.assert_array_equal(found[index], model.score_classes(X_eval))
+
+
+def test_cn_zsl_rows_held_on_the_device_train_the_same_network(training, monkeypatch):
+    X, y, attributes = training
+    by_batch = small().fit(X, y, attributes)
+    monkeypatch.setattr(cn_zsl, "_fits", lambda n_bytes, device: True)
+    monkeypatch.setattr(cn_zsl, "_BLOCK", 100)
+    held = small().fit(X, y, attributes)
+    np.testing.assert_array_equal(held.w3_, by_batch.w3_)
+    np.testing.assert_array_equal(held.running_, by_batch.running_)
+
+
+def test_cn_zsl_every_epoch_visits_every_row_once():
+    X, codes = np.arange(1.0, 11.0)[:, None] ** [0, 1], np.arange(10)
+    batches = cn_zsl._Batches(X, codes, 4, np.random.default_rng(0), "cpu")
+    seen = [batches.at(step) for step in range(2 * batches.per_epoch)]
+    for epoch in (seen[:3], seen[3:]):
+        rows, own = (torch.cat(parts).numpy() for parts in zip(*epoch, strict=True))
+        assert sorted(own) == list(range(10))
+        np.testing.assert_allclose(rows[:, 1] / rows[:, 0], 1 + own, rtol=1e-6)
 
 
 def test_cn_zsl_seen_factor_touches_seen_classes_only(training):

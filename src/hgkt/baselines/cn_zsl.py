@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 STANDARDIZATIONS = ("variance", "deviation", "none")
 _EPSILON = 1e-5
 _MOMENTUM = 0.1
+_BLOCK = 8192
 
 
 class CNZSLClassifier(AttributeNetworkClassifier):
@@ -170,20 +171,14 @@ class CNZSLClassifier(AttributeNetworkClassifier):
         seed, device = self._start()
         network = _Network(self, X.shape[1], attributes.shape[1], seed, device)
         rows = torch.tensor(attribute_rows(attributes), dtype=torch.float32, device=device)
-        rng, batch_size, scale = np.random.default_rng(seed), self.batch_size, self.scale
-        per_epoch = -(-len(X) // batch_size)
-        order = np.empty(0, dtype=np.intp)
+        rng, scale = np.random.default_rng(seed), self.scale
+        batches = _Batches(X, codes, self.batch_size, rng, device)
 
         def loss(step: int) -> torch.Tensor:
-            nonlocal order
-            position = step % per_epoch
-            if position == 0:
-                order = rng.permutation(len(X))
-            batch = np.sort(order[position * batch_size : (position + 1) * batch_size])
-            features = torch.from_numpy(unit_rows(np.asarray(X[batch], dtype=np.float32)))
-            own = torch.from_numpy(codes[batch]).to(device)
-            return prototype_loss(features.to(device), own, network.prototypes(rows), scale)
+            features, own = batches.at(step)
+            return prototype_loss(features, own, network.prototypes(rows), scale)
 
+        per_epoch = batches.per_epoch
         steps = [stop * per_epoch for stop in stops]
         for step in self._minimise(network.weights, loss, steps, self.decay_epoch * per_epoch):
             self.running_ = to_numpy(torch.stack(network.running))
@@ -208,6 +203,59 @@ class CNZSLClassifier(AttributeNetworkClassifier):
     def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
         scores = self.scale * similarity_scores(X, table["embedding"], "cosine")
         return self.seen_factor * scores if seen else scores
+
+
+class _Batches:
+    """Batches of rows at unit length, in a new order each epoch; a GPU holds all rows if it can."""
+
+    def __init__(
+        self,
+        X: NDArray[Any],
+        codes: NDArray[np.intp],
+        size: int,
+        rng: np.random.Generator,
+        device: str,
+    ) -> None:
+        import torch
+
+        self.X, self.size, self.rng, self.device = X, size, rng, device
+        self.per_epoch = -(-len(X) // size)
+        self.codes = torch.from_numpy(codes).to(device)
+        self.held: torch.Tensor | None = None
+        if _fits(4 * X.size, device):
+            blocks = range(0, len(X), _BLOCK)
+            self.held = torch.cat([self._copied(slice(at, at + _BLOCK)) for at in blocks])
+
+    def at(self, step: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return features (n, D) and class codes (n,) of a step, counted from 0 and not skipped."""
+        position = step % self.per_epoch
+        if position == 0:
+            self._shuffle()
+        batch = slice(position * self.size, (position + 1) * self.size)
+        here = self.on_device[batch]
+        rows = self._copied(self.order[batch]) if self.held is None else self.held[here]
+        return rows, self.codes[here]
+
+    def _shuffle(self) -> None:
+        import torch
+
+        self.order = self.rng.permutation(len(self.X))
+        for start in range(0, len(self.order), self.size):
+            self.order[start : start + self.size].sort()  # rows are read in the order they lie
+        self.on_device = torch.from_numpy(self.order).to(self.device)
+
+    def _copied(self, which: Any) -> torch.Tensor:
+        import torch
+
+        rows = unit_rows(np.asarray(self.X[which], dtype=np.float32))
+        return torch.from_numpy(rows).to(self.device)
+
+
+def _fits(n_bytes: int, device: str) -> bool:
+    """Return whether a GPU has room for so much, twice; never for the CPU, which has it already."""
+    import torch
+
+    return device.startswith("cuda") and 2 * n_bytes < torch.cuda.mem_get_info()[0]
 
 
 class _Network:
