@@ -106,6 +106,8 @@ class CNZSLClassifier(AttributeNetworkClassifier):
     ['horse', 'tiger']
     """
 
+    mathematics_version: ClassVar[int] = 3  # 2: weight decay, width and rate as released
+
     _weights = ("w1_", "b1_", "w2_", "b2_", "w3_", "b3_")
     _learned = shapes(w1_="h d", b1_="h", w2_="h h", b2_="h", w3_="D h", b3_="D", running_="4 h")
     _path = "n_epochs"
@@ -148,11 +150,14 @@ class CNZSLClassifier(AttributeNetworkClassifier):
         self.device = device
 
     def default_stages(self) -> list[Any]:
-        """Return maps, then temperatures, with numbers of epochs, which one run serves."""
+        """Return maps, then each number of the training, with epochs, which one run serves."""
         counts = {"n_epochs": [10, 20, 25, 30, 50]}
         return [
             {"feature_map": ["l2", "sqrt+l2"], **counts},
             {"attribute_map": list(ATTRIBUTE_MAPS), **counts},
+            {"weight_decay": [1e-5, 1e-4, 1e-3, 1e-2, 3e-2, 1e-1], **counts},
+            {"n_hidden": [1024, 2048], **counts},
+            {"learning_rate": [2.5e-4, 5e-4, 1e-3, 2e-3, 4e-3, 8e-3], **counts},
             {"scale": [15.0, 25.0, 35.0], **counts},
         ]
 

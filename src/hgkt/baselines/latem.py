@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from hgkt._geometry import FeatureMap
 from hgkt.baselines._shared.compatibility import CompatibilityClassifier
@@ -82,6 +82,8 @@ class LatEmClassifier(CompatibilityClassifier):
     array(['a and c', 'b'], dtype='<U7')
     """
 
+    mathematics_version: ClassVar[int] = 5  # 4: maps and rates chosen with two matrices
+
     _loss = "latent"
     _rates = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
     _epochs = (5, 10, 20, 50, 100, 150)
@@ -108,7 +110,8 @@ class LatEmClassifier(CompatibilityClassifier):
         self.n_matrices = n_matrices
 
     def default_stages(self) -> list[Any]:
-        """Return the stages of all compatibilities, then the number of matrices."""
+        """Return the stages of all compatibilities with one matrix, then the number of matrices."""
+        preparations, *others = super().default_stages()
         epochs, either = [10, 20, 50, 100], [False, True]
         counts = {"n_matrices": [1, 2, 4, 8], "n_epochs": epochs, "averaged": either}
-        return [*super().default_stages(), counts]
+        return [[{**grid, "n_matrices": [1]} for grid in preparations], *others, counts]
