@@ -216,7 +216,8 @@ def test_a_stop_ends_in_time_when_workers_died_or_hang(digits_folder, serve):
         start = time.monotonic()
         service.process.send_signal(signal.SIGTERM)
         _, errors = service.process.communicate(timeout=60)
-        assert time.monotonic() - start < 4 + 3
+        # What comes after those four seconds took more than three where all processors were busy.
+        assert time.monotonic() - start < 4 + 8
         assert not alive(second)
     assert service.process.returncode == 1
     assert f"worker {second} did not end within 4 s and is killed" in errors
