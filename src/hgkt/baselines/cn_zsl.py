@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 STANDARDIZATIONS = ("variance", "deviation", "none")
 _EPSILON = 1e-5
 _MOMENTUM = 0.1
-_BLOCK = 8192
+_BLOCK = 8192  # rows on their way to a GPU: a copy of all would double the memory of the host
 
 
 class CNZSLClassifier(AttributeNetworkClassifier):
