@@ -106,6 +106,16 @@ def test_cn_zsl_rows_held_on_the_device_train_the_same_network(training, monkeyp
     np.testing.assert_array_equal(held.running_, by_batch.running_)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_cn_zsl_steps_replayed_on_cuda_train_the_network_of_the_cpu(training):
+    settings = {"n_epochs": 6, "decay_epoch": 3, "batch_size": 256}  # 900 rows: a smaller last one
+    on_cpu = small(device="cpu", **settings).fit(*training)
+    on_cuda, again = (small(device="cuda", **settings).fit(*training) for _ in range(2))
+    np.testing.assert_allclose(on_cuda.class_embeddings_, on_cpu.class_embeddings_, atol=1e-4)
+    np.testing.assert_allclose(on_cuda.running_, on_cpu.running_, rtol=1e-3, atol=1e-4)
+    np.testing.assert_array_equal(again.w3_, on_cuda.w3_)
+
+
 def test_cn_zsl_every_epoch_visits_every_row_once():
     X, codes = np.arange(1.0, 11.0)[:, None] ** [0, 1], np.arange(10)
     batches = cn_zsl._Batches(X, codes, 4, np.random.default_rng(0), "cpu")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from hgkt._geometry import FeatureMap, unit_rows
 from hgkt._validation import check_choice, check_number
+from hgkt.baselines._shared.descent import FedLoss
 from hgkt.baselines._shared.grids import ATTRIBUTE_MAPS, Seen
 from hgkt.baselines._shared.networks import (
     AttributeNetworkClassifier,
@@ -106,7 +107,7 @@ class CNZSLClassifier(AttributeNetworkClassifier):
     ['horse', 'tiger']
     """
 
-    mathematics_version: ClassVar[int] = 3  # 2: weight decay, width and rate as released
+    mathematics_version: ClassVar[int] = 4  # 3: narrower grids of weight decay, rate and scale
 
     _weights = ("w1_", "b1_", "w2_", "b2_", "w3_", "b3_")
     _learned = shapes(w1_="h d", b1_="h", w2_="h h", b2_="h", w3_="D h", b3_="D", running_="4 h")
@@ -155,10 +156,10 @@ class CNZSLClassifier(AttributeNetworkClassifier):
         return [
             {"feature_map": ["l2", "sqrt+l2"], **counts},
             {"attribute_map": list(ATTRIBUTE_MAPS), **counts},
-            {"weight_decay": [1e-5, 1e-4, 1e-3, 1e-2, 3e-2, 1e-1], **counts},
+            {"weight_decay": [1e-5, 1e-4, 1e-3, 1e-2, 3e-2, 1e-1, 3e-1], **counts},
             {"n_hidden": [1024, 2048], **counts},
-            {"learning_rate": [2.5e-4, 5e-4, 1e-3, 2e-3, 4e-3, 8e-3], **counts},
-            {"scale": [15.0, 25.0, 35.0], **counts},
+            {"learning_rate": [1.25e-4, 2.5e-4, 5e-4, 1e-3, 2e-3, 4e-3, 8e-3], **counts},
+            {"scale": [15.0, 25.0, 35.0, 50.0, 70.0], **counts},
         ]
 
     def _check_params(self) -> None:
@@ -176,13 +177,8 @@ class CNZSLClassifier(AttributeNetworkClassifier):
         seed, device = self._start()
         network = _Network(self, X.shape[1], attributes.shape[1], seed, device)
         rows = torch.tensor(attribute_rows(attributes), dtype=torch.float32, device=device)
-        rng, scale = np.random.default_rng(seed), self.scale
-        batches = _Batches(X, codes, self.batch_size, rng, device)
-
-        def loss(step: int) -> torch.Tensor:
-            features, own = batches.at(step)
-            return prototype_loss(features, own, network.prototypes(rows), scale)
-
+        batches = _Batches(X, codes, self.batch_size, np.random.default_rng(seed), device)
+        loss = _BatchLoss(batches, network, rows, self.scale)
         per_epoch = batches.per_epoch
         steps = [stop * per_epoch for stop in stops]
         for step in self._minimise(network.weights, loss, steps, self.decay_epoch * per_epoch):
@@ -303,10 +299,34 @@ class _Network:
             return values
         mean, variance = values.mean(dim=0), values.var(dim=0)
         for offset, now in enumerate((mean, variance)):
-            running = self.running[slot + offset]
-            self.running[slot + offset] = (1 - _MOMENTUM) * running + _MOMENTUM * now.detach()
+            # In place: a step that a GPU replays finds them where they were.
+            self.running[slot + offset].mul_(1 - _MOMENTUM).add_(_MOMENTUM * now.detach())
         scales = variance + _EPSILON
         return (values - mean) / (scales if self.standardization == "variance" else scales.sqrt())
+
+
+class _BatchLoss(FedLoss):
+    """The loss of a batch."""
+
+    def __init__(
+        self, batches: _Batches, network: _Network, rows: torch.Tensor, scale: float
+    ) -> None:
+        self.batches, self.network, self.rows, self.scale = batches, network, rows, scale
+        n_most, n_features = min(batches.size, len(batches.X)), batches.X.shape[1]
+        self.features = rows.new_empty(n_most, n_features)
+        self.own = batches.codes.new_empty(n_most)
+        self.n = 0
+
+    def feed(self, step: int) -> int:
+        features, own = self.batches.at(step)
+        self.n = len(own)
+        self.features[: self.n] = features
+        self.own[: self.n] = own
+        return self.n
+
+    def loss(self) -> torch.Tensor:
+        prototypes = self.network.prototypes(self.rows)
+        return prototype_loss(self.features[: self.n], self.own[: self.n], prototypes, self.scale)
 
 
 def prototype_loss(

@@ -17,16 +17,14 @@ from sklearn.utils import check_random_state
 
 from hgkt._devices import torch_device
 from hgkt._geometry import unit_rows
-from hgkt._typing import Progress
 from hgkt._validation import check_choice, check_number, import_extra
+from hgkt.baselines._shared.descent import minimise
 from hgkt.baselines._shared.grids import PathClassifier
-from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
     import torch
 
 DEVICES = ("auto", "cpu", "cuda")
-_REPORT_EVERY = 20  # reading a loss off a GPU waits for it
 
 
 class AttributeNetworkClassifier(PathClassifier):
@@ -173,75 +171,3 @@ def trainable(tensors: Sequence[torch.Tensor], device: str) -> list[torch.Tensor
 def to_numpy(tensor: torch.Tensor) -> NDArray[np.float64]:
     """Copy a tensor out as float64."""
     return tensor.detach().cpu().numpy().astype(np.float64)
-
-
-def minimise(
-    parameters: Sequence[torch.Tensor],
-    loss_at: Callable[[int], torch.Tensor],
-    stops: Sequence[int],
-    learning_rate: float,
-    weight_decay: float,
-    drop_after: int | None = None,
-    progress: Progress | None = None,
-) -> Iterator[int]:
-    """Run Adam to the last of the ascending `stops`, yielding at each.
-
-    Weight decay is coupled: it is the gradient of weight_decay/2·‖θ‖², biases included.
-
-    Parameters
-    ----------
-    parameters : sequence of Tensor
-        What is trained, in place.
-    loss_at : callable
-        The loss of a step, counted from 0.
-    stops : sequence of int
-        Numbers of steps.
-    learning_rate, weight_decay : float
-        Of Adam.
-    drop_after : int, optional
-        Number of steps after which the rate falls to a tenth.
-    progress : callable, optional
-        Called as ``progress("train", done, total, {"loss": value})`` every few steps.
-
-    Examples
-    --------
-    >>> import torch
-    >>> x = torch.zeros(1, requires_grad=True)
-    >>> stops = minimise([x], lambda step: ((x - 1) ** 2).sum(), [1, 300], 0.1, 0.0)
-    >>> [round(x.item(), 2) for _ in stops]
-    [0.1, 1.0]
-    """
-    optimizer = _adam(parameters, learning_rate, weight_decay)
-    for step in range(stops[-1]):
-        if step == drop_after:
-            for group in optimizer.param_groups:
-                group["lr"] = 0.1 * learning_rate
-        optimizer.zero_grad(set_to_none=True)
-        loss = loss_at(step)
-        loss.backward()
-        optimizer.step()
-        done = step + 1
-        if done % _REPORT_EVERY == 0 or done in stops:
-            _report(float(loss.detach()), done, stops[-1], progress)
-        if done in stops:
-            yield done
-
-
-def _report(loss: float, done: int, total: int, progress: Progress | None) -> None:
-    if not math.isfinite(loss):
-        raise DataError(
-            f"the loss is {loss} at step {done}; lower learning_rate or the scale of attributes "
-            "and features"
-        )
-    if progress is not None:
-        progress("train", done, total, {"loss": loss})
-
-
-def _adam(parameters: Sequence[torch.Tensor], rate: float, weight_decay: float) -> torch.optim.Adam:
-    from torch.optim import Adam
-
-    try:
-        # One pass over weights and moments instead of a dozen: 20 times faster on a CPU.
-        return Adam(parameters, lr=rate, weight_decay=weight_decay, fused=True)
-    except RuntimeError:  # a device without the fused kernel
-        return Adam(parameters, lr=rate, weight_decay=weight_decay)
