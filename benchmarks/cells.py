@@ -112,15 +112,15 @@ def main(given: Sequence[str] | None = None) -> None:
         if end is not None and time.monotonic() > end:
             raise OutOfTimeError
 
+    for result in store.load(missing).values():  # what an earlier run made is not told again
+        if result.ok:
+            committed.put(kept(result))
     try:
         found = run_cells(missing, store, n_jobs=args.jobs, device=args.device, progress=tell)
     except OutOfTimeError:
         left = len(missing) - len(committed.load(missing))
         print(f"time is up; {left} cells are left: the same command goes on")
         return
-    for result in found.values():  # what the report's store held was not told
-        if result.ok:
-            committed.put(kept(result))
     n_good = sum(result.ok for result in found.values())
     print(f"{n_good} results new, {len(there)} there, {n_failed} failed")
 

@@ -139,10 +139,14 @@ def _evaluation(cell: Mapping[str, Any]) -> Evaluation:
 
 
 def _by_protocol(run: Run, asked: Evaluation) -> bool:
-    """Tell whether a run was selected by what is asked and tested with the calibration found."""
+    """Tell whether a run was selected by what is asked and tested with the calibration found.
+
+    Or with none, if none was asked for.
+    """
     how, chosen = run.get("validation") or {}, run.get("selected") or {}
     metric = asked.options.get("metric", "ausuc")
-    return how.get("metric") == metric and chosen.get("calibration") == how.get("calibration")
+    found = how.get("calibration") if asked.options.get("calibrate", True) else None
+    return how.get("metric") == metric and chosen.get("calibration") == found
 
 
 _SELECT = ("select", True)
@@ -152,9 +156,10 @@ _SELECT = ("select", True)
 _SAME_IF_FIXED = {
     ("hgkt", "1", "2"),
     *((name, "3", "4") for name in ("ale", "devise")),
-    *(("latem", version, "5") for version in ("3", "4")),
+    *(("latem", version, "6") for version in ("3", "4", "5")),
     ("sje", "4", "5"),
-    *((name, "2", "3") for name in ("cn-zsl", "conse", "eszsl", "gfzsl", "sae", "sse", "sync")),
+    *(("cn-zsl", version, "4") for version in ("2", "3")),
+    *((name, "2", "3") for name in ("conse", "eszsl", "gfzsl", "sae", "sse", "sync")),
 }
 
 

@@ -82,7 +82,7 @@ class LatEmClassifier(CompatibilityClassifier):
     array(['a and c', 'b'], dtype='<U7')
     """
 
-    mathematics_version: ClassVar[int] = 5  # 4: maps and rates chosen with two matrices
+    mathematics_version: ClassVar[int] = 6  # 5: maps and rates chosen with one matrix
 
     _loss = "latent"
     _rates = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
@@ -110,8 +110,8 @@ class LatEmClassifier(CompatibilityClassifier):
         self.n_matrices = n_matrices
 
     def default_stages(self) -> list[Any]:
-        """Return the stages of all compatibilities with one matrix, then the number of matrices."""
+        """Return those of all compatibilities with one or two matrices, then their number."""
         preparations, *others = super().default_stages()
         epochs, either = [10, 20, 50, 100], [False, True]
         counts = {"n_matrices": [1, 2, 4, 8], "n_epochs": epochs, "averaged": either}
-        return [[{**grid, "n_matrices": [1]} for grid in preparations], *others, counts]
+        return [[{**grid, "n_matrices": [1, 2]} for grid in preparations], *others, counts]
