@@ -5,7 +5,7 @@ BIN = $(VENV)/bin
 # PyTorch's CPU build on plain PyPI: make demo PIP_OPTIONS="--extra-index-url https://download.pytorch.org/whl/cpu"
 INSTALL = $(BIN)/python -m pip install --quiet --constraint constraints.txt $(PIP_OPTIONS)
 
-.PHONY: demo page test slow coverage oldest mutants mutated report tables docs lint format clean chaos fuzz
+.PHONY: demo page test endure slow coverage oldest mutants mutated report tables docs lint format clean chaos fuzz
 
 demo: $(VENV)/.demo
 	$(BIN)/hgkt demo
@@ -30,12 +30,17 @@ TESTED = OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n a
 test: $(VENV)/.test
 	$(TESTED)
 
+# What starts servers, workers, clusters, browsers or Sphinx, or takes long.
+ENDURE = -m 'endure and not smoke and not slow'
+endure: $(VENV)/.test
+	$(TESTED) $(ENDURE)
+
 slow: $(VENV)/.test
 	$(BIN)/python -m pytest -m slow
 
 # Which lines no test reaches: `make coverage ROOMS="graph transport"`, or all without ROOMS.
 coverage: $(VENV)/.test
-	$(TESTED) --cov-report=term \
+	$(TESTED) -m 'not slow' --cov-report=term \
 	  $(or $(foreach room,$(ROOMS),--cov=hgkt.$(room) tests/$(room) src/hgkt/$(room)),--cov=hgkt)
 
 # The oldest versions that pyproject.toml allows, with the tests of the rooms of the default model.

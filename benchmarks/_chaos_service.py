@@ -62,7 +62,8 @@ class RunningService:
         warm: bool = False,
     ) -> None:
         self.n_workers = n_workers
-        self.port = _free_port()
+        self._place = _held_port()
+        self.port = int(self._place.getsockname()[1])
         self.number = 0
         self._folders = shared_folders()
         self._mark = uuid.uuid4().hex
@@ -146,6 +147,7 @@ class RunningService:
         if self._launcher is not None:
             self._launcher.communicate()
         self._log.unlink(missing_ok=True)
+        self._place.close()
 
     def wait(self, seconds: float) -> int | None:
         """Wait for the parent's end; return its exit code where it is known."""
@@ -195,7 +197,9 @@ def shared_folders() -> set[Path]:
     return set(Path(tempfile.gettempdir()).glob(f"{_SHARED}*"))
 
 
-def _free_port() -> int:
-    with socket.socket() as trial:
-        trial.bind(("127.0.0.1", 0))
-        return int(trial.getsockname()[1])
+def _held_port() -> socket.socket:
+    """Return a socket that keeps a port for the service, which may bind it too."""
+    place = socket.socket()
+    place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    place.bind(("127.0.0.1", 0))
+    return place

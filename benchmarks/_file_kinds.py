@@ -186,7 +186,7 @@ def _write_mat73(path: Path) -> None:
 
 
 def _attribute_file(path: Path) -> None:
-    from hgkt.data.attribute_files import AttributeFile, write_attribute_file
+    from hgkt.data.attributes import AttributeFile, write_attribute_file
 
     table = _problem()[2]
     values = np.array(list(table.values()), dtype=np.float32)

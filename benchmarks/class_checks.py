@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from _script import FEATURES, arguments, one_thread, write_record
-from hgkt._geometry import unit_rows
+from hgkt._arrays import unit_rows
 from hgkt.benchmarks.add_class import FULL, fitted_model
 from hgkt.calibration import HeldOutClasses
 from hgkt.data import GZSLDataset, load_dataset

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from _script import FEATURES, arguments, one_thread, write_record
-from hgkt._geometry import normalised_scores
+from hgkt._arrays import normalised_scores
 from hgkt.calibration.curve import SeenUnseenCurve, best_calibration, seen_unseen_curve
 from hgkt.calibration.folds import split_fold
 from hgkt.data import GZSLDataset, load_dataset

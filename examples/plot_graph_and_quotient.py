@@ -11,16 +11,15 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import hgkt
-from hgkt.graph import Quotient, build_graph
-from hgkt.transport import select_representatives
+from hgkt.graph import Quotient, construct_graph
 
 data = hgkt.load_dataset("digits")
 X, y = data.rows("train")
 names, codes = np.unique(y, return_inverse=True)
 described = data.attributes_of(data.seen_classes)
 attributes = np.stack([described[name] for name in names])
-chosen = select_representatives(X, codes, len(names)).indices
-graph = build_graph(X, codes, attributes, representatives=chosen, k=2)
+graph = construct_graph(X, codes, attributes, k=2)
+chosen = graph.representatives
 quotient = Quotient.from_graph(graph)
 
 # %%

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing.process
 import os
+import platform
 import re
 import signal
+import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -26,10 +30,60 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# ---------------------------------------------------------------------- one process
+_in_process = False  # whether the test that runs now may start no other process
+
+
+def _refuse_processes(event: str, _arguments: Any) -> None:
+    if _in_process and event in ("subprocess.Popen", "os.fork", "os.posix_spawn", "hgkt.process"):
+        raise AssertionError("a test that starts a process is marked endure, or smoke if it is one")
+
+
+def _audited(start: Callable[..., None]) -> Callable[..., None]:
+    def call(process: Any) -> None:
+        sys.audit("hgkt.process")  # Python reports no event of its own here
+        start(process)
+
+    return call
+
+
+platform.processor()  # the standard library asks another program once, and keeps the answer
+sys.addaudithook(_refuse_processes)
+multiprocessing.process.BaseProcess.start = _audited(  # type: ignore[method-assign]
+    multiprocessing.process.BaseProcess.start
+)
+# Their examples run cells, which is done in processes.
+DOCTESTS_WITH_PROCESSES = ("hgkt.experiments.engines.", "hgkt.experiments.runner.")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the doctests that start processes, which cannot say so themselves."""
+    for item in items:
+        if item.name.startswith(DOCTESTS_WITH_PROCESSES):
+            item.add_marker(pytest.mark.endure)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Keep the default suite in one process: tests that start others say so by a mark."""
+    global _in_process
+    marks = ("endure", "smoke", "slow")
+    _in_process = not any(item.get_closest_marker(mark) for mark in marks)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown() -> None:
+    """Let servers that several tests shared be stopped after the last test, whichever that is."""
+    global _in_process
+    _in_process = False
+
+
+# ---------------------------------------------------------------------- workers of pytest-xdist
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Return one worker more than cores: many tests wait for processes that they start."""
-    return (os.cpu_count() or 1) + 1
+    """Return one worker per processor; pytest-xdist itself counts cores, of which it finds one."""
+    return os.cpu_count() or 1
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -109,6 +163,19 @@ def data_root() -> Path:
     if not (root / "CUB" / "att_splits.mat").is_file():
         pytest.skip(f"no benchmark data in {root}; set HGKT_DATA to a folder that holds CUB")
     return root
+
+
+@pytest.fixture
+def free_port() -> Iterator[int]:
+    """A port that no other process takes while the test runs.
+
+    Bound and never listening, the socket keeps it; a server that sets SO_REUSEADDR, as all do,
+    may bind it too.
+    """
+    with socket.socket() as place:
+        place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        place.bind(("127.0.0.1", 0))
+        yield place.getsockname()[1]
 
 
 @pytest.fixture(scope="session")

@@ -201,6 +201,7 @@ def test_atomic_folder_works_where_folders_cannot_be_exchanged(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no renameat2")
+@pytest.mark.endure
 def test_atomic_folder_is_never_missing_while_it_is_replaced(tmp_path: Path) -> None:
     write_file(tmp_path / "m" / "deep" / "a.txt", "first")
     look = (
@@ -273,6 +274,7 @@ def start(code: str, folder: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", code, folder])
 
 
+@pytest.mark.endure
 def test_locked_makes_a_second_process_wait_or_says_why_not(tmp_path: Path) -> None:
     holder = start(HOLD, tmp_path)
     try:
@@ -298,6 +300,7 @@ def test_locked_makes_a_second_process_wait_or_says_why_not(tmp_path: Path) -> N
     assert not list(tmp_path.glob(".*"))
 
 
+@pytest.mark.endure
 def test_locked_lets_one_process_at_a_time_change_a_file(tmp_path: Path) -> None:
     (tmp_path / "n").write_text("0")
     for process in [start(COUNT, tmp_path) for _ in range(4)]:
@@ -348,6 +351,7 @@ with atomic_folder(folder / "m", lambda _: True) as scratch, atomic_file(folder 
 """
 
 
+@pytest.mark.endure
 def test_scratch_of_a_killed_save_is_swept_and_that_of_a_living_one_is_not(tmp_path: Path) -> None:
     saving = start(SAVE, tmp_path)
     try:

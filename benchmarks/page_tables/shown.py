@@ -67,7 +67,7 @@ def rows(data: str) -> dict[str, Evaluation]:
 
 def label(method: str) -> str:
     """Return how tables write a method."""
-    return f"`{method}`, paper preset" if method == NETWORK else f"`{method}`"
+    return f"`{method}`, exact preset" if method == NETWORK else f"`{method}`"
 
 
 def _closed_form(data: str, attributes: str = "att") -> Evaluation:

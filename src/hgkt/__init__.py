@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hgkt._lazy import attach
 
 if TYPE_CHECKING:
-    from hgkt._class_names import UNKNOWN
+    from hgkt._validation import UNKNOWN
     from hgkt.client import Client
     from hgkt.data import GZSLDataset, load_dataset, open_shards
     from hgkt.estimators import HGKTClassifier, HGKTNetworkClassifier, load_model
@@ -20,7 +20,7 @@ __version__ = "0.1.0"
 
 # Public names are imported on first use: `import hgkt` stays fast and loads no torch.
 _HOMES = {
-    "UNKNOWN": "hgkt._class_names",
+    "UNKNOWN": "hgkt._validation",
     "ClassFoldSearch": "hgkt.evaluation",
     "Client": "hgkt.client",
     "GZSLDataset": "hgkt.data",
@@ -36,9 +36,6 @@ _HOMES = {
     "load_model": "hgkt.estimators",
     "open_shards": "hgkt.data",
     "train_on_images": "hgkt.photos",
-}
-_GONE = {
-    "CalibratedStacking": "every method has a parameter calibration, which ClassFoldSearch sets",
 }
 
 __all__ = [
@@ -61,4 +58,4 @@ __all__ = [
     "train_on_images",
 ]
 
-__getattr__, __dir__ = attach(__name__, _HOMES, _GONE)
+__getattr__, __dir__ = attach(__name__, _HOMES)

@@ -1,8 +1,9 @@
-"""Files and folders written in one step, locks, digests, JSON objects read.
+"""Files: written in one step, locked, read within bounds; digests, and CSV cells without formulas.
 
 Everything is written beside its place and renamed there: a crash leaves the old or the new, never
-half of either. What a killed process left beside it is swept away by the next one that writes
-there.
+half of either. Whoever writes holds a lock on its scratch, which the system takes away when the
+process ends, however it ends. A scratch that can be locked therefore has no owner any more, and the
+next one that writes there sweeps it away.
 """
 
 from __future__ import annotations
@@ -10,17 +11,39 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import hashlib
+import json
 import os
+import re
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hgkt._reading import Refusal, parse_json, reading
-from hgkt._scratch import scratch_beside
-from hgkt.exceptions import DataError
+from hgkt.exceptions import DataError, HGKTError, first_line
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Refusal = Callable[[str], HGKTError]
+"""Makes the error to raise of one sentence: a type of HGKTError, or a function."""
+
+SMALL = 64 * 2**20
+"""Bytes that a file of any size may unfold to."""
+
+_RATIO = 100
+_SUFFIX = ".hgkt-part"
+_OLD_SECONDS = 24 * 3600.0
+"""Where locks cannot be had, what has not been touched for so long has no owner."""
+_FORMULA = re.compile("'*[=+\\-@\t\r＝＋－＠]")
+_swept: set[Path] = set()
 
 
 @contextmanager
@@ -53,7 +76,7 @@ def atomic_file(path: str | Path, error: Refusal = DataError, mode: int = 0o644)
     given, path = Path(path), Path(os.path.realpath(path))
     try:
         _make_folder(path.parent)
-        with scratch_beside(path, folder=False) as scratch:
+        with _scratch_beside(path, folder=False) as scratch:
             yield scratch
             scratch.chmod(mode)  # until here it was private
             _flush(scratch)
@@ -123,7 +146,7 @@ def atomic_folder(
     given, path = Path(path), Path(os.path.realpath(path))
     try:
         _make_folder(path.parent)
-        with scratch_beside(path, folder=True) as scratch:
+        with _scratch_beside(path, folder=True) as scratch:
             yield scratch
             scratch.chmod(0o755)  # it was made private
             for file in (*scratch.rglob("*"), scratch):
@@ -215,6 +238,77 @@ def files_sha256(paths: Iterable[Path]) -> str:
     return digests[0] if len(digests) == 1 else sha256("".join(digests))
 
 
+@contextmanager
+def reading(path: str | Path, what: str, error: Refusal = DataError) -> Iterator[None]:
+    """Turn whatever goes wrong while a file is read into one sentence.
+
+    Parsers raise whatever a broken byte leads to: index, memory, recursion, syntax and decoding
+    errors, and types of their own. Only this package's errors pass as they are.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    what : str
+        What it is read as, with its article.
+    error : type of HGKTError, or callable
+        Makes what is raised.
+
+    Examples
+    --------
+    >>> with reading("rows.npy", "a .npy file"):
+    ...     raise EOFError
+    Traceback (most recent call last):
+    hgkt.exceptions.DataError: rows.npy cannot be read as a .npy file: EOFError
+    """
+    try:
+        yield
+    except HGKTError:
+        raise
+    except FileNotFoundError:
+        raise error(f"{path} does not exist") from None
+    except PermissionError:
+        raise error(f"{path} may not be read") from None
+    except MemoryError as problem:
+        raise error(f"{path} cannot be read as {what}: it needs too much memory") from problem
+    except RecursionError as problem:
+        raise error(f"{path} cannot be read as {what}: it is nested too deeply") from problem
+    except Exception as problem:
+        raise error(f"{path} cannot be read as {what}: {first_line(problem)}") from problem
+
+
+def check_unfolded(
+    path: str | Path, unfolded: int, stored: int, error: Refusal = DataError
+) -> None:
+    """Refuse a file that would unfold to far more than it holds, before it does.
+
+    What compresses more than a hundredfold is next to nothing written many times: a mistake, or a
+    small file that is meant to fill the memory.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    unfolded, stored : int
+        Bytes in memory, and bytes on disk.
+    error : type of HGKTError, or callable
+        Makes what is raised.
+
+    Examples
+    --------
+    >>> check_unfolded("rows.npz", 5_000_000, 4_000_000)
+    >>> check_unfolded("rows.npz", 4 * 2**30, 4 * 2**20)
+    Traceback (most recent call last):
+    hgkt.exceptions.DataError: rows.npz would unfold to 4.3 GB, 1024 times its size; at most 100 \
+times are accepted: store it without compression
+    """
+    if unfolded > max(SMALL, _RATIO * stored):
+        raise error(
+            f"{path} would unfold to {unfolded / 1e9:.1f} GB, {unfolded // max(stored, 1)} times "
+            f"its size; at most {_RATIO} times are accepted: store it without compression"
+        )
+
+
 def read_json(path: str | Path, error: Refusal = DataError) -> dict[str, Any]:
     """Return the JSON object that a file holds.
 
@@ -245,6 +339,139 @@ def json_object(data: bytes, path: str | Path, error: Refusal = DataError) -> di
     if not isinstance(found, dict):
         raise error(f"{path} must hold one JSON object")
     return found
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Parse JSON as RFC 8259 has it: NaN and infinity are no numbers."""
+    return json.loads(text, parse_constant=_no_number)
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no number of JSON")
+
+
+def escape_cell(value: Any) -> Any:
+    """Return a cell that no spreadsheet runs; what is no text stays as it is.
+
+    Examples
+    --------
+    >>> [escape_cell(value) for value in ("zebra", "=1+1", "'-x", -1.5)]
+    ['zebra', "'=1+1", "''-x", -1.5]
+    """
+    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value
+
+
+def plain_cell(value: Any) -> Any:
+    """Return the text of which `escape_cell` made a cell.
+
+    Examples
+    --------
+    >>> [plain_cell(value) for value in ("zebra", "'=1+1", "''-x", "'tis")]
+    ['zebra', '=1+1', "'-x", "'tis"]
+    """
+    escaped = isinstance(value, str) and value.startswith("'") and _FORMULA.match(value)
+    return value[1:] if escaped else value
+
+
+def escape_frame(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table whose text, the names of its columns too, no spreadsheet runs."""
+    escaped = frame.copy(deep=False)
+    for name in frame:
+        if frame[name].dtype.kind not in "fiubcmM":
+            escaped[name] = frame[name].map(escape_cell)
+    return escaped.rename(columns=escape_cell)
+
+
+@contextmanager
+def _scratch_beside(path: Path, folder: bool) -> Iterator[Path]:
+    """Yield a new scratch file or folder beside `path`; it is gone when the block ends.
+
+    Parameters
+    ----------
+    path : Path
+        What it will replace; scratch in the same folder that nobody owns is removed first. Files
+        are many and come fast, so for them a process looks once.
+    folder : bool
+        Whether to make a folder or a file.
+
+    Yields
+    ------
+    Path
+        The scratch, for its owner's eyes only.
+    """
+    if folder or path.parent not in _swept:
+        _sweep(path.parent)
+        _swept.add(path.parent)
+    scratch, lock = _owned(path, folder)
+    try:
+        yield scratch
+    finally:
+        _remove(scratch)
+        if lock is not None:
+            os.close(lock)
+
+
+def _sweep(folder: Path) -> None:
+    """Remove the scratch that killed processes left in a folder; no other file is touched."""
+    for name in os.listdir(folder):
+        if name.startswith(".") and name.endswith(_SUFFIX):
+            with contextlib.suppress(OSError):
+                _remove_unowned(folder / name)
+
+
+def _remove_unowned(scratch: Path) -> None:
+    lock = _lock(scratch)
+    if lock is not None:
+        _remove(scratch)
+        os.close(lock)
+    elif fcntl is None and time.time() - scratch.stat().st_mtime > _OLD_SECONDS:
+        _remove(scratch)
+
+
+def _owned(path: Path, folder: bool) -> tuple[Path, int | None]:
+    """Make a scratch and lock it; one that a sweeper took in between is made anew."""
+    while True:
+        if folder:
+            made = tempfile.mkdtemp(prefix=f".{path.name}.", suffix=_SUFFIX, dir=path.parent)
+        else:
+            handle, made = tempfile.mkstemp(f"{_SUFFIX}", f".{path.name}.", path.parent)
+            os.close(handle)
+        scratch = Path(made)
+        try:
+            lock = _lock(scratch)
+        except FileNotFoundError:
+            continue
+        except OSError:  # a file system without locks
+            return scratch, None
+        if fcntl is None:
+            return scratch, None
+        if lock is not None and scratch.exists():
+            return scratch, lock
+        if lock is not None:
+            os.close(lock)
+
+
+def _lock(scratch: Path) -> int | None:
+    """Return the handle of a lock on a scratch; None where another holds it, or none are had."""
+    if fcntl is None:
+        return None
+    handle = os.open(scratch, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as problem:
+        os.close(handle)
+        if isinstance(problem, BlockingIOError):
+            return None
+        raise
+    return handle
+
+
+def _remove(scratch: Path) -> None:
+    if scratch.is_dir() and not scratch.is_symlink():
+        shutil.rmtree(scratch, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            scratch.unlink(missing_ok=True)
 
 
 def _make_folder(path: Path) -> None:

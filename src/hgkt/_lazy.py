@@ -1,7 +1,6 @@
 """Names of a package that are imported on first use, so that importing the package stays fast.
 
-Not the library lazy_loader: type checkers would need a stub besides, and it cannot say where a
-name of an earlier release went.
+Not the library lazy_loader: type checkers would need a stub besides.
 """
 
 from __future__ import annotations
@@ -9,14 +8,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from types import MappingProxyType
 from typing import Any
-
-_NONE: Mapping[str, str] = MappingProxyType({})
 
 
 def attach(
-    package: str, homes: Mapping[str, str], gone: Mapping[str, str] = _NONE
+    package: str, homes: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return the functions ``__getattr__`` and ``__dir__`` of a package.
 
@@ -26,24 +22,18 @@ def attach(
         Name of the package; ``dir`` of it lists its ``__all__``.
     homes : mapping of str to str
         The module in which each name is defined.
-    gone : mapping of str to str
-        Names of earlier releases, and what to use instead.
 
     Examples
     --------
-    >>> getattribute, _ = attach("shapes", {"sqrt": "math"}, {"root": "it is sqrt now"})
+    >>> getattribute, _ = attach("shapes", {"sqrt": "math"})
     >>> getattribute("sqrt")(9.0)
     3.0
-    >>> getattribute("root")
-    Traceback (most recent call last):
-    AttributeError: module 'shapes' has no attribute 'root': it is sqrt now
     """
 
     def __getattr__(name: str) -> Any:  # noqa: N807
         if name in homes:
             return getattr(import_module(homes[name]), name)
-        reason = f": {gone[name]}" if name in gone else ""
-        raise AttributeError(f"module {package!r} has no attribute {name!r}{reason}")
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     def __dir__() -> list[str]:  # noqa: N807
         return list(sys.modules[package].__all__)

@@ -1,10 +1,11 @@
-"""Checks shared by every door: finite arrays, class attribute tables, parameter ranges, extras."""
+"""Checks of what users hand in: class names, attribute tables, arrays, parameters, extras."""
 
 from __future__ import annotations
 
 import contextlib
 import numbers
-from collections.abc import Collection, Hashable, Mapping, Sequence
+import unicodedata
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -18,6 +19,17 @@ _CHUNK_ROWS = 4096
 LONGEST_ROW = 1e18  # its square, and sums of a few, are far below the largest float32
 _MOST_SHOWN = 120  # characters of a label in a message
 _INSTALLED_AS = {"ot": "POT", "PIL": "pillow"}
+
+MAX_NAME = 200
+UNKNOWN = "<unknown>"
+"""What a row is labelled that looks like none of the known classes; no class may have this name."""
+_INVISIBLE = {
+    "Cc": "a control character",
+    "Cf": "an invisible character (zero-width or bidirectional)",
+    "Cs": "half a character (a lone surrogate)",
+    "Zl": "a line separator",
+    "Zp": "a paragraph separator",
+}
 
 
 def check_finite(array: NDArray[Any], what: str) -> None:
@@ -116,7 +128,7 @@ def attribute_table(class_attributes: Any, argument: str = "class_attributes") -
     if hasattr(class_attributes, "index") and hasattr(class_attributes, "to_numpy"):
         if class_attributes.index.has_duplicates:
             twice = class_attributes.index[class_attributes.index.duplicated()][0]
-            raise DataError(f"{argument} has class {twice!r} twice; one row a class is expected")
+            raise DataError(f"{argument} has class {twice!r} twice; one row per class is expected")
         if "name" in class_attributes.columns:
             raise DataError(
                 f"{argument} has its classes in a column 'name'; they are expected in the index: "
@@ -125,7 +137,7 @@ def attribute_table(class_attributes: Any, argument: str = "class_attributes") -
         return dict(zip(class_attributes.index, class_attributes.to_numpy(), strict=True))
     raise DataError(
         f"{argument} must map each class to its attribute vector (a dict or a DataFrame indexed "
-        "by class), because the rows of a bare array say not which class they belong to; "
+        "by class), because the rows of a bare array do not say which class they belong to; "
         f"got {type(class_attributes).__name__}"
     )
 
@@ -230,3 +242,78 @@ def label_array(names: list[Any], like: NDArray[Any]) -> NDArray[Any]:
         array[:] = names
         return array
     return np.array(names)
+
+
+def check_class_name(name: Any) -> None:
+    """Refuse a name that cannot be stored, shown or told from another; numbers are fine.
+
+    A name has 1 to 200 characters in Unicode's form NFC, does not begin or end with a blank, and
+    has no control, bidirectional or zero-width character.
+
+    Examples
+    --------
+    >>> check_class_name("Grey-cheeked thrush / Bicknell's")
+    >>> check_class_name("zebra ")
+    Traceback (most recent call last):
+    hgkt.exceptions.DataError: class 'zebra ' begins or ends with a blank; leave it out
+    """
+    if not isinstance(name, str):
+        return
+    if name == UNKNOWN:
+        raise DataError(
+            f"no class may be called {UNKNOWN!r}; that is what rejected rows are labelled"
+        )
+    if not name.strip():
+        raise DataError(
+            f"a class has the blank name {name[:20]!r}; at least one visible character is expected"
+        )
+    if len(name) > MAX_NAME:
+        raise DataError(f"a class name has 1 to {MAX_NAME} characters; got {len(name)}")
+    for character in name if not (name.isascii() and name.isprintable()) else "":
+        what = _INVISIBLE.get(unicodedata.category(character))
+        if what:
+            raise DataError(
+                f"class {name!r} has {what} in its name, U+{ord(character):04X}; leave it out"
+            )
+    if name != name.strip():
+        raise DataError(f"class {name!r} begins or ends with a blank; leave it out")
+    if not unicodedata.is_normalized("NFC", name):
+        raise DataError(
+            f"class {name!r} is not in Unicode's form NFC; write it as "
+            "unicodedata.normalize('NFC', name)"
+        )
+
+
+def twin_key(name: Any) -> Any:
+    """Return what two names share that a person would take for the same one.
+
+    Examples
+    --------
+    >>> twin_key("Polar  Bear") == twin_key("polar bear"), twin_key(7)
+    (True, 7)
+    """
+    if not isinstance(name, str):
+        return name
+    plain = name if name.isascii() else unicodedata.normalize("NFKC", name)
+    return " ".join(plain.casefold().split())
+
+
+def refuse_twins(names: Iterable[Any]) -> None:
+    """Check every name, and refuse two that differ by case, blanks or Unicode form only.
+
+    Examples
+    --------
+    >>> refuse_twins(["zebra", "Zebra"])
+    Traceback (most recent call last):
+    hgkt.exceptions.DataError: class 'Zebra' differs from class 'zebra' by case or blanks only
+    """
+    keys: dict[Any, Any] = {}
+    for name in names:
+        check_class_name(name)
+        refuse_twin(name, keys.setdefault(twin_key(name), name))
+
+
+def refuse_twin(name: Any, known: Any) -> None:
+    """Refuse a name beside one that is the same but for case, blanks or Unicode form."""
+    if name != known:
+        raise DataError(f"class {name!r} differs from class {known!r} by case or blanks only")

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from hgkt.baselines import cn_zsl
-from hgkt.baselines._shared import descent
+from hgkt.baselines._shared import networks
 from hgkt.baselines.cn_zsl import CNZSLClassifier, _Network, prototype_loss
 from hgkt.data import make_synthetic
 from hgkt.estimators.model_folder import load_model
@@ -114,7 +114,7 @@ def test_cn_zsl_steps_replayed_on_cuda_train_the_same_network(training, monkeypa
     on_cuda, again = (small(device="cuda", **settings).fit(*training) for _ in range(2))
     np.testing.assert_allclose(on_cuda.class_embeddings_, on_cpu.class_embeddings_, atol=1e-4)
     np.testing.assert_allclose(on_cuda.running_, on_cpu.running_, rtol=1e-3, atol=1e-4)
-    monkeypatch.setattr(descent, "_UNRECORDED", 10**9)
+    monkeypatch.setattr(networks, "_UNRECORDED", 10**9)
     step_by_step = small(device="cuda", **settings).fit(*training)
     for model in (again, step_by_step):
         np.testing.assert_array_equal(model.w3_, on_cuda.w3_)

@@ -3,7 +3,7 @@ import pytest
 from scipy.stats import norm
 from sklearn.kernel_ridge import KernelRidge
 
-from hgkt.baselines._shared.moments import class_means_and_variances
+from hgkt.baselines._shared.rows import class_means_and_variances
 from hgkt.baselines.gfzsl import GFZSLClassifier
 from hgkt.data import make_synthetic
 from hgkt.exceptions import DataError

@@ -7,6 +7,7 @@ import pytest
 from hgkt.benchmarks import network, predict, predict_device, suite
 
 
+@pytest.mark.endure
 def test_predict_compares_with_the_products_and_the_peer():
     found = predict.run(quick=True)
     assert [batch["n_classes"] for batch in found["batches"]] == list(predict.QUICK.n_classes)

@@ -32,6 +32,7 @@ def test_timed_tells_waiting_from_computing():
     assert took.cpu < took.wall
 
 
+@pytest.mark.endure
 def test_representatives_are_exact_and_beat_pot():
     result = representatives.run(quick=True)
     assert result["never_above_pot"]

@@ -7,6 +7,7 @@ import pytest
 from hgkt.benchmarks import gather
 
 
+@pytest.mark.endure
 def test_gather_compares_with_reading_and_the_product_and_streams():
     told = []
     result = gather.run(quick=True, progress=lambda *now: told.append(now[:3]))

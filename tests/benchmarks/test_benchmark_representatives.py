@@ -15,6 +15,7 @@ def result():
     return representatives.run(quick=True)
 
 
+@pytest.mark.endure
 def test_run_returns_plain_data(result):
     assert json.loads(json.dumps(result)) == result
     assert result["quick"] is True
@@ -25,6 +26,7 @@ def test_run_returns_plain_data(result):
     assert result["speedup_is_at_least"] == (not any(pot["reached"] for pot in result["pot"]))
 
 
+@pytest.mark.endure
 def test_run_never_finds_pot_below_the_exact_objective(result):
     assert result["never_above_pot"]
     for pot in result["pot"]:

@@ -305,6 +305,7 @@ def start(code, *arguments):
     return subprocess.Popen([sys.executable, "-c", code, *arguments], **pipes, text=True)
 
 
+@pytest.mark.endure
 def test_classes_add_of_two_processes_at_once_loses_none(model_folder):
     processes = [start(ADD_PER_LINE, str(model_folder), HALVES) for _ in range(2)]
     expected = set()
@@ -325,6 +326,7 @@ def test_classes_add_of_two_processes_at_once_loses_none(model_folder):
     assert left == {model_folder.name}
 
 
+@pytest.mark.endure
 def test_classes_add_goes_on_where_another_was_killed_with_the_lock(model_folder):
     holder = start(HOLD, *add_arguments(model_folder, "lost"))
     assert holder.stdout.readline() == "held\n"
@@ -337,6 +339,7 @@ def test_classes_add_goes_on_where_another_was_killed_with_the_lock(model_folder
     assert added(model_folder) == ["kept"]
 
 
+@pytest.mark.endure
 def test_classes_add_waits_for_whoever_holds_the_folder(model_folder):
     with locked(model_folder):
         process = start(RUN, *add_arguments(model_folder, "late"))

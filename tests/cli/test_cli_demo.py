@@ -61,7 +61,7 @@ def test_demo_hides_a_digit_then_recognises_it(hgkt, tmp_path):
     assert {source["label"] for source in hidden["sources"]} <= seen
     default, paper = document["results"]
     assert default["H"] > 60
-    assert paper["model"] == "paper preset"
+    assert paper["model"] == "network"
 
 
 def test_demo_shows_tables(hgkt, tmp_path):

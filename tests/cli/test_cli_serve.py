@@ -15,7 +15,7 @@ import time
 
 import pytest
 
-from hgkt.cli.serve import free_port
+from hgkt.cli import serve
 from hgkt.exceptions import DataError, ModelFolderError
 
 HGKT = [sys.executable, "-m", "hgkt"]
@@ -65,13 +65,16 @@ def test_serve_only_what_was_signed(hgkt, model_folder, tmp_path):
             hgkt(*command)
 
 
-def test_free_port_keeps_a_port_that_is_free():
-    port = free_port("127.0.0.1", 0)
-    assert free_port("127.0.0.1", port) == port
+def test_serve_keeps_a_port_that_is_free(free_port):
+    assert serve.free_port("127.0.0.1", free_port) == free_port
+    assert serve.free_port("127.0.0.1", 0) != 0
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "sign", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.smoke)]
+)
+@pytest.mark.endure
 def test_serve_answers_until_it_is_told_to_stop(model_folder, tmp_path, sign):
     keys = tmp_path / "keys"
     keys.write_text("# for the test\na key of some length\n")

@@ -16,7 +16,7 @@ from hgkt.estimators import HGKTClassifier, HGKTNetworkClassifier, load_model
 from hgkt.evaluation import ClassFoldSearch
 from hgkt.exceptions import DataError, ModelFolderError
 
-NETWORK = ["--preset", "paper", "--device", "cpu", "-p", "n_hidden=8"]
+NETWORK = ["--preset", "exact", "--device", "cpu", "-p", "n_hidden=8"]
 
 
 def read_config(folder):

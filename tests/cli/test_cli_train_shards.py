@@ -9,8 +9,7 @@ import pytest
 
 from hgkt._plain import plain
 from hgkt.data import load_digits, open_shards, write_tables
-from hgkt.data.frames import write_samples
-from hgkt.data.own_data import _samples_frame
+from hgkt.data.tables import _samples_frame, write_samples
 from hgkt.estimators import load_model
 from hgkt.exceptions import DataError
 
@@ -78,7 +77,7 @@ def test_train_reads_a_table_folder_in_shards_where_asked(hgkt, digits, tmp_path
 
 
 def test_train_trains_the_network_on_shards(hgkt, shards, digits, tmp_path):
-    options = ["--preset", "paper", "--device", "cpu", "-p", "n_hidden=8", "-p", "n_steps=3"]
+    options = ["--preset", "exact", "--device", "cpu", "-p", "n_hidden=8", "-p", "n_steps=3"]
     where = ["--data", shards, "--out", tmp_path / "m"]
     document = json.loads(hgkt("train", *where, *options, "--json").stdout)
     assert document["gathered"]["n_shards"] == 4

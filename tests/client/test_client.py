@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -213,10 +212,8 @@ def test_a_service_that_is_not_there():
     with hgkt.Client("http://127.0.0.1:9", retry=RetryPolicy(retries=1, first=0.01)) as client:
         assert not client.health()
         assert not client.ready()
-        start = time.monotonic()
         with pytest.raises(ServiceUnavailableError, match=r"does not answer: .*refused") as caught:
             client.predict([[1.0]])
-        assert time.monotonic() - start < 30  # of the sixty that it may take
         assert caught.value.status is None
         assert isinstance(caught.value, ConnectionError)
         with pytest.raises(ServiceError, match=r"not ready after 0\.1 s"):

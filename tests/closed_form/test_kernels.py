@@ -5,7 +5,7 @@ import pytest
 from scipy.spatial.distance import pdist
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 
-from hgkt._geometry import map_rows
+from hgkt._arrays import map_rows
 from hgkt.closed_form.kernels import KERNELS, ClassKernel, KernelTerm, simplex_grid
 from hgkt.exceptions import DataError
 

@@ -8,8 +8,7 @@ from sklearn.covariance import oas
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
-from hgkt._devices import torch_device
-from hgkt._geometry import distance_scores, map_rows, normalised_scores
+from hgkt._arrays import distance_scores, map_rows, normalised_scores, torch_device
 from hgkt.closed_form.accelerated import eigh_on, gather_on
 from hgkt.closed_form.metric import WithinClassSpectrum, dual_coefficients
 from hgkt.exceptions import DataError

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hgkt import HGKTClassifier, load_model
-from hgkt._geometry import map_rows
+from hgkt._arrays import map_rows
 from hgkt.closed_form import KernelTerm, MetricTerm, Mixture, Ridge
 from hgkt.closed_form.family import FEW_CLASSES, N_VOTES, MixtureFamily, single_setting
 from hgkt.closed_form.grid import FoldScorer, GridData, score_grid

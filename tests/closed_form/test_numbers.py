@@ -247,7 +247,7 @@ def device(request, monkeypatch):
     monkeypatch.setattr(
         "hgkt.estimators.hgkt.scoring_device", lambda name: {"torch": "cpu"}.get(name)
     )
-    monkeypatch.setattr("hgkt._devices.torch_device", lambda name: "cpu")
+    monkeypatch.setattr("hgkt._arrays.torch_device", lambda name: "cpu")
     for module in ("closed_form.grid", "closed_form.transfer"):
         monkeypatch.setattr(f"hgkt.{module}.torch_device", lambda name: "cpu")
 

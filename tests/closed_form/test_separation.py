@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from hgkt._geometry import map_rows
+from hgkt._arrays import map_rows
 from hgkt.closed_form import ClosedFormTransfer, KernelTerm, MetricTerm, Mixture, Ridge
 from hgkt.closed_form.metric import WithinClassSpectrum
 from hgkt.closed_form.sensitivity import attribute_sensitivity

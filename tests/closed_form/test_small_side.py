@@ -10,7 +10,7 @@ from hgkt import load_model
 from hgkt.closed_form import MetricTerm, Mixture, grid, transfer
 from hgkt.estimators import HGKTClassifier
 from hgkt.exceptions import DataError
-from hgkt.statistics import ClassStatistics, SpannedStatistics, classes, spanned
+from hgkt.statistics import ClassStatistics, SpannedStatistics, classes
 
 D = 60
 MIXTURE = {
@@ -35,11 +35,11 @@ WAYS = {
 @pytest.fixture(name="wide")
 def _wide(monkeypatch):
     """Have sixty features count as many."""
-    monkeypatch.setattr(spanned, "_LEAST_FEATURES", D)
+    monkeypatch.setattr(classes, "_LEAST_FEATURES", D)
 
 
 def _never(monkeypatch):
-    monkeypatch.setattr(spanned, "_LEAST_FEATURES", 10**9)
+    monkeypatch.setattr(classes, "_LEAST_FEATURES", 10**9)
 
 
 def _rows(n_per_class=2, n_classes=7, seed=0, dtype=np.float64):

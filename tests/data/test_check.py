@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.io import loadmat, savemat
+from typer.testing import CliRunner
 
+from hgkt.cli.datasets import app
 from hgkt.data import (
     ClassFold,
     GZSLDataset,
     check_dataset,
+    check_splits,
     load_dataset,
     load_digits,
     make_synthetic,
+    write_xlsa17,
 )
 from hgkt.data.catalog import CATALOG, find_facts, mirrors_of
 
@@ -80,6 +86,54 @@ def test_check_compares_with_the_published_counts_and_split(data_root: Path) -> 
 def test_check_counts_of_other_attributes_are_not_compared(data_root: Path) -> None:
     data = load_dataset("CUB", root=data_root, features="efflite2", attributes="sent")
     assert "all counts are those published for CUB" in sentences(data, "ok")
+
+
+@pytest.mark.parametrize(
+    ("name", "counts", "leaks"),
+    [
+        ("AWA2", (37322, 50, 85, 23527, 5882, 7913), (4031, 1851)),
+        ("SUN", (14340, 717, 102, 10320, 2580, 1440), (2320, 260)),
+    ],
+)
+def test_a_real_split_without_features_is_recognised(
+    data_root: Path, name: str, counts: tuple[int, ...], leaks: tuple[int, int]
+) -> None:
+    folder = data_root / "SPLITS" / name
+    if not (folder / "att_splits.mat").is_file():
+        pytest.skip(f"no split file in {folder}; set HGKT_DATA to a folder that holds SPLITS")
+    result = CliRunner().invoke(app, ["check", str(folder), "--json"])
+    assert result.exit_code == 1  # it cannot be used before its features are there
+    (report,) = json.loads(result.stdout)["datasets"]
+    keys = ("n_instances", "n_classes", "n_attributes", "n_train", "n_test_seen", "n_test_unseen")
+    assert tuple(report["summary"][key] for key in keys) == counts
+    found = {level: [] for level in ("ok", "warning", "error")}
+    for finding in report["findings"]:
+        found[finding["level"]].append(finding["sentence"])
+    assert f"all counts are those published for {name}" in found["ok"]
+    assert any("is that of the published split" in sentence for sentence in found["ok"])
+    assert [sentence.split(";")[0] for sentence in found["warning"]] == [
+        f"train_loc of att_splits.mat holds {leaks[0]} test images",
+        f"val_loc of att_splits.mat holds {leaks[1]} test images",
+    ]
+    (missing,) = found["error"]
+    assert missing.startswith(f"{folder} has a split file and no features: put res101.mat")
+
+
+def test_a_split_without_features_that_shares_rows_or_is_another_is_said(tmp_path: Path) -> None:
+    folder = write_xlsa17(load_digits(), tmp_path / "AWA2")
+    (folder / "features.mat").unlink()
+    summary, findings = check_splits(folder)
+    assert summary["n_train"] == len(load_digits().train)
+    warnings = [finding.sentence for finding in findings if finding.level == "warning"]
+    assert "n_classes is 10; the published AWA2 has 50" in warnings
+    assert any("is not that of the published split" in sentence for sentence in warnings)
+    found = loadmat(folder / "att_splits.mat")
+    variables = {name: value for name, value in found.items() if not name.startswith("__")}
+    variables["test_seen_loc"] = variables["trainval_loc"][:3]
+    savemat(folder / "att_splits.mat", variables)
+    errors = [finding.sentence for finding in check_splits(folder)[1] if finding.level == "error"]
+    assert len(errors) == 2
+    assert "is in train and in test_seen (3 such rows)" in errors[0]
 
 
 @pytest.mark.parametrize(

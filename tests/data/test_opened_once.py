@@ -1,4 +1,4 @@
-"""A file of a data set is opened once a load, whatever is wanted of it."""
+"""A file of a data set is opened once per load, whatever is wanted of it."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hgkt._spreadsheets import escape_cell, plain_cell
+from hgkt._files import escape_cell, plain_cell
 from hgkt.data import GZSLDataset, load_dataset, write_tables
 
 NAMES = ['=HYPERLINK("http://a.b")', "+1", "-2", "@x", "'=y", "'tis", "''", "zebra"]

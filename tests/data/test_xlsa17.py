@@ -170,7 +170,7 @@ def test_xlsa17_mmap_converts_once_and_again_when_the_file_changes(
 def test_xlsa17_mmap_streams_a_large_hdf5_in_pieces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hgkt.data.memmaps._CHUNK_BYTES", 50)
+    monkeypatch.setattr("hgkt.data.arrays._CHUNK_BYTES", 50)
     for orientation in ("standard", "transposed features"):
         folder = tmp_path / orientation.split()[0]
         folder.mkdir()

@@ -18,6 +18,8 @@ from hgkt.estimators import HGKTClassifier
 from hgkt.serving import ServiceSettings, create_app
 from hgkt.serving.metrics import family
 
+pytestmark = pytest.mark.endure
+
 BIN = Path(sys.executable).parent
 STOPPING = 15  # seconds that the service takes at most to end, by its own defaults
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import ssl
 import subprocess
 import time
@@ -14,6 +13,8 @@ import pytest
 
 from hgkt.estimators import HGKTClassifier
 
+pytestmark = pytest.mark.endure
+
 PATH = "/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin"
 
 
@@ -22,12 +23,6 @@ def program(name):
     if found is None:
         pytest.skip(f"{name} is not installed")
     return found
-
-
-def free_port():
-    with socket.socket() as trial:
-        trial.bind(("127.0.0.1", 0))
-        return trial.getsockname()[1]
 
 
 @pytest.fixture
@@ -45,8 +40,8 @@ def test_caddyfile_is_understood(deploy):
     assert done.returncode == 0, done.stderr
 
 
-def test_nginx_passes_ids_on_and_keeps_what_it_should(deploy, address, tmp_path):
-    key, certificate, port = tmp_path / "key.pem", tmp_path / "cert.pem", free_port()
+def test_nginx_passes_ids_on_and_keeps_what_it_should(deploy, address, tmp_path, free_port):
+    key, certificate, port = tmp_path / "key.pem", tmp_path / "cert.pem", free_port
     request = [program("openssl"), "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"]
     request += ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
     request += ["-keyout", key, "-out", certificate]
@@ -90,7 +85,7 @@ def test_nginx_passes_ids_on_and_keeps_what_it_should(deploy, address, tmp_path)
 
 
 def until_answered(client, path):
-    for _ in range(200):
+    for _ in range(1200):
         try:
             return client.get(path)
         except httpx.ConnectError:

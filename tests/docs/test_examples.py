@@ -8,6 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.endure
+
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("plot_*.py"))
 SECONDS = 10
@@ -17,6 +21,7 @@ RUNNER = """
 import json, os, runpy, sys, traceback, warnings
 import matplotlib.pyplot as plt
 import numpy, scipy.linalg, sklearn.decomposition, hgkt.evaluation, hgkt.closed_form, hgkt.transport
+import pytest
 
 def run(path):
     warnings.filterwarnings("error")

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.endure
+
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 def test_damaged_files_of_every_kind_are_read_well(script):

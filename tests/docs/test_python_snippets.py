@@ -19,6 +19,8 @@ import hgkt
 from hgkt.data import load_dataset, make_synthetic, write_tables, write_xlsa17
 from hgkt.transport import select_representatives
 
+pytestmark = pytest.mark.endure
+
 # Blocks, counted from 0 on their page, that cannot run here, and why.
 NOT_RUN = {
     "add_a_method.md": "tests/docs/test_add_a_method.py runs it as a file of the package",
@@ -49,11 +51,11 @@ def graph_page(folder):
 
 
 def network_page(folder):
-    from hgkt.graph import build_graph, nearest_classes
+    from hgkt.graph import construct_graph, nearest_classes
 
     names = graph_page(folder)
     X, codes, attributes = names["features"], names["codes"], names["attributes"]
-    names["graph"] = build_graph(X, codes, attributes, representatives=names["chosen"])
+    names["graph"] = construct_graph(X, codes, attributes, representatives=names["chosen"])
     names["X"] = X
     names["new_attributes"] = attributes[:2] * 0.9
     names["nearest"] = nearest_classes(attributes[:2] * 0.9, attributes, 2, space="attributes")

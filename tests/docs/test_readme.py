@@ -23,6 +23,7 @@ def test_relative_links_lead_to_files(name):
     assert [link for link in relative if not (ROOT / link).exists()] == []
 
 
+@pytest.mark.endure
 def test_what_pypi_shows_has_no_relative_link():
     pytest.importorskip("hatch_fancy_pypi_readme", reason="the extra test is not installed")
     shown = subprocess.run(

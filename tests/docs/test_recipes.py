@@ -13,6 +13,8 @@ import pytest
 
 import hgkt
 
+pytestmark = pytest.mark.endure
+
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "scale.md"
 
 

@@ -13,6 +13,8 @@ from hgkt.estimators import HGKTClassifier
 from hgkt.experiments.base import Cell, CellResult, DataSpec
 from hgkt.experiments.store import ResultStore
 
+pytestmark = pytest.mark.endure  # it takes long
+
 CELLS = Path(__file__).resolve().parents[2] / "docs" / "results" / "cells"
 
 

@@ -13,6 +13,8 @@ import pytest
 
 pytest.importorskip("sphinx", reason="the extra docs is not installed")
 
+pytestmark = pytest.mark.endure
+
 ROOT = Path(__file__).resolve().parents[2]
 GENERATED = ("_build", "api", "method", "examples")
 LOADED = re.compile(

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import os
 import signal
-import time
+from multiprocessing.connection import Client
 from pathlib import Path
 
 from hgkt.exceptions import DataError
 
 
-def where(seconds: float) -> tuple[int, str | None]:
-    """Say in which process it ran, and with how many threads, after a while."""
-    time.sleep(seconds)
+def threads(task: object) -> tuple[int, str | None]:
+    """Say in which process it ran, and with how many threads."""
     return os.getpid(), os.environ.get("OMP_NUM_THREADS")
+
+
+def meet(task: tuple[str, int]) -> tuple[int, str | None]:
+    """Report to the test that listens at an address, and wait for its word."""
+    address, number = task
+    with Client(address) as line:
+        line.send((number, os.getpid()))
+        line.recv()
+    return threads(task)
 
 
 def fall(text: str) -> str:
@@ -25,25 +33,11 @@ def fall(text: str) -> str:
     return text
 
 
-def die(folder: str, times: int) -> int:
-    """Kill the process it runs in, the first `times` times."""
+def die(task: tuple[str, int]) -> int:
+    """Kill the process it runs in, the first times that a folder and a number name."""
+    folder, times = task
     n_deaths = len(list(Path(folder).glob("death-*")))
     if n_deaths < times:
         (Path(folder) / f"death-{n_deaths}").touch()
         os.kill(os.getpid(), signal.SIGKILL)
     return n_deaths
-
-
-def die_at(task: tuple[str, int]) -> int:
-    """Do as `die` does with the parts of a task; a number of 0 is an innocent."""
-    return die(*task)
-
-
-def wait_for(task: tuple[str, int]) -> int:
-    """Leave the number of the process in a file, then wait until a file says go."""
-    folder, number = task
-    (Path(folder) / f"runs-{number}-{os.getpid()}").touch()
-    end = time.monotonic() + 60
-    while not (Path(folder) / "go").exists() and time.monotonic() < end:
-        time.sleep(0.05)
-    return number

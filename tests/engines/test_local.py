@@ -6,15 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from functools import partial
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from hgkt.engines import ProcessEngine, SerialEngine, map_tasks, open_engine
-from hgkt.exceptions import DataError, WorkerError
+from hgkt.exceptions import DataError
 
 
 @pytest.fixture(scope="module")
@@ -29,32 +27,46 @@ def errand(name: str):
     return getattr(errands, name)
 
 
-def test_processes_share_the_cores_and_are_kept_between_runs(pool):
-    first = [value for _, value in map_tasks(pool, errand("where"), [0.3, 0.3, 0.3, 0.3])]
-    second = [value for _, value in map_tasks(pool, errand("where"), [0.0])]
-    pids = {pid for pid, _ in first}
+@pytest.mark.endure
+def test_processes_share_the_cores_and_are_kept_between_runs(pool, meeting):
+    pids: set[int] = set()
+
+    def release() -> None:
+        lines = meeting.arrivals(2)
+        pids.update(lines.values())
+        for line in lines:
+            line.send("go")
+
+    with ThreadPoolExecutor(1) as beside:
+        released = beside.submit(release)
+        tasks = [(meeting.address, number) for number in range(2)]
+        first = [value for _, value in map_tasks(pool, errand("meet"), tasks)]
+        released.result()
+    ((_, (pid, _)),) = map_tasks(pool, errand("threads"), [0])
     assert len(pids) == 2
     assert os.getpid() not in pids
-    assert second[0][0] in pids
+    assert pid in pids
     assert {threads for _, threads in first} == {str(pool.n_threads)}
 
 
+@pytest.mark.endure
 def test_tasks_are_taken_only_as_workers_become_free(pool):
     taken: list[int] = []
 
-    def tasks() -> Iterator[float]:
+    def tasks() -> Iterator[int]:
         for number in range(6):
             taken.append(number)
-            yield 0.0
+            yield number
 
     ahead = [
         len(taken) - done
-        for done, _ in enumerate(map_tasks(pool, errand("where"), tasks()), start=1)
+        for done, _ in enumerate(map_tasks(pool, errand("threads"), tasks()), start=1)
     ]
     assert len(ahead) == 6
     assert max(ahead) <= 2 * pool.n_workers
 
 
+@pytest.mark.endure
 def test_progress_counts_what_has_ended(pool):
     seen: list[tuple[str, int, int]] = []
 
@@ -64,38 +76,6 @@ def test_progress_counts_what_has_ended(pool):
     for _ in map_tasks(pool, abs, [-1, -2, -3], progress=look, stage="shards"):
         pass
     assert seen == [("shards", 1, 3), ("shards", 2, 3), ("shards", 3, 3)]
-
-
-@pytest.mark.parametrize("engine", ["serial", "pool"])
-def test_a_task_that_raises_ends_the_run_with_a_sentence(engine, pool):
-    runner = SerialEngine() if engine == "serial" else pool
-    with pytest.raises(DataError, match=r"^rows\.parquet has no column 'label'$"):
-        list(map_tasks(runner, errand("fall"), ["data"]))
-    sentence = r"^shard bug: ZeroDivisionError: on purpose \(errands\.py:\d+\)$"
-    with pytest.raises(WorkerError, match=sentence):
-        list(map_tasks(runner, errand("fall"), ["bug"], describe=lambda task: f"shard {task}"))
-    assert list(map_tasks(runner, errand("fall"), ["fine"])) == [("fine", "fine")]
-
-
-def test_tasks_of_a_killed_process_run_again(tmp_path, pool):
-    tasks = [(str(tmp_path), 2), *((str(tmp_path), 0) for _ in range(3))]
-    found = list(map_tasks(pool, errand("die_at"), tasks))
-    assert sorted(task[1] for task, _ in found) == [0, 0, 0, 2]
-    assert len(list(tmp_path.glob("death-*"))) == 2
-
-
-def test_a_task_that_no_process_survives_is_named(tmp_path, pool):
-    with pytest.raises(WorkerError, match=r"^shard 7: the process that ran it died 2 times: it"):
-        list(
-            map_tasks(
-                pool,
-                partial(errand("die"), times=99),
-                [str(tmp_path)],
-                describe=lambda task: "shard 7",
-                n_retries=1,
-            )
-        )
-    assert len(list(tmp_path.glob("death-*"))) == 2
 
 
 def test_open_engine_runs_in_this_process_where_one_worker_is_enough():
@@ -129,26 +109,19 @@ def test_a_process_takes_no_more_threads_than_the_environment_allows(monkeypatch
     assert ProcessEngine(2).n_threads == 8
 
 
-def test_processes_end_with_a_parent_that_is_killed(tmp_path):
+@pytest.mark.endure
+def test_processes_end_with_a_parent_that_is_killed(meeting):
     code = (
         "import errands; from hgkt.engines import ProcessEngine, map_tasks\n"
-        f"list(map_tasks(ProcessEngine(2), errands.wait_for, [({str(tmp_path)!r}, 0), "
-        f"({str(tmp_path)!r}, 1)]))"
+        f"tasks = [({meeting.address!r}, 0), ({meeting.address!r}, 1)]\n"
+        "list(map_tasks(ProcessEngine(2), errands.meet, tasks))"
     )
     parent = subprocess.Popen([sys.executable, "-c", code])
     try:
-        assert _wait(lambda: len(list(tmp_path.glob("runs-*"))) == 2)
+        lines = meeting.arrivals(2)
     finally:
         parent.send_signal(signal.SIGKILL)
         parent.wait()
-    pids = [int(path.name.rpartition("-")[2]) for path in tmp_path.glob("runs-*")]
-    assert len(pids) == 2
-    assert _wait(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
-
-
-def _wait(done) -> bool:
-    """Return whether something comes true within twenty seconds."""
-    end = time.monotonic() + 20
-    while not done() and time.monotonic() < end:
-        time.sleep(0.05)
-    return done()
+    for line in lines:
+        with pytest.raises(EOFError):  # the process at the other end is gone
+            line.recv()

@@ -13,18 +13,21 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from multiprocessing.connection import wait
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("ray")
+
+pytestmark = pytest.mark.endure
 DRIVER = """
 import errands, json, sys
 from hgkt.engines import map_tasks, open_engine
 
 tasks = [(sys.argv[2], number) for number in range(5)]
 with open_engine("ray", address=sys.argv[1]) as engine:
-    found = [value for _, value in map_tasks(engine, errands.wait_for, tasks)]
+    found = [task[1] for task, _ in map_tasks(engine, errands.meet, tasks)]
 print(json.dumps({"n_workers": engine.n_workers, "found": sorted(found)}))
 """
 
@@ -56,20 +59,23 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Callable[[],
 
 
 @pytest.mark.slow
-def test_tasks_of_a_killed_node_run_again_on_the_other(cluster, tmp_path):
+def test_tasks_of_a_killed_node_run_again_on_the_other(cluster, meeting):
     address, kill_second = cluster
     _wait(lambda: _n_nodes(address) == 2)
     driver = subprocess.Popen(
-        [sys.executable, "-c", DRIVER, address, str(tmp_path)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", DRIVER, address, meeting.address], stdout=subprocess.PIPE, text=True
     )
-    _wait(lambda: len(list(tmp_path.glob("runs-*"))) == 3)
-    workers = [int(path.name.rpartition("-")[2]) for path in tmp_path.glob("runs-*")]
+    lines = list(meeting.arrivals(3))
     kill_second()
-    _wait(lambda: sum(Path(f"/proc/{worker}").exists() for worker in workers) == 1)
-    (tmp_path / "go").touch()
+    for _ in range(2):  # a line whose other end is gone can be read: it is at its end
+        lines.remove(wait(lines)[0])
+    (other,) = lines
+    other.send("go")
+    for _ in range(4):  # two were lost with the node and run again, two had not begun
+        (line,) = meeting.arrivals(1)
+        line.send("go")
     said, _ = driver.communicate(timeout=120)
     assert said.strip() == '{"n_workers": 3, "found": [0, 1, 2, 3, 4]}'
-    assert len(list(tmp_path.glob("runs-*"))) == 7  # two were lost with the node and ran again
 
 
 def _start(options: list[str]) -> subprocess.Popen[bytes]:

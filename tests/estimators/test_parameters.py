@@ -63,6 +63,7 @@ def test_parameters_of_the_network_have_these_defaults() -> None:
         "loss_nodes": "class",
         "weighting": "count",
         "weight_decay": 1e-3,
+        "feature_norm": 10.0,
         "optimizer": "auto",
         "learning_rate": 1e-4,
         "n_steps": None,

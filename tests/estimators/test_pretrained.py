@@ -93,7 +93,7 @@ def hub(monkeypatch, tmp_path):
     """A hub on this machine; huggingface_hub reads its address in a process of its own."""
     Hub.files, Hub.calls = {}, []
     server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
-    Thread(target=server.serve_forever, daemon=True).start()
+    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
     monkeypatch.setenv("HF_HUB_DISABLE_TELEMETRY", "1")
@@ -130,6 +130,7 @@ def test_from_pretrained_refuses_what_is_neither_folder_nor_name(tmp_path):
         HGKTClassifier.from_pretrained(tmp_path / "nowhere")
 
 
+@pytest.mark.endure
 def test_push_to_hub_and_back(hub, tmp_path):
     model = HGKTClassifier().fit(X, Y, class_attributes=SEEN)
     model.save(tmp_path / "model")
@@ -157,6 +158,7 @@ def test_push_to_hub_and_back(hub, tmp_path):
     assert again.stdout == fetched.stdout, again.stderr
 
 
+@pytest.mark.endure
 def test_from_pretrained_unknown_repository_is_one_sentence(hub):
     result = python(
         "import hgkt\n"

@@ -132,7 +132,7 @@ REFUSALS: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: build_method("hgkt", "best"),
-        "unknown preset 'best'; choose from: default, paper",
+        "unknown preset 'best'; choose from: default, paper, exact",
     ),
     (
         lambda: build_method("hgkt-network", "default"),
@@ -145,7 +145,7 @@ REFUSALS: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: HGKTClassifier.from_preset("best"),
-        "unknown preset 'best'; choose from: default, paper",
+        "unknown preset 'best'; choose from: default, paper, exact",
     ),
     (
         lambda: HGKTClassifier.from_preset("paper"),
@@ -173,23 +173,8 @@ def test_unknown_parameters_list_the_known_ones() -> None:
 @pytest.mark.parametrize(
     ("kind", "name", "reason"),
     [
-        (
-            HGKTClassifier,
-            "transfer",
-            "HGKTClassifier is the closed form, HGKTNetworkClassifier the network",
-        ),
-        (HGKTClassifier, "random_state", "the closed form draws no random numbers"),
         (HGKTClassifier, "mu", "it is a parameter of HGKTNetworkClassifier (method hgkt-network)"),
-        (
-            HGKTClassifier,
-            "solver",
-            "it is a parameter of HGKTNetworkClassifier (method hgkt-network)",
-        ),
-        (
-            HGKTNetworkClassifier,
-            "inter",
-            "n_neighbors=0 leaves out the edges between classes",
-        ),
+        (HGKTNetworkClassifier, "inter", "it is a parameter of HGKTClassifier (method hgkt)"),
         (HGKTNetworkClassifier, "shrinkage", "it is a parameter of HGKTClassifier (method hgkt)"),
     ],
 )
@@ -205,7 +190,7 @@ def test_presets_and_common_parameters_reach_the_method() -> None:
     assert (model.mu, model.random_state) == (0.1, 5)
     assert type(build_method("HGKT", "default")) is HGKTClassifier
     assert type(build_method("hgkt-network", "paper")) is HGKTNetworkClassifier
-    assert presets_of("hgkt-network") == ("paper",)
+    assert presets_of("hgkt-network") == ("paper", "exact")
     # What is given by name wins over what is common to all.
     assert build_method("hgkt-network", None, {"random_state": 1}, random_state=2).random_state == 1
 

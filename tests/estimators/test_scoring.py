@@ -7,7 +7,7 @@ import pytest
 from tests.mixtures import MIXTURE
 
 import hgkt.estimators.hgkt
-from hgkt._devices import scoring_device
+from hgkt._arrays import scoring_device
 from hgkt.estimators import HGKTClassifier, _scoring
 from hgkt.estimators._best import BestFew, BestOne, best_columns
 from hgkt.estimators.ranking import rank_classes

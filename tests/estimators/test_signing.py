@@ -126,6 +126,7 @@ def test_the_config_that_is_read_is_the_one_that_was_signed(
     assert refusal(signed, keys[1]) == f"{signed / 'config.json'} is not the file that was signed"
 
 
+@pytest.mark.endure
 def test_the_signature_is_one_of_model_signing(signed: Path, keys: tuple[Path, Path]) -> None:
     command = [sys.executable, "-m", "model_signing", "verify", "key", "--signature",
                str(signed / "model.sig"), "--public_key", str(keys[1]), str(signed)]  # fmt: skip

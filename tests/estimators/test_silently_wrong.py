@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hgkt import HGKTClassifier
-from hgkt._geometry import unit_rows
+from hgkt._arrays import unit_rows
 from hgkt.data import GZSLDataset
 from hgkt.estimators.methods import METHODS
 from hgkt.exceptions import DataError

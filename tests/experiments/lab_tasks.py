@@ -14,8 +14,12 @@ Outcome = tuple[dict[str, Any], dict[str, Any]]
 
 
 def show(cell: Any, dataset: Any) -> Outcome:
-    """Say where and on what it ran, after ``options["seconds"]``."""
-    time.sleep(cell.options.get("seconds", 0))
+    """Say where and on what it ran, once two processes have come to ``options["meet"]``."""
+    if "meet" in cell.options:
+        folder, end = Path(cell.options["meet"]), time.monotonic() + 120
+        (folder / f"came-{os.getpid()}").touch()
+        while len(list(folder.glob("came-*"))) < 2 and time.monotonic() < end:
+            time.sleep(0.01)
     said = {
         "pid": os.getpid(),
         "n_instances": len(dataset.features),
@@ -49,8 +53,7 @@ def die(cell: Any, dataset: Any) -> Outcome:
 
 
 def choose(cell: Any, dataset: Any) -> Outcome:
-    """Select ``options["selected"]``, after ``options["seconds"]``."""
-    time.sleep(cell.options.get("seconds", 0))
+    """Select ``options["selected"]``."""
     return {"selected": cell.options["selected"]}, {}
 
 

@@ -11,6 +11,8 @@ from hgkt.experiments.report import write_report
 from hgkt.experiments.tables.results import GZSL
 from hgkt.experiments.tables.rows import plan_evaluations
 
+pytestmark = pytest.mark.endure
+
 SHA = "fedcba9876543210" * 4
 EVIL = "ValueError: <img src=x onerror=\"document.title='owned'\">"
 

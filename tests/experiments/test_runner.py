@@ -51,6 +51,7 @@ def test_load_experiments_keeps_the_order_of_the_catalog():
         load_experiments(["table"])
 
 
+@pytest.mark.endure
 def test_reproduce_shares_cells_between_experiments_and_runs(context, tmp_path):
     first = reproduce(tmp_path, context, ["table-gzsl"], n_jobs=1)
     assert (first.n_ran, first.n_there, first.n_failed) == (2, 0, 0)
@@ -61,6 +62,7 @@ def test_reproduce_shares_cells_between_experiments_and_runs(context, tmp_path):
     assert f"{values['metrics']['H']:.1f}" in html
 
 
+@pytest.mark.endure
 def test_reproduce_with_optuna_hands_results_to_those_who_planned_otherwise(context, tmp_path):
     alone = Context(context.data, methods=["ridge"], n_seeds=1)
     grid = reproduce(tmp_path, alone, ["table-gzsl"], n_jobs=1)
@@ -92,6 +94,7 @@ def test_cells_to_run_finds_what_a_wider_search_chose():
     assert ran[picture.key].needs == [ran[main.key].key] != picture.needs
 
 
+@pytest.mark.endure
 def test_reproduce_plans_once(context, tmp_path, monkeypatch):
     from hgkt.experiments import runner
 

@@ -155,6 +155,7 @@ def test_store_folder_that_cannot_be_written_is_one_sentence(tmp_path):
         ResultStore(tmp_path / "file").put(a_result(a_cell()))
 
 
+@pytest.mark.endure
 def test_store_takes_no_result_of_other_mathematics(tmp_path, monkeypatch):
     from hgkt.baselines.eszsl import ESZSLClassifier
     from hgkt.experiments._worker import run_cell
@@ -210,6 +211,7 @@ def _write_often(folder: str) -> None:
         store.put(CellResult(a_cell(), {"text": str(number) * 20_000}, versions=versions))
 
 
+@pytest.mark.endure
 def test_store_is_whole_whenever_another_process_reads(tmp_path):
     lines: list[str] = []
     store = ResultStore(tmp_path, lines.append)

@@ -189,6 +189,7 @@ def _first(context, results, label):
     return results[plan_evaluations(context)["digits", row.name][0].key].values
 
 
+@pytest.mark.endure
 def test_gzsl_table_equals_direct_evaluation(context, results, dataset):
     table = rendered(GZSL, context, results)[0]
     assert table.heads == [Column("Method"), *(Column(name, "digits") for name in _HEADS)]

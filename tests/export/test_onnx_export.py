@@ -144,6 +144,7 @@ def test_onnx_classifier_refuses_bad_input_and_keeps_its_classes(tmp_path):
         load_onnx(tmp_path / "nowhere")
 
 
+@pytest.mark.endure
 def test_onnx_classifier_needs_neither_estimators_nor_torch(tmp_path):
     model = HGKTClassifier().fit(X, Y, class_attributes=SEEN)
     folder = export_onnx(model, tmp_path / "onnx")

@@ -10,7 +10,7 @@ import torch
 
 from hgkt.exceptions import DataError
 from hgkt.graph import AGGREGATIONS, ClassNeighbors, HeterogeneousGraph, Quotient, class_graph
-from hgkt.network.embedder import HGKTEmbedder
+from hgkt.network.layers import HGKTEmbedder
 
 COUNTS = [[4, 1, 2, 6, 3], [1, 1, 1], [2, 2, 5, 2], [1, 7]]
 
@@ -51,7 +51,8 @@ def instance_mixing(graph: HeterogeneousGraph, aggregation: str) -> np.ndarray:
 
 def make_embedder(seed: int, activation: str = "leaky_relu") -> HGKTEmbedder:
     generator = torch.Generator().manual_seed(seed)
-    embedder = HGKTEmbedder(3, 5, 4, 0.7, activation, activation, torch.float64, generator)
+    embedder = HGKTEmbedder(3, 5, 4, 0.7, activation, torch.float64, generator)
+    embedder.layer1.activation = activation
     with torch.no_grad():
         for parameter in (embedder.layer1.bias, embedder.layer2.bias):
             parameter.copy_(torch.rand(parameter.shape, generator=generator, dtype=torch.float64))

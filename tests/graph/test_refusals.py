@@ -14,8 +14,8 @@ from hgkt.graph import (
     ClassNeighbors,
     HeterogeneousGraph,
     Quotient,
-    build_graph,
     class_graph,
+    construct_graph,
     nearest_classes,
     sample_neighbors,
 )
@@ -27,7 +27,7 @@ TWO, THREE = np.ones((2, 2)), np.ones((3, 2))
 
 
 def built(features: Any, codes: Any, attributes: Any, **options: Any) -> Any:
-    return build_graph(features, codes, attributes, **{"representatives": CHOSEN, **options})
+    return construct_graph(features, codes, attributes, **{"representatives": CHOSEN, **options})
 
 
 def checked(codes: list, representatives: list, rows: list) -> Any:
@@ -189,10 +189,10 @@ def test_nothing_is_refused_at_the_very_edge() -> None:
     )
 
 
-def test_build_graph_takes_two_directed_wasserstein_neighbours_unless_told() -> None:
+def test_construct_graph_takes_two_directed_wasserstein_neighbours_unless_told() -> None:
     rng = np.random.default_rng(0)
     features, attributes = rng.random((6, 9)) ** 3, rng.random((6, 4))
-    graph = build_graph(features, range(6), attributes, representatives=range(6))
+    graph = construct_graph(features, range(6), attributes, representatives=range(6))
     expected = class_graph(features, 2, "wasserstein", directed=True)
     assert graph.neighbors.degrees.tolist() == [2] * 6
     assert graph.neighbors.indices.tolist() == expected.indices.tolist()

@@ -153,6 +153,7 @@ def test_encoder_difference_names_what_differs(encoder):
     assert "left as they are" in encoder_difference(record, {**record, "words": False})
 
 
+@pytest.mark.endure
 def test_language_imports_without_the_extra():
     code = (
         "import sys; sys.modules['sentence_transformers'] = None\n"

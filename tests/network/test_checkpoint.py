@@ -14,9 +14,8 @@ import pytest
 
 from hgkt.exceptions import DataError
 from hgkt.graph import ClassNeighbors, Quotient
-from hgkt.network.config import TrainingConfig
-from hgkt.network.objectives import Targets
-from hgkt.network.training import train_embedder
+from hgkt.network.loss import Targets
+from hgkt.network.train import TrainingConfig, train_embedder
 
 RNG = np.random.default_rng(0)
 CODES = np.repeat(np.arange(3), [4, 2, 6])
@@ -24,7 +23,7 @@ X, P = RNG.random((12, 5)), RNG.random((3, 4))
 QUOTIENT = Quotient([4, 2, 6], ClassNeighbors.from_rows([[1], [2], [0]]))
 TARGETS = Targets.from_features(X, CODES, 3)
 CONFIG = TrainingConfig(
-    n_steps=60, n_hidden=6, learning_rate=0.01, device="cpu", batch_size=5, n_sampled=3,
+    n_steps=60, n_hidden=6, learning_rate=0.01, device="cpu", batch_size=5,
     checkpoint_every=7, optimizer="adam",
 )  # fmt: skip
 
@@ -44,10 +43,12 @@ def interrupt(stage: str, done: int, total: int, values: dict[str, float]) -> No
         raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("mode", ["quotient", "sampled"])
+@pytest.mark.parametrize("n_sampled", [None, 3])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_interrupted_run_resumes_to_the_same_bits(tmp_path: Path, mode: str, dtype: str) -> None:
-    config = replace(CONFIG, mode=mode, dtype=dtype)
+def test_interrupted_run_resumes_to_the_same_bits(
+    tmp_path: Path, n_sampled: int | None, dtype: str
+) -> None:
+    config = replace(CONFIG, n_sampled=n_sampled, dtype=dtype)
     whole = train(config)
     stored = replace(config, checkpoint=tmp_path / "run" / "a.safetensors")
     with pytest.raises(KeyboardInterrupt):
@@ -58,6 +59,7 @@ def test_interrupted_run_resumes_to_the_same_bits(tmp_path: Path, mode: str, dty
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["a.safetensors"]
 
 
+@pytest.mark.endure
 def test_killed_run_resumes_to_the_same_bits(tmp_path: Path) -> None:
     path = tmp_path / "a.safetensors"
     code = f"""
@@ -88,7 +90,7 @@ def test_finished_run_returns_at_once_and_can_go_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"mu": 0.3}, {"seed": 1}, {"weight_decay": 0.0}, {"mode": "sampled"}]
+    "change", [{"mu": 0.3}, {"seed": 1}, {"weight_decay": 0.0}, {"n_sampled": 3}]
 )
 def test_checkpoint_of_other_settings_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
     stored = replace(CONFIG, checkpoint=tmp_path / "a.safetensors")

@@ -13,11 +13,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from hgkt.exceptions import DataError
 from hgkt.graph import HeterogeneousGraph, Quotient, class_graph
-from hgkt.network.adam import AdamRun
-from hgkt.network.config import TrainingConfig
-from hgkt.network.objectives import SquaredObjective, Targets
-from hgkt.network.projection import ProjectedRun
-from hgkt.network.training import train_embedder
+from hgkt.network.loss import SquaredObjective, Targets
+from hgkt.network.projection import Projection
+from hgkt.network.train import Adam, TrainingConfig, train_embedder
 
 RNG = np.random.default_rng(0)
 CODES = np.repeat(np.arange(5), [6, 1, 2, 9, 4])
@@ -26,9 +24,7 @@ P = RNG.random((5, 3))
 CHOSEN = np.array([0, 6, 7, 9, 18])
 GRAPH = HeterogeneousGraph(CODES, CHOSEN, class_graph(X[CHOSEN], 2, "euclidean")).validate()
 QUOTIENT = Quotient.from_graph(GRAPH)
-CONFIG = TrainingConfig(
-    n_hidden=12, mu=0.7, dtype="float64", device="cpu", reduction="sum", weight_decay=0.02
-)
+CONFIG = TrainingConfig(n_hidden=12, mu=0.7, dtype="float64", device="cpu", weight_decay=0.02)
 
 
 def train(config: TrainingConfig = CONFIG, features: Any = X, **options: Any) -> Any:
@@ -39,7 +35,7 @@ def train(config: TrainingConfig = CONFIG, features: Any = X, **options: Any) ->
 def total(result: Any, config: TrainingConfig, features: Any = X) -> float:
     """Loss and weight decay, from the trained weights."""
     targets = Targets.from_features(features, CODES, 5, CHOSEN)
-    objective = SquaredObjective.build(targets, config.loss_nodes, config.reduction)
+    objective = SquaredObjective.build(targets, config.loss_nodes)
     seen = result.weights.embed_seen(P, QUOTIENT.mixing(), ordinary=True)
     rows = seen.representative
     if objective.needs_ordinary:
@@ -49,9 +45,10 @@ def total(result: Any, config: TrainingConfig, features: Any = X) -> float:
 
 
 @pytest.mark.parametrize("change", [
-    {}, {"output_activation": "linear"}, {"output_activation": "relu"}, {"reduction": "mean"},
-    {"loss_nodes": "instance"}, {"loss_nodes": "representative"}, {"class_weight": "balanced"},
+    {}, {"output_activation": "linear"}, {"output_activation": "relu"},
+    {"loss_nodes": "instance"}, {"loss_nodes": "representative"}, {"weighting": "uniform"},
 ])  # fmt: skip
+@pytest.mark.endure
 def test_projection_reaches_the_minimum_of_adam(change: dict[str, Any]) -> None:
     config = replace(CONFIG, n_steps=300, **change)
     slow = replace(config, optimizer="adam", n_steps=1000, learning_rate=5e-3)
@@ -60,6 +57,7 @@ def test_projection_reaches_the_minimum_of_adam(change: dict[str, Any]) -> None:
     assert ours <= 1.05 * adams
 
 
+@pytest.mark.endure
 def test_projection_of_negative_features_comes_near_the_minimum_of_adam() -> None:
     features = X - X.mean(axis=0)
     config = replace(CONFIG, n_steps=300)
@@ -72,7 +70,7 @@ def test_losses_are_those_of_the_weights_on_the_way() -> None:
     config = replace(CONFIG, n_steps=60, output_activation="linear", snapshot_steps=(0, 1, 30, 60))
     seen: dict[int, Any] = {}
     result = train(config, on_snapshot=lambda step, weights: seen.update({step: weights}))
-    objective = SquaredObjective.build(Targets.from_features(X, CODES, 5), reduction="sum")
+    objective = SquaredObjective.build(Targets.from_features(X, CODES, 5))
     for step in (0, 1, 30):
         rows = seen[step].embed_seen(P, QUOTIENT.mixing()).representative
         assert result.losses[step] == pytest.approx(objective.numpy_loss(rows), rel=1e-6)
@@ -85,7 +83,7 @@ def test_a_run_without_a_number_of_steps_ends_where_the_loss_stands() -> None:
     result = train()
     assert 50 <= result.n_steps == len(result.losses) < 2000
     longer = train(replace(CONFIG, n_steps=result.n_steps + 200))
-    floor = SquaredObjective.build(Targets.from_features(X, CODES, 5), reduction="sum").constant
+    floor = SquaredObjective.build(Targets.from_features(X, CODES, 5)).constant
     ends = [total(run, CONFIG) - floor for run in (result, longer)]
     assert ends[0] == pytest.approx(ends[1], rel=0.02)
 
@@ -97,7 +95,7 @@ def test_snapshots_beyond_the_end_are_those_of_the_end() -> None:
     np.testing.assert_array_equal(seen[5000].w2, result.weights.w2)
 
 
-@pytest.mark.parametrize(("kind", "change"), [(ProjectedRun, {}), (AdamRun, {"optimizer": "adam"})])
+@pytest.mark.parametrize(("kind", "change"), [(Projection, {}), (Adam, {"optimizer": "adam"})])
 def test_a_run_that_meets_its_cap_says_so(
     monkeypatch: pytest.MonkeyPatch, kind: Any, change: dict[str, Any]
 ) -> None:
@@ -136,7 +134,7 @@ def test_projection_leaves_global_generators_alone() -> None:
     np.testing.assert_array_equal(first.weights.w2, second.weights.w2)
 
 
-@pytest.mark.parametrize("change", [{"mode": "sampled"}, {"weight_decay": 0.0}])
+@pytest.mark.parametrize("change", [{"n_sampled": 50}, {"weight_decay": 0.0}])
 def test_projection_refuses_what_it_cannot_train(change: dict[str, Any]) -> None:
     with pytest.raises(DataError, match="optimizer='lbfgs' needs the exact loss"):
         TrainingConfig(optimizer="lbfgs", **change)

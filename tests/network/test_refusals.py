@@ -14,18 +14,16 @@ import torch
 from hgkt.exceptions import DataError
 from hgkt.graph import ClassNeighbors, Quotient
 from hgkt.network.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from hgkt.network.config import TrainingConfig
-from hgkt.network.embedder import HGKTEmbedder
-from hgkt.network.objectives import SquaredObjective, Targets
-from hgkt.network.sage import SageLayer
-from hgkt.network.training import train_embedder
+from hgkt.network.layers import HGKTEmbedder, SageLayer
+from hgkt.network.loss import SquaredObjective, Targets
+from hgkt.network.train import TrainingConfig, train_embedder
 from hgkt.network.weights import EmbedderWeights
 
 QUOTIENT = Quotient([2, 1], ClassNeighbors.from_rows([[1], [0]]))
 P, X, CODES = np.eye(2), np.array([[1.0], [3.0], [5.0]]), np.array([0, 0, 1])
 TARGETS = Targets.from_features(X, CODES, 2)
 CONFIG = TrainingConfig(n_steps=3, n_hidden=2, device="cpu", optimizer="adam")
-SAMPLED = replace(CONFIG, mode="sampled")
+SAMPLED = replace(CONFIG, n_sampled=50)
 WEIGHTS = EmbedderWeights(np.ones((1, 4)), np.zeros(1), np.ones((1, 2)), np.zeros(1))
 
 
@@ -35,11 +33,6 @@ def config(**changes: Any) -> Callable[[], Any]:
 
 REFUSALS: list[tuple[Callable[[], Any], str]] = [
     # settings
-    (config(mode="exact"), "mode must be one of 'quotient', 'sampled'; got 'exact'"),
-    (
-        config(activation="tanh"),
-        "activation must be one of 'leaky_relu', 'relu', 'linear'; got 'tanh'",
-    ),
     (
         config(output_activation="tanh"),
         "output_activation must be one of 'leaky_relu', 'relu', 'linear'; got 'tanh'",
@@ -48,8 +41,7 @@ REFUSALS: list[tuple[Callable[[], Any], str]] = [
         config(loss_nodes="all"),
         "loss_nodes must be one of 'class', 'instance', 'representative'; got 'all'",
     ),
-    (config(reduction="max"), "reduction must be one of 'mean', 'sum'; got 'max'"),
-    (config(class_weight="count"), "class_weight must be one of 'image', 'balanced'; got 'count'"),
+    (config(weighting="image"), "weighting must be one of 'count', 'uniform'; got 'image'"),
     (config(device="tpu"), "device must be one of 'auto', 'cpu', 'cuda'; got 'tpu'"),
     (config(dtype="float16"), "dtype must be one of 'float32', 'float64'; got 'float16'"),
     *(
@@ -100,7 +92,7 @@ REFUSALS: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: train_embedder(QUOTIENT, P, TARGETS, SAMPLED),
-        "mode='sampled' needs instances=(features, codes)",
+        "n_sampled needs instances=(features, codes)",
     ),
     (
         lambda: train_embedder(QUOTIENT, P, TARGETS, SAMPLED, instances=(X, CODES[1:])),
@@ -116,7 +108,7 @@ REFUSALS: list[tuple[Callable[[], Any], str]] = [
         lambda: train_embedder(
             QUOTIENT, P, TARGETS, replace(SAMPLED, loss_nodes="instance"), instances=(X, CODES)
         ),
-        "loss_nodes='instance' in sampled mode needs representatives",
+        "loss_nodes='instance' with n_sampled needs representatives",
     ),
     (
         lambda: train_embedder(
@@ -138,20 +130,12 @@ REFUSALS: list[tuple[Callable[[], Any], str]] = [
         "loss_nodes must be one of 'class', 'instance', 'representative'; got 'all'",
     ),
     (
-        lambda: SquaredObjective.build(TARGETS, reduction="max"),
-        "reduction must be one of 'mean', 'sum'; got 'max'",
-    ),
-    (
-        lambda: SquaredObjective.build(TARGETS, class_weight="count"),
-        "class_weight must be one of 'image', 'balanced'; got 'count'",
+        lambda: SquaredObjective.build(TARGETS, weighting="image"),
+        "weighting must be one of 'count', 'uniform'; got 'image'",
     ),
     # the layers
     (
         lambda: SageLayer(2, 2, activation="tanh"),
-        "activation must be one of 'leaky_relu', 'relu', 'linear'; got 'tanh'",
-    ),
-    (
-        lambda: EmbedderWeights(P, P, P, P, activation="tanh"),
         "activation must be one of 'leaky_relu', 'relu', 'linear'; got 'tanh'",
     ),
     (
@@ -234,18 +218,15 @@ def test_defaults_of_the_settings_are_the_papers() -> None:
     assert asdict(TrainingConfig()) == {
         "n_steps": None,
         "optimizer": "auto",
-        "mode": "quotient",
         "n_hidden": 1600,
-        "mu": 1.0,
-        "activation": "leaky_relu",
+        "mu": 0.5,
         "output_activation": "leaky_relu",
         "loss_nodes": "class",
-        "reduction": "mean",
-        "class_weight": "image",
+        "weighting": "count",
         "learning_rate": 1e-4,
         "weight_decay": 1e-3,
         "batch_size": 64,
-        "n_sampled": 50,
+        "n_sampled": None,
         "seed": 0,
         "device": "auto",
         "dtype": "float32",
@@ -257,14 +238,14 @@ def test_defaults_of_the_settings_are_the_papers() -> None:
     }
     embedder = HGKTEmbedder(3, 5)
     assert embedder.layer1.weight.shape == (1600, 6)
-    assert (embedder.mu, embedder.layer2.mu, embedder.dtype) == (1.0, 1.0, torch.float32)
+    assert (embedder.mu, embedder.layer2.mu, embedder.dtype) == (0.5, 0.5, torch.float32)
     layer = SageLayer(2, 3)
-    assert (layer.mu, layer.activation, layer.weight.dtype) == (1.0, "leaky_relu", torch.float32)
+    assert (layer.mu, layer.activation, layer.weight.dtype) == (0.5, "leaky_relu", torch.float32)
     assert (layer.bias == 0).all()
     weights = EmbedderWeights.from_arrays(WEIGHTS.arrays(), 0.5)
-    assert (weights.activation, weights.output_activation) == ("leaky_relu", "leaky_relu")
+    assert weights.output_activation == "leaky_relu"
     objective = SquaredObjective.build(TARGETS)
-    expected = SquaredObjective.build(TARGETS, "class", "mean", "image")
+    expected = SquaredObjective.build(TARGETS, "class", "count")
     np.testing.assert_array_equal(objective.weights, expected.weights)
     assert objective.constant == expected.constant
 
@@ -273,15 +254,15 @@ def test_identity_of_a_run_leaves_out_where_and_how_long_it_goes() -> None:
     plain = TrainingConfig().identity()
     elsewhere = TrainingConfig(
         n_steps=5, device="cpu", checkpoint="a", checkpoint_every=3, snapshot_steps=(1,),
-        tensorboard="b", batch_size=3, n_sampled=4,
+        tensorboard="b", batch_size=3,
     )  # fmt: skip
     assert elsewhere.identity() == plain
     assert set(plain) == {
-        "mode", "n_hidden", "mu", "activation", "output_activation", "loss_nodes", "reduction",
-        "class_weight", "weight_decay", "seed", "dtype", "optimizer", "feature_norm",
+        "n_hidden", "mu", "output_activation", "loss_nodes", "n_sampled", "weighting",
+        "weight_decay", "seed", "dtype", "optimizer", "feature_norm",
     }  # fmt: skip
-    sampled = TrainingConfig(mode="sampled", batch_size=3, n_sampled=4).identity()
+    sampled = TrainingConfig(batch_size=3, n_sampled=4).identity()
     assert (sampled["batch_size"], sampled["n_sampled"]) == (3, 4)
     assert TrainingConfig().steps_per_epoch(1000) == 1
-    assert TrainingConfig(mode="sampled", batch_size=10).steps_per_epoch(20) == 2
-    assert TrainingConfig(mode="sampled", batch_size=10).steps_per_epoch(21) == 3
+    assert TrainingConfig(n_sampled=50, batch_size=10).steps_per_epoch(20) == 2
+    assert TrainingConfig(n_sampled=50, batch_size=10).steps_per_epoch(21) == 3

@@ -13,10 +13,9 @@ from sklearn.base import clone
 
 from hgkt import HGKTNetworkClassifier, load_model
 from hgkt.exceptions import DataError
-from hgkt.graph import Quotient, build_graph, nearest_classes
-from hgkt.network.config import TrainingConfig
-from hgkt.network.objectives import Targets
-from hgkt.network.training import train_embedder
+from hgkt.graph import Quotient, construct_graph, nearest_classes
+from hgkt.network.loss import Targets
+from hgkt.network.train import TrainingConfig, train_embedder
 from hgkt.transport import select_representatives
 
 RNG = np.random.default_rng(5)
@@ -66,7 +65,7 @@ def test_representatives_differ_between_the_methods() -> None:
 @pytest.mark.parametrize("intra", [False, True])
 def test_the_graph_is_built_as_asked(space: str, symmetric: bool, intra: bool) -> None:
     model = fit(graph_space=space, symmetric=symmetric, intra=intra, n_neighbors=1)
-    expected = build_graph(
+    expected = construct_graph(
         X, CODES, ATTRIBUTES, representatives=model.representatives_, k=1, space=space,
         symmetric=symmetric, intra=intra,
     )  # fmt: skip
@@ -183,11 +182,9 @@ def test_maps_are_refused_by_their_own_name(name: str) -> None:
 
 
 CHOSEN = select_representatives(X, CODES, 5).indices
-GRAPH = build_graph(X, CODES, ATTRIBUTES, representatives=CHOSEN)
+GRAPH = construct_graph(X, CODES, ATTRIBUTES, representatives=CHOSEN)
 TARGETS = Targets.from_features(X, CODES, 5, CHOSEN)
-SAMPLED = TrainingConfig(
-    n_steps=3, n_hidden=4, n_sampled=2, mode="sampled", device="cpu", loss_nodes="instance"
-)
+SAMPLED = TrainingConfig(n_steps=3, n_hidden=4, n_sampled=2, device="cpu", loss_nodes="instance")
 
 
 def run(config: TrainingConfig, attributes: Any = ATTRIBUTES, chosen: Any = CHOSEN) -> Any:

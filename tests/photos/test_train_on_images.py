@@ -77,6 +77,7 @@ def test_classes_come_by_words_and_stay_after_loading(drawings, model, tmp_path)
         hgkt.ImageClassifier(plain)
 
 
+@pytest.mark.endure
 def test_numbers_tell_classes_as_well(drawings, tmp_path):
     table = pd.read_csv(drawings / "numbers.csv", index_col="name")
     model = hgkt.train_on_images(drawings / "photos", table, device="cpu", cache=tmp_path / "c")

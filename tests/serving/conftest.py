@@ -202,7 +202,7 @@ def postgresql_url(postgresql: Any) -> Iterator[str]:
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.endure)])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The address of an empty database; every test with it runs on both kinds."""
     if request.param == "sqlite":

@@ -6,7 +6,6 @@ import contextlib
 import os
 import random
 import signal
-import socket
 import subprocess
 import threading
 import time
@@ -17,10 +16,8 @@ from .conftest import ENVIRONMENT, HGKT
 class MortalService:
     """A service at one address that is killed at random moments, and started again."""
 
-    def __init__(self, folder, database, seed, *options):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+    def __init__(self, port, folder, database, seed, *options):
+        self.port = port
         options = ["--port", self.port, "--model", folder, "--database", database, *options]
         self._command = [*HGKT, "serve", *map(str, options)]
         self._rng = random.Random(seed)

@@ -12,7 +12,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes in /proc")
+pytestmark = [
+    pytest.mark.endure,
+    pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes in /proc"),
+]
 
 
 @pytest.mark.slow

@@ -16,6 +16,8 @@ from hgkt.serving.served_model import ServedModel
 
 from .mortal import MortalService
 
+pytestmark = pytest.mark.endure
+
 PATIENT = RetryPolicy(retries=500, first=0.05, most=0.2)
 
 
@@ -30,12 +32,12 @@ def digits_folder(digits, tmp_path_factory):
 
 @pytest.mark.parametrize("deaths", [{"grow again"}, pytest.param(None, marks=pytest.mark.slow)])
 def test_a_class_lives_through_a_day_on_which_the_service_dies(
-    deaths, digits_folder, retrained_folder, digits, database
+    deaths, digits_folder, retrained_folder, digits, database, free_port
 ):
     six = digits.attributes_of(digits.unseen_classes)["six"]
     X, y = digits.rows("test_unseen")
     own, tests = X[y == "six"][:40], X[y == "six"][40:]
-    service = MortalService(digits_folder, database, seed=len(database))
+    service = MortalService(free_port, digits_folder, database, seed=len(database))
     service.start()
 
     def step(name, act):

@@ -25,6 +25,8 @@ from hgkt.serving.identity import model_identity
 from hgkt.serving.registry import ClassRegistry
 from hgkt.serving.served_model import ServedModel
 
+pytestmark = pytest.mark.endure
+
 # What a worker process does: add classes, and say of each call how it ended.
 WORKER = """
 import json, sys

@@ -21,7 +21,10 @@ import pytest
 HGKT = [sys.executable, "-m", "hgkt"]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
+pytestmark = [
+    pytest.mark.endure,
+    pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX"),
+]
 
 
 def alive(process):
@@ -89,38 +92,39 @@ class Client(threading.Thread):
 @pytest.mark.parametrize("n_workers", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_a_client_that_honours_readiness_sees_no_failure(digits_folder, digits, serve, n_workers):
     row = digits.rows("test_seen")[0][0].tolist()
-    # A client looks before every few requests, which may take a second on a busy machine.
-    arguments = ("--model", digits_folder, "--workers", n_workers, "--grace", 4)
+    # Longer than any client takes to look at /ready; a second signal skips what is left.
+    arguments = ("--model", digits_folder, "--workers", n_workers, "--grace", 120)
     with serve(*arguments) as service:
         clients = [Client(service.port, row) for _ in range(6)]
         for client in clients:
             client.start()
         assert service.until(lambda: min(client.n_answers for client in clients) > 3)
-        start = time.monotonic()
         # To all processes at once, as terminals and service managers do.
         os.killpg(service.process.pid, signal.SIGTERM)
-        assert service.until(lambda: service.call("GET", "/ready")[0] == 503, 3.5)
+        assert service.until(lambda: service.call("GET", "/ready")[0] == 503)
         # It still answers, whoever comes.
         assert service.call("GET", "/health")[0] == 200
         status, text, _ = service.call("POST", "/v1/predict", {"features": [row]})
         assert status == 200, text
+        for client in clients:
+            client.join(timeout=60)
+        assert all(client.told for client in clients)
+        service.process.send_signal(signal.SIGTERM)
         _, errors = service.process.communicate(timeout=60)
-        assert 3.9 < time.monotonic() - start < 12
-    for client in clients:
-        client.join(timeout=60)
     assert service.process.returncode == 0, errors
     assert "Traceback" not in errors
     assert [client.failures for client in clients] == [[]] * 6
-    assert all(client.told for client in clients)
     assert sum(client.n_answers for client in clients) > 20
 
 
-def test_what_was_sent_is_answered_without_a_grace(digits_folder, digits, serve):
+@pytest.mark.parametrize("n_workers", [1, 2])
+def test_who_has_connected_is_answered_without_a_grace(digits_folder, digits, serve, n_workers):
     rows = digits.rows("test_seen")[0][:100]
     body = json.dumps({"features": rows.tolist(), "explain": False}).encode()
     head = f"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
     request = f"{head}Content-Type: application/json\r\n\r\n".encode() + body
-    with serve("--model", digits_folder, "--grace", 0) as service:
+    arguments = ("--model", digits_folder, "--workers", n_workers, "--grace", 0)
+    with serve(*arguments, "--shutdown-timeout", 60) as service:
         connections = []
         for _ in range(24):
             connection = socket.create_connection(("127.0.0.1", service.port), timeout=30)
@@ -132,26 +136,24 @@ def test_what_was_sent_is_answered_without_a_grace(digits_folder, digits, serve)
             answer.begin()
             assert len(json.loads(answer.read())["predictions"]) == 100
         assert {answer.status for answer in answers} == {200}
-        assert service.process.wait(timeout=20) == 0
+        assert service.process.wait(timeout=60) == 0
         assert refused(service.port)
 
 
 def test_a_second_signal_skips_the_grace_and_a_half_sent_request_does_not_hold(
     digits_folder, serve
 ):
-    arguments = ("--model", digits_folder, "--grace", 60, "--shutdown-timeout", 1)
-    with serve(*arguments) as service:
-        with socket.create_connection(("127.0.0.1", service.port), timeout=30) as half:
-            half.sendall(
-                b"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n"
-            )
-            time.sleep(0.2)
-            service.process.send_signal(signal.SIGTERM)
-            assert service.until(lambda: service.call("GET", "/ready")[0] == 503, 30)
-            start = time.monotonic()
-            service.process.send_signal(signal.SIGTERM)
-            assert service.process.wait(timeout=50) in (0, 1)
-        assert time.monotonic() - start < 6
+    arguments = ("--model", digits_folder, "--grace", 120, "--shutdown-timeout", 1)
+    head = b"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n"
+    with (
+        serve(*arguments) as service,
+        socket.create_connection(("127.0.0.1", service.port), timeout=30) as half,
+    ):
+        half.sendall(head)
+        service.process.send_signal(signal.SIGTERM)
+        assert service.until(lambda: service.call("GET", "/ready")[0] == 503)
+        service.process.send_signal(signal.SIGTERM)
+        assert service.process.wait(timeout=100) in (0, 1)  # the grace would not be over
 
 
 @pytest.mark.parametrize("n_workers", [1, 3])
@@ -212,12 +214,8 @@ def test_a_stop_ends_in_time_when_workers_died_or_hang(digits_folder, serve):
         first, second = workers_of(service)
         os.kill(first, signal.SIGKILL)
         os.kill(second, signal.SIGSTOP)
-        time.sleep(0.3)
-        start = time.monotonic()
         service.process.send_signal(signal.SIGTERM)
         _, errors = service.process.communicate(timeout=60)
-        # What comes after those four seconds took more than three where all processors were busy.
-        assert time.monotonic() - start < 4 + 8
         assert not alive(second)
     assert service.process.returncode == 1
     assert f"worker {second} did not end within 4 s and is killed" in errors

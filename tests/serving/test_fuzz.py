@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.endure
+
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "fuzz_service.py"
 
 

@@ -337,6 +337,7 @@ def wait_until_ready(client):
 
 
 @pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.endure
 def test_the_command_logs_json_and_no_key(digits_folder, tmp_path, workers):
     keys = tmp_path / "keys"
     keys.write_text(KEY + "\n")  # readable by all: a warning, in JSON too

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.endure
+
 CODE = """
 import psutil
 from hgkt.serving.memory import returned

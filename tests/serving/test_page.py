@@ -30,7 +30,10 @@ sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not 
 uvicorn = pytest.importorskip("uvicorn", reason="the extra serve is not installed")
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the PATH to show the page")
+pytestmark = [
+    pytest.mark.endure,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the PATH to show the page"),
+]
 
 FLAGS = [
     "--no-sandbox",
@@ -174,6 +177,7 @@ def sample_answers(page, label: str, n: int) -> list[str]:
     return answers
 
 
+@pytest.mark.smoke
 def test_page_adds_a_hidden_digit_by_its_segments_and_recognises_it(visit, clean):
     page = visit(clean)
     assert page.locator("#key").is_hidden()
@@ -241,6 +245,58 @@ def test_page_uses_the_width_that_there_is(visit, clean, width, n_columns):
     assert len({box["x"] for box in boxes}) == n_columns
     assert min(box["x"] for box in boxes) < 48
     assert max(box["x"] + box["width"] for box in boxes) > width - 48
+
+
+@pytest.fixture(scope="module")
+def described(run_service, tmp_path_factory) -> Iterator[str]:
+    """A service whose classes are described in sentences."""
+    from hgkt.language import load_encoder
+
+    encoder = load_encoder("minilm")
+    names = ["red", "green", "checkerboard"]
+    vectors = dict(zip(names, encoder.encode(names), strict=True))
+    X = np.random.default_rng(0).random((12, 8))
+    folder = (
+        HGKTClassifier(calibration=0.1)
+        .fit(X, np.repeat(names, 4), vectors)
+        .save(
+            tmp_path_factory.mktemp("described") / "model",
+            encoder=encoder.record,
+            attribute_kinds=["text"],
+            attribute_blocks=[encoder.n_dimensions],
+        )
+    )
+    with run_service(folder) as address:
+        yield address
+
+
+LAYOUT = """() => {
+  const card = document.querySelector('#rows').closest('.card').getBoundingClientRect();
+  const shown = [...document.querySelectorAll('#rows td, #rows th')].filter(c => c.offsetParent);
+  return {
+    width: document.documentElement.scrollWidth,
+    right: Math.max(...shown.map(c => c.getBoundingClientRect().right)) - card.right,
+    height: Math.max(...shown.map(c => c.getBoundingClientRect().height)),
+    cut: shown.filter(c => c.matches('td') && c.scrollWidth > c.clientWidth).length,
+  };
+}"""
+
+
+@pytest.mark.parametrize("width", [390, 1280, 1440, 1920])
+def test_page_keeps_its_table_in_its_card_whatever_a_class_is_called_by(visit, described, width):
+    page = visit(described, viewport={"width": width, "height": 900})
+    sentence = "a square of many small squares, dark and light by turns, as chess is played on " * 2
+    for name in (None, f"draughtboard {width}"):
+        if name is not None:
+            page.fill("#name", name)
+            page.fill("#text", sentence)
+            page.click("#add-button")
+            page.wait_for_selector(f"tr[data-name='{name}']")
+        layout = page.evaluate(LAYOUT)
+        assert layout["width"] <= width
+        assert layout["right"] <= 0
+        assert layout["height"] < 80
+        assert layout["cut"] == 0
 
 
 def test_page_shows_the_classified_instance_on_the_map(visit, clean):
@@ -789,6 +845,7 @@ def test_page_says_how_sure_an_answer_is(run_service, visit, tmp_path):
         assert chances == sorted(chances, reverse=True)
         assert 50 < sum(chances) <= 100.5
         assert "With 90 %" in page.locator("#result").inner_text()
+        page.close()
 
 
 def test_a_class_lives_on_the_page(visit, clean):
@@ -861,11 +918,11 @@ def test_page_says_what_cannot_be_taught_or_saved(visit, clean):
 
 
 @pytest.mark.slow
-def test_a_class_lives_through_a_day_on_the_page(visit, tmp_path):
+def test_a_class_lives_through_a_day_on_the_page(visit, tmp_path, free_port):
     """Described, taught, renamed, taken back and migrated; the service dies after every change."""
     old, new = save_digits(tmp_path / "old"), save_digits(tmp_path / "new", ridge=0.05)
     database = f"sqlite:///{tmp_path / 'classes.sqlite'}"
-    service = MortalService(old, database, 7, "--data", "digits")
+    service = MortalService(free_port, old, database, 7, "--data", "digits")
     service.start()
     data = load_dataset("digits")
     X, y = data.rows("test_unseen")
@@ -916,7 +973,7 @@ def test_a_class_lives_through_a_day_on_the_page(visit, tmp_path):
         page.close()
     finally:
         service.end()
-    service = MortalService(new, database, 8, "--adopt", old)
+    service = MortalService(free_port, new, database, 8, "--adopt", old)
     service.start()
     try:
         wait_until_ready(service.address)

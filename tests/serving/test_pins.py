@@ -18,7 +18,10 @@ from hgkt.serving import ServiceSettings, create_app
 from hgkt.serving.database import RegistryError
 from hgkt.serving.pins import OtherModelError, folder_digest, pin_model
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
+pytestmark = [
+    pytest.mark.endure,
+    pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX"),
+]
 
 
 @pytest.fixture

@@ -40,6 +40,7 @@ def test_registry_keeps_every_bit_of_a_class(open_registry):
         assert after.added_at.endswith("+00:00")
 
 
+@pytest.mark.smoke
 def test_registry_numbers_changes_and_logs_them_in_order(open_registry, entry):
     registry = open_registry()
     assert registry.revision() == 0
@@ -284,6 +285,7 @@ def test_registry_says_that_a_sqlite_file_is_read_only(tmp_path, entry):
     registry.close()
 
 
+@pytest.mark.endure
 def test_registry_says_that_postgresql_is_read_only(postgresql_url, entry):
     registry = ClassRegistry(postgresql_url, "model")
     with registry._writing() as connection:
@@ -331,6 +333,7 @@ def test_registry_never_tells_a_password(url, caplog):
         assert str(caught.value) == "the class registry 127.0.0.1/birds cannot be reached"
 
 
+@pytest.mark.endure
 def test_registry_survives_a_restart_of_the_server(postgresql_url, entry):
     registry, other = (ClassRegistry(postgresql_url, "model") for _ in range(2))
     assert registry.revision() == 0
@@ -357,6 +360,7 @@ def test_registry_writes_sqlite_so_that_it_survives_a_power_cut(tmp_path):
     registry.close()
 
 
+@pytest.mark.endure
 def test_registry_is_durable_where_the_postgresql_server_is_not(postgresql_url):
     registry = ClassRegistry(postgresql_url, "model")
     with registry._writing() as connection:

@@ -232,6 +232,7 @@ with ThreadPoolExecutor(n_threads) as pool:
 """
 
 
+@pytest.mark.endure
 def test_many_writers_of_several_processes_all_get_their_turn(database, open_registry):
     command = [sys.executable, "-c", WRITER, database]
     processes = [

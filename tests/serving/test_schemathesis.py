@@ -19,6 +19,8 @@ from hgkt.data import load_dataset
 from hgkt.estimators import HGKTClassifier
 from hgkt.serving import ServiceSettings, create_app
 
+pytestmark = pytest.mark.endure
+
 BOUNDED = settings(
     max_examples=10,
     derandomize=True,

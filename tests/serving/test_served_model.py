@@ -242,6 +242,7 @@ def test_served_model_reloads_after_a_pruned_log_and_a_restored_database(make_se
     assert added(reader) == ["blot", "two"]
 
 
+@pytest.mark.endure
 def test_served_model_answers_while_the_database_is_away(postgresql_url, digits_model, unseen):
     name = psycopg.conninfo.conninfo_to_dict(postgresql_url)["dbname"]
     elsewhere = postgresql_url.replace(f"/{name}", "/postgres")

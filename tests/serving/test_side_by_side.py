@@ -20,6 +20,8 @@ from hgkt.exceptions import DataError, ModelFolderError
 from hgkt.serving import ServiceSettings, create_app
 from hgkt.serving.settings import ModelFolder
 
+pytestmark = pytest.mark.endure
+
 KEY = "a key of some length"
 OWN = {"X-API-Key": KEY}
 

@@ -12,7 +12,10 @@ import pytest
 from hgkt.data import load_dataset
 from hgkt.estimators import HGKTClassifier
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
+pytestmark = [
+    pytest.mark.endure,
+    pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hgkt._geometry import map_rows
+from hgkt._arrays import map_rows
 from hgkt.exceptions import DataError
 from hgkt.statistics import ExampleSums
 

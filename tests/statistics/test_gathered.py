@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hgkt._geometry import map_rows
+from hgkt._arrays import map_rows
 from hgkt.exceptions import DataError
 from hgkt.statistics import GatheredStatistics
-from hgkt.statistics.fold_sums import FoldSums
-from hgkt.statistics.sample import quota
+from hgkt.statistics.gathered import FoldSums, quota
 
 FOLDS = [(["b", "c", "d"], ["a"]), (["a", "b"], ["c", "d"])]
 MAPS = ("sqrt+l2", "none")

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
-import time
 import tracemalloc
 from dataclasses import replace
 
@@ -55,6 +52,7 @@ def watched(folder):
     return [Watched(shard, log) for shard in open_shards(folder, shard_rows=100).shards], log
 
 
+@pytest.mark.endure
 def test_gathering_is_the_same_to_the_bit_for_any_number_of_workers(shard_folder, digits, tmp_path):
     one = gather(shard_folder, feature_maps=MAPS, workers=1)
     two = gather(shard_folder, feature_maps=MAPS, workers=2)
@@ -133,33 +131,35 @@ def test_a_block_goes_on_after_the_shards_it_has_saved(shard_folder, tmp_path, m
 
 
 KILLED = """
-import sys, time
+import sys
 from hgkt import gather
 from hgkt.statistics import gathering
 
 gathering._SAVE_SECONDS = 0.0
-slow = gathering.add_shard
+add_shard = gathering.add_shard
 def add(statistics, shard):
     print("reading", flush=True)
-    time.sleep(0.03)
-    slow(statistics, shard)
+    sys.stdin.readline()
+    add_shard(statistics, shard)
 gathering.add_shard = add
 gather(sys.argv[1], checkpoint=sys.argv[2], workers=1, leaves=3)
 """
 
 
+@pytest.mark.endure
 def test_a_killed_gathering_goes_on_and_ends_with_the_same_sums(shard_folder, tmp_path):
     whole = gather(shard_folder, workers=1, leaves=3)
     command = [sys.executable, "-c", KILLED, str(shard_folder), str(tmp_path / "sums")]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    seen = 0
-    while seen < 4 and process.stdout.readline():
-        seen += 1
-    time.sleep(np.random.default_rng(os.getpid()).random() * 0.03)  # at any moment of a shard
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    process.stdout.close()
-    assert seen == 4
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        for _ in range(3):
+            assert process.stdout.readline() == "reading\n"
+            process.stdin.write("go on\n")
+            process.stdin.flush()
+        assert process.stdout.readline() == "reading\n"
+        process.kill()
+    assert files(tmp_path / "sums")  # what was saved of the block
     assert_same(gather(shard_folder, checkpoint=tmp_path / "sums", workers=1, leaves=3), whole)
 
 
@@ -231,6 +231,8 @@ def test_two_sites_have_the_statistics_of_one(shard_folder, digits):
     assert len(merged.rows()[1]) == len(digits.y)
 
 
+@pytest.mark.endure
+@pytest.mark.smoke
 def test_gathering_on_ray_is_the_same_to_the_bit(ray_cluster, shard_folder, tmp_path):
     found = gather(shard_folder, engine="ray", checkpoint=tmp_path / "sums", leaves=3)
     assert ray_cluster.is_initialized()

@@ -12,12 +12,10 @@ import torch
 
 from hgkt.exceptions import DataError
 from hgkt.transport import (
-    emd_distances,
     entropic_barycenter,
     entropic_distances,
     ground_cost,
     line_barycenter,
-    line_barycenters,
     line_distances,
     line_pairwise,
     select_representatives,
@@ -41,6 +39,7 @@ def test_no_rows_make_no_histograms() -> None:
     assert to_simplex(np.ones((0, 3))).shape == (0, 3)
 
 
+@pytest.mark.endure
 def test_the_line_needs_no_torch() -> None:
     code = (
         "import sys, numpy as np; from hgkt.transport import line_barycenter, line_pairwise; "
@@ -87,37 +86,14 @@ def test_mass_may_miss_one_by_a_millionth() -> None:
         line_distances([[0.5, 0.5 + 1.1e-6]], [0.5, 0.5])
 
 
-def test_exponent_two_and_equal_weights_are_the_default() -> None:
+def test_equal_weights_are_the_default() -> None:
     rows = np.random.default_rng(0).dirichlet(np.ones(6), size=4)
     for histograms in (rows, torch.tensor(rows)):
         for given, default in [
-            (line_barycenter(histograms, weights=[3.0] * 4, p=2), line_barycenter(histograms)),
-            (
-                line_barycenters(histograms, [0, 1, 0, 1], 2, p=2),
-                line_barycenters(histograms, [0, 1, 0, 1], 2),
-            ),
-            (
-                line_distances(histograms, histograms[0], p=2),
-                line_distances(histograms, histograms[0]),
-            ),
-            (line_pairwise(histograms, histograms, p=2), line_pairwise(histograms)),
+            (line_barycenter(histograms, weights=[3.0] * 4), line_barycenter(histograms)),
+            (line_pairwise(histograms, histograms), line_pairwise(histograms)),
         ]:
             np.testing.assert_allclose(np.asarray(given), np.asarray(default), atol=1e-15)
-    assert emd_distances(rows, rows[0]) == pytest.approx(line_distances(rows, rows[0]))
-
-
-def test_class_barycenters_take_weights_exponent_and_tensors() -> None:
-    rows = np.random.default_rng(1).dirichlet(np.ones(5), size=6)
-    codes, weights = np.array([1, 0, 1, 0, 1, 1]), np.array([1.0, 5.0, 2.0, 1.0, 0.5, 3.0])
-    for p in (1, 2):
-        expected = [
-            line_barycenter(rows[codes == code], weights[codes == code], p) for code in (0, 1)
-        ]
-        found = line_barycenters(rows, codes, 2, weights, p)
-        np.testing.assert_array_equal(found, expected)
-        tensors = line_barycenters(torch.tensor(rows), codes, 2, weights, p)
-        assert isinstance(tensors, torch.Tensor)
-        np.testing.assert_allclose(tensors.numpy(), expected, atol=1e-12)
 
 
 def test_device_cpu_is_numpy_and_a_tensor_stays_one() -> None:

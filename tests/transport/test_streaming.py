@@ -112,7 +112,7 @@ def test_what_cannot_be_streamed_is_refused(rows):
     with pytest.raises(DataError, match="a class has more rows than its share of 3200 bytes"):
         stream_representatives(batches(X, codes), 3, "medoid", memory=9600)
     with pytest.raises(DataError, match="a class has more rows than its share"):
-        stream_representatives(batches(X, codes), 3, cost="absolute", memory=9600)
+        stream_representatives(batches(X, codes), 3, solver="sinkhorn", memory=9600)
     with pytest.raises(DataError, match="at least one per feature, 64, is expected"):
         stream_representatives(batches(X, codes), 3, memory=3 * 8 * (D - 1))
     with pytest.raises(DataError, match=r"codes must be in 0\.\.1"):

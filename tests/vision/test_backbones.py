@@ -53,6 +53,7 @@ def transformers_names(name, state):
 
 
 @pytest.mark.parametrize("name", ["resnet18", "resnet50", "resnet101"])
+@pytest.mark.endure
 def test_resnet_agrees_with_transformers_given_the_same_weights(name):
     ours = randomized(name).double()
     depths, bottleneck = LAYOUTS[name]

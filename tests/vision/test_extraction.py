@@ -123,6 +123,7 @@ def test_read_manifest_refuses_with_one_sentence(tmp_path):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.endure
 def test_extract_features_reads_in_order_and_reports_the_rest(images, workers):
     entries = list_images(images)
     backbone, network = means()
@@ -138,6 +139,7 @@ def test_extract_features_reads_in_order_and_reports_the_rest(images, workers):
     assert calls[-1][:3] == ("extract", 11, 11)
 
 
+@pytest.mark.endure
 def test_decode_all_is_what_one_image_at_a_time_gives(photo):
     paths = [photo(name) for name in ("china.jpg", "chelsea.png", "rocket.jpg", "flower.jpg")] * 3
     how = Preprocessing(shortest_edge=40, crop=(32, 32))

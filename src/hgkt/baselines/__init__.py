@@ -22,8 +22,12 @@ _LAMPERT = (
 _SOCHER = "Socher et al., Zero-Shot Learning Through Cross-Modal Transfer, NIPS 2013"
 
 BASELINES = {
-    "dap": _probabilistic("dap:DAPClassifier", "direct attribute prediction", _LAMPERT),
-    "iap": _probabilistic("iap:IAPClassifier", "indirect attribute prediction", _LAMPERT),
+    "dap": _probabilistic(
+        "attribute_prediction:DAPClassifier", "direct attribute prediction", _LAMPERT
+    ),
+    "iap": _probabilistic(
+        "attribute_prediction:IAPClassifier", "indirect attribute prediction", _LAMPERT
+    ),
     "conse": _mixture(
         "conse:ConSEClassifier",
         "convex combination of semantic embeddings",
@@ -32,7 +36,7 @@ BASELINES = {
     ),
     "cmt": _to_semantic("cmt:CMTClassifier", "cross-modal transfer", _SOCHER),
     "cmt-star": _to_semantic(
-        "cmt_star:CMTStarClassifier", "cross-modal transfer with novelty detection", _SOCHER
+        "cmt:CMTStarClassifier", "cross-modal transfer with novelty detection", _SOCHER
     ),
     "sse": _mixture(
         "sse:SSEClassifier",
@@ -40,22 +44,22 @@ BASELINES = {
         "Zhang, Saligrama, Zero-Shot Learning via Semantic Similarity Embedding, ICCV 2015",
     ),
     "latem": _compatibility(
-        "latem:LatEmClassifier",
+        "bilinear:LatEmClassifier",
         "latent embeddings",
         "Xian et al., Latent Embeddings for Zero-shot Classification, CVPR 2016",
     ),
     "ale": _compatibility(
-        "ale:ALEClassifier",
+        "bilinear:ALEClassifier",
         "attribute label embedding",
         "Akata et al., Label-Embedding for Image Classification, TPAMI 2016",
     ),
     "devise": _compatibility(
-        "devise:DeViSEClassifier",
+        "bilinear:DeViSEClassifier",
         "deep visual-semantic embedding",
         "Frome et al., DeViSE: A Deep Visual-Semantic Embedding Model, NIPS 2013",
     ),
     "sje": _compatibility(
-        "sje:SJEClassifier",
+        "bilinear:SJEClassifier",
         "structured joint embedding",
         "Akata et al., Evaluation of Output Embeddings for Fine-Grained Image "
         "Classification, CVPR 2015",

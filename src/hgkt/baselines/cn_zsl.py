@@ -9,20 +9,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._geometry import FeatureMap, unit_rows
+from hgkt._arrays import FeatureMap, batches, unit_rows
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared.descent import FedLoss
-from hgkt.baselines._shared.grids import ATTRIBUTE_MAPS, Seen
+from hgkt.baselines._shared.grids import ATTRIBUTE_MAPS, Seen, parameters
 from hgkt.baselines._shared.networks import (
     AttributeNetworkClassifier,
+    FedLoss,
     attribute_rows,
     to_numpy,
     trainable,
     uniform,
 )
 from hgkt.baselines._shared.rows import similarity_scores
-from hgkt.estimators._presets import Preset
-from hgkt.estimators.base import ClassTable
+from hgkt.estimators.base import ClassTable, Preset
 from hgkt.estimators.state_rules import shapes
 
 if TYPE_CHECKING:
@@ -34,6 +33,7 @@ _MOMENTUM = 0.1
 _BLOCK = 8192  # rows on their way to a GPU: a copy of all would double the memory of the host
 
 
+@parameters
 class CNZSLClassifier(AttributeNetworkClassifier):
     """Class normalization for zero-shot learning.
 
@@ -64,23 +64,18 @@ class CNZSLClassifier(AttributeNetworkClassifier):
     weight_decay : float, default=1e-4
         Coupled, on biases too.
     batch_size : int, default=256
-        Instances a step; every step sees all seen classes.
+        Instances per step; every step sees all seen classes.
     standardization : {"variance", "deviation", "none"}, default="variance"
         What CN divides centred units by. The paper writes the standard deviation, the released
         code divides by the variance; "none" leaves CN out.
     seen_factor : float, default=1.0
         The released code multiplies seen classes' scores by 0.95 (1 on CUB).
-    feature_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
-        What is done to each row of features first: nothing, unit length, signed square root and
-        unit length, or another power and unit length.
-    attribute_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
-        The same for each attribute vector.
-    calibration : float, default=0.0
-        γ, taken off the score of every seen class; choose it on validation classes.
+    feature_map : ...
+    attribute_map : ...
+    calibration : ...
     random_state : int, RandomState or None, default=None
         Of initial weights and batches.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Where training runs; "auto" takes CUDA where there is one.
+    device : ...
 
     The defaults are those of the released code; the preset "released" has its `seen_factor` too.
 
@@ -107,48 +102,31 @@ class CNZSLClassifier(AttributeNetworkClassifier):
     ['horse', 'tiger']
     """
 
+    n_epochs: int = 50
+    n_hidden: int = 1024
+    scale: float = 25.0
+    learning_rate: float = 5e-4
+    decay_epoch: int = 25
+    weight_decay: float = 1e-4
+    batch_size: int = 256
+    standardization: str = "variance"
+    seen_factor: float = 1.0
+    feature_map: FeatureMap = "l2"
+    attribute_map: FeatureMap = "l2"
+    calibration: float = 0.0
+    random_state: Any = None
+    device: str = "auto"
+
     mathematics_version: ClassVar[int] = 4  # 3: narrower grids of weight decay, rate and scale
 
     _weights = ("w1_", "b1_", "w2_", "b2_", "w3_", "b3_")
     _learned = shapes(w1_="h d", b1_="h", w2_="h h", b2_="h", w3_="D h", b3_="D", running_="4 h")
     _path = "n_epochs"
-    _only_scoring = ("seen_factor",)
+    _late = ("seen_factor",)
     _seen_apart = True
     named_presets: ClassVar[Mapping[str, Preset]] = {
         "released": Preset({"seen_factor": 0.95}, {"CUB": {"seen_factor": 1.0}})
     }
-
-    def __init__(
-        self,
-        n_epochs: int = 50,
-        n_hidden: int = 1024,
-        scale: float = 25.0,
-        learning_rate: float = 5e-4,
-        decay_epoch: int = 25,
-        weight_decay: float = 1e-4,
-        batch_size: int = 256,
-        standardization: str = "variance",
-        seen_factor: float = 1.0,
-        feature_map: FeatureMap = "l2",
-        attribute_map: FeatureMap = "l2",
-        calibration: float = 0.0,
-        random_state: Any = None,
-        device: str = "auto",
-    ) -> None:
-        self.n_epochs = n_epochs
-        self.n_hidden = n_hidden
-        self.scale = scale
-        self.learning_rate = learning_rate
-        self.decay_epoch = decay_epoch
-        self.weight_decay = weight_decay
-        self.batch_size = batch_size
-        self.standardization = standardization
-        self.seen_factor = seen_factor
-        self.feature_map = feature_map
-        self.attribute_map = attribute_map
-        self.calibration = calibration
-        self.random_state = random_state
-        self.device = device
 
     def default_stages(self) -> list[Any]:
         """Return maps, then each number of the training, with epochs, which one run serves."""
@@ -170,10 +148,10 @@ class CNZSLClassifier(AttributeNetworkClassifier):
             check_number(name, getattr(self, name), low=0.0, open_low=True)
         check_choice("standardization", self.standardization, STANDARDIZATIONS)
 
-    def _train(self, seen: Seen, stops: Sequence[int]) -> Iterator[int]:
+    def _train_path(self, gathered: Seen, stops: Sequence[int]) -> Iterator[tuple[int, ClassTable]]:
         import torch
 
-        X, codes, attributes = seen
+        X, codes, attributes = gathered
         seed, device = self._start()
         network = _Network(self, X.shape[1], attributes.shape[1], seed, device)
         rows = torch.tensor(attribute_rows(attributes), dtype=torch.float32, device=device)
@@ -183,7 +161,7 @@ class CNZSLClassifier(AttributeNetworkClassifier):
         steps = [stop * per_epoch for stop in stops]
         for step in self._minimise(network.weights, loss, steps, self.decay_epoch * per_epoch):
             self.running_ = to_numpy(torch.stack(network.running))
-            yield step // per_epoch
+            yield step // per_epoch, self._embed_rows(attributes)
 
     def _embed_rows(self, rows: NDArray[np.float64]) -> ClassTable:
         hidden = np.maximum(attribute_rows(rows) @ self.w1_.T + self.b1_, 0.0)
@@ -196,10 +174,10 @@ class CNZSLClassifier(AttributeNetworkClassifier):
     ) -> NDArray[np.float64]:
         if self.standardization == "none":
             return values
-        scales = running[1] + _EPSILON
-        return (values - running[0]) / (
-            scales if self.standardization == "variance" else np.sqrt(scales)
-        )
+        variance = running[1] + _EPSILON
+        scales = variance if self.standardization == "variance" else np.sqrt(variance)
+        standardized: NDArray[np.float64] = (values - running[0]) / scales
+        return standardized
 
     def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
         scores = self.scale * similarity_scores(X, table["embedding"], "cosine")
@@ -224,8 +202,7 @@ class _Batches:
         self.codes = torch.from_numpy(codes).to(device)
         self.held: torch.Tensor | None = None
         if _fits(4 * X.size, device):
-            blocks = range(0, len(X), _BLOCK)
-            self.held = torch.cat([self._copied(slice(at, at + _BLOCK)) for at in blocks])
+            self.held = torch.cat([self._copied(part) for part in batches(len(X), _BLOCK)])
 
     def at(self, step: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Return features (n, D) and class codes (n,) of a step, counted from 0 and not skipped."""
@@ -241,8 +218,8 @@ class _Batches:
         import torch
 
         self.order = self.rng.permutation(len(self.X))
-        for start in range(0, len(self.order), self.size):
-            self.order[start : start + self.size].sort()  # rows are read in the order they lie
+        for batch in batches(len(self.order), self.size):
+            self.order[batch].sort()  # rows are read in the order they lie
         self.on_device = torch.from_numpy(self.order).to(self.device)
 
     def _copied(self, which: Any) -> torch.Tensor:

@@ -7,15 +7,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._geometry import MAPS, FeatureMap, unit_rows
+from hgkt._arrays import MAPS, FeatureMap, unit_rows
 from hgkt._validation import check_number
-from hgkt.baselines._shared.grids import Seen, StagedClassifier, center_grid
+from hgkt.baselines._shared.grids import GridClassifier, Seen, center_grid, parameters
 from hgkt.baselines._shared.lbfgs import fit_softmax, predict_softmax
 from hgkt.estimators.base import ClassTable
 from hgkt.estimators.state_rules import shapes
 
 
-class ConSEClassifier(StagedClassifier):
+@parameters
+class ConSEClassifier(GridClassifier):
     """Place an image between the seen classes it resembles and take the nearest class.
 
     With q(x) the probabilities of the seen classes under multinomial logistic regression and
@@ -34,16 +35,10 @@ class ConSEClassifier(StagedClassifier):
         Weight of the loss of the softmax regression against ½‖W‖², on z-scored features scaled
         to unit mean square. Paper gap: the original has the softmax layer of a network; this
         is one of the grid.
-    feature_map : {"none", "l2", "sqrt+l2"} or float, default="none"
-        What is done to each row of features first: nothing, unit length, signed square root and
-        unit length, or another power and unit length.
-    attribute_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
-        The same for each attribute vector.
-    centering : {"none", "features", "attributes", "both"}, default="none"
-        Whose mean over the training data is taken off after the maps; attributes are brought to
-        unit length again.
-    calibration : float, default=0.0
-        γ, taken off the score of every seen class; choose it on validation classes.
+    feature_map : ...
+    attribute_map : ...
+    centering : ...
+    calibration : ...
 
     Attributes
     ----------
@@ -67,26 +62,17 @@ class ConSEClassifier(StagedClassifier):
     array(['jet', 'car'], dtype='<U3')
     """
 
+    n_top: int = 10
+    C: float = 10.0
+    feature_map: FeatureMap = "none"
+    attribute_map: FeatureMap = "l2"
+    centering: str = "none"
+    calibration: float = 0.0
+
     mathematics_version: ClassVar[int] = 3  # 2: nothing centred
 
     _learned = shapes(weights_="L D", bias_="L", seen_embeddings_="L d")
     _late = ("n_top",)
-
-    def __init__(
-        self,
-        n_top: int = 10,
-        C: float = 10.0,
-        feature_map: FeatureMap = "none",
-        attribute_map: FeatureMap = "l2",
-        centering: str = "none",
-        calibration: float = 0.0,
-    ) -> None:
-        self.n_top = n_top
-        self.C = C
-        self.feature_map = feature_map
-        self.attribute_map = attribute_map
-        self.centering = centering
-        self.calibration = calibration
 
     def default_stages(self) -> list[Any]:
         """Return feature maps, C and T, then attribute maps and centring.

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._geometry import MAPS, FeatureMap
+from hgkt._arrays import MAPS, FeatureMap
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared.grids import Seen
+from hgkt.baselines._shared.grids import Seen, parameters
 from hgkt.baselines._shared.networks import (
     AttributeNetworkClassifier,
     attribute_rows,
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import torch
 
 
+@parameters
 class DEMClassifier(AttributeNetworkClassifier):
     """Deep embedding model.
 
@@ -67,17 +68,12 @@ class DEMClassifier(AttributeNetworkClassifier):
         start: weights by Glorot's rule, a tenth of it in the output layer, whose biases are the
         mean. A number draws weights normal with that deviation, cut at two deviations, and sets
         biases to it; the authors' 0.1 needs their 10⁵ and more steps to be forgotten.
-    feature_map : {"none", "l2", "sqrt+l2"} or float, default="none"
-        What is done to each row of features first: nothing, unit length, signed square root and
-        unit length, or another power and unit length.
-    attribute_map : {"none", "l2", "sqrt+l2"} or float, default="none"
-        The same for each attribute vector.
-    calibration : float, default=0.0
-        γ, taken off the score of every seen class; choose it on validation classes.
+    feature_map : ...
+    attribute_map : ...
+    calibration : ...
     random_state : int, RandomState or None, default=None
         Of the initial weights.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Where training runs; "auto" takes CUDA where there is one.
+    device : ...
 
     Attributes
     ----------
@@ -100,38 +96,22 @@ class DEMClassifier(AttributeNetworkClassifier):
     ['zebra', 'horse']
     """
 
-    _learned = shapes(w1_="h d", b1_="h", w2_="D h", b2_="D")
-    _only_scoring = ("metric",)
+    n_steps: int = 200
+    n_hidden: int = 1600
+    weight_decay: float = 1e-5
+    learning_rate: float = 1e-3
+    metric: str = "euclidean"
+    activation: str = "relu"
+    attribute_rms: float | None = 1.0
+    initial_deviation: float | None = None
+    feature_map: FeatureMap = "none"
+    attribute_map: FeatureMap = "none"
+    calibration: float = 0.0
+    random_state: Any = None
+    device: str = "auto"
 
-    def __init__(
-        self,
-        n_steps: int = 200,
-        n_hidden: int = 1600,
-        weight_decay: float = 1e-5,
-        learning_rate: float = 1e-3,
-        metric: str = "euclidean",
-        activation: str = "relu",
-        attribute_rms: float | None = 1.0,
-        initial_deviation: float | None = None,
-        feature_map: FeatureMap = "none",
-        attribute_map: FeatureMap = "none",
-        calibration: float = 0.0,
-        random_state: Any = None,
-        device: str = "auto",
-    ) -> None:
-        self.n_steps = n_steps
-        self.n_hidden = n_hidden
-        self.weight_decay = weight_decay
-        self.learning_rate = learning_rate
-        self.metric = metric
-        self.activation = activation
-        self.attribute_rms = attribute_rms
-        self.initial_deviation = initial_deviation
-        self.feature_map = feature_map
-        self.attribute_map = attribute_map
-        self.calibration = calibration
-        self.random_state = random_state
-        self.device = device
+    _learned = shapes(w1_="h d", b1_="h", w2_="D h", b2_="D")
+    _late = ("metric",)
 
     def default_stages(self) -> list[Any]:
         """Return maps, then weight decay, with step counts and metrics, which one run serves."""
@@ -155,10 +135,10 @@ class DEMClassifier(AttributeNetworkClassifier):
         tags.classifier_tags.poor_score = self.activation == "relu"
         return tags
 
-    def _train(self, seen: Seen, stops: Sequence[int]) -> Iterator[int]:
+    def _train_path(self, gathered: Seen, stops: Sequence[int]) -> Iterator[tuple[int, ClassTable]]:
         import torch
 
-        X, codes, attributes = seen
+        X, codes, attributes = gathered
         counts, means = class_counts_and_means(X, codes, len(attributes))
         unit = feature_unit(means)
         means /= unit
@@ -176,7 +156,7 @@ class DEMClassifier(AttributeNetworkClassifier):
 
         for stop in self._minimise(weights, loss, stops):
             self._in_feature_units(unit)
-            yield stop
+            yield stop, self._embed_rows(attributes)
 
     def _initial(
         self, means: NDArray[np.float64], n_attributes: int, seed: int

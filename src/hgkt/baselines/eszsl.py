@@ -8,10 +8,9 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from hgkt._geometry import MAPS, FeatureMap
+from hgkt._arrays import MAPS, FeatureMap
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared.grids import Seen, center_grid, powers
-from hgkt.baselines._shared.sums import SumsClassifier
+from hgkt.baselines._shared.grids import Seen, SumsClassifier, center_grid, parameters, powers
 from hgkt.estimators.base import ClassTable
 from hgkt.estimators.state_rules import shapes
 from hgkt.statistics import ClassStatistics, Sums
@@ -19,6 +18,7 @@ from hgkt.statistics import ClassStatistics, Sums
 LABEL_CODINGS = ("binary", "signed")
 
 
+@parameters
 class ESZSLClassifier(SumsClassifier):
     """Embarrassingly simple zero-shot learning.
 
@@ -38,16 +38,10 @@ class ESZSLClassifier(SumsClassifier):
         λ, with the same source.
     label_coding : {"binary", "signed"}, default="binary"
         Y in {0, 1} as in the authors' code, or in {−1, 1} as in the paper.
-    feature_map : {"none", "l2", "sqrt+l2"} or float, default="none"
-        What is done to each row of features first: nothing, unit length, signed square root and
-        unit length, or another power and unit length.
-    attribute_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
-        The same for each attribute vector.
-    centering : {"none", "features", "attributes", "both"}, default="none"
-        Whose mean over the training data is taken off after the maps; attributes are brought to
-        unit length again.
-    calibration : float, default=0.0
-        γ, taken off the score of every seen class; choose it on validation classes.
+    feature_map : ...
+    attribute_map : ...
+    centering : ...
+    calibration : ...
 
     Attributes
     ----------
@@ -69,28 +63,18 @@ class ESZSLClassifier(SumsClassifier):
     ['zebra', 'horse']
     """
 
+    feature_ridge: float = 1e3
+    attribute_ridge: float = 1.0
+    label_coding: str = "binary"
+    feature_map: FeatureMap = "none"
+    attribute_map: FeatureMap = "l2"
+    centering: str = "none"
+    calibration: float = 0.0
+
     mathematics_version: ClassVar[int] = 3  # 2: nothing centred
 
     _learned = shapes(weights_="D d")
     _late = ("feature_ridge", "attribute_ridge")
-
-    def __init__(
-        self,
-        feature_ridge: float = 1e3,
-        attribute_ridge: float = 1.0,
-        label_coding: str = "binary",
-        feature_map: FeatureMap = "none",
-        attribute_map: FeatureMap = "l2",
-        centering: str = "none",
-        calibration: float = 0.0,
-    ) -> None:
-        self.feature_ridge = feature_ridge
-        self.attribute_ridge = attribute_ridge
-        self.label_coding = label_coding
-        self.feature_map = feature_map
-        self.attribute_map = attribute_map
-        self.centering = centering
-        self.calibration = calibration
 
     def default_stages(self) -> list[Any]:
         """Return maps and centring with both ridges, then these: γ has the unit of the features."""

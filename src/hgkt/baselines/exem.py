@@ -11,10 +11,10 @@ from scipy.spatial.distance import cdist, pdist
 from sklearn import config_context
 from sklearn.svm import NuSVR
 
-from hgkt._geometry import FeatureMap, distance_scores
+from hgkt._arrays import FeatureMap, distance_scores
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared.grids import Seen, StagedClassifier, map_grid
-from hgkt.baselines._shared.moments import class_means_and_variances
+from hgkt.baselines._shared.grids import GridClassifier, Seen, map_grid, parameters
+from hgkt.baselines._shared.rows import class_means_and_variances
 from hgkt.estimators.base import ClassTable
 from hgkt.estimators.state_rules import shapes
 
@@ -23,7 +23,8 @@ _RELATIVE_RANK = 1e-12  # eigenvalues below this share of the largest are roundi
 _LEAST_SPREAD = 1e-6
 
 
-class EXEMClassifier(StagedClassifier):
+@parameters
+class EXEMClassifier(GridClassifier):
     """Predict the visual exemplar of each class and take the nearest one.
 
     Features are projected on the first principal components P of the training rows. The exemplar
@@ -59,8 +60,7 @@ class EXEMClassifier(StagedClassifier):
     feature_map : {"none", "l2", "sqrt+l2"} or float, default="none"
         What is done to each row of features first: nothing, unit length, signed square root and
         unit length, or another power and unit length. The authors do nothing.
-    attribute_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
-        The same for each attribute vector.
+    attribute_map : ...
     calibration : float, default=0.0
         γ, taken off the score of every seen class; choose it on validation classes, as the
         authors do.
@@ -97,6 +97,15 @@ class EXEMClassifier(StagedClassifier):
     array(['a and c', 'b'], dtype='<U7')
     """
 
+    variant: str = "nns"
+    C: float = 1.0
+    nu: float = 0.5
+    kernel_scale: float = 0.5
+    n_components: int = 500
+    feature_map: FeatureMap = "none"
+    attribute_map: FeatureMap = "l2"
+    calibration: float = 0.0
+
     _learned = shapes(
         center_="D",
         components_="D k",
@@ -106,26 +115,6 @@ class EXEMClassifier(StagedClassifier):
         attribute_unit_="",
     )
     _late = ("variant", "n_components")
-
-    def __init__(
-        self,
-        variant: str = "nns",
-        C: float = 1.0,
-        nu: float = 0.5,
-        kernel_scale: float = 0.5,
-        n_components: int = 500,
-        feature_map: FeatureMap = "none",
-        attribute_map: FeatureMap = "l2",
-        calibration: float = 0.0,
-    ) -> None:
-        self.variant = variant
-        self.C = C
-        self.nu = nu
-        self.kernel_scale = kernel_scale
-        self.n_components = n_components
-        self.feature_map = feature_map
-        self.attribute_map = attribute_map
-        self.calibration = calibration
 
     def default_stages(self) -> list[Any]:
         """Return maps with the width of the kernel, then C with it, ν, and the components."""
@@ -180,8 +169,9 @@ class EXEMClassifier(StagedClassifier):
         return {"embedding": self._exemplars(rows / self.attribute_unit_)}
 
     def _exemplars(self, positions: NDArray[np.float64]) -> NDArray[np.float64]:
-        exemplars: NDArray[np.float64] = self._kernel(positions) @ self.dual_weights_
-        return exemplars + self.intercept_
+        kernel = self._kernel(positions)
+        exemplars: NDArray[np.float64] = kernel @ self.dual_weights_ + self.intercept_
+        return exemplars
 
     def _kernel(self, positions: NDArray[np.float64]) -> NDArray[np.float64]:
         squared = cdist(positions, self.positions_, "sqeuclidean")
@@ -191,7 +181,8 @@ class EXEMClassifier(StagedClassifier):
     def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
         rows = (X - self.center_.astype(X.dtype)) @ self.components_.astype(X.dtype)
         squared = -distance_scores(rows, table["embedding"])
-        return -np.sqrt(np.maximum(squared, 0.0))
+        distances: NDArray[Any] = np.sqrt(np.maximum(squared, 0.0))
+        return -distances
 
 
 class ExemplarRegressions:

@@ -9,19 +9,25 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from hgkt._geometry import FeatureMap
+from hgkt._arrays import FeatureMap
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared.grids import Seen, center_grid, map_grid, powers
-from hgkt.baselines._shared.moments import class_means_and_variances, variances_of
-from hgkt.baselines._shared.sums import SumsClassifier
-from hgkt.estimators._presets import Preset
-from hgkt.estimators.base import ClassTable
+from hgkt.baselines._shared.grids import (
+    Seen,
+    SumsClassifier,
+    center_grid,
+    map_grid,
+    parameters,
+    powers,
+)
+from hgkt.baselines._shared.rows import class_means_and_variances, variances_of
+from hgkt.estimators.base import ClassTable, Preset
 from hgkt.estimators.state_rules import shapes
 from hgkt.statistics import Sums
 
 SEEN_PARAMETERS = ("regressed", "empirical")
 
 
+@parameters
 class GFZSLClassifier(SumsClassifier):
     """Generative framework for zero-shot learning with Gaussian classes.
 
@@ -48,16 +54,10 @@ class GFZSLClassifier(SumsClassifier):
         ε.
     variance_floor : float, default=0.05
         f, in squared units of the features.
-    feature_map : {"none", "l2", "sqrt+l2"} or float, default="none"
-        What is done to each row of features first: nothing, unit length, signed square root and
-        unit length, or another power and unit length.
-    attribute_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
-        The same for each attribute vector.
-    centering : {"none", "features", "attributes", "both"}, default="none"
-        Whose mean over the training data is taken off after the maps; attributes are brought to
-        unit length again.
-    calibration : float, default=0.0
-        γ, taken off the score of every seen class; choose it on validation classes.
+    feature_map : ...
+    attribute_map : ...
+    centering : ...
+    calibration : ...
 
     Attributes
     ----------
@@ -83,6 +83,16 @@ class GFZSLClassifier(SumsClassifier):
     ['zebra', 'horse']
     """
 
+    mean_ridge: float = 0.1
+    variance_ridge: float = 1e8
+    seen_parameters: str = "regressed"
+    variance_offset: float = 1e-3
+    variance_floor: float = 0.05
+    feature_map: FeatureMap = "none"
+    attribute_map: FeatureMap = "l2"
+    centering: str = "none"
+    calibration: float = 0.0
+
     mathematics_version: ClassVar[int] = 3  # 2: nothing centred
 
     _learned = shapes(mean_weights_="L D", variance_weights_="L D", references_="L d")
@@ -98,28 +108,6 @@ class GFZSLClassifier(SumsClassifier):
             },
         )
     }
-
-    def __init__(
-        self,
-        mean_ridge: float = 0.1,
-        variance_ridge: float = 1e8,
-        seen_parameters: str = "regressed",
-        variance_offset: float = 1e-3,
-        variance_floor: float = 0.05,
-        feature_map: FeatureMap = "none",
-        attribute_map: FeatureMap = "l2",
-        centering: str = "none",
-        calibration: float = 0.0,
-    ) -> None:
-        self.mean_ridge = mean_ridge
-        self.variance_ridge = variance_ridge
-        self.seen_parameters = seen_parameters
-        self.variance_offset = variance_offset
-        self.variance_floor = variance_floor
-        self.feature_map = feature_map
-        self.attribute_map = attribute_map
-        self.centering = centering
-        self.calibration = calibration
 
     def default_stages(self) -> list[Any]:
         """Return maps and centring with the first ridge, variances, the first ridge more finely.
@@ -178,7 +166,8 @@ class GFZSLClassifier(SumsClassifier):
         # Σ(x−μ)²/σ² multiplied out: three matrix products, and no array of n × classes × D.
         squares = X**2 @ (1.0 / variances).T - 2.0 * X @ (means / variances).T
         constants = (means**2 / variances + np.log(2.0 * np.pi * variances)).sum(axis=1)
-        return -0.5 * (squares + constants)
+        densities: NDArray[np.float64] = -0.5 * (squares + constants)
+        return densities
 
 
 def _quadratic(rows: NDArray[np.float64], references: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._geometry import MAPS, FeatureMap, unit_rows
+from hgkt._arrays import MAPS, FeatureMap, unit_rows
 from hgkt._validation import check_number
-from hgkt.baselines._shared.grids import ATTRIBUTE_MAPS, Seen
+from hgkt.baselines._shared.grids import ATTRIBUTE_MAPS, Seen, parameters
 from hgkt.baselines._shared.networks import (
     AttributeNetworkClassifier,
     attribute_rows,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import torch
 
 
+@parameters
 class PSRZSLClassifier(AttributeNetworkClassifier):
     """Preserving semantic relations.
 
@@ -71,18 +72,13 @@ class PSRZSLClassifier(AttributeNetworkClassifier):
     weight_decay : float, default=1e-5
         κ, on biases too.
     batch_size : int, default=256
-        Images a step in L_S and L_D.
-    feature_map : {"none", "l2", "sqrt+l2"} or float, default="none"
-        What is done to each row of features first: nothing, unit length, signed square root and
-        unit length, or another power and unit length.
-    attribute_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
-        The same for each attribute vector.
-    calibration : float, default=0.0
-        γ, taken off the score of every seen class; choose it on validation classes.
+        Images per step in L_S and L_D.
+    feature_map : ...
+    attribute_map : ...
+    calibration : ...
     random_state : int, RandomState or None, default=None
         Of initial weights and batches.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Where training runs; "auto" takes CUDA where there is one.
+    device : ...
 
     Attributes
     ----------
@@ -105,39 +101,22 @@ class PSRZSLClassifier(AttributeNetworkClassifier):
     ['zebra', 'horse']
     """
 
-    _learned = shapes(w1_="h d", b1_="h", w2_="D h", b2_="D")
+    n_steps: int = 200
+    n_hidden: int = 1024
+    similar_weight: float = 0.1
+    dissimilar_weight: float = 0.1
+    decoder_weight: float = 0.1
+    similar_share: float = 0.1
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-5
+    batch_size: int = 256
+    feature_map: FeatureMap = "none"
+    attribute_map: FeatureMap = "l2"
+    calibration: float = 0.0
+    random_state: Any = None
+    device: str = "auto"
 
-    def __init__(
-        self,
-        n_steps: int = 200,
-        n_hidden: int = 1024,
-        similar_weight: float = 0.1,
-        dissimilar_weight: float = 0.1,
-        decoder_weight: float = 0.1,
-        similar_share: float = 0.1,
-        learning_rate: float = 1e-3,
-        weight_decay: float = 1e-5,
-        batch_size: int = 256,
-        feature_map: FeatureMap = "none",
-        attribute_map: FeatureMap = "l2",
-        calibration: float = 0.0,
-        random_state: Any = None,
-        device: str = "auto",
-    ) -> None:
-        self.n_steps = n_steps
-        self.n_hidden = n_hidden
-        self.similar_weight = similar_weight
-        self.dissimilar_weight = dissimilar_weight
-        self.decoder_weight = decoder_weight
-        self.similar_share = similar_share
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.batch_size = batch_size
-        self.feature_map = feature_map
-        self.attribute_map = attribute_map
-        self.calibration = calibration
-        self.random_state = random_state
-        self.device = device
+    _learned = shapes(w1_="h d", b1_="h", w2_="D h", b2_="D")
 
     def default_stages(self) -> list[Any]:
         """Return maps, then the weight of dissimilar classes, with step counts of one run."""
@@ -155,10 +134,10 @@ class PSRZSLClassifier(AttributeNetworkClassifier):
             check_number(name, getattr(self, name), low=0.0)
         check_number("similar_share", self.similar_share, low=0.0, high=1.0)
 
-    def _train(self, seen: Seen, stops: Sequence[int]) -> Iterator[int]:
+    def _train_path(self, gathered: Seen, stops: Sequence[int]) -> Iterator[tuple[int, ClassTable]]:
         import torch
 
-        X, codes, attributes = seen
+        X, codes, attributes = gathered
         seed, device = self._start()
 
         def tensor(array: NDArray[Any]) -> torch.Tensor:
@@ -188,7 +167,7 @@ class PSRZSLClassifier(AttributeNetworkClassifier):
 
         for stop in self._minimise(weights, loss, stops):
             self._in_feature_units(unit)
-            yield stop
+            yield stop, self._embed_rows(attributes)
 
     def _initial(
         self, means: NDArray[np.float64], rows: NDArray[np.float64], seed: int

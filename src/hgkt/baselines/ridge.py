@@ -8,16 +8,16 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from hgkt._geometry import FeatureMap
+from hgkt._arrays import FeatureMap
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared.grids import Seen, map_grid, powers
+from hgkt.baselines._shared.grids import Seen, SumsClassifier, map_grid, parameters, powers
 from hgkt.baselines._shared.rows import METRICS, similarity_scores
-from hgkt.baselines._shared.sums import SumsClassifier
 from hgkt.estimators.base import ClassTable
 from hgkt.estimators.state_rules import shapes
 from hgkt.statistics import Sums, class_counts_and_means
 
 
+@parameters
 class RidgeClassMeanClassifier(SumsClassifier):
     """Nearest class mean; the least that a method has to beat.
 
@@ -34,13 +34,9 @@ class RidgeClassMeanClassifier(SumsClassifier):
         λ, on attributes of unit length; chosen on validation classes of CUB.
     metric : {"euclidean", "cosine"}, default="euclidean"
         What is compared.
-    feature_map : {"none", "l2", "sqrt+l2"} or float, default="none"
-        What is done to each row of features first: nothing, unit length, signed square root and
-        unit length, or another power and unit length.
-    attribute_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
-        The same for each attribute vector.
-    calibration : float, default=0.0
-        γ, taken off the score of every seen class; choose it on validation classes.
+    feature_map : ...
+    attribute_map : ...
+    calibration : ...
 
     Attributes
     ----------
@@ -60,22 +56,14 @@ class RidgeClassMeanClassifier(SumsClassifier):
     ['zebra', 'horse']
     """
 
+    ridge: float = 0.1
+    metric: str = "euclidean"
+    feature_map: FeatureMap = "none"
+    attribute_map: FeatureMap = "l2"
+    calibration: float = 0.0
+
     _learned = shapes(weights_="d D", intercept_="D")
     _late = ("ridge", "metric")
-
-    def __init__(
-        self,
-        ridge: float = 0.1,
-        metric: str = "euclidean",
-        feature_map: FeatureMap = "none",
-        attribute_map: FeatureMap = "l2",
-        calibration: float = 0.0,
-    ) -> None:
-        self.ridge = ridge
-        self.metric = metric
-        self.feature_map = feature_map
-        self.attribute_map = attribute_map
-        self.calibration = calibration
 
     def default_stages(self) -> list[Any]:
         """Return maps, λ on a logarithmic grid and both metrics."""

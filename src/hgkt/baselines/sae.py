@@ -9,21 +9,19 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from hgkt._geometry import MAPS, FeatureMap, unit_rows
+from hgkt._arrays import MAPS, FeatureMap, batches, unit_rows
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared.grids import Seen, center_grid, powers
+from hgkt.baselines._shared.grids import Seen, SumsClassifier, center_grid, parameters, powers
 from hgkt.baselines._shared.rows import similarity_scores
-from hgkt.baselines._shared.sums import SumsClassifier
-from hgkt.estimators._presets import Preset
-from hgkt.estimators.base import ClassTable
+from hgkt.estimators.base import ClassTable, Preset
 from hgkt.estimators.state_rules import shapes
 from hgkt.statistics import ClassStatistics, Sums
 
 DIRECTIONS = ("to-features", "to-attributes")
-_CHUNK_ROWS = 4096
 _RELATIVE_RANK = 1e-12  # eigenvalues below this share of the largest are rounding
 
 
+@parameters
 class SAEClassifier(SumsClassifier):
     """Semantic autoencoder.
 
@@ -51,16 +49,10 @@ class SAEClassifier(SumsClassifier):
     normalize_weights : bool, default=False
         Whether rows of W are scaled to unit length, as the authors' programs do; the paper does
         not mention it.
-    feature_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
-        What is done to each row of features first: nothing, unit length, signed square root and
-        unit length, or another power and unit length.
-    attribute_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
-        The same for each attribute vector.
-    centering : {"none", "features", "attributes", "both"}, default="none"
-        Whose mean over the training data is taken off after the maps; attributes are brought to
-        unit length again.
-    calibration : float, default=0.0
-        γ, taken off the score of every seen class; choose it on validation classes.
+    feature_map : ...
+    attribute_map : ...
+    centering : ...
+    calibration : ...
 
     Attributes
     ----------
@@ -83,6 +75,14 @@ class SAEClassifier(SumsClassifier):
     ['zebra', 'horse']
     """
 
+    direction: str = "to-features"
+    encoder_weight: float = 0.2
+    normalize_weights: bool = False
+    feature_map: FeatureMap = "l2"
+    attribute_map: FeatureMap = "l2"
+    centering: str = "none"
+    calibration: float = 0.0
+
     mathematics_version: ClassVar[int] = 3  # 2: nothing centred, λ from 1e-5 on
 
     _learned = shapes(weights_="d D")
@@ -93,24 +93,6 @@ class SAEClassifier(SumsClassifier):
             {"AWA1": {"encoder_weight": 5e5}, "AWA2": {"encoder_weight": 5e5}},
         )
     }
-
-    def __init__(
-        self,
-        direction: str = "to-features",
-        encoder_weight: float = 0.2,
-        normalize_weights: bool = False,
-        feature_map: FeatureMap = "l2",
-        attribute_map: FeatureMap = "l2",
-        centering: str = "none",
-        calibration: float = 0.0,
-    ) -> None:
-        self.direction = direction
-        self.encoder_weight = encoder_weight
-        self.normalize_weights = normalize_weights
-        self.feature_map = feature_map
-        self.attribute_map = attribute_map
-        self.centering = centering
-        self.calibration = calibration
 
     def default_stages(self) -> list[Any]:
         """Return maps with λ, centring with λ, then λ more finely in both directions."""
@@ -127,8 +109,7 @@ class SAEClassifier(SumsClassifier):
 
     def _gather(self, seen: Seen) -> Any:
         statistics = ClassStatistics(len(seen.attributes), seen.X.shape[1])
-        for start in range(0, len(seen.X), _CHUNK_ROWS):
-            part = slice(start, start + _CHUNK_ROWS)
+        for part in batches(len(seen.X)):
             statistics.update(seen.X[part].astype(np.float64), seen.codes[part])
         return seen.attributes, statistics, _positive_part(statistics.second_moment)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -9,21 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from hgkt._geometry import FeatureMap, unit_rows
+from hgkt._arrays import FeatureMap, batches, unit_rows
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared.grids import ATTRIBUTE_MAPS, Seen, StagedClassifier
-from hgkt.baselines._shared.ranking import hinge_sum
+from hgkt.baselines._shared.grids import ATTRIBUTE_MAPS, GridClassifier, Seen, parameters
+from hgkt.baselines._shared.rows import hinge_sum
 from hgkt.estimators.base import ClassTable
 from hgkt.estimators.state_rules import Rule, shapes
 from hgkt.statistics import class_counts_and_means
 
 COMPARISONS = ("relu", "intersection")
-_CHUNK_ROWS = 32  # a chunk of images stays in cache while it meets all templates
+_CACHED_ROWS = 32  # so many images stay in cache while they meet all templates
 _MAX_STEPS = 5000
 _TOLERANCE = 1e-10
 
 
-class SSEClassifier(StagedClassifier):
+@parameters
+class SSEClassifier(GridClassifier):
     """Describe classes and images alike by how much of each seen class is in them.
 
     Every class is a mixture of the seen ones, by its attributes a_c of unit length:
@@ -64,14 +66,10 @@ class SSEClassifier(StagedClassifier):
         Passes over the training images; zero leave w and templates at their start, the plain
         intersection similarity.
     batch_size : int, default=128
-        Images a step.
-    feature_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
-        What is done to each row of features first: nothing, unit length, signed square root and
-        unit length, or another power and unit length.
-    attribute_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
-        The same for each attribute vector.
-    calibration : float, default=0.0
-        γ, taken off the score of every seen class; choose it on validation classes.
+        Images per step.
+    feature_map : ...
+    attribute_map : ...
+    calibration : ...
     random_state : int, RandomState or None, default=None
         Draws the batches.
 
@@ -103,35 +101,21 @@ class SSEClassifier(StagedClassifier):
     array([[0.5, 0.5]])
     """
 
+    gamma: float = 1.0
+    C: float = 1000.0
+    comparison: str = "relu"
+    template_decay: float = 1e-3
+    learning_rate: float = 0.1
+    n_epochs: int = 5
+    batch_size: int = 128
+    feature_map: FeatureMap = "l2"
+    attribute_map: FeatureMap = "l2"
+    calibration: float = 0.0
+    random_state: Any = None
+
     mathematics_version: ClassVar[int] = 3  # 2: γ from 0.1 on, which selection took
 
     _learned = shapes(weights_="D|2D", templates_="L D|L 2D", sources_="L d", signed_=Rule("", "b"))
-
-    def __init__(
-        self,
-        gamma: float = 1.0,
-        C: float = 1000.0,
-        comparison: str = "relu",
-        template_decay: float = 1e-3,
-        learning_rate: float = 0.1,
-        n_epochs: int = 5,
-        batch_size: int = 128,
-        feature_map: FeatureMap = "l2",
-        attribute_map: FeatureMap = "l2",
-        calibration: float = 0.0,
-        random_state: Any = None,
-    ) -> None:
-        self.gamma = gamma
-        self.C = C
-        self.comparison = comparison
-        self.template_decay = template_decay
-        self.learning_rate = learning_rate
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.feature_map = feature_map
-        self.attribute_map = attribute_map
-        self.calibration = calibration
-        self.random_state = random_state
 
     def default_stages(self) -> list[Any]:
         """Return maps with the spread of mixtures, the weight of the hinge, the spread again."""
@@ -166,12 +150,11 @@ class SSEClassifier(StagedClassifier):
         steps = (_Adam(model.weights), _Adam(model.templates))
         scale, rng = float(model.templates.mean()), check_random_state(self.random_state)
         penalties = (1.0 / self.C, self.template_decay / self.C)
-        batches = range(0, len(X), self.batch_size)
-        total, done = self.n_epochs * len(batches), 0
+        total, done = self.n_epochs * math.ceil(len(X) / self.batch_size), 0
         for epoch in range(self.n_epochs):
             order, loss = rng.permutation(len(X)), 0.0
-            for first in batches:
-                rows = order[first : first + self.batch_size]
+            for batch in batches(len(X), self.batch_size):
+                rows = order[batch]
                 found = hinge_objective(model, X[rows], codes[rows], mixtures, penalties)
                 value, by_weights, by_templates = found
                 rate = self.learning_rate * (1.0 - done / total)
@@ -238,12 +221,12 @@ class TemplateModel:
     def similarities(self, X: NDArray[Any]) -> NDArray[Any]:
         """Return g (n, n_seen) of features (n, D)."""
         result = np.empty((len(X), len(self.templates)), np.result_type(X, self.weights))
-        for start in range(0, len(X), _CHUNK_ROWS):
-            rows = X[start : start + _CHUNK_ROWS]
+        for part in batches(len(X), _CACHED_ROWS):
+            rows = X[part]
             least = np.empty(rows.shape, result.dtype)
             for s, template in enumerate(self.templates):
                 np.minimum(rows, template, out=least)
-                result[start : start + len(rows), s] = least @ self.weights
+                result[part, s] = least @ self.weights
         if self.comparison == "relu":
             result = (X @ self.weights)[:, None] - result
         return result
@@ -268,8 +251,8 @@ def hinge_objective(
     pull = model.sign * (slope @ mixtures) / len(X)
     on_weights, on_templates = penalties
     by_weights, by_templates = on_weights * model.weights, on_templates * model.templates
-    for start in range(0, len(X), _CHUNK_ROWS):
-        rows, columns = X[start : start + _CHUNK_ROWS], pull[start : start + _CHUNK_ROWS].T
+    for part in batches(len(X), _CACHED_ROWS):
+        rows, columns = X[part], pull[part].T
         least, above = np.empty_like(rows), np.empty(rows.shape, dtype=bool)
         for s, template in enumerate(model.templates):
             by_weights += columns[s] @ np.minimum(rows, template, out=least)
@@ -347,4 +330,5 @@ def project_to_simplex(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     ranks = np.arange(1, rows.shape[1] + 1)
     support = (ordered * ranks > excess).sum(axis=1)
     shift = excess[np.arange(len(rows)), support - 1] / support
-    return np.maximum(rows - shift[:, None], 0.0)
+    nearest: NDArray[np.float64] = np.maximum(rows - shift[:, None], 0.0)
+    return nearest

@@ -12,22 +12,21 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist, pdist
 from scipy.special import softmax
 
-from hgkt._geometry import FeatureMap
+from hgkt._arrays import FeatureMap, batches
 from hgkt._validation import check_choice, check_number
-from hgkt.baselines._shared.grids import Seen, StagedClassifier, center_grid
+from hgkt.baselines._shared.grids import GridClassifier, Seen, center_grid, parameters
 from hgkt.baselines._shared.lbfgs import minimise_lbfgs
-from hgkt.estimators._presets import Preset
-from hgkt.estimators.base import ClassTable
+from hgkt.estimators.base import ClassTable, Preset
 from hgkt.estimators.state_rules import shapes
 
 LOSSES = ("ovo", "cs", "struct")
-_CHUNK_ROWS = 4096
 _UNIT = ("l2", "sqrt+l2")
 _LAMBDAS = [2.0**e for e in range(-24, -8, 2)]
 _SMOOTHING = (1.0, 0.1, 0.01, 0.001)
 
 
-class SynCClassifier(StagedClassifier):
+@parameters
+class SynCClassifier(GridClassifier):
     """Synthesised classifiers.
 
     Linear classifiers w_c of the seen classes minimise
@@ -60,16 +59,10 @@ class SynCClassifier(StagedClassifier):
         Most L-BFGS iterations (for each τ), as in the authors' code.
     tol : float, default=1e-9
         Stop when the objective, which is 1 at w = 0, falls by less in an iteration.
-    feature_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
-        What is done to each row of features first: nothing, unit length, signed square root and
-        unit length, or another power and unit length.
-    attribute_map : {"none", "l2", "sqrt+l2"} or float, default="l2"
-        The same for each attribute vector.
-    centering : {"none", "features", "attributes", "both"}, default="none"
-        Whose mean over the training data is taken off after the maps; attributes are brought to
-        unit length again.
-    calibration : float, default=0.0
-        γ, taken off the score of every seen class; choose it on validation classes.
+    feature_map : ...
+    attribute_map : ...
+    centering : ...
+    calibration : ...
 
     Attributes
     ----------
@@ -96,6 +89,16 @@ class SynCClassifier(StagedClassifier):
     array(['a and c', 'b'], dtype='<U7')
     """
 
+    loss: str = "ovo"
+    regularization: float = 2.0**-16
+    similarity_scale: float = 0.5
+    n_iterations: int = 1000
+    tol: float = 1e-9
+    feature_map: FeatureMap = "l2"
+    attribute_map: FeatureMap = "l2"
+    centering: str = "none"
+    calibration: float = 0.0
+
     mathematics_version: ClassVar[int] = 3  # 2: nothing centred
 
     _learned = shapes(phantoms_="L D", positions_="L d", attribute_unit_="")
@@ -105,28 +108,6 @@ class SynCClassifier(StagedClassifier):
         # each set. These are of their ranges, and the ones at which their program was compared.
         "released": Preset({"loss": "ovo", "regularization": 2.0**-16, "similarity_scale": 0.5})
     }
-
-    def __init__(
-        self,
-        loss: str = "ovo",
-        regularization: float = 2.0**-16,
-        similarity_scale: float = 0.5,
-        n_iterations: int = 1000,
-        tol: float = 1e-9,
-        feature_map: FeatureMap = "l2",
-        attribute_map: FeatureMap = "l2",
-        centering: str = "none",
-        calibration: float = 0.0,
-    ) -> None:
-        self.loss = loss
-        self.regularization = regularization
-        self.similarity_scale = similarity_scale
-        self.n_iterations = n_iterations
-        self.tol = tol
-        self.feature_map = feature_map
-        self.attribute_map = attribute_map
-        self.centering = centering
-        self.calibration = calibration
 
     def _check_params(self) -> None:
         check_choice("loss", self.loss, LOSSES)
@@ -228,8 +209,7 @@ class SeenObjective:
         small = weights.astype(self.X.dtype, copy=False)
         loss, gradient = _ovo if self.one_versus_other else _structured, np.zeros_like(weights)
         total = 0.0
-        for start in range(0, len(self.X), _CHUNK_ROWS):
-            rows = slice(start, start + _CHUNK_ROWS)
+        for rows in batches(len(self.X)):
             X = self.X[rows]
             value, slope = loss(X @ small.T, self.codes[rows], self.margins, temperature)
             total += value / len(self.X)

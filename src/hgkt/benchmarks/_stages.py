@@ -20,7 +20,7 @@ class Code:
     Parameters
     ----------
     file : str
-        End of its path, such as ``"hgkt/_geometry.py"``.
+        End of its path, such as ``"hgkt/_arrays.py"``.
     name : str
         Of the function.
     inside : bool

@@ -15,7 +15,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from hgkt._typing import Progress
-from hgkt.data.parquet_shards import parquet_shards
+from hgkt.data.shards import parquet_shards
 from hgkt.engines import SerialEngine
 from hgkt.statistics.gathering import Recipe, gather_shards
 

@@ -24,7 +24,7 @@ _SHRINKAGE = 0.5
 _NETWORK_STEPS = 500
 
 STAGES = {
-    "mapping the rows": Code("hgkt/_geometry.py", "map_rows"),
+    "mapping the rows": Code("hgkt/_arrays.py", "map_rows"),
     "sums per class": Code("hgkt/statistics/classes.py", "present_sums"),
     "the product XᵀX": Code("hgkt/statistics/classes.py", "update", inside=False),
     "decomposing the scatter": Code("scipy/linalg/_decomp.py", "eigh"),

@@ -22,12 +22,10 @@ from hgkt.benchmarks._common import Timed, document, timed
 from hgkt.benchmarks._parts import measure_parts, merged, parts_of
 from hgkt.benchmarks._streaming import stream_files
 from hgkt.calibration.folds import class_folds
-from hgkt.data.parquet_shards import ParquetShard, parquet_shards
-from hgkt.data.shards import SHARD_ROWS, batch_rows
+from hgkt.data.shards import SHARD_ROWS, ParquetShard, batch_rows, parquet_shards
 from hgkt.engines import SerialEngine
-from hgkt.statistics.gathered import GatheredStatistics
+from hgkt.statistics.gathered import Folds, GatheredStatistics
 from hgkt.statistics.gathering import Recipe, gather_shards
-from hgkt.statistics.roles import Folds
 
 TARGET = 0.7
 """Of the bound."""

@@ -15,15 +15,14 @@ import numpy as np
 
 from hgkt._validation import import_extra
 from hgkt.benchmarks._common import Size, document, timed
-from hgkt.benchmarks.train import Task, make_task
+from hgkt.benchmarks.train import Task, make_task, training_config
 from hgkt.estimators import HGKTNetworkClassifier
-from hgkt.network.config import TrainingConfig
-from hgkt.network.objectives import SquaredObjective
 
 if TYPE_CHECKING:
     import torch
 
-    from hgkt.network.embedder import HGKTEmbedder
+    from hgkt.network.layers import HGKTEmbedder
+    from hgkt.network.train import TrainingConfig
 
 _EVERY = 5  # sampled steps between two looks at the loss over the full graph
 _NEAR = 1.02  # a loss that counts as equally low
@@ -94,22 +93,20 @@ def run(quick: bool = False) -> dict[str, Any]:
 def _embedder(task: Task, sizes: Sizes) -> HGKTEmbedder:
     import torch
 
-    from hgkt.network.embedder import HGKTEmbedder
+    from hgkt.network.layers import HGKTEmbedder
 
     widths = task.attributes.shape[1], task.targets.n_features, sizes.n_hidden
-    return HGKTEmbedder(*widths, generator=torch.Generator().manual_seed(0))
+    return HGKTEmbedder(*widths, 1.0, generator=torch.Generator().manual_seed(0))
 
 
 def _config(sizes: Sizes, n_steps: int) -> TrainingConfig:
-    return TrainingConfig(
-        mode="sampled", device="cpu", optimizer="adam", n_hidden=sizes.n_hidden, n_steps=n_steps
-    )
+    return training_config(sizes.data, n_sampled=50, n_hidden=sizes.n_hidden, n_steps=n_steps)
 
 
 def _quotient_loss(task: Task) -> Any:
     import torch
 
-    from hgkt.network.batches import QuotientLoss
+    from hgkt.network.loss import QuotientLoss, SquaredObjective
 
     objective = SquaredObjective.build(task.targets)
     where = torch.device("cpu"), torch.float32
@@ -117,37 +114,38 @@ def _quotient_loss(task: Task) -> Any:
 
 
 def _train_quotient(task: Task, sizes: Sizes) -> tuple[dict[str, Any], list[float]]:
-    from hgkt.network.adam import AdamRun
+    from hgkt.network.train import Adam, TrainingRun
 
     loss, embedder = _quotient_loss(task), _embedder(task, sizes)
-    run = AdamRun(_config(sizes, sizes.n_steps), embedder, loss)
-    times, losses = [], []
+    run = TrainingRun(_config(sizes, sizes.n_steps), embedder, loss)
+    solver, times, losses = Adam(run), [], []
     for _ in range(sizes.n_steps):
-        times.append(timed(run.step)[1].cpu)
-        losses.append(float(run.losses[0, run.done - 1]))
-    return _way("quotient", times, float(loss(embedder).detach())), losses
+        times.append(timed(solver.step)[1].cpu)
+        losses.append(float(run.losses[0, run.done - 1]) / sizes.data.n_features)
+    return _way("quotient", times, float(loss(embedder).detach()) / sizes.data.n_features), losses
 
 
 def _train_sampled(task: Task, sizes: Sizes, goal: float) -> dict[str, Any]:
     import torch
 
-    from hgkt.network.adam import AdamRun
-    from hgkt.network.batches import SampledLoss
+    from hgkt.network.loss import SampledLoss
+    from hgkt.network.train import Adam, TrainingRun
 
     exact, embedder = _quotient_loss(task), _embedder(task, sizes)
     config = _config(sizes, 100 * sizes.n_steps)
     data, where = (task.quotient, task.attributes), (torch.device("cpu"), torch.float32)
-    run = AdamRun(
+    run = TrainingRun(
         config,
         embedder,
         SampledLoss(*data, task.targets, task.instances, None, config, *where),
     )
+    solver = Adam(run)
     times: list[float] = []
     end = time.perf_counter() + sizes.seconds_sampled
     while run.done < run.limit and time.perf_counter() < end:
-        times += [timed(run.step)[1].cpu for _ in range(_EVERY)]
+        times += [timed(solver.step)[1].cpu for _ in range(_EVERY)]
         with torch.no_grad():
-            value = float(exact(embedder))
+            value = float(exact(embedder)) / sizes.data.n_features
         if value <= goal:
             break
     return _way("drawn batches", times, value)
@@ -184,7 +182,7 @@ def _train_full_graph(task: Task, sizes: Sizes) -> tuple[dict[str, Any], list[fl
         hidden = states
         for conv in layers:
             hidden = torch.nn.functional.leaky_relu(conv(hidden, plain.edge_index), 0.2)
-        loss = (hidden[own_class] - features).square().mean()
+        loss = (hidden[own_class] - features).square().sum(dim=1).mean()
         loss.backward()
         optimizer.step()
         return loss.detach()
@@ -193,7 +191,7 @@ def _train_full_graph(task: Task, sizes: Sizes) -> tuple[dict[str, Any], list[fl
     for _ in range(sizes.n_full_steps):
         loss, took = timed(step)
         times.append(took.cpu)
-        losses.append(float(loss))
+        losses.append(float(loss) / sizes.data.n_features)
     return _way("full graph, PyTorch Geometric", times, losses[-1]), losses
 
 

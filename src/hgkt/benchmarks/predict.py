@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._devices import torch_device
+from hgkt._arrays import torch_device
 from hgkt.benchmarks._common import (
     Size,
     document,

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._devices import torch_device
+from hgkt._arrays import torch_device
 from hgkt._typing import Progress
 from hgkt.baselines.cn_zsl import CNZSLClassifier
 from hgkt.benchmarks._common import document, timed

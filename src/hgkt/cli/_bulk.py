@@ -152,7 +152,7 @@ def _render(document: dict[str, Any]) -> None:
 
 def _check_backbone(model: Any, data: Path) -> None:
     """Refuse features of another network, where a file beside them says which it was."""
-    from hgkt.data.own_data import read_extra
+    from hgkt.data.tables import read_extra
 
     extra = data / "dataset.json"
     if extra.is_file():

@@ -10,8 +10,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from hgkt._files import atomic_file
-from hgkt._spreadsheets import escape_frame
+from hgkt._files import atomic_file, escape_frame
 from hgkt.cli._common import JsonOption, emit, note, say
 from hgkt.cli._model import ModelOption, about_model, held, report_change
 from hgkt.cli._new_classes import NewClasses, describer_of

@@ -12,7 +12,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from hgkt._reading import reading
+from hgkt._files import reading
 from hgkt._validation import check_features
 from hgkt.cli._common import note, progress_bar
 from hgkt.cli._model import about_model
@@ -193,7 +193,7 @@ def read_features(path: Path, n_features: int) -> NDArray[Any]:
 
 
 def _read_numpy(path: Path) -> NDArray[Any]:
-    from hgkt.data.array_files import read_npy, read_npz
+    from hgkt.data.arrays import read_npy, read_npz
 
     if path.suffix == ".npy":
         return read_npy(path)
@@ -210,7 +210,7 @@ def _read_numpy(path: Path) -> NDArray[Any]:
 
 
 def _read_mat(path: Path) -> NDArray[Any]:
-    from hgkt.data.matfile import read_mat
+    from hgkt.data.matlab import read_mat
 
     found = read_mat(path, ["features"])
     if "features" not in found:
@@ -219,7 +219,7 @@ def _read_mat(path: Path) -> NDArray[Any]:
 
 
 def _read_table(path: Path) -> NDArray[Any]:
-    from hgkt.data.frames import parse_features, read_frame
+    from hgkt.data.tables import parse_features, read_frame
 
     return parse_features(read_frame(path), path)
 
@@ -238,7 +238,7 @@ def read_vector(text: str) -> NDArray[np.float64]:
         path = Path(text[1:])
         source = str(path)
         if path.suffix == ".npy":
-            from hgkt.data.array_files import read_npy
+            from hgkt.data.arrays import read_npy
 
             values = read_npy(path)
         else:

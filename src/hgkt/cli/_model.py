@@ -104,7 +104,7 @@ def load_matching(
         are read only then; to predict, features are enough.
     """
     from hgkt.data import load_dataset
-    from hgkt.data.attribute_files import is_file, split_kinds
+    from hgkt.data.attributes import is_file, split_kinds
 
     about = about_model(model)
     kinds = split_kinds(str(about.get("attributes") or "att"))

@@ -9,7 +9,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from hgkt._geometry import unit_rows
+from hgkt._arrays import unit_rows
 from hgkt.cli._checks import show_checks
 from hgkt.cli._class_changes import edit, grow, rename
 from hgkt.cli._class_lists import export, import_

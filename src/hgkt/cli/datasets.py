@@ -230,10 +230,13 @@ def _load(
 def _report(
     source: str | Path, root: Path | None, features: str | None, attributes: str, mmap: bool
 ) -> dict[str, Any]:
-    from hgkt.data import Finding, check_dataset
+    from hgkt.data import Finding, check_dataset, check_splits
 
     report: dict[str, Any] = {"name": Path(source).name, "features": features}
     try:
+        if features is None and isinstance(source, Path) and _is_benchmark(source):
+            summary, findings = check_splits(source, attributes)
+            return report | {"attributes": attributes, "summary": summary, "findings": findings}
         data = _load(source, root, features, attributes, mmap)
     except HGKTError as error:
         findings = [Finding("error", str(error))]

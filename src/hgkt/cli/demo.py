@@ -147,12 +147,12 @@ def _paper_run(dataset: GZSLDataset, seed: int, progress: Progress) -> DemoRun |
 
     from hgkt.estimators import HGKTNetworkClassifier
 
-    model = HGKTNetworkClassifier.from_preset("paper", random_state=seed, device="cpu")
+    model = HGKTNetworkClassifier.from_preset("exact", random_state=seed, device="cpu")
     # Sixteen rows per step: waiting for a second thread costs more than it brings.
     n_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        return _run("paper preset", model, dataset, False, seed, progress)[1]
+        return _run("network", model, dataset, False, seed, progress)[1]
     finally:
         torch.set_num_threads(n_threads)
 

@@ -48,7 +48,7 @@ def describe_command(
 
     Example: hgkt describe classes.csv --out names.parquet
     """
-    from hgkt._devices import torch_device
+    from hgkt._arrays import torch_device
     from hgkt.data import write_attribute_file
     from hgkt.language import describe_classes, load_encoder, read_class_list
 

@@ -88,8 +88,8 @@ class FitOptions:
         str | None,
         typer.Option(
             "--preset",
-            help="Preset of parameters: default or paper (hgkt); released (cn-zsl, sync, gfzsl, "
-            "sae): what its authors published.",
+            help="Preset of parameters: default, paper or exact (hgkt); released (cn-zsl, sync, "
+            "gfzsl, sae): what its authors published.",
         ),
     ] = None
     param: Annotated[

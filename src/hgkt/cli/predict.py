@@ -9,10 +9,9 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from hgkt._class_names import UNKNOWN
-from hgkt._files import atomic_file
+from hgkt._files import atomic_file, escape_frame
 from hgkt._plain import plain
-from hgkt._spreadsheets import escape_frame
+from hgkt._validation import UNKNOWN
 from hgkt.cli._bulk import (
     AddressOption,
     Asked,

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._class_names import UNKNOWN
+from hgkt._validation import UNKNOWN
 
 
 @dataclass(frozen=True)

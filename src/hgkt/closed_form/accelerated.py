@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._geometry import FeatureMap, power_of
+from hgkt._arrays import FeatureMap, power_of
 from hgkt.statistics import ClassStatistics
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._geometry import FeatureMap
+from hgkt._arrays import FeatureMap
 from hgkt.closed_form.kernels import ClassKernel
 
 _FEW = 4  # rows are gathered where they are at most one in so many

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hgkt._geometry import FeatureMap
+from hgkt._arrays import FeatureMap
 from hgkt.calibration.curve import ValidationRows, class_weights
 from hgkt.closed_form.accelerated import lengths_of, map_tensor, relevance_gradient_on
 from hgkt.closed_form.kernels import ClassKernel, KernelTerm

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._geometry import FeatureMap
+from hgkt._arrays import FeatureMap
 from hgkt.closed_form.accelerated import lengths_of, measured, positive, to_power
 from hgkt.closed_form.folding import SLACK
 from hgkt.closed_form.kept_rows import KeptRows

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import product
 from typing import Any, Self
 
-from hgkt._geometry import FeatureMap
+from hgkt._arrays import FeatureMap
 from hgkt.closed_form.kernels import KernelTerm, simplex_grid
 from hgkt.closed_form.mixture import MetricTerm, Mixture, Ridge
 from hgkt.closed_form.relevance import is_learnable

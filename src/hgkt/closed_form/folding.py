@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._geometry import FeatureMap, map_rows, safe_lengths
+from hgkt._arrays import FeatureMap, map_rows, safe_lengths
 from hgkt.closed_form.kept_rows import KeptRows
 from hgkt.closed_form.row_length import RowLength
 

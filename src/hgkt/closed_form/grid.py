@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._devices import torch_device
-from hgkt._geometry import FeatureMap, map_rows
+from hgkt._arrays import FeatureMap, map_rows, torch_device
 from hgkt.closed_form.kernels import ClassKernel, KernelTerm
 from hgkt.closed_form.metric import dual_coefficients
 from hgkt.closed_form.mixture import MetricTerm, Mixture
@@ -27,7 +26,7 @@ from hgkt.closed_form.relevance import attribute_relevance
 from hgkt.closed_form.transfer import RELEVANCE_RIDGE, gather
 from hgkt.closed_form.whitening import whitened
 from hgkt.statistics import Statistics, Sums
-from hgkt.statistics.spanned import has_small_side
+from hgkt.statistics.classes import has_small_side
 
 if TYPE_CHECKING:
     from hgkt.closed_form.device_grid import DeviceFoldScorer

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._geometry import FeatureMap, check_map, map_rows
+from hgkt._arrays import FeatureMap, check_map, map_rows
 from hgkt._validation import check_choice, check_number
 from hgkt.exceptions import DataError
 
@@ -33,7 +33,7 @@ class KernelTerm:
     kernel_scale : float
         Multiplies the squared distance of the rbf kernels.
     attribute_map : str or float
-        Row-wise map of the attributes before the kernel, see `hgkt._geometry.map_rows`.
+        Row-wise map of the attributes before the kernel, see `hgkt._arrays.map_rows`.
     relevance : bool
         Whether attributes are weighted by their relevance, see `hgkt.closed_form.relevance`.
     block_weights : sequence of float, optional

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._geometry import FeatureMap, check_map
+from hgkt._arrays import FeatureMap, check_map
 from hgkt._validation import check_choice, check_number
 from hgkt.closed_form.kernels import ClassKernel, KernelTerm
 from hgkt.exceptions import DataError

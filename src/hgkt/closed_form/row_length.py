@@ -13,7 +13,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
-from hgkt._geometry import safe_lengths
+from hgkt._arrays import safe_lengths
 
 
 class RowLength:

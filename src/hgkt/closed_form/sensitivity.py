@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._geometry import FeatureMap, power_of
+from hgkt._arrays import FeatureMap, power_of
 from hgkt.closed_form.kernels import ClassKernel
 
 

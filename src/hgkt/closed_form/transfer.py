@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._devices import torch_device
-from hgkt._geometry import FeatureMap, map_rows, unit_rows
+from hgkt._arrays import FeatureMap, map_rows, torch_device, unit_rows
 from hgkt.closed_form.accelerated import gather_on
 from hgkt.closed_form.carrying import Carrier
 from hgkt.closed_form.folding import FoldedMetric
@@ -23,7 +22,7 @@ from hgkt.closed_form.posterior import ClassPosterior
 from hgkt.closed_form.relevance import attribute_relevance
 from hgkt.exceptions import DataError
 from hgkt.statistics import ClassStatistics, SpannedStatistics, Statistics
-from hgkt.statistics.spanned import has_small_side, restored
+from hgkt.statistics.classes import has_small_side, restored
 
 _CHUNK_ROWS = 4096
 RELEVANCE_RIDGE = 0.03

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._class_names import UNKNOWN
+from hgkt._validation import UNKNOWN
 from hgkt.calibration import Calibration
 from hgkt.confidence.samples import FoldSample
 from hgkt.confidence.sets import LEVELS, weighted_quantiles

@@ -1,21 +1,24 @@
-"""What is known of the benchmark's data sets, and getting one out of its archive, safely."""
+"""The benchmark's data sets: what is known of them, and fetching one from a mirror that has it."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
 
-from hgkt._files import atomic_folder
-from hgkt.exceptions import DownloadError, UnknownNameError
+from hgkt._files import atomic_folder, file_sha256, read_json
+from hgkt.exceptions import DataError, DownloadError, UnknownNameError
 
-if TYPE_CHECKING:
-    from hgkt.data.fetch import DownloadProgress
-
+_CHUNK_BYTES = 2**18
 ARCHIVE_URL = "http://datasets.d2.mpi-inf.mpg.de/xian/xlsa17.zip"
 ARCHIVE_CITATION = (
     "Xian, Lampert, Schiele, Akata: Zero-Shot Learning - A Comprehensive Evaluation of the Good, "
@@ -62,10 +65,7 @@ class Facts:
 
     def counts(self) -> dict[str, int]:
         """Return the counts under the keys of ``GZSLDataset.summary``."""
-        keys = ("n_attributes", "n_seen_classes", "n_unseen_classes")
-        return {
-            key: getattr(self, key) for key in (*keys, "n_train", "n_test_seen", "n_test_unseen")
-        }
+        return {key: value for key, value in vars(self).items() if key.startswith("n_")}
 
 
 _RESEARCH = "for research; the terms are on the data set's page"
@@ -75,6 +75,7 @@ _ALL = (
         "SUN", 102, 645, 72, 10320, 2580, 1440,
         "Patterson and Hays: SUN Attribute Database, CVPR 2012",
         _RESEARCH, "https://cs.brown.edu/~gmpatter/sunattributes.html",
+        split_fingerprints=("f93fc5a30d4f3db43008ff0330125a330f486d7484fdc86b758363d62b4f48be",),
     ),
     Facts(
         "CUB", 312, 150, 50, 7057, 1764, 2967,
@@ -93,6 +94,7 @@ _ALL = (
         "AWA2", 85, 40, 10, 23527, 5882, 7913,
         ARCHIVE_CITATION,
         _RESEARCH, "https://cvml.ista.ac.at/AwA2/",
+        split_fingerprints=("4e26f4993ff324576e547c55f214d18de01bbd3ca78e7e47f173e7fa536a10ee",),
     ),
     Facts(
         "APY", 64, 20, 12, 5932, 1483, 7924,
@@ -161,8 +163,6 @@ def download_dataset(
     Path
         The data set's folder; one that is there already is left as it is.
     """
-    from hgkt.data.fetch import download
-
     facts = find_facts(name)
     if facts is None:
         raise UnknownNameError(f"unknown data set {name!r}; choose from: {', '.join(CATALOG)}")
@@ -197,8 +197,8 @@ def extract_folder(archive: Path, name: str, target: Path) -> Path:
         with zipfile.ZipFile(archive) as file:
             members = _members(file, name)
             if not members:
-                there = ", ".join(sorted(_folders(file))[:12]) or "nothing"
-                raise DownloadError(f"{archive} holds no folder {name}; it holds: {there}")
+                folders = ", ".join(sorted(_folders(file))[:12]) or "nothing"
+                raise DownloadError(f"{archive} holds no folder {name}; it holds: {folders}")
             with atomic_folder(target) as scratch:
                 for info, inside in members:
                     destination = scratch.joinpath(*inside.parts)
@@ -232,3 +232,195 @@ def _members(file: zipfile.ZipFile, name: str) -> list[tuple[zipfile.ZipInfo, Pu
 
 def _folders(file: zipfile.ZipFile) -> set[str]:
     return {PurePosixPath(name).parent.name for name in file.namelist()} - {""}
+
+
+# ---------------------------------------------------------------------- downloads
+DownloadProgress = Callable[[int, int | None], None]
+"""Called as ``progress(bytes so far, bytes in all or None)``."""
+
+
+def download(
+    urls: str | Sequence[str],
+    target: str | Path,
+    sha256: str | None = None,
+    progress: DownloadProgress | None = None,
+    timeout: float = 30.0,
+    complaint: Callable[[Path], str | None] | None = None,
+) -> Path:
+    """Fetch a file from the first mirror that has it.
+
+    A transfer that breaks off leaves ``<target>.part`` and is taken up where it stopped: from the
+    same mirror if the file there is unchanged, from another mirror if `sha256` can tell whether
+    the pieces fit. The file gets its name only when it is whole.
+
+    Parameters
+    ----------
+    urls : str or sequence of str
+        Addresses (http or https), tried in order.
+    target : path
+        Where the file goes. One that is there already, with the right checksum where one is
+        given, is left as it is.
+    sha256 : str, optional
+        Checksum expected, in hexadecimal.
+    progress : callable, optional
+        Called with the bytes so far and the bytes in all (None: unknown).
+    timeout : float
+        Seconds without an answer after which a mirror is given up.
+    complaint : callable, optional
+        Looks at the finished file and says what is wrong with it, or returns None. Dead links
+        often answer with a page instead of the file.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    DownloadError
+        When every mirror failed; it says how each did and where to put the file by hand.
+    """
+    target = Path(target)
+    expected = sha256.lower() if sha256 else None
+    if target.is_file() and expected in (None, file_sha256(target)):
+        return target
+    transfer = _Transfer(target, expected, progress, timeout)
+    answers = []
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        for url in [urls] if isinstance(urls, str) else urls:
+            try:
+                transfer.complete(url, complaint)
+                return target
+            except _MirrorError as error:
+                answers.append(f"{url} said: {error}")
+    except OSError as error:
+        raise DownloadError(f"cannot write {target}: {error.strerror or error}") from error
+    raise DownloadError(
+        f"{target.name} could not be downloaded ({'; '.join(answers) or 'no mirror is known'}); "
+        f"fetch it by other means and put it at {target}, or name another mirror"
+    )
+
+
+class _MirrorError(Exception):
+    """What one mirror said."""
+
+
+class _Transfer:
+    """A file on its way: its beginning in a .part, and beside it where that came from."""
+
+    def __init__(
+        self,
+        target: Path,
+        expected: str | None,
+        progress: DownloadProgress | None,
+        timeout: float,
+    ) -> None:
+        self.target, self.expected = target, expected
+        self.progress, self.timeout = progress, timeout
+        self.part = target.with_name(target.name + ".part")
+        self.note = target.with_name(target.name + ".part.json")
+
+    def complete(self, url: str, complaint: Callable[[Path], str | None] | None) -> None:
+        """Complete the .part from one mirror, check it and rename it."""
+        if not re.match(r"https?://", url):
+            raise _MirrorError("not an http or https address")
+        resumed = self._fetch(url)
+        wrong = self._mismatch()
+        if wrong and resumed:
+            # The beginning may stem from another file: once more, from the start.
+            self.part.unlink()
+            self._fetch(url)
+            wrong = self._mismatch()
+        if self.expected is None and complaint is not None:
+            wrong = complaint(self.part)
+        self.note.unlink(missing_ok=True)
+        if wrong:
+            self.part.unlink()
+            raise _MirrorError(wrong)
+        os.replace(self.part, self.target)
+
+    def _mismatch(self) -> str | None:
+        """Return what is wrong with the checksum of the .part, where one is expected."""
+        found = None if self.expected is None else file_sha256(self.part)
+        if self.expected is None or found == self.expected:
+            return None
+        return f"a file with checksum {str(found)[:12]}…, expected {self.expected[:12]}…"
+
+    def _fetch(self, url: str) -> bool:
+        """Fetch what the .part lacks; return whether it was continued rather than begun."""
+        offset, headers = self._resume_point(url)
+        try:
+            with urlopen(Request(url, headers=headers), timeout=self.timeout) as response:
+                offset, total = _agreed_range(response, offset)
+                self.note.write_text(json.dumps({"url": url, "validator": _validator(response)}))
+                done = self._append(response, offset, total)
+        except HTTPError as error:
+            error.close()
+            if error.code == 416 and offset:
+                # Nothing is left to send, or the file there is shorter: the whole file settles it.
+                self.part.unlink(missing_ok=True)
+                return self._fetch(url)
+            raise _MirrorError(f"{error.code} {error.reason}") from error
+        except (URLError, HTTPException, TimeoutError, ConnectionError, ValueError) as error:
+            reason = getattr(error, "reason", None) or error or type(error).__name__
+            raise _MirrorError(str(reason)) from error
+        if total is not None and done != total:
+            raise _MirrorError(f"the transfer broke off after {done} of {total} bytes")
+        return offset > 0
+
+    def _resume_point(self, url: str) -> tuple[int, dict[str, str]]:
+        """Return how much of the .part may stay and the headers that ask for the rest."""
+        headers = {"User-Agent": "hgkt", "Accept-Encoding": "identity"}
+        try:
+            offset, note = self.part.stat().st_size, read_json(self.note)
+        except (OSError, DataError):
+            return 0, headers
+        if note.get("url") == url and note.get("validator"):
+            headers["If-Range"] = str(note["validator"])
+        elif self.expected is None:
+            return 0, headers
+        if offset:
+            headers["Range"] = f"bytes={offset}-"
+        return offset, headers
+
+    def _append(self, response: Any, offset: int, total: int | None) -> int:
+        """Write what comes to the .part; return how much there is then."""
+        done = offset
+        with open(self.part, "r+b" if offset else "wb") as file:
+            file.seek(offset)
+            file.truncate()
+            while chunk := _read(response):
+                file.write(chunk)
+                done += len(chunk)
+                if self.progress is not None:
+                    self.progress(done, total)
+            file.flush()
+            os.fsync(file.fileno())
+        return done
+
+
+def _agreed_range(response: Any, offset: int) -> tuple[int, int | None]:
+    """Return where the answer starts and the size of the whole file."""
+    if response.status == 206:
+        match = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", response.headers.get("Content-Range", ""))
+        if match is None or int(match[1]) != offset:
+            raise _MirrorError("a piece that was not asked for")
+        return offset, None if match[2] == "*" else int(match[2])
+    length = response.headers.get("Content-Length")
+    return 0, int(length) if length is not None else None
+
+
+def _read(response: Any) -> bytes:
+    """Read on; an error of the network must not pass for one of the disk."""
+    try:
+        return bytes(response.read(_CHUNK_BYTES))
+    except OSError as error:
+        raise _MirrorError(f"the transfer broke off ({error.strerror or error})") from error
+
+
+def _validator(response: Any) -> str | None:
+    """Return what tells whether the file of a mirror has changed; a weak ETag does not."""
+    etag: str | None = response.headers.get("ETag")
+    modified: str | None = response.headers.get("Last-Modified")
+    return etag if etag and not etag.startswith("W/") else modified

@@ -21,17 +21,8 @@ DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight"
 #     e   c
 #      ddd
 _SEGMENTS = (
-    "abcdef",
-    "bc",
-    "abged",
-    "abgcd",
-    "fgbc",
-    "afgcd",
-    "afgedc",
-    "abc",
-    "abcdefg",
-    "abcdfg",
-)
+    "abcdef", "bc", "abged", "abgcd", "fgbc", "afgcd", "afgedc", "abc", "abcdefg", "abcdfg",
+)  # fmt: skip
 
 # Shapes as most people write them; every value lies in [0, 1]. Symmetry (two kinds), horizontal and
 # diagonal strokes were tried and left out: with all ten, the area under the seen-unseen curve of a

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import closing
@@ -54,17 +55,23 @@ class Queue(Protocol[T_co]):
         ...
 
 
-class Engine(Protocol):
+def only_task(task: T) -> tuple[T]:
+    """Return the arguments of a function that takes a task."""
+    return (task,)
+
+
+class Engine(ABC):
     """Runs tasks; no more than `n_workers` are under way at a time."""
 
     n_workers: int
 
+    @abstractmethod
     def run(
         self,
         function: Callable[..., Any],
         queue: Queue[T],
         *,
-        arguments: Callable[[T], tuple[Any, ...]] | None = None,
+        arguments: Callable[[T], tuple[Any, ...]] = only_task,
         started: Callable[[T], None] | None = None,
         n_retries: int = 3,
     ) -> Iterator[Ended[T]]:
@@ -84,19 +91,19 @@ class Engine(Protocol):
         n_retries : int
             How often a task whose worker dies is run again.
         """
-        ...
 
     def share(self, value: Any) -> Any:
         """Return what to hand to tasks as an argument in place of a large value."""
-        ...
+        return value
 
-    def close(self) -> None:
-        """Let the workers go."""
-        ...
+    def close(self) -> None:  # noqa: B027
+        """Let the workers go, where there are some."""
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        return self
 
-    def __exit__(self, *_: object) -> None: ...
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def open_engine(

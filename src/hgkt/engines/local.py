@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from hgkt._processes import start_worker
-from hgkt.engines.base import Attempt, Attempts, Ended, Queue, as_problem, call
+from hgkt.engines.base import Attempt, Attempts, Ended, Engine, Queue, as_problem, call, only_task
 from hgkt.exceptions import HGKTError
 
 T = TypeVar("T")
@@ -19,7 +19,7 @@ def usual_workers(n_workers: int | None = None, n_tasks: int | None = None) -> i
     """Return how many processes to start: one per core by default, never more than tasks."""
     from joblib import cpu_count
 
-    wanted = cpu_count() if n_workers is None else n_workers
+    wanted = int(cpu_count()) if n_workers is None else n_workers
     return max(1, wanted if n_tasks is None else min(wanted, n_tasks))
 
 
@@ -29,10 +29,10 @@ def _threads_of_each(n_workers: int) -> int:
 
     asked = [os.environ.get(name, "") for name in _THREADS]
     limits = [int(number) for number in asked if number.isdecimal() and int(number) > 0]
-    return max(1, min([cpu_count() // n_workers, *limits]))
+    return max(1, min([int(cpu_count()) // n_workers, *limits]))
 
 
-class SerialEngine:
+class SerialEngine(Engine):
     """One task after the other, in this process: a task that brings it down ends the run.
 
     Examples
@@ -49,14 +49,14 @@ class SerialEngine:
         function: Callable[..., Any],
         queue: Queue[T],
         *,
-        arguments: Callable[[T], tuple[Any, ...]] | None = None,
+        arguments: Callable[[T], tuple[Any, ...]] = only_task,
         started: Callable[[T], None] | None = None,
         n_retries: int = 3,
     ) -> Iterator[Ended[T]]:
         """Yield the tasks as they end; see `Engine.run`."""
         while queue and (task := queue.take()) is not None:
             try:
-                given = (task,) if arguments is None else arguments(task)
+                given = arguments(task)
                 if started is not None:
                     started(task)
                 value = call(function, *given)
@@ -65,21 +65,8 @@ class SerialEngine:
             else:
                 yield Ended(task, value)
 
-    def share(self, value: Any) -> Any:
-        """Return the value itself."""
-        return value
 
-    def close(self) -> None:
-        """Do nothing: there is nobody to let go."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class ProcessEngine:
+class ProcessEngine(Engine):
     """Tasks in processes of joblib's loky; the processes share the cores, not threads.
 
     The executor is used directly and not through `joblib.Parallel`: what was done when a process
@@ -103,7 +90,7 @@ class ProcessEngine:
         function: Callable[..., Any],
         queue: Queue[T],
         *,
-        arguments: Callable[[T], tuple[Any, ...]] | None = None,
+        arguments: Callable[[T], tuple[Any, ...]] = only_task,
         started: Callable[[T], None] | None = None,
         n_retries: int = 3,
     ) -> Iterator[Ended[T]]:
@@ -111,8 +98,7 @@ class ProcessEngine:
         waiting = Attempts(queue)
 
         def submit(executor: Any, attempt: Attempt[T]) -> Any:
-            given = (attempt.task,) if arguments is None else arguments(attempt.task)
-            future = executor.submit(call, function, *given)
+            future = executor.submit(call, function, *arguments(attempt.task))
             if started is not None:
                 started(attempt.task)
             return future
@@ -129,21 +115,11 @@ class ProcessEngine:
             if not lost and self._executor is not None:
                 return
 
-    def share(self, value: Any) -> Any:
-        """Return the value itself: it travels with every task."""
-        return value
-
     def close(self) -> None:
         """Let the processes end."""
         if self._executor is not None:
             self._executor.shutdown(wait=True)
             self._executor = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _run_pool(
         self,

@@ -6,10 +6,10 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Iterator
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from hgkt._validation import import_extra
-from hgkt.engines.base import Attempt, Attempts, Ended, Queue, as_problem, call
+from hgkt.engines.base import Attempt, Attempts, Ended, Engine, Queue, as_problem, call, only_task
 from hgkt.exceptions import DataError, HGKTError, WorkerError
 
 LOCAL = "local"
@@ -17,7 +17,7 @@ T = TypeVar("T")
 _PATIENCE = 10.0  # seconds
 
 
-class RayEngine:
+class RayEngine(Engine):
     """Tasks on a Ray cluster. Where Ray is initialized already, that cluster is used and left.
 
     Parameters
@@ -57,7 +57,7 @@ class RayEngine:
         function: Callable[..., Any],
         queue: Queue[T],
         *,
-        arguments: Callable[[T], tuple[Any, ...]] | None = None,
+        arguments: Callable[[T], tuple[Any, ...]] = only_task,
         started: Callable[[T], None] | None = None,
         n_retries: int = 3,
     ) -> Iterator[Ended[T]]:
@@ -70,7 +70,7 @@ class RayEngine:
             while waiting or flying:
                 while len(flying) < self.n_workers and (attempt := waiting.take()):
                     try:
-                        given = (attempt.task,) if arguments is None else arguments(attempt.task)
+                        given = arguments(attempt.task)
                     except HGKTError as problem:
                         yield Ended(attempt.task, problem=problem)
                         continue
@@ -101,12 +101,6 @@ class RayEngine:
         if self._owns_cluster:
             self._ray.shutdown()
             self._owns_cluster = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _end(self, reference: Any, attempt: Attempt[T], n_retries: int) -> Ended[T] | None:
         """Return how a task ended, or None where it is to run again."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._geometry import unit_rows
+from hgkt._arrays import unit_rows
 from hgkt.estimators._rivalry import Newcomer
 from hgkt.estimators._sharpness import MIN_HELD_OUT, odds
 from hgkt.estimators.attribute_names import attribute_names

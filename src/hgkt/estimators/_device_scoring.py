@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hgkt._devices import is_tensor
+from hgkt._arrays import is_tensor
 from hgkt._validation import LONGEST_ROW, check_features
 from hgkt.closed_form.accelerated import lengths_of
 from hgkt.closed_form.device_scores import DeviceScores

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from hgkt._class_names import refuse_twins
 from hgkt._typing import Progress
-from hgkt._validation import attribute_matrix, attribute_table, label_text
+from hgkt._validation import attribute_matrix, attribute_table, label_text, refuse_twins
 from hgkt.calibration import Calibration, HeldOutRows, ScoredFold, fit_calibration
 from hgkt.confidence import FoldSample, fit_confidence, keep_samples
 from hgkt.estimators._calibrating import AUTO, MIN_CLASSES, Found

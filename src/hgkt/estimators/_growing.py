@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from hgkt._geometry import FeatureMap
+from hgkt._arrays import FeatureMap
 from hgkt._validation import attribute_matrix, attribute_table, label_text
 from hgkt.closed_form.family import FEATURE_MAPS
 from hgkt.closed_form.growth import learned_shares
@@ -23,7 +23,7 @@ from hgkt.estimators.state_rules import Rule
 from hgkt.estimators.transfer import TransferClassifier
 from hgkt.exceptions import DataError
 from hgkt.statistics import ExampleSums, Statistics
-from hgkt.statistics.spanned import summed, together
+from hgkt.statistics.classes import summed, together
 
 _Statistics = dict[FeatureMap, Statistics]
 

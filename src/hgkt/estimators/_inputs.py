@@ -11,9 +11,14 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from hgkt._class_names import refuse_twins
-from hgkt._devices import is_tensor
-from hgkt._validation import attribute_matrix, attribute_table, check_features, label_text
+from hgkt._arrays import is_tensor
+from hgkt._validation import (
+    attribute_matrix,
+    attribute_table,
+    check_features,
+    label_text,
+    refuse_twins,
+)
 from hgkt.closed_form.device_scores import DeviceScores
 from hgkt.exceptions import DataError
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._geometry import FeatureMap, check_map
+from hgkt._arrays import FeatureMap, check_map
 from hgkt.estimators.state_rules import Rule
 from hgkt.exceptions import DataError
 from hgkt.statistics import ExampleSums

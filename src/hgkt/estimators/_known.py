@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-from hgkt._class_names import check_class_name, refuse_twin, twin_key
-from hgkt._validation import label_text
+from hgkt._validation import check_class_name, label_text, refuse_twin, twin_key
 from hgkt.estimators._rows import GrowingRows
 from hgkt.exceptions import ClassWarning, DataError
 

@@ -14,7 +14,7 @@ from hgkt.calibration.curve import ValidationRows
 from hgkt.calibration.folds import split_fold
 from hgkt.exceptions import DataError
 from hgkt.statistics import GatheredStatistics, Sums
-from hgkt.statistics.fold_sums import FoldSums
+from hgkt.statistics.gathered import FoldSums
 
 
 @dataclass(frozen=True)

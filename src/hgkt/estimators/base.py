@@ -37,7 +37,7 @@ from hgkt.estimators.checking import ClassCheck
 from hgkt.estimators.hub import PretrainedModel
 from hgkt.estimators.state_rules import ANYTHING, CONFIDENCE, Rule
 
-__all__ = ["ClassTable", "GZSLClassifier"]
+__all__ = ["ClassTable", "GZSLClassifier", "Preset"]
 
 _UNNAMED = "new class"
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from hgkt._devices import scoring_device
+from hgkt._arrays import scoring_device
 from hgkt._typing import Progress
 from hgkt._validation import attribute_matrix
 from hgkt.closed_form.device_scores import DeviceScores, on_device

@@ -1,9 +1,13 @@
-"""HGKTNetworkClassifier: the paper's three algorithms, as published."""
+"""HGKTNetworkClassifier: the paper's three algorithms.
+
+Algorithm 1 is `hgkt.graph.construct_graph`, Algorithm 2 `hgkt.network.train`; both are called by
+`fit`. Algorithm 3 is `add_classes`, which embeds a new class, and `predict`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -14,18 +18,25 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from hgkt._typing import Progress
-from hgkt._validation import attribute_matrix, check_choice
+from hgkt._validation import attribute_matrix
 from hgkt.estimators._batches import CodedBatches, LabelledBatches
 from hgkt.estimators.base import ClassTable
 from hgkt.estimators.state_rules import Rule
 from hgkt.estimators.transfer import TransferClassifier
 from hgkt.graph import HeterogeneousGraph
-from hgkt.network.config import FEATURE_NORM
-from hgkt.network.streaming import ReducedInstances, reduce_batches
-from hgkt.network.transfer import NetworkSettings, NetworkTransfer
+from hgkt.network.transfer import (
+    NetworkSettings,
+    NetworkTransfer,
+    ReducedInstances,
+    reduce_batches,
+)
 from hgkt.transport.streaming import MEMORY
 
-_CLASS_WEIGHTS = {"count": "image", "uniform": "balanced"}
+# Parameters that `hgkt.network.train.TrainingConfig` takes under the same name.
+_TRAINING = (
+    *("n_hidden", "mu", "output_activation", "loss_nodes", "weighting", "weight_decay"),
+    *("feature_norm", "optimizer", "learning_rate", "n_steps", "n_sampled", "device"),
+)
 
 
 class HGKTNetworkClassifier(TransferClassifier):
@@ -33,8 +44,11 @@ class HGKTNetworkClassifier(TransferClassifier):
 
     A graph over the instances (complete inside a class, kNN between classes through
     representatives chosen by Wasserstein barycenter), a two-layer network from class attributes
-    into visual space trained on it, and an inductive step that embeds a new class. The defaults
-    are the literal reading of the paper; what it leaves open is a parameter.
+    into visual space trained on it, and an inductive step that embeds a new class. What the paper
+    leaves open is a parameter. The defaults, preset "exact", solve the paper's problem without
+    sampling noise and iterations: all neighbours, variable projection, the exact barycenter, and
+    no unit of the features. Preset "paper" is its letter:
+    ``HGKTNetworkClassifier.from_preset("paper")``.
 
     Parameters
     ----------
@@ -43,10 +57,11 @@ class HGKTNetworkClassifier(TransferClassifier):
         ablation). Paper: 2.
     representative : {"wasserstein", "sinkhorn", "euclidean", "random", "medoid"}, \
 default="wasserstein"
-        How the representative of a class is chosen. Paper: by Sinkhorn with ε = 1e-5, an
-        approximation of the exact Wasserstein barycenter.
+        How the representative of a class is chosen. Paper: "sinkhorn", an approximation of the
+        exact Wasserstein barycenter.
     reg : float, default=1e-3
-        ε of "sinkhorn", on the ground cost divided by its maximum.
+        ε of "sinkhorn", on the ground cost divided by its maximum. Paper: 1e-5, without a word on
+        the scale; on the raw cost (i − j)² it is void, exp(−1/ε) being zero in floating point.
     graph_space : {"wasserstein", "euclidean", "cosine", "attributes"}, default="wasserstein"
         Space of the kNN among representatives.
     unseen_space : {"attributes", "visual"}, default="attributes"
@@ -68,8 +83,12 @@ default="wasserstein"
     weighting : {"count", "uniform"}, default="count"
         Whether a class weighs in the loss by its number of instances or all weigh the same.
     weight_decay : float, default=1e-3
-        Weight of ½‖W‖² in the loss, over features scaled to a root mean square norm of 10 while
-        the network is trained; embeddings and scores are in their own unit. Paper: 0.001.
+        Weight of ½‖W‖² in the loss, whose features have `feature_norm`. Paper: 0.001.
+    feature_norm : float or None, default=10.0
+        Root mean square norm to which features are scaled while the network is trained, so that
+        weight decay and learning rate mean the same in any unit; embeddings and scores are in the
+        features' own. At 10 an image weighs about as deep features as published do (CUB's have
+        9.7). None, the paper: features as they are.
     optimizer : {"auto", "lbfgs", "adam"}, default="auto"
         "lbfgs" solves the output layer at every step; it needs the exact loss (``n_sampled=None``)
         and a weight decay, and "auto" takes it there. Paper: Adam.
@@ -81,7 +100,8 @@ default="wasserstein"
         None: exact full-batch steps on two rows per class. A number: the paper's mini-batches
         with so many neighbours drawn per node (paper: S = 50).
     feature_map, attribute_map : {"none", "l2", "sqrt+l2"} or float, default="none"
-        Map of each row of features and of attributes. Paper: "none".
+        Map of each row of features and of attributes. The graph, too, is of mapped rows: a map of
+        features changes the histograms of the barycenter. Paper: "none".
     metric : {"euclidean", "cosine"}, default="euclidean"
         How an instance is compared with a class embedding. Paper: "euclidean".
     calibration : float, default=0.0
@@ -139,6 +159,7 @@ default="wasserstein"
         loss_nodes: str = "class",
         weighting: str = "count",
         weight_decay: float = 1e-3,
+        feature_norm: float | None = 10.0,
         optimizer: str = "auto",
         learning_rate: float = 1e-4,
         n_steps: int | None = None,
@@ -164,6 +185,7 @@ default="wasserstein"
         self.loss_nodes = loss_nodes
         self.weighting = weighting
         self.weight_decay = weight_decay
+        self.feature_norm = feature_norm
         self.optimizer = optimizer
         self.learning_rate = learning_rate
         self.n_steps = n_steps
@@ -243,41 +265,13 @@ default="wasserstein"
         }
 
     def _settings(self, dtype: Any = np.float32) -> NetworkSettings:
-        check_choice("weighting", self.weighting, tuple(_CLASS_WEIGHTS))
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31)
-        return NetworkSettings(
-            feature_map=self.feature_map,
-            attribute_map=self.attribute_map,
-            n_neighbors=self.n_neighbors,
-            representative=self.representative,
-            reg=self.reg,
-            graph_space=self.graph_space,
-            unseen_space=self.unseen_space,
-            symmetric=self.symmetric,
-            aggregation=self.aggregation,
-            intra=self.intra,
-            metric=self.metric,
-            training={
-                "n_steps": self.n_steps,
-                "mode": "quotient" if self.n_sampled is None else "sampled",
-                "n_hidden": self.n_hidden,
-                "mu": self.mu,
-                "output_activation": self.output_activation,
-                "loss_nodes": self.loss_nodes,
-                "reduction": "sum",
-                "feature_norm": FEATURE_NORM,
-                "optimizer": self.optimizer,
-                "class_weight": _CLASS_WEIGHTS[self.weighting],
-                "learning_rate": self.learning_rate,
-                "weight_decay": self.weight_decay,
-                "n_sampled": 1 if self.n_sampled is None else self.n_sampled,
-                "seed": int(seed),
-                "device": self.device,
-                "dtype": np.dtype(dtype).name,
-            },
-        )
+        own = [field.name for field in fields(NetworkSettings) if field.name != "training"]
+        training = {name: getattr(self, name) for name in _TRAINING}
+        training |= {"seed": int(seed), "dtype": np.dtype(dtype).name}
+        return NetworkSettings(**{name: getattr(self, name) for name in own}, training=training)
 
     # ------------------------------------------------------------------ selection
     def default_folds(self, n_classes: int) -> int:
@@ -324,16 +318,15 @@ default="wasserstein"
             }
             transfer = NetworkTransfer(replace(settings, training=settings.training | length))
             key = settings.representative_key
-            if key not in representatives:
-                representatives[key] = transfer.choose_representatives(features, codes, progress)
             results: dict[int | None, NDArray[Any]] = {}
 
             def score(step: int | None, at: NetworkTransfer, seen: NDArray[Any]) -> None:
                 results[step] = at.score(X_eval, seen, at.embed(new))  # noqa: B023
 
             seen = transfer.fit(
-                features, codes, attributes, progress, representatives[key], on_snapshot=score
+                features, codes, attributes, progress, representatives.get(key), on_snapshot=score
             )
+            representatives[key] = transfer.graph.representatives
             if to_the_end:
                 score(None, transfer, seen)
             for index in indices:

@@ -50,8 +50,8 @@ def build_method(
     method : str
         A registered name, or a method of one's own as ``"package.module:Class"``.
     preset : str, optional
-        A preset of the method, one of `presets_of`; with method "hgkt" the preset "paper" stands
-        for "hgkt-network".
+        A preset of the method, one of `presets_of`; with method "hgkt" the presets "paper" and
+        "exact" stand for "hgkt-network".
     parameters : mapping, optional
         Parameters of the method; an unknown one is refused. They win over a preset's.
     data : str, optional
@@ -85,11 +85,11 @@ def presets_of(method: str) -> tuple[str, ...]:
     Examples
     --------
     >>> presets_of("hgkt"), presets_of("cn-zsl"), presets_of("ridge")
-    (('default', 'paper'), ('released',), ())
+    (('default', 'paper', 'exact'), ('released',), ())
     """
     if method.lower() == "hgkt":
         return tuple(PRESETS)
-    own = tuple(name for name, target in PRESETS.items() if target == method.lower())
+    own = tuple(name for name, (target, _) in PRESETS.items() if target == method.lower())
     return own + tuple(_load(method).named_presets)
 
 
@@ -120,8 +120,11 @@ def _of_preset(method: str, preset: str, data: str | None) -> tuple[str, dict[st
         raise DataError(f"method {method!r} has no presets; leave out the preset {preset!r}")
     if preset in choices:
         if preset in PRESETS:
-            return PRESETS[preset], {}
+            target, parameters = PRESETS[preset]
+            return target, parameters.on(data)
         return method, _load(method).named_presets[preset].on(data)
     if preset in PRESETS:
-        raise DataError(f"preset {preset!r} is one of method {PRESETS[preset]!r}, not {method!r}")
+        raise DataError(
+            f"preset {preset!r} is one of method {PRESETS[preset][0]!r}, not {method!r}"
+        )
     raise UnknownNameError(f"unknown preset {preset!r}; choose from: {', '.join(choices)}")

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._files import atomic_folder, check_place, json_object, sha256
+from hgkt._files import atomic_folder, check_place, json_object, reading, sha256
 from hgkt._plain import json_text, plain
-from hgkt._reading import reading
-from hgkt.data.table_files import read_parquet
+from hgkt.data.tables import read_parquet
 from hgkt.estimators._old_folders import upgrade
 from hgkt.estimators._restoring import array_sizes, restore
 from hgkt.estimators._snapshots import snapshot

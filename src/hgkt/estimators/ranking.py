@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from hgkt._devices import is_tensor
+from hgkt._arrays import is_tensor
 from hgkt.confidence.novelty import rejected
 from hgkt.estimators._best import best_columns
 from hgkt.estimators._one_row import row_scores

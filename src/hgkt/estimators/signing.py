@@ -12,8 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hgkt._files import file_sha256, json_object, write_file
-from hgkt._reading import reading
+from hgkt._files import file_sha256, json_object, reading, write_file
 from hgkt._validation import import_extra
 from hgkt.estimators.model_folder import CONFIG, check_model
 from hgkt.exceptions import ModelFolderError, first_line

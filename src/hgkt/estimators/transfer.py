@@ -73,16 +73,17 @@ class TransferClassifier(GZSLClassifier):
 
         Parameters
         ----------
-        name : {"default", "paper"}
-            The preset: "default" of HGKTClassifier, "paper" of HGKTNetworkClassifier.
+        name : {"default", "paper", "exact"}
+            The preset: "default" of HGKTClassifier; of HGKTNetworkClassifier "paper", the letter of
+            the paper, and "exact", its defaults: the same problem without noise of sampling.
         **parameters
             Parameters that differ from it.
 
         Examples
         --------
         >>> from hgkt import HGKTNetworkClassifier
-        >>> HGKTNetworkClassifier.from_preset("paper", mu=0.1).get_params()["n_hidden"]
-        1600
+        >>> HGKTNetworkClassifier.from_preset("paper", mu=0.1).get_params()["n_sampled"]
+        50
         """
         return take_preset(cls, name, parameters)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._devices import torch_device
+from hgkt._arrays import torch_device
 from hgkt.confidence.novelty import with_unknown
 from hgkt.estimators.ranking import rank_classes, rank_surely
 

@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._class_names import UNKNOWN
 from hgkt._files import atomic_file, check_writable, file_sha256, sha256
 from hgkt._typing import Progress
-from hgkt._validation import check_features, check_number
-from hgkt.data.parquet_shards import ParquetShard, parquet_shards
-from hgkt.data.shards import SHARD_ROWS
+from hgkt._validation import UNKNOWN, check_features, check_number
+from hgkt.data.shards import SHARD_ROWS, ParquetShard, parquet_shards
 from hgkt.engines import map_tasks, open_engine
 from hgkt.estimators.model_folder import CONFIG, check_model, load_model
 from hgkt.evaluation.answers import answer_rows, use_device

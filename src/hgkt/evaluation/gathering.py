@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hgkt._geometry import FeatureMap
+from hgkt._arrays import FeatureMap
 from hgkt._typing import Progress
 from hgkt._validation import check_number
 from hgkt.calibration.folds import ClassFolds, class_folds
@@ -16,9 +16,8 @@ from hgkt.closed_form.family import FEW_CLASSES
 from hgkt.data import ShardedData, open_shards
 from hgkt.engines import open_engine
 from hgkt.exceptions import DataError
-from hgkt.statistics.gathered import GatheredStatistics
+from hgkt.statistics.gathered import SAMPLE_ROWS, GatheredStatistics
 from hgkt.statistics.gathering import LEAVES, Recipe, gather_batches, gather_shards
-from hgkt.statistics.sample import SAMPLE_ROWS
 
 AUTO = "auto"
 

@@ -120,7 +120,7 @@ MU = Experiment.of(
         "ablation-mu",
         "Weight of the neighbours",
         [_WEIGHT, _NOISE],
-        "Network: k = 2, the rest of the paper's preset, trained to the end. Closed form: "
+        "Network: k = 2, the rest of the preset exact, trained to the end. Closed form: "
         f"the rest at its default, γ from validation classes. {_SCORE}",
     ),
 )
@@ -133,8 +133,8 @@ NEIGHBORS = Experiment.of(
         "ablation-k",
         "Number of neighbours",
         [_EDGES, _KERNEL],
-        "k is cut to the number of other seen classes. Network: μ = 0.5, the rest of the paper's "
-        "preset, trained to the end. Closed form: a kernel that is zero beyond the k "
+        "k is cut to the number of other seen classes. Network: μ = 0.5, the rest of the preset "
+        "exact, trained to the end. Closed form: a kernel that is zero beyond the k "
         "nearest classes, which the default kernel is not; γ from validation classes. " + _SCORE,
     ),
 )
@@ -150,7 +150,7 @@ CHOICES = Experiment.of(
     "What the paper leaves open",
     "Beyond the paper. A program has to decide what a paper does not say: which nodes enter the "
     "loss, in which space neighbours are looked for, how the loss is scaled. Each choice is a "
-    "parameter of the model; the preset is the literal reading.",
+    "parameter of the model; the preset exact is the literal reading.",
     VariantTable(
         "ablation-choices",
         "What the paper leaves open",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from hgkt._geometry import FeatureMap, power_of
+from hgkt._arrays import FeatureMap, power_of
 from hgkt.calibration import Calibration
 from hgkt.closed_form.kernels import ClassKernel, KernelTerm
 from hgkt.closed_form.transfer import ClosedFormTransfer
@@ -172,7 +172,7 @@ def _embedding_width(transfer: ClosedFormTransfer | NetworkTransfer) -> int:
 
 
 def _mapped(graph: GraphBuilder, rows: str, kind: FeatureMap, dtype: DTypeLike) -> str:
-    """`hgkt._geometry.map_rows`: signed power, then unit rows."""
+    """`hgkt._arrays.map_rows`: signed power, then unit rows."""
     power = power_of(kind)
     if power is None:
         return rows
@@ -187,7 +187,7 @@ def _mapped(graph: GraphBuilder, rows: str, kind: FeatureMap, dtype: DTypeLike) 
 
 
 def _cosines(graph: GraphBuilder, rows: str, table: str, power: float, dtype: DTypeLike) -> str:
-    """`hgkt._geometry.normalised_scores`."""
+    """`hgkt._arrays.normalised_scores`."""
     lengths = graph.row_norms(table, dtype)
     if power != 1.0:
         lengths = graph.node("Pow", lengths, graph.constant(power, dtype))
@@ -298,7 +298,7 @@ def _layer(
     graph: GraphBuilder, states: str, means: str, weights: EmbedderWeights, number: int
 ) -> str:
     w, b = (weights.w1, weights.b1) if number == 1 else (weights.w2, weights.b2)
-    activation = weights.activation if number == 1 else weights.output_activation
+    activation = "leaky_relu" if number == 1 else weights.output_activation
     scaled = graph.mul(means, graph.constant(weights.mu, w.dtype))
     joined = graph.node("Concat", states, scaled, axis=1)
     values = graph.add(graph.matmul(joined, graph.constant(w.T)), graph.constant(b))

@@ -9,22 +9,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hgkt._class_names import refuse_twins
-from hgkt._files import read_json
-from hgkt._reading import reading
+from hgkt._files import read_json, reading
 from hgkt._validation import (
     attribute_matrix,
     attribute_table,
     check_features,
     check_number,
     import_extra,
+    refuse_twins,
 )
 from hgkt._validation import label_text as text
 from hgkt.calibration import Calibration
 from hgkt.confidence import Confidence
 from hgkt.confidence.novelty import rejected, with_unknown
 from hgkt.confidence.sets import set_columns
-from hgkt.data.array_files import read_npy
+from hgkt.data.arrays import read_npy
 from hgkt.exceptions import DataError, ModelFolderError
 
 EMBEDDER, SCORER, TABLE, CLASSES = "embedder.onnx", "scorer.onnx", "embeddings.npy", "classes.json"

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hgkt._validation import import_extra
 from hgkt.exceptions import DataError
-from hgkt.graph.heterogeneous import MAX_EDGES, HeterogeneousGraph
+from hgkt.graph.construction import MAX_EDGES, HeterogeneousGraph
 
 if TYPE_CHECKING:
     import networkx

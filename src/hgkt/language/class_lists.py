@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._class_names import refuse_twins
-from hgkt._geometry import unit_rows
+from hgkt._arrays import unit_rows
 from hgkt._typing import Progress
-from hgkt._validation import attribute_matrix
-from hgkt.data.attribute_files import TEXT, AttributeFile
-from hgkt.data.frames import check_named, parse_classes, parse_seen, read_made
+from hgkt._validation import attribute_matrix, refuse_twins
+from hgkt.data.attributes import TEXT, AttributeFile
+from hgkt.data.tables import check_named, parse_classes, parse_seen, read_table
 from hgkt.exceptions import DataError
 from hgkt.language.encoder import Encoder
 from hgkt.language.sentences import uses_description
@@ -86,8 +85,8 @@ def read_class_list(path: str | Path, with_attributes: str | Path | None = None)
     ClassList
     """
     path = Path(path)
-    frame, _ = read_made(path)
-    numbers = None if with_attributes is None else read_made(Path(with_attributes))
+    frame, _ = read_table(path)
+    numbers = None if with_attributes is None else read_table(Path(with_attributes))
     if numbers is not None and numbers[1].get("encoder"):
         raise DataError(
             f"{with_attributes} was made by a sentence encoder; a table of numbers is expected"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hgkt._geometry import unit_rows
+from hgkt._arrays import unit_rows
 from hgkt._validation import attribute_matrix
 from hgkt.exceptions import DataError
 from hgkt.language.encoder import Encoder, check_record, encoder_difference, load_encoder

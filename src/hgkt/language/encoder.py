@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._geometry import unit_rows
+from hgkt._arrays import unit_rows
 from hgkt._typing import Progress
 from hgkt.exceptions import DataError
 from hgkt.language.sentences import DEFAULT_TEMPLATE, check_template, make_sentence

@@ -1,4 +1,4 @@
-"""Algorithm 2: the network that embeds classes, and its training."""
+"""Algorithm 2: the network that embeds classes, and its training (`hgkt.network.train`)."""
 
 from hgkt.network.transfer import NetworkSettings, NetworkTransfer
 

@@ -11,27 +11,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hgkt._typing import Progress
-from hgkt.network.batches import QuotientLoss
-from hgkt.network.config import TrainingConfig
-from hgkt.network.embedder import HGKTEmbedder
-from hgkt.network.loop import OnSnapshot, TrainingRun
-from hgkt.network.sage import activate
+from hgkt.network.layers import activate
+from hgkt.network.loss import QuotientLoss
 from hgkt.network.weights import NEGATIVE_SLOPE
+
+if TYPE_CHECKING:
+    from hgkt.network.train import TrainingRun
 
 _ROUND = 25
 _MEMORY, _REMEMBERED = 10, 3
 _NUDGE, _MAX_FAILED = 1e-3, 3
 
 
-class ProjectedRun(TrainingRun):
-    """A run of L-BFGS over the hidden layer, in rounds of 25 steps.
+class Projection:
+    """L-BFGS over the hidden layer of a run, in rounds of 25 steps.
 
     A ridge regression has a linear output layer. For another one a round takes working targets:
     of the parabola that touches the loss of each entry at the round's start, with the curvature
@@ -40,25 +39,23 @@ class ProjectedRun(TrainingRun):
     round that does is taken back and ends the run, some percent above the minimum.
 
     A round depends on the weights at its start and on how many before it failed, so a run resumed
-    from a checkpoint, which is written between rounds, ends with the same bits. Parameters as
-    `TrainingRun`.
+    from a checkpoint, which is written between rounds, ends with the same bits.
+
+    Parameters
+    ----------
+    run : TrainingRun
+        The run, whose loss is a `QuotientLoss`.
     """
 
-    max_steps = 2_000
-    loss: QuotientLoss
+    max_steps: ClassVar[int] = 2_000
+    window = _ROUND
 
-    def __init__(
-        self,
-        config: TrainingConfig,
-        embedder: HGKTEmbedder,
-        loss: QuotientLoss,
-        scale: float = 1.0,
-        progress: Progress | None = None,
-        on_snapshot: OnSnapshot | None = None,
-    ) -> None:
-        super().__init__(config, embedder, loss, scale, progress, on_snapshot)
+    def __init__(self, run: TrainingRun) -> None:
+        assert isinstance(run.loss, QuotientLoss)
+        self.run, self.embedder, self.loss = run, run.embedder, run.loss
+        self.decay = 0.5 * run.config.weight_decay
         self.n_failed = 0
-        layer = embedder.layer1
+        layer, loss = run.embedder.layer1, run.loss
         states = torch.cat([loss.attributes, loss.attributes])
         joined = torch.cat([states, layer.mu * (loss.mixing @ states)], dim=1)
         # No input reaches the rest of the hidden layer's weights, which decay alone would bring to
@@ -67,69 +64,67 @@ class ProjectedRun(TrainingRun):
         rank = max(int((values > 1e-6 * values[0]).sum()), 1)
         self.inputs = (left[:, :rank] * values[:rank]).to(joined)
         self.directions = right[:rank].to(joined)
-        weights = torch.as_tensor(loss.objective.weights.copy(), device=self.device)
+        weights = torch.as_tensor(loss.objective.weights.copy(), device=run.device)
         self.rows = torch.nonzero(weights > 0)[:, 0]
         self.nodes = self.rows  # in the quotient, whose second half are representatives
         if not loss.objective.needs_ordinary:
             self.nodes = self.rows + len(loss.attributes)
         self.mixing = loss.mixing[self.nodes]
-        self.noise = torch.diag(0.5 * config.weight_decay / weights[self.rows])
+        self.noise = torch.diag(self.decay / weights[self.rows])
         self.targets = loss.targets[self.rows].double()
         self.row_weights = weights[self.rows]
 
-    @property
-    def window(self) -> int:
-        """A round."""
-        return _ROUND
+    def is_due(self) -> bool:
+        """Whether to look now whether the loss stands: after every round."""
+        return True
 
     def advance(self) -> None:
         """Do a round, and what is due after it."""
-        start = [p.detach().clone() for p in self.embedder.parameters()]
-        before, at = self._exact(), self.done
-        problem = _Projection(self, *self._working_targets())
+        run, start = self.run, [p.detach().clone() for p in self.embedder.parameters()]
+        before, at = self._exact(), run.done
+        problem = _Problem(self, *self._working_targets())
         if self.n_failed:
-            problem.nudge(np.random.default_rng([self.config.seed, at, self.n_failed]))
+            problem.nudge(np.random.default_rng([run.config.seed, at, self.n_failed]))
         value = before if at == 0 else problem.values()
-        self.updating = True
-        for _ in range(min(_ROUND, self.limit - at)):
+        run.updating = True
+        for _ in range(min(_ROUND, run.limit - at)):
             if not problem.descend():
                 break
-            self.losses[:, self.done] = torch.as_tensor(value)
-            self.done += 1
+            run.losses[:, run.done] = torch.as_tensor(value)
+            run.done += 1
             value = problem.values()
-            if self.done in self.config.snapshot_steps:
+            if run.done in run.config.snapshot_steps:
                 problem.install()
-                self._snapshot(self.done)
+                run.snapshot(run.done)
         problem.install()
         after = self._exact()
         raised = at > 0 and not after[1] <= before[1]
         # A search that ends early has met a kink of the hidden layer; one that does not even begin
         # sits on it, and the next round starts beside it, which may cost more than it gains.
-        failed = self.done == at or (raised and self.n_failed > 0)
+        failed = run.done == at or (raised and self.n_failed > 0)
         self.n_failed = self.n_failed + 1 if failed else 0
-        self.stuck = self.n_failed > _MAX_FAILED or (raised and not failed)
+        run.stuck = self.n_failed > _MAX_FAILED or (raised and not failed)
         if raised:
             with torch.no_grad():
                 for parameter, old in zip(self.embedder.parameters(), start, strict=True):
                     parameter.copy_(old)
-        self.updating = False
-        self._report()
-        self._save()
+        run.updating = False
+        run.report()
+        run.save()
 
-    def optimizer_arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> dict[str, NDArray[Any]]:
         """Return whether the run had ended and how many rounds failed last, all a round needs."""
-        return {"stuck": np.array([self.stuck]), "n_failed": np.array([self.n_failed])}
+        return {"stuck": np.array([self.run.stuck]), "n_failed": np.array([self.n_failed])}
 
-    def restore_optimizer(self, arrays: Mapping[str, torch.Tensor]) -> None:
-        """Set what `optimizer_arrays` returned."""
-        self.stuck = bool(arrays["stuck"])
-        self.n_failed = int(arrays.get("n_failed", torch.zeros(1)))
+    def restore(self, arrays: Mapping[str, torch.Tensor]) -> None:
+        """Set what `arrays` returned."""
+        self.run.stuck, self.n_failed = bool(arrays["stuck"]), int(arrays["n_failed"])
 
     def _exact(self) -> tuple[float, float]:
         """Loss without and with weight decay at the current weights."""
         with torch.no_grad():
             loss = self.loss(self.embedder).double()
-            return float(loss), float(loss + self.decay())
+            return float(loss), float(loss + self.run.decay())
 
     def _working_targets(self) -> tuple[torch.Tensor, float]:
         """Return targets (n_rows, D) of a linear output layer, and what its loss lacks."""
@@ -137,14 +132,14 @@ class ProjectedRun(TrainingRun):
         if kind == "linear":
             return self.targets, constant
         slope = NEGATIVE_SLOPE if kind == "leaky_relu" else 0.0
-        if self.done == 0:  # the output layer is still random
+        if self.run.done == 0:  # the output layer is still random
             return torch.where(
                 self.targets < 0, self.targets / slope if slope else 0.0, self.targets
             ), constant
         layer = self.embedder.layer2
         with torch.no_grad():
-            joined = self.joined(self.embedder.layer1.weight @ self.directions.T,
-                                 self.embedder.layer1.bias)  # fmt: skip
+            hidden = self.embedder.layer1
+            joined = self.joined(hidden.weight @ self.directions.T, hidden.bias)
             values = (joined @ layer.weight.T + layer.bias).double()
             misses = activate(values, kind) - self.targets
             working = values - torch.where(values < 0, slope, 1.0) * misses
@@ -159,12 +154,12 @@ class ProjectedRun(TrainingRun):
         return torch.cat([hidden[self.nodes], self.embedder.layer2.mu * means], dim=1)
 
 
-class _Projection:
+class _Problem:
     """The loss as a function of the hidden layer, its weights (n_hidden, rank) and biases.
 
     Parameters
     ----------
-    run : ProjectedRun
+    projection : Projection
         The network; the search starts at its hidden layer.
     targets : Tensor of shape (n_rows, D)
         Targets of a linear output layer.
@@ -172,15 +167,14 @@ class _Projection:
         What the loss has beside the squared distance to them.
     """
 
-    def __init__(self, run: ProjectedRun, targets: torch.Tensor, offset: float) -> None:
-        self.run, self.targets, self.offset = run, targets, offset
-        self.products = targets @ targets.T
-        self.decay = 0.5 * run.config.weight_decay
-        layer = run.embedder.layer1
-        point = torch.cat([(layer.weight @ run.directions.T).flatten(), layer.bias])
+    def __init__(self, projection: Projection, targets: torch.Tensor, offset: float) -> None:
+        self.projection, self.targets, self.offset = projection, targets, offset
+        self.products, self.decay = targets @ targets.T, projection.decay
+        layer = projection.embedder.layer1
+        point = torch.cat([(layer.weight @ projection.directions.T).flatten(), layer.bias])
         self.point = torch.nn.Parameter(point.detach().clone())
         self.search = _search(self.point)
-        self.known: list[_Known] = []
+        self.recent: list[_Evaluated] = []
 
     def nudge(self, rng: np.random.Generator) -> None:
         """Move the point a little, to get off a kink."""
@@ -199,16 +193,16 @@ class _Projection:
         return self._step()
 
     def _step(self) -> bool:
-        known, group = self._evaluate(), self.search.param_groups[0]
+        here, group = self._evaluate(), self.search.param_groups[0]
         # A first step has the length 1, as SciPy's; PyTorch's is divided by the sum of slopes.
         first = not self.search.state[self.point]
-        norm = torch.linalg.vector_norm(known.slope)
-        group["lr"] = float(known.slope.abs().sum() / norm) if first and norm > 0 else 1.0
+        norm = torch.linalg.vector_norm(here.slope)
+        group["lr"] = float(here.slope.abs().sum() / norm) if first and norm > 0 else 1.0
         self.search.step(self._closure)  # type: ignore[no-untyped-call]
-        if self.values()[1] < known.loss_with_decay:
+        if self.values()[1] < here.values[1]:
             return True
         with torch.no_grad():
-            self.point.copy_(known.point)
+            self.point.copy_(here.point)
         return False
 
     def values(self) -> tuple[float, float]:
@@ -219,26 +213,31 @@ class _Projection:
         """Set the embedder's weights: the hidden layer of the point, the output layer to it."""
         with torch.no_grad():
             weight, bias = self._layer(self.point)
-            joined = self.run.joined(weight, bias).double()
+            joined = self.projection.joined(weight, bias).double()
             factors = torch.cholesky_solve(self.targets, self._factor(joined))
-            values = weight @ self.run.directions, bias, factors.T @ joined, factors.sum(dim=0)
-            parameters = self.run.embedder.named_weights().values()
+            values = (
+                weight @ self.projection.directions,
+                bias,
+                factors.T @ joined,
+                factors.sum(dim=0),
+            )
+            parameters = self.projection.embedder.named_weights().values()
             for parameter, value in zip(parameters, values, strict=True):
                 parameter.copy_(value)
 
     def _closure(self) -> float:
-        known = self._evaluate()
-        self.point.grad = known.slope.clone()
-        return known.values[1]
+        here = self._evaluate()
+        self.point.grad = here.slope.clone()
+        return here.values[1]
 
-    def _evaluate(self) -> _Known:
+    def _evaluate(self) -> _Evaluated:
         """Return losses and slope at the point; the last points' are at hand."""
-        for known in reversed(self.known):
-            if torch.equal(known.point, self.point):
-                return known
+        for here in reversed(self.recent):
+            if torch.equal(here.point, self.point):
+                return here
         point = self.point.detach().clone().requires_grad_()
         weight, bias = self._layer(point)
-        joined = self.run.joined(weight, bias)
+        joined = self.projection.joined(weight, bias)
         rows = joined.detach().double()
         factor = self._factor(rows)
         # λ tr(TᵀA⁻¹T) with A = λΩ⁻¹ + HHᵀ is the ridge regression's loss, its decay λ‖W‖² included;
@@ -250,18 +249,20 @@ class _Projection:
         assert point.grad is not None
         slope = point.grad + 2.0 * self.decay * point.detach()
         total = once.trace() + point.detach().double().square().sum()
-        data = (self.run.noise.diagonal() * twice.diagonal()).sum()
+        data = (self.projection.noise.diagonal() * twice.diagonal()).sum()
         values = self.decay * torch.stack([data, total]) + self.offset
-        found = _Known(point.detach(), slope, *values.tolist())
-        self.known = [*self.known[1 - _REMEMBERED :], found]
+        found = _Evaluated(point.detach(), slope, (float(values[0]), float(values[1])))
+        self.recent = [*self.recent[1 - _REMEMBERED :], found]
         return found
 
     def _factor(self, joined: torch.Tensor) -> torch.Tensor:
-        factor: torch.Tensor = torch.linalg.cholesky(self.run.noise + joined @ joined.T + 1.0)
+        factor: torch.Tensor = torch.linalg.cholesky(
+            self.projection.noise + joined @ joined.T + 1.0
+        )
         return factor
 
     def _layer(self, point: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        n_hidden = len(self.run.embedder.layer1.bias)
+        n_hidden = len(self.projection.embedder.layer1.bias)
         return point[:-n_hidden].view(n_hidden, -1), point[-n_hidden:]
 
 
@@ -279,14 +280,9 @@ def _search(point: torch.nn.Parameter) -> torch.optim.LBFGS:
 
 
 @dataclass(frozen=True, eq=False)
-class _Known:
+class _Evaluated:
     """A point that was evaluated: its slope, and its loss without and with weight decay."""
 
     point: torch.Tensor
     slope: torch.Tensor
-    loss: float
-    loss_with_decay: float
-
-    @property
-    def values(self) -> tuple[float, float]:
-        return self.loss, self.loss_with_decay
+    values: tuple[float, float]

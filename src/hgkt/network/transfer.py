@@ -1,26 +1,46 @@
-"""HGKT as published: graph (Algorithm 1), network (Algorithm 2), inductive step (Algorithm 3)."""
+"""HGKT as published, from features to scores: graph, network and inductive step.
+
+`NetworkTransfer` constructs the graph (Algorithm 1, `hgkt.graph.construct_graph`), trains the
+network (Algorithm 2, `hgkt.network.train`) and embeds classes that come later (Algorithm 3, step
+2). Rows that are never in memory together are first reduced to what the exact loss and the graph
+need.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._devices import torch_device
-from hgkt._geometry import FeatureMap, check_map, distance_scores, map_rows, normalised_scores
+from hgkt._arrays import (
+    FeatureMap,
+    check_map,
+    distance_scores,
+    map_rows,
+    normalised_scores,
+    torch_device,
+)
 from hgkt._typing import Progress
 from hgkt._validation import check_choice, check_number, import_extra
-from hgkt.graph import HeterogeneousGraph, Quotient, join_representatives, nearest_classes
-from hgkt.graph.neighbors import SPACES, ClassNeighbors
+from hgkt.exceptions import DataError
+from hgkt.graph import (
+    SPACES,
+    ClassNeighbors,
+    HeterogeneousGraph,
+    Quotient,
+    construct_graph,
+    join_representatives,
+    nearest_classes,
+)
 from hgkt.network.weights import EmbedderWeights, SeenEmbeddings
-from hgkt.transport import select_representatives
+from hgkt.statistics.classes import present_sums
+from hgkt.transport.streaming import Batches, stream_representatives
 
 if TYPE_CHECKING:
-    from hgkt.network.objectives import Targets
-    from hgkt.network.streaming import ReducedInstances
+    from hgkt.network.loss import Targets
 
 UNSEEN_SPACES = ("attributes", "visual")
 REPRESENTATIVES = ("wasserstein", "sinkhorn", "euclidean", "random", "medoid")
@@ -42,7 +62,7 @@ class NetworkSettings:
     intra: bool
     metric: str
     training: dict[str, Any]
-    """Arguments of `hgkt.network.config.TrainingConfig`, which checks them."""
+    """Arguments of `hgkt.network.train.TrainingConfig`, which checks them."""
 
     def __post_init__(self) -> None:
         check_map("feature_map", self.feature_map)
@@ -66,6 +86,15 @@ class NetworkSettings:
         # The exact solver takes seconds; hundreds of iterations of the other are for a GPU.
         device = torch_device(self.training["device"])
         return "wasserstein", {"solver": "sinkhorn", "reg": self.reg, "device": device}
+
+    def edges(self) -> dict[str, Any]:
+        """Return the options of the graph, beside its representatives."""
+        return {
+            "k": self.n_neighbors,
+            "space": self.graph_space,
+            "symmetric": self.symmetric,
+            "intra": self.intra,
+        }
 
 
 OnSnapshot = Callable[[int, "NetworkTransfer", NDArray[Any]], None]
@@ -97,14 +126,25 @@ class NetworkTransfer:
         `representatives` (L,) saves choosing them again; `on_snapshot` is called as
         ``on_snapshot(step, self, seen embeddings)`` after each of the training's snapshot steps.
         """
-        import_extra("torch", "network")  # before representatives take their time
-        from hgkt.network.objectives import Targets
+        self._check_training()
+        from hgkt.network.loss import Targets
 
-        if representatives is None:
-            representatives = self.choose_representatives(X, codes, progress)
         X = map_rows(X, self.settings.feature_map)
-        targets = Targets.from_features(X, codes, len(attributes), representatives)
-        return self._train(X, codes, attributes, representatives, targets, progress, on_snapshot)
+        self.attributes = map_rows(attributes, self.settings.attribute_map)
+        method, options = self.settings.representative_method()
+        self.graph = construct_graph(
+            X,
+            codes,
+            self.attributes,
+            method=method,
+            representatives=representatives,
+            random_state=self.settings.training["seed"],
+            progress=progress,
+            **self.settings.edges(),
+            **options,
+        )
+        targets = Targets.from_features(X, codes, len(attributes), self.graph.representatives)
+        return self._train(targets, X, progress, on_snapshot)
 
     def fit_reduced(
         self,
@@ -112,38 +152,35 @@ class NetworkTransfer:
         attributes: NDArray[np.float64],
         progress: Progress | None = None,
     ) -> NDArray[Any]:
-        """Learn from what `reduce_batches` kept of the rows, and attributes (L, d)."""
-        codes, chosen = instances.codes, instances.representatives
-        return self._train(None, codes, attributes, chosen, instances.targets, progress)
+        """Learn from what `reduce_batches` left of the rows, and attributes (L, d)."""
+        self._check_training()
+        self.attributes = map_rows(attributes, self.settings.attribute_map)
+        self.graph = join_representatives(
+            np.asarray(instances.targets.representatives),
+            instances.codes,
+            self.attributes,
+            instances.representatives,
+            **self.settings.edges(),
+        )
+        return self._train(instances.targets, None, progress)
+
+    def _check_training(self) -> None:
+        """Refuse what cannot be trained before representatives take their time."""
+        import_extra("torch", "network")
+        from hgkt.network.train import TrainingConfig
+
+        self._config = TrainingConfig(**self.settings.training)
 
     def _train(
         self,
-        X: NDArray[Any] | None,
-        codes: NDArray[np.intp],
-        attributes: NDArray[np.float64],
-        representatives: NDArray[np.intp],
         targets: Targets,
+        X: NDArray[Any] | None,
         progress: Progress | None,
         on_snapshot: OnSnapshot | None = None,
     ) -> NDArray[Any]:
-        """Build the graph and train; mapped features (N, D) are needed to draw instances only."""
-        import_extra("torch", "network")
-        from hgkt.network.config import TrainingConfig
-        from hgkt.network.training import train_embedder
+        """Train on the graph; mapped features (N, D) are needed to draw instances only."""
+        from hgkt.network.train import train_embedder
 
-        config = TrainingConfig(**self.settings.training)
-        self.attributes = attributes = map_rows(attributes, self.settings.attribute_map)
-        self.graph = join_representatives(
-            np.asarray(targets.representatives),
-            codes,
-            attributes,
-            representatives=representatives,
-            k=self.settings.n_neighbors,
-            space=self.settings.graph_space,
-            symmetric=self.settings.symmetric,
-            intra=self.settings.intra,
-            inter=self.settings.n_neighbors > 0,
-        )
         self.quotient = Quotient.from_graph(self.graph, self.settings.aggregation)
 
         def snapshot(step: int, weights: EmbedderWeights) -> None:
@@ -152,31 +189,16 @@ class NetworkTransfer:
 
         result = train_embedder(
             self.quotient,
-            attributes,
+            self.attributes,
             targets,
-            config,
-            instances=(X, codes) if config.mode == "sampled" and X is not None else None,
-            representatives=representatives,
+            self._config,
+            instances=None if X is None else (X, self.graph.codes),
+            representatives=self.graph.representatives,
             progress=progress,
             on_snapshot=snapshot if on_snapshot is not None else None,
         )
         self.losses = np.asarray(result.losses, dtype=np.float64)
         return self._embed_seen(result.weights)
-
-    def choose_representatives(
-        self, X: NDArray[Any], codes: NDArray[np.intp], progress: Progress | None = None
-    ) -> NDArray[np.intp]:
-        """Return the row (L,) of each class's representative (Algorithm 1, steps 2 and 3)."""
-        method, options = self.settings.representative_method()
-        return select_representatives(
-            map_rows(X, self.settings.feature_map),
-            codes,
-            int(codes.max()) + 1,
-            method,
-            random_state=self.settings.training["seed"],
-            progress=progress,
-            **options,
-        ).indices
 
     def _embed_seen(self, weights: EmbedderWeights) -> NDArray[Any]:
         self.weights = weights
@@ -234,7 +256,6 @@ class NetworkTransfer:
 
     def restore(self, state: Mapping[str, NDArray[Any]], attributes: NDArray[np.float64]) -> None:
         """Set what `state` returned; `attributes` (L, d) are those of seen classes."""
-        training = self.settings.training
         self.attributes = map_rows(attributes, self.settings.attribute_map)
         self.losses = state["losses"]
         self.graph = HeterogeneousGraph(
@@ -244,8 +265,137 @@ class NetworkTransfer:
             self.settings.intra,
         ).validate()
         self.quotient = Quotient.from_graph(self.graph, self.settings.aggregation)
-        self._embed_seen(
-            EmbedderWeights.from_arrays(
-                state, training["mu"], output_activation=training["output_activation"]
-            )
+        training = self.settings.training
+        weights = EmbedderWeights.from_arrays(state, training["mu"], training["output_activation"])
+        self._embed_seen(weights)
+
+
+@dataclass(frozen=True)
+class ReducedInstances:
+    """All that the exact loss and the graph need of N rows.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (N,)
+        Class of each row, in the order of the stream; classes without rows are left out.
+    classes : ndarray of shape (L,)
+        The code that each class had in the batches.
+    targets : Targets
+        Counts, means, scatter and representatives of the mapped rows.
+    representatives : ndarray of shape (L,)
+        Number of each representative's row.
+    excess : ndarray of shape (L,)
+        See `StreamedRepresentatives`.
+    dtype : dtype
+        Of the features.
+    """
+
+    codes: NDArray[np.intp]
+    classes: NDArray[np.intp]
+    targets: Targets
+    representatives: NDArray[np.intp]
+    excess: NDArray[np.float64]
+    dtype: Any
+
+
+def reduce_batches(
+    settings: NetworkSettings,
+    batches: Batches,
+    n_classes: int,
+    memory: int,
+    progress: Progress | None = None,
+) -> ReducedInstances:
+    """Read batches once, or twice where a class does not fit into its share of memory.
+
+    Parameters
+    ----------
+    settings : NetworkSettings
+        The map of rows, and how representatives are chosen.
+    batches : callable
+        Returns an iterable of features (k, D) and class codes (k,), the same at every call.
+    n_classes : int
+        Number of classes that codes may name.
+    memory : int
+        See `stream_representatives`.
+    progress : callable, optional
+        Told of the second pass.
+    """
+    from hgkt.network.loss import Targets
+
+    if settings.training["n_sampled"] is not None:
+        raise DataError(
+            "n_sampled draws instances, which must then be in memory; leave it None to learn from "
+            "batches"
         )
+    sums = TargetSums(n_classes)
+
+    def mapped() -> Iterator[tuple[NDArray[Any], NDArray[np.intp]]]:
+        counting = not sums.codes
+        for X, codes in batches():
+            rows = map_rows(X, settings.feature_map)
+            if counting:
+                sums.update(rows, codes)
+            yield rows, codes
+
+    method, options = settings.representative_method()
+    found = stream_representatives(
+        mapped,
+        n_classes,
+        method,
+        memory=memory,
+        random_state=settings.training["seed"],
+        progress=progress,
+        **options,
+    )
+    present = np.flatnonzero(sums.counts)
+    codes = np.searchsorted(present, np.concatenate(sums.codes))
+    targets = Targets(
+        sums.counts[present], sums.means[present], sums.scatter[present], found.features[present]
+    )
+    return ReducedInstances(
+        codes, present, targets, found.indices[present], found.excess[present], found.features.dtype
+    )
+
+
+class TargetSums:
+    """Counts, means and scatter of classes, batch by batch, without cancellation.
+
+    Means and scatters of batches are joined by the formula of Chan, Golub and LeVeque: the
+    difference of large squares, which loses digits, does not occur.
+
+    Parameters
+    ----------
+    n_classes : int
+        Number of classes.
+
+    Examples
+    --------
+    >>> sums = TargetSums(1)
+    >>> sums.update(np.array([[1.0], [3.0]]), np.array([0, 0]))
+    >>> sums.update(np.array([[5.0]]), np.array([0]))
+    >>> sums.means.ravel(), sums.scatter
+    (array([3.]), array([8.]))
+    """
+
+    def __init__(self, n_classes: int) -> None:
+        self.counts, self.scatter = np.zeros(n_classes), np.zeros(n_classes)
+        self.means = np.zeros((n_classes, 0))
+        self.codes: list[NDArray[np.intp]] = []
+
+    def update(self, X: NDArray[Any], codes: NDArray[np.intp]) -> None:
+        """Take in rows (n, D) with their classes (n,)."""
+        if not self.codes:
+            self.means = np.zeros((len(self.counts), X.shape[1]))
+        self.codes.append(codes)
+        present, counts, sums = present_sums(X, codes)
+        means = sums / counts[:, None]
+        residuals = X - means[np.searchsorted(present, codes)]
+        norms = np.einsum("ij,ij->i", residuals, residuals)
+        inside = np.bincount(np.searchsorted(present, codes), norms, minlength=len(present))
+        before = self.counts[present]
+        after = before + counts
+        steps = means - self.means[present]
+        self.means[present] += steps * (counts / after)[:, None]
+        between = np.einsum("ij,ij->i", steps, steps) * before * counts / after
+        self.scatter[present] += inside + between
+        self.counts[present] = after

@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from hgkt._validation import check_choice
 from hgkt.exceptions import DataError
-from hgkt.graph.neighbors import ClassNeighbors
+from hgkt.graph.construction import ClassNeighbors
 
 if TYPE_CHECKING:
-    from hgkt.network.embedder import HGKTEmbedder
+    from hgkt.network.layers import HGKTEmbedder
 
 ACTIVATIONS = ("leaky_relu", "relu", "linear")
 NEGATIVE_SLOPE = 0.2
@@ -22,7 +22,7 @@ NEGATIVE_SLOPE = 0.2
 
 @dataclass(frozen=True, eq=False)
 class SeenEmbeddings:
-    """States of the seen classes, one row a class.
+    """States of the seen classes, one row per class.
 
     Parameters
     ----------
@@ -51,12 +51,12 @@ class EmbedderWeights:
     b2 : ndarray of shape (n_features,)
     mu : float
         Weight of the neighbours' mean in both layers.
-    activation, output_activation : {"leaky_relu", "relu", "linear"}
-        δ of the hidden and of the output layer.
+    output_activation : {"leaky_relu", "relu", "linear"}
+        δ of the output layer; the hidden one is leaky ReLU.
 
     Examples
     --------
-    >>> weights = EmbedderWeights(np.ones((1, 2)), np.zeros(1), np.ones((1, 2)), np.zeros(1))
+    >>> weights = EmbedderWeights(np.ones((1, 2)), np.zeros(1), np.ones((1, 2)), np.zeros(1), 1.0)
     >>> weights.embed_new([[2.0]], [[0]], seen_attributes=[[1.0]], seen_hidden=[[4.0]])
     array([[7.]])
     """
@@ -65,13 +65,11 @@ class EmbedderWeights:
     b1: NDArray[Any]
     w2: NDArray[Any]
     b2: NDArray[Any]
-    mu: float = 1.0
-    activation: str = "leaky_relu"
+    mu: float = 0.5
     output_activation: str = "leaky_relu"
 
     def __post_init__(self) -> None:
-        for name in ("activation", "output_activation"):
-            check_choice(name, getattr(self, name), ACTIVATIONS)
+        check_choice("output_activation", self.output_activation, ACTIVATIONS)
 
     @classmethod
     def from_module(cls, module: HGKTEmbedder) -> Self:
@@ -80,21 +78,18 @@ class EmbedderWeights:
             name: parameter.detach().cpu().numpy().copy()
             for name, parameter in module.named_weights().items()
         }
-        return cls.from_arrays(
-            arrays, module.mu, module.layer1.activation, module.layer2.activation
-        )
+        return cls.from_arrays(arrays, module.mu, module.layer2.activation)
 
     @classmethod
     def from_arrays(
         cls,
         arrays: Mapping[str, NDArray[Any]],
         mu: float,
-        activation: str = "leaky_relu",
         output_activation: str = "leaky_relu",
     ) -> Self:
         """Restore from what `arrays` returned."""
         w1, b1, w2, b2 = (np.asarray(arrays[name]) for name in ("w1", "b1", "w2", "b2"))
-        return cls(w1, b1, w2, b2, float(mu), activation, output_activation)
+        return cls(w1, b1, w2, b2, float(mu), output_activation)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the four arrays by name, to be saved."""
@@ -180,7 +175,7 @@ class EmbedderWeights:
         return self._layer2(hidden, means)
 
     def _layer1(self, states: NDArray[Any], means: NDArray[Any]) -> NDArray[Any]:
-        return _layer(states, means, self.w1, self.b1, self.mu, self.activation)
+        return _layer(states, means, self.w1, self.b1, self.mu, "leaky_relu")
 
     def _layer2(self, states: NDArray[Any], means: NDArray[Any]) -> NDArray[Any]:
         return _layer(states, means, self.w2, self.b2, self.mu, self.output_activation)

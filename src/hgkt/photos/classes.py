@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hgkt._typing import Progress
-from hgkt.data.attribute_files import AttributeFile, read_attribute_file
-from hgkt.data.frames import check_named, has_attributes, parse_classes, read_made
+from hgkt.data.attributes import AttributeFile, read_attribute_file
+from hgkt.data.tables import check_named, has_attributes, parse_classes, read_table
 from hgkt.exceptions import DataError
 from hgkt.language.class_lists import ClassList, class_list, describe_classes
 from hgkt.language.sentences import class_words
@@ -47,7 +47,7 @@ def gather_classes(classes: Any, labels: Sequence[str], where: str) -> ClassList
         return ClassList(where, {label: [""] for label in labels})
     if isinstance(classes, str | Path):
         source, path = str(classes), Path(classes)
-        frame, made = read_made(path)
+        frame, made = read_table(path)
         if made.get("encoder"):
             return _with_all(read_attribute_file(path), labels, where, source)
     else:

@@ -12,7 +12,7 @@ import numpy as np
 
 from hgkt._typing import Progress
 from hgkt.data import GZSLDataset
-from hgkt.data.attribute_files import AttributeFile
+from hgkt.data.attributes import AttributeFile
 from hgkt.exceptions import DataError
 from hgkt.photos.classes import encode_classes, gather_classes
 from hgkt.vision import Extraction, ImageEntry, extract_features, load_backbone

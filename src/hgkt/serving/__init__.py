@@ -23,11 +23,6 @@ _HOMES = {
     "create_app_from_environment": "hgkt.serving.app",
     "read_api_keys": "hgkt.serving.settings",
 }
-_GONE = {
-    "Snapshot": "it is Edition",
-    "SnapshotStore": "it is ServedModel",
-    "open_store": "it is ServedModel.open",
-}
 
 __all__ = [
     "ClassRegistry",
@@ -39,4 +34,4 @@ __all__ = [
     "read_api_keys",
 ]
 
-__getattr__, __dir__ = attach(__name__, _HOMES, _GONE)
+__getattr__, __dir__ = attach(__name__, _HOMES)

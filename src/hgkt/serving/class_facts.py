@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._geometry import unit_rows
+from hgkt._arrays import unit_rows
 from hgkt.estimators import GZSLClassifier
 from hgkt.estimators.attribute_names import attribute_names
 from hgkt.estimators.explanation import Contribution

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._class_names import check_class_name
+from hgkt._validation import check_class_name
 from hgkt.exceptions import DataError, HGKTError
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._class_names import check_class_name
+from hgkt._validation import check_class_name
 from hgkt.estimators import GZSLClassifier
 from hgkt.exceptions import DataError
 from hgkt.serving.database import RegistryError

@@ -1,7 +1,9 @@
 """The server of one process: uvicorn, with a stated way to end.
 
 Told to stop, the service says so at /ready and goes on answering for a grace, so that load
-balancers can turn elsewhere. Then it stops accepting, answers what has been sent, and ends.
+balancers can turn elsewhere. Then it accepts those who wait in the listen queue, closes the queue,
+answers every request that it has begun to read, and ends. Who connects while the queue closes is
+refused before a request is read, and can safely ask elsewhere.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import asyncio
 import errno
 import logging
 import os
+import selectors
 import socket
 import threading
 import time
@@ -24,7 +27,7 @@ from fastapi import FastAPI
 from hgkt.exceptions import DataError
 
 _MARGIN_SECONDS = 2.0  # for what is not a request: closing the registry and the process itself
-_READ_SECONDS = 0.1  # in which the requests of connections just accepted are read
+_MAX_QUEUED = 4096  # more than any system lets wait in a listen queue by default
 _GOODBYE = (b"connection", b"close")
 # What a name may stand for, and this machine lacks: often the address ::1.
 _NO_SUCH_ADDRESS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
@@ -123,17 +126,57 @@ class ServiceServer(uvicorn.Server):
         return over or time.monotonic() >= self._stop_at
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Let in who has connected, stop accepting, answer what has been sent, and end."""
-        for sock in sockets or []:
-            sock.listen(0)  # closing would reset those in the queue; from now on it is short
-        await asyncio.sleep(_READ_SECONDS)
+        """Let in who waits in the listen queue, close it, answer what was accepted, and end."""
+        begin = time.monotonic()
+        waiting = [client for sock in sockets or [] for client in _accept_all(sock)]
+        for server in self.servers:
+            server.close()
+        loop = asyncio.get_running_loop()
+        for client in waiting:
+            await loop.connect_accepted_socket(self._protocol, client)
+        # uvicorn closes connections on which no request has begun: first read what has arrived.
+        await asyncio.sleep(0)  # whoever was accepted just now is counted from here on
+        while self._unread() and time.monotonic() - begin < self._ending.timeout:
+            await asyncio.sleep(0)
+        left = begin + self._ending.timeout - time.monotonic()
+        self.config.timeout_graceful_shutdown = max(0.0, left)  # type: ignore[assignment]
         await super().shutdown(sockets)
+
+    def _protocol(self) -> asyncio.Protocol:
+        """Return what speaks HTTP on a connection, as uvicorn makes it on accepting one."""
+        return self.config.http_protocol_class(  # type: ignore[call-arg]
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+
+    def _unread(self) -> bool:
+        """Return whether bytes wait on a connection on which no request is under way."""
+        connections: set[Any] = self.server_state.connections  # of HTTP: nothing here upgrades
+        with selectors.DefaultSelector() as selector:
+            for connection in connections:
+                cycle, transport = connection.cycle, connection.transport
+                if (cycle is None or cycle.response_complete) and not transport.is_closing():
+                    selector.register(transport.get_extra_info("socket"), selectors.EVENT_READ)
+            return bool(selector.select(timeout=0))
 
     def _cut_off(self) -> None:
         self._told.wait()
         time.sleep(self._ending.limit)
         logger.error("the process did not end within %g s and is cut off", self._ending.limit)
         os._exit(1)
+
+
+def _accept_all(sock: socket.socket) -> list[socket.socket]:
+    """Return the connections in the listen queue of a socket; at most its length of them."""
+    clients: list[socket.socket] = []
+    sock.setblocking(False)
+    while len(clients) < _MAX_QUEUED:
+        try:
+            client, _ = sock.accept()
+        except OSError:  # the queue is empty, or no file can be opened
+            break
+        client.setblocking(False)
+        clients.append(client)
+    return clients
 
 
 def tell_stopping(ending: Ending) -> None:

@@ -2,13 +2,13 @@
 
 from hgkt.statistics.classes import (
     ClassStatistics,
+    SpannedStatistics,
     Statistics,
     class_counts_and_means,
     class_sums,
 )
 from hgkt.statistics.examples import ExampleSums
 from hgkt.statistics.gathered import GatheredStatistics, Sums
-from hgkt.statistics.spanned import SpannedStatistics
 
 __all__ = [
     "ClassStatistics",

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from hgkt._geometry import MAPS, FeatureMap, check_map, map_rows, power_of
+from hgkt._arrays import MAPS, FeatureMap, check_map, map_rows, power_of
 from hgkt.exceptions import DataError, first_line
 
 _VERSION = 1
@@ -89,9 +89,9 @@ class ExampleSums:
         """Return the sums under a feature map; refuse one under which nothing was summed."""
         name = _canonical(kind)
         if name not in self.maps:
-            known = ", ".join(repr(each) for each in self.maps)
+            maps = ", ".join(repr(each) for each in self.maps)
             raise DataError(
-                f"examples were summed under the feature maps {known}, not under {name!r}, which "
+                f"examples were summed under the feature maps {maps}, not under {name!r}, which "
                 "this model uses; give the examples themselves"
             )
         return self.maps[name]
@@ -117,7 +117,7 @@ class ExampleSums:
         for name, sums in self.maps.items():
             arrays[f"total/{name}"] = np.ascontiguousarray(sums.total)
             arrays[f"factor/{name}"] = np.ascontiguousarray(sums.factor)
-        return save(arrays)
+        return bytes(save(arrays))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ExampleSums:

@@ -13,22 +13,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from numpy.typing import NDArray
+from sklearn.utils import gen_batches
 
+from hgkt._arrays import FeatureMap
 from hgkt._files import check_writable, sha256
-from hgkt._geometry import FeatureMap
 from hgkt._processes import passing_folder
 from hgkt._typing import Progress
 from hgkt.engines import Engine, map_tasks
 from hgkt.exceptions import DataError
-from hgkt.statistics.files import FORMAT
-from hgkt.statistics.gathered import GatheredStatistics
-from hgkt.statistics.roles import Folds
-from hgkt.statistics.sample import SAMPLE_ROWS
-
-T = TypeVar("T")
+from hgkt.statistics.gathered import FORMAT, SAMPLE_ROWS, Folds, GatheredStatistics
 
 LEAVES = 32
 FAN_IN = 8
@@ -64,13 +60,7 @@ class Recipe:
 
     def empty(self) -> GatheredStatistics:
         """Return statistics of no rows."""
-        return GatheredStatistics(
-            self.feature_maps,
-            self.folds,
-            squares=self.squares,
-            sample=self.sample,
-            seed=self.seed,
-        )
+        return GatheredStatistics(**vars(self))
 
     def digest(self) -> str:
         """Return another text for another recipe."""
@@ -134,13 +124,13 @@ def plan_tree(
     size = -(-len(named) // leaves)
     level = [
         Node(sha256("|".join([what, *(digest for digest, _ in block)])), block)
-        for block in _blocks(named, size)
+        for block in (tuple(named[part]) for part in gen_batches(len(named), size))
     ]
     levels = [level]
     while len(level) > 1:
         level = [
             Node(sha256("|".join(child.key for child in group)), children=group)
-            for group in _blocks(level, FAN_IN)
+            for group in (tuple(level[part]) for part in gen_batches(len(level), FAN_IN))
         ]
         levels.append(level)
     return levels
@@ -288,11 +278,6 @@ def gather_batches(
         if progress is not None:
             progress("gather", number + 1, number + 1, {})
     return statistics
-
-
-def _blocks(items: Sequence[T], size: int) -> Iterator[tuple[T, ...]]:
-    for start in range(0, len(items), size):
-        yield tuple(items[start : start + size])
 
 
 def _loaded(path: Path) -> GatheredStatistics | None:

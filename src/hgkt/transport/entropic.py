@@ -1,6 +1,7 @@
-"""Transport with any ground cost, through POT: entropic barycenters and distances, exact distances.
+"""Entropic transport with any ground cost, in the log domain: barycenters and distances.
 
-POT is imported when a function runs: it brings torch along, which `import hgkt.transport` must not.
+The iterations are those of POT's log-domain solvers, for all histograms of a class at once; they
+are written once, and `xp` is the array module they run on, NumPy or torch.
 """
 
 from __future__ import annotations
@@ -10,31 +11,36 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import gen_batches
 
-from hgkt._validation import check_finite, check_number, import_extra
+from hgkt._validation import check_finite, check_number
 from hgkt.exceptions import DataError
-from hgkt.transport._checks import check_histograms, check_weights
-from hgkt.transport.simplex import as_matrix
+from hgkt.transport.simplex import (
+    array_module,
+    as_matrix,
+    check_histograms,
+    check_weights,
+    on_device,
+)
 
-COSTS = ("squared", "absolute", "zero-one", "correlation")
-_FLOOR = 1e-12  # mass added to empty bins, whose logarithm the log-domain solver needs
+COSTS = ("squared", "absolute", "zero-one")
+_FLOOR = 1e-12  # mass added to empty bins, whose logarithm the iteration needs
+_CHECK_EVERY = 10
+_SPAN, _TINY = 600.0, 1e-290
+# Numbers in one temporary: 2 MiB, which stays in the cache; 1 GiB on a device.
+_BATCH_NUMPY, _BATCH_TORCH = 2**18, 2**27
 
 
-def ground_cost(
-    n_bins: int, kind: str | ArrayLike = "squared", features: ArrayLike | None = None
-) -> NDArray[np.float64]:
+def ground_cost(n_bins: int, kind: str | ArrayLike = "squared") -> NDArray[np.float64]:
     """Return the cost of moving mass between bins, as a matrix.
 
     Parameters
     ----------
     n_bins : int
         Number of bins n.
-    kind : {"squared", "absolute", "zero-one", "correlation"} or array-like of shape (n, n)
+    kind : {"squared", "absolute", "zero-one"} or array-like of shape (n, n)
         ``"squared"`` is (i−j)², the paper's; ``"absolute"`` \\|i−j\\|; ``"zero-one"`` 1 between
-        different bins; ``"correlation"`` 1 − r_ij with the correlations r between the columns of
-        `features`. A matrix is checked and taken as it is.
-    features : array-like of shape (N, n), optional
-        For ``"correlation"``. A constant column has correlation 0 with all others.
+        different bins. A matrix is checked and taken as it is.
 
     Returns
     -------
@@ -51,16 +57,13 @@ def ground_cost(
     if not isinstance(kind, str):
         return _given_cost(kind, n_bins)
     gaps = np.abs(np.subtract.outer(np.arange(n_bins), np.arange(n_bins))).astype(np.float64)
-    if kind == "squared":
-        return gaps**2
-    if kind == "absolute":
-        return gaps
-    if kind == "zero-one":
-        return (gaps > 0).astype(np.float64)
-    if kind == "correlation":
-        return _correlation_cost(n_bins, features)
-    listed = ", ".join(repr(choice) for choice in COSTS)
-    raise DataError(f"cost must be one of {listed} or a matrix ({n_bins}, {n_bins}); got {kind!r}")
+    costs = {"squared": gaps**2, "absolute": gaps, "zero-one": (gaps > 0).astype(np.float64)}
+    if kind not in costs:
+        listed = ", ".join(repr(choice) for choice in COSTS)
+        raise DataError(
+            f"cost must be one of {listed} or a matrix ({n_bins}, {n_bins}); got {kind!r}"
+        )
+    return costs[kind]
 
 
 def entropic_barycenter(
@@ -74,7 +77,7 @@ def entropic_barycenter(
     normalize_cost: bool = True,
     device: str | None = None,
 ) -> NDArray[np.float64]:
-    """Return the entropic barycenter, by POT's solver in the log domain.
+    """Return the entropic barycenter, by Bregman projections in the log domain.
 
     argmin_a Σ_s λ_s min_{P ∈ U(a, b_s)} ⟨P, C⟩ − ε H(P)
 
@@ -92,24 +95,19 @@ def entropic_barycenter(
     max_iter : int, default=1000
         Most iterations; a warning says when they did not suffice.
     tol : float, default=1e-6
-        The iteration ends when the marginals of the K plans agree to this.
+        The iteration ends when the marginals of the K plans agree to this: the sum over bins of
+        their standard deviation.
     normalize_cost : bool, default=True
         Divide the cost by its maximum.
 
         Paper gap: with the paper's ε = 1e-5 and its raw cost (i−j)² the kernel exp(−C/ε) is the
         identity in floating point and the result a geometric mean; such a pair is refused.
     device : str, optional
-        A torch device such as ``"cuda"``, on which all histograms go through the same iteration
-        at once; POT on NumPy for ``None`` and ``"cpu"``.
+        A torch device such as ``"cuda"``; NumPy for ``None`` and ``"cpu"``.
 
     Returns
     -------
     ndarray of shape (n,), float64
-
-    Notes
-    -----
-    Only the log-domain solver is used: up to POT 0.9.7 the plain and the stabilised solver start
-    from a point that is wrong for unequal weights and settle on another histogram.
 
     Examples
     --------
@@ -122,28 +120,25 @@ def entropic_barycenter(
     kernel_cost = _prepared_cost(cost, matrix.shape[1], reg, normalize_cost)
     check_number("max_iter", max_iter, low=1, integer=True)
     check_number("tol", tol, low=0.0)
-    if _wants_torch(device):
-        from hgkt.transport import _entropic_torch
-
-        limits = (max_iter, tol, str(device))
-        result, error = _entropic_torch.barycenter(
-            _positive(matrix), kernel_cost, reg, scaled, *limits
-        )
-        _warn_unless_converged("barycenter", error, tol, max_iter)
-        return np.asarray(result / result.sum())
-    ot = import_extra("ot", "transport")
-    result, log = ot.bregman.barycenter(
-        _positive(matrix).T,
-        kernel_cost,
-        reg,
-        weights=scaled,
-        method="sinkhorn_log",
-        numItermax=max_iter,
-        stopThr=tol,
-        warn=False,
-        log=True,
+    shares = on_device(
+        np.full(len(matrix), 1.0 / len(matrix)) if scaled is None else scaled, device
     )
-    _warn_unless_converged("barycenter", _last_error(log), tol, max_iter)
+    rows, logs = on_device(_positive(matrix), device), on_device(-kernel_cost / reg, device)
+    xp, kernel, back = array_module(rows), _Kernel(logs), _Kernel(logs.T)
+    logs, error = xp.log(rows), np.inf
+    potentials = xp.zeros_like(logs)
+    for step in range(max_iter):
+        spread = back.blur(logs - kernel.blur(potentials))
+        center = shares @ spread
+        if step % _CHECK_EVERY == 1:
+            marginals = xp.exp(potentials + spread)
+            misses = marginals - marginals.mean(axis=0)
+            error = float(xp.sqrt((misses * misses).mean(axis=0)).sum())
+            if error < tol:
+                break
+        potentials = center - spread
+    _warn_unless_converged("barycenter", error, tol, max_iter)
+    result = _array(xp.exp(center))
     return np.asarray(result / result.sum())
 
 
@@ -173,7 +168,7 @@ def entropic_distances(
     max_iter : int, default=1000
         Most iterations for each row.
     tol : float, default=1e-6
-        Tolerance on the marginals.
+        A row is done when the marginal of its plan is so near to the target, in Euclidean norm.
     normalize_cost : bool, default=True
         Divide the cost by its maximum while solving; distances are in the units of `cost` anyway.
     device : str, optional
@@ -189,66 +184,90 @@ def entropic_distances(
     >>> entropic_distances(np.eye(3), [0.0, 0.0, 1.0], "squared", reg=0.02).round(6)
     array([4., 1., 0.])
     """
-    matrix, goal, raw_cost = _checked_problem(histograms, target, cost)
+    matrix = check_histograms(histograms)
+    goals = check_histograms(np.atleast_2d(np.asarray(target)), "target").astype(np.float64)
+    if goals.shape != (1, matrix.shape[1]):
+        raise DataError(
+            f"target must be one histogram of {matrix.shape[1]} bins; got {goals.shape}"
+        )
+    raw_cost = ground_cost(matrix.shape[1], cost)
     kernel_cost = _prepared_cost(raw_cost, matrix.shape[1], reg, normalize_cost)
-    start = _positive(goal[None])[0]
-    if _wants_torch(device):
-        from hgkt.transport import _entropic_torch
-
-        limits = (max_iter, tol, str(device))
-        found, error = _entropic_torch.distances(
-            _positive(matrix), start, kernel_cost, reg, *limits
-        )
-        _warn_unless_converged("distances", error, tol, max_iter)
-        return found * (raw_cost.max() / kernel_cost.max() if kernel_cost.max() > 0 else 1.0)
-    ot = import_extra("ot", "transport")
-    found, worst = np.empty(len(matrix)), {"err": [0.0]}
-    for k, row in enumerate(_positive(matrix)):
-        plan, log = ot.bregman.sinkhorn_log(
-            row, start, kernel_cost, reg, numItermax=max_iter, stopThr=tol, warn=False, log=True
-        )
-        found[k] = np.vdot(plan, raw_cost)
-        worst = max(worst, log, key=_last_error)
-    _warn_unless_converged("distances", _last_error(worst), tol, max_iter)
+    costs, logs = on_device(raw_cost, device), on_device(-kernel_cost / reg, device)
+    kernel, back = _Kernel(logs), _Kernel(logs.T)
+    goal, rows = on_device(_positive(goals)[0], device), on_device(_positive(matrix), device)
+    xp = array_module(rows)
+    logs, found, errors = xp.log(rows), np.empty(len(rows)), np.full(len(rows), np.inf)
+    sources, open_rows = xp.zeros_like(logs), np.arange(len(rows))
+    for step in range(max_iter):
+        targets = xp.log(goal) - back.blur(sources)
+        sources = logs - kernel.blur(targets)
+        if step % _CHECK_EVERY == 0:
+            misses = xp.exp(targets + back.blur(sources)) - goal
+            errors[open_rows] = _array(xp.sqrt((misses * misses).sum(axis=1)))
+            done = errors[open_rows] < tol
+            if done.any():
+                found[open_rows[done]] = _costs(kernel.logs, sources[done], targets[done], costs)
+                logs, sources, targets = logs[~done], sources[~done], targets[~done]
+                open_rows = open_rows[~done]
+            if not len(open_rows):
+                break
+    else:
+        found[open_rows] = _costs(kernel.logs, sources, targets, costs)
+    _warn_unless_converged("distances", float(errors.max()), tol, max_iter)
     return found
 
 
-def emd_distances(
-    histograms: ArrayLike, target: ArrayLike, cost: str | ArrayLike = "squared"
-) -> NDArray[np.float64]:
-    """Return the exact transport cost between each row and the target, for any ground cost.
+class _Kernel:
+    """The kernel exp(−C/ε), whose logarithm (n, n) is given, applied in the log domain.
 
-    Solved by POT's network simplex, one linear program a row: for the costs on a line
-    :func:`line_distances` gives the same in a fraction of the time.
-
-    Parameters
-    ----------
-    histograms : array-like of shape (K, n)
-        Rows are non-negative and sum to one.
-    target : array-like of shape (n,)
-        One histogram.
-    cost : str or array-like of shape (n, n), default="squared"
-        Ground cost, see :func:`ground_cost`.
-
-    Returns
-    -------
-    ndarray of shape (K,), float64
-
-    Examples
-    --------
-    >>> emd_distances(np.eye(3), [0.0, 0.0, 1.0], "zero-one")
-    array([1., 1., 0.])
+    Where the logarithms of a row span less than `_SPAN`, one matrix product does it: with a cost of
+    zero on the diagonal every sum is then at least exp(−600), and what underflows is below the last
+    digit of it. Other rows are shifted by the largest term of each of their sums.
     """
-    ot = import_extra("ot", "transport")
 
-    matrix, goal, raw_cost = _checked_problem(histograms, target, cost)
-    goal = goal / goal.sum()
-    rows = (row / row.sum() for row in matrix.astype(np.float64))
-    return np.array([float(ot.emd2(row, goal, raw_cost, numItermax=10**7)) for row in rows])
+    def __init__(self, logs: Any) -> None:
+        xp = array_module(logs)
+        self.logs, self.plain = logs, xp.exp(logs)
+        self.plain[self.plain < _TINY] = 0.0  # numbers near the end of float64 slow a product down
+        self.has_diagonal = bool((xp.diagonal(self.plain) == 1.0).all())
+
+    def blur(self, values: Any) -> Any:
+        """Return log Σ_j exp(kernel_ij + values_kj), of shape (K, n)."""
+        xp = array_module(values)
+        found, top = xp.empty_like(values), xp.amax(values, axis=1)
+        narrow = (top - xp.amin(values, axis=1) < _SPAN) & self.has_diagonal
+        shifted = xp.exp(values[narrow] - top[narrow][:, None])
+        found[narrow] = xp.log(shifted @ self.plain.T) + top[narrow][:, None]
+        wide = xp.arange(len(values), device=values.device)[~narrow]
+        for batch in _batches(values[wide]):
+            terms = self.logs + values[wide[batch]][:, None, :]
+            top = xp.amax(terms, axis=2)
+            terms -= top[:, :, None]
+            xp.exp(terms, out=terms)
+            found[wide[batch]] = top + xp.log(terms.sum(axis=2))
+        return found
+
+
+def _costs(kernel: Any, sources: Any, targets: Any, costs: Any) -> NDArray[np.float64]:
+    """Return ⟨P, C⟩ (K,) of the plans with these potentials (K, n)."""
+    xp, found = array_module(sources), []
+    for batch in _batches(sources):
+        plans = xp.exp(kernel + sources[batch][:, :, None] + targets[batch][:, None, :])
+        found.append(_array((plans * costs).sum(axis=(1, 2))))
+    return np.concatenate(found)
+
+
+def _batches(rows: Any) -> Any:
+    size = _BATCH_NUMPY if array_module(rows) is np else _BATCH_TORCH
+    return gen_batches(len(rows), max(1, size // rows.shape[1] ** 2)) if len(rows) else ()
+
+
+def _array(values: Any) -> NDArray[np.float64]:
+    return np.asarray(values.cpu() if hasattr(values, "detach") else values)
 
 
 def _given_cost(cost: ArrayLike, n_bins: int) -> NDArray[np.float64]:
-    matrix = as_matrix(cost, "cost").astype(np.float64)
+    matrix: NDArray[np.float64] = as_matrix(cost, "cost").astype(np.float64)
     check_finite(matrix, "cost")
     if matrix.shape != (n_bins, n_bins) or (matrix < 0).any():
         raise DataError(
@@ -256,30 +275,6 @@ def _given_cost(cost: ArrayLike, n_bins: int) -> NDArray[np.float64]:
             f"got shape {matrix.shape} with minimum {matrix.min():g}"
         )
     return matrix
-
-
-def _correlation_cost(n_bins: int, features: ArrayLike | None) -> NDArray[np.float64]:
-    if features is None:
-        raise DataError("cost='correlation' needs features to correlate the bins over")
-    matrix = as_matrix(features, "features")
-    if matrix.shape[1] != n_bins:
-        raise DataError(f"features have {matrix.shape[1]} columns; {n_bins} bins are expected")
-    columns: NDArray[np.float64] = matrix - matrix.mean(axis=0, dtype=np.float64)
-    lengths = np.linalg.norm(columns, axis=0)
-    columns /= np.where(lengths > 0, lengths, 1.0)
-    cost = np.clip(1.0 - columns.T @ columns, 0.0, 2.0)
-    np.fill_diagonal(cost, 0.0)
-    return cost
-
-
-def _checked_problem(
-    histograms: ArrayLike, target: ArrayLike, cost: str | ArrayLike
-) -> tuple[NDArray[Any], NDArray[np.float64], NDArray[np.float64]]:
-    matrix = check_histograms(histograms)
-    goal = check_histograms(np.atleast_2d(np.asarray(target)), "target").astype(np.float64)
-    if goal.shape != (1, matrix.shape[1]):
-        raise DataError(f"target must be one histogram of {matrix.shape[1]} bins; got {goal.shape}")
-    return matrix, goal[0], ground_cost(matrix.shape[1], cost)
 
 
 def _prepared_cost(
@@ -304,14 +299,6 @@ def _positive(histograms: NDArray[Any]) -> NDArray[np.float64]:
     raised = histograms.astype(np.float64) + _FLOOR
     raised /= raised.sum(axis=1, keepdims=True)
     return raised
-
-
-def _last_error(log: dict[str, Any]) -> float:
-    return float(log["err"][-1]) if log["err"] else np.inf
-
-
-def _wants_torch(device: str | None) -> bool:
-    return device not in (None, "cpu")
 
 
 def _warn_unless_converged(what: str, error: float, tol: float, max_iter: int) -> None:

@@ -1,4 +1,4 @@
-"""Rows of features as histograms: the map into the probability simplex."""
+"""Histograms: the map of features into the probability simplex, and the checks of what is one."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import gen_batches
 
 from hgkt._validation import check_choice, check_finite
 from hgkt.exceptions import DataError
 
 NEGATIVE_CHOICES = ("shift", "clip", "softmax", "error")
-_CHUNK_ROWS = 1024
+_BATCH_ROWS = 1024
+_MASS_TOLERANCE = 1e-6
 
 
 def to_simplex(
@@ -62,17 +64,16 @@ hold; use negative='shift', 'clip' or 'softmax'
             f"out must be a float64 array of shape {matrix.shape}; got {out.dtype} {out.shape}"
         )
     zero_rows = []
-    for start in range(0, len(matrix), _CHUNK_ROWS):
-        block = slice(start, start + _CHUNK_ROWS)
-        rows = np.arange(start, min(start + _CHUNK_ROWS, len(matrix)))
-        out[block] = matrix[block]
-        zero_rows.append(simplex_in_place(out[block], rows, negative))
-    warn_zero_rows(np.concatenate(zero_rows) if zero_rows else np.empty(0, dtype=np.intp))
+    for batch in gen_batches(len(matrix), _BATCH_ROWS) if len(matrix) else ():
+        out[batch] = matrix[batch]
+        rows = np.arange(batch.start, batch.stop)
+        zero_rows.append(simplex_in_place(out[batch], rows, negative))
+    warn_zero_rows(zero_rows)
     return out
 
 
 def simplex_in_place(
-    block: NDArray[np.float64], rows: NDArray[np.intp], negative: str
+    block: NDArray[np.float64], rows: NDArray[np.intp], negative: str = "shift"
 ) -> NDArray[np.intp]:
     """Overwrite `block` (k, D) with histograms; `rows` (k,) name its rows in messages.
 
@@ -107,8 +108,9 @@ def simplex_in_place(
     return rows[np.flatnonzero(zero)]
 
 
-def warn_zero_rows(rows: NDArray[np.intp]) -> None:
+def warn_zero_rows(found: list[NDArray[np.intp]]) -> None:
     """Say once how many rows were all zero, and which one is the first."""
+    rows = np.concatenate(found) if found else np.empty(0, dtype=np.intp)
     if len(rows):
         warnings.warn(
             f"{len(rows)} rows of features are zero everywhere (the first is row {rows.min()}) "
@@ -118,13 +120,66 @@ def warn_zero_rows(rows: NDArray[np.intp]) -> None:
         )
 
 
-def as_matrix(array: ArrayLike, what: str) -> NDArray[Any]:
-    """Return a two-dimensional array of numbers with at least one column, or say what it is not."""
-    matrix = np.asarray(array)
-    if matrix.dtype.kind not in "fiub":
+def as_matrix(array: Any, what: str) -> Any:
+    """Return an array or tensor with two dimensions and at least one column, or say what it is."""
+    matrix: Any = array.detach() if hasattr(array, "detach") else np.asarray(array)
+    if isinstance(matrix, np.ndarray) and matrix.dtype.kind not in "fiub":
         raise DataError(f"{what} must be numbers; got an array of type {matrix.dtype}")
     if matrix.ndim != 2 or matrix.shape[1] == 0:
         raise DataError(
-            f"{what} must be a matrix with one row an instance; got shape {matrix.shape}"
+            f"{what} must be a matrix with one row an instance; got shape {tuple(matrix.shape)}"
         )
     return matrix
+
+
+def array_module(array: Any) -> Any:
+    """Return torch for a tensor and NumPy for anything else."""
+    if not hasattr(array, "detach"):
+        return np
+    import torch
+
+    return torch
+
+
+def on_device(array: Any, device: Any) -> Any:
+    """Return a float64 tensor on a torch device; NumPy arrays stay what they are on the CPU."""
+    if not hasattr(array, "detach") and device in (None, "cpu"):
+        return array
+    import torch
+
+    return torch.as_tensor(array).to(device=device, dtype=torch.float64)
+
+
+def check_histograms(histograms: Any, what: str = "histograms", device: Any = None) -> Any:
+    """Return a matrix whose rows are histograms, or name the first row that is none.
+
+    It is a float64 tensor where a tensor came in or `device` is not the CPU.
+    """
+    matrix = as_matrix(histograms, what)
+    if isinstance(matrix, np.ndarray):
+        check_finite(matrix, what)
+    matrix = on_device(matrix, device)
+    if len(matrix) == 0:
+        raise DataError(f"{what} have no rows; at least one is expected")
+    xp = array_module(matrix)
+    lowest, totals = xp.amin(matrix, axis=1), xp.sum(matrix, axis=1, dtype=xp.float64)
+    good = (lowest >= 0) & (xp.abs(totals - 1.0) <= _MASS_TOLERANCE)  # neither holds for NaN
+    if not bool(good.all()):
+        row = int(xp.argmin(1 * good))
+        raise DataError(
+            f"{what} must be non-negative and sum to one; row {row} has minimum "
+            f"{float(lowest[row]):g} and sum {float(totals[row]):g} (see to_simplex)"
+        )
+    return matrix
+
+
+def check_weights(weights: ArrayLike | None, n_rows: int) -> NDArray[np.float64] | None:
+    """Return weights scaled to sum to one, or None."""
+    if weights is None:
+        return None
+    array = np.asarray(weights, dtype=np.float64)
+    if array.shape != (n_rows,):
+        raise DataError(f"weights must have shape ({n_rows},), one a row; got {array.shape}")
+    if not np.isfinite(array).all() or (array < 0).any() or array.sum() <= 0:
+        raise DataError("weights must be finite, non-negative and not all zero")
+    return array / float(array.sum())

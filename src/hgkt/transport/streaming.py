@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,15 +12,20 @@ from numpy.typing import NDArray
 from hgkt._typing import Progress
 from hgkt._validation import check_choice, check_finite, check_number
 from hgkt.exceptions import DataError
-from hgkt.transport._cells import Gathered, MeanSums, QuantileCells
-from hgkt.transport.representatives import METHODS, Representatives, select_representatives
-from hgkt.transport.simplex import as_matrix, warn_zero_rows
+from hgkt.transport.line import cumulative, distances_to, histogram_of
+from hgkt.transport.representatives import (
+    METHODS,
+    TIE,
+    Representatives,
+    first_minimum,
+    select_representatives,
+)
+from hgkt.transport.simplex import as_matrix, simplex_in_place, warn_zero_rows
 
 MEMORY = 2**30
 """Bytes that the classes share by default."""
 
 _MOST_CELLS = 16  # per feature
-_TIE = 1e-12
 
 Batches = Callable[[], Iterable[tuple[NDArray[Any], NDArray[np.intp]]]]
 """Returns, each time it is called, the same batches: features (k, D) and class codes (k,)."""
@@ -53,7 +57,6 @@ def stream_representatives(
     method: str = "wasserstein",
     *,
     memory: int = MEMORY,
-    negative: str = "shift",
     random_state: int | None = None,
     progress: Progress | None = None,
     **options: Any,
@@ -73,20 +76,18 @@ def stream_representatives(
     n_classes : int
         Number of classes; some may have no rows.
     method : {"wasserstein", "euclidean", "random", "medoid"}, default="wasserstein"
-        As in `select_representatives`; ``"medoid"``, and any `options` other than the squared
-        cost on a line, need every class to fit.
+        As in `select_representatives`; ``"medoid"`` and the entropic solver need every class to
+        fit.
     memory : int, default=2**30
         Bytes for all classes: ``memory / n_classes / (D × bytes of a number)`` rows of a class
         are kept; of a larger one ``memory / n_classes / 8`` counts, 16 D at most.
-    negative : str
-        See `to_simplex`.
     random_state : int, optional
         For ``"random"``.
     progress : callable, optional
         Called as ``progress("representatives", rows so far, all rows, {})``; in the first pass
         all rows are not known and it is not called.
     **options
-        `solver`, `cost`, `reg` and `device` of `select_representatives`.
+        `solver`, `reg` and `device` of `select_representatives`.
 
     Returns
     -------
@@ -103,42 +104,53 @@ def stream_representatives(
     check_number("n_classes", n_classes, low=1, integer=True)
     check_number("memory", memory, low=1, integer=True)
     stream = _Stream(batches, n_classes)
-    share = memory // n_classes
-    choices = partial(_in_memory, method=method, negative=negative, options=options)
     if method == "random":
         return _random(stream, random_state)
-    kept: dict[int, _Kept] = {}
-    large: dict[int, Gathered] = {}
+    share = memory // n_classes
+    small: dict[int, _Rows] = {}
+    large: dict[int, _Mean | _Barycenter] = {}
     for code, rows, numbers in stream.parts():
         if code in large:
             large[code].add(rows, numbers)
             continue
-        mine = kept.setdefault(code, _Kept())
-        mine.add(rows, numbers)
-        if mine.n_bytes > share:
-            large[code] = _gatherer(method, rows.shape[1], share, negative, options)
-            for part, part_numbers in zip(mine.rows, mine.numbers, strict=True):
+        own = small.setdefault(code, _Rows())
+        own.add(rows, numbers)
+        if own.n_bytes > share:
+            large[code] = _center(method, rows.shape[1], share, options)
+            for part, part_numbers in zip(own.rows, own.numbers, strict=True):
                 large[code].add(part, part_numbers)
-            del kept[code]
-    found = _Found(n_classes, stream.n_features, stream.dtype, method)
-    for code, mine in kept.items():
-        found.take(code, *choices(mine))
-    for code, gathered in large.items():
-        gathered.settle()
-        found.centers[code], found.excess[code] = gathered.center, gathered.excess
-    if large:
-        for code, rows, numbers in stream.parts(large, progress):
-            found.look(code, rows, numbers, large[code].distances(rows, numbers))
-    zero_rows = [rows for gathered in large.values() for rows in gathered.zero_rows]
-    warn_zero_rows(np.concatenate(zero_rows) if zero_rows else np.empty(0, dtype=np.intp))
-    return found.result()
+            del small[code]
+    chosen = {code: _in_memory(own, method, options) for code, own in small.items()}
+    for code, center in large.items():
+        center.settle()
+        chosen[code] = _Chosen(-1, np.empty(0), np.inf, center.center, center.excess)
+    for code, rows, numbers in stream.parts(large, progress) if large else ():
+        distances, before = large[code].distances(rows), chosen[code]
+        best, tie = first_minimum(distances), TIE * float(np.abs(distances).max())
+        if distances[best] < before.distance - tie:
+            chosen[code] = replace(
+                before, number=int(numbers[best]), row=rows[best], distance=float(distances[best])
+            )
+    warn_zero_rows([rows for center in large.values() for rows in center.zero_rows])
+    return _table(chosen, stream, method)
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """The representative of a class: number, features and distance of its row."""
+
+    number: int
+    row: NDArray[Any]
+    distance: float = np.nan
+    center: NDArray[np.float64] | None = None
+    excess: float = 0.0
 
 
 class _Stream:
     """The batches, checked, cut into the rows of one class, and numbered."""
 
     def __init__(self, batches: Batches, n_classes: int) -> None:
-        self._batches, self._n_classes = batches, n_classes
+        self._batches, self.n_classes = batches, n_classes
         self.n_rows = self.n_features = 0
         self.dtype: Any = np.float32
 
@@ -181,13 +193,13 @@ class _Stream:
             raise DataError(
                 f"codes must be {len(X)} integers, one a row; got {codes.dtype} {codes.shape}"
             )
-        if len(codes) and not (codes.min() >= 0 and codes.max() < self._n_classes):
-            raise DataError(f"codes must be in 0..{self._n_classes - 1}")
+        if len(codes) and not (codes.min() >= 0 and codes.max() < self.n_classes):
+            raise DataError(f"codes must be in 0..{self.n_classes - 1}")
         return X, codes.astype(np.intp, copy=False)
 
 
 @dataclass
-class _Kept:
+class _Rows:
     """Rows of a class that fits into its share."""
 
     rows: list[NDArray[Any]] = field(default_factory=list)
@@ -200,80 +212,109 @@ class _Kept:
         self.n_bytes += rows.nbytes
 
 
-class _Found:
-    """The representatives so far."""
+class _Barycenter:
+    """The barycenter of a class on a line, from counts of cumulative values in equal cells.
 
-    def __init__(self, n_classes: int, n_features: int, dtype: Any, method: str) -> None:
-        self._method = method
-        self.indices = np.full(n_classes, -1, dtype=np.intp)
-        self.distances = np.full(n_classes, np.nan)
-        self.features = np.zeros((n_classes, n_features), dtype=dtype)
-        self.centers: dict[int, NDArray[np.float64]] = {}
-        self.excess = np.zeros(n_classes)
+    The barycenter's cumulative function at bin k is the order statistic of rank ⌊K(2k + 1)/2⌋
+    among the K(n − 1) cumulative values of the class. Counts in T cells of [0, 1] say in which
+    cell it lies, so it is known to 1/T. Let B₋ and B₊ have all values at the lower and at the
+    upper ends of their cells: the quantile functions of the exact barycenter B and of any B̂ in
+    between lie between theirs, so that W₂(B̂, B) ≤ ε = W₂(B₋, B₊). By the triangle inequality the
+    instance nearest to B̂ is at most 2ε farther from B than the one nearest to B.
+    """
 
-    def take(
-        self,
-        code: int,
-        number: int,
-        row: NDArray[Any],
-        distance: float,
-        center: NDArray[np.float64] | None,
-    ) -> None:
-        """Set the representative of a class."""
-        self.indices[code], self.features[code], self.distances[code] = number, row, distance
-        if center is not None:
-            self.centers[code] = center
+    def __init__(self, n_features: int, n_cells: int) -> None:
+        self._n_cells, self._n_inner, self._n_rows = n_cells, n_features - 1, 0
+        self._counts = np.zeros(n_cells + 1, dtype=np.int64)  # the last one for 1 itself
+        self.zero_rows: list[NDArray[np.intp]] = []
+        self.center, self.excess = np.zeros(0), 0.0
 
-    def look(
-        self,
-        code: int,
-        rows: NDArray[Any],
-        numbers: NDArray[np.intp],
-        distances: NDArray[np.float64],
-    ) -> None:
-        """Take the nearest of some rows where it is nearer than those before."""
-        tie = _TIE * float(np.abs(distances).max())
-        best = int(np.argmax(distances <= distances.min() + tie))
-        if self.indices[code] < 0 or distances[best] < self.distances[code] - tie:
-            self.take(code, int(numbers[best]), rows[best], float(distances[best]), None)
+    def add(self, rows: NDArray[Any], numbers: NDArray[np.intp]) -> None:
+        """Take in rows (k, D) with their numbers (k,)."""
+        histograms = np.array(rows, dtype=np.float64)
+        self.zero_rows.append(simplex_in_place(histograms, numbers))
+        values = cumulative(histograms)[:, :-1] * self._n_cells
+        self._counts += np.bincount(values.astype(np.int64).ravel(), minlength=self._n_cells + 1)
+        self._n_rows += len(rows)
 
-    def result(self) -> StreamedRepresentatives:
-        """Return what was found."""
-        centers = None
-        if self.centers:
-            centers = np.zeros(self.features.shape)
-            for code, center in self.centers.items():
-                centers[code] = center
-        return StreamedRepresentatives(
-            self.indices, self.distances, centers, self._method, self.features, self.excess
+    def settle(self) -> None:
+        """Find the barycenter and the bound, once all rows are in."""
+        ranks = self._n_rows * (2 * np.arange(self._n_inner) + 1) // 2
+        below = np.cumsum(self._counts)
+        cell = np.searchsorted(below, ranks, side="right")
+        inside = (ranks - below[cell] + self._counts[cell] + 0.5) / self._counts[cell]
+        low = cell / self._n_cells
+        high = np.minimum((cell + 1) / self._n_cells, 1.0)
+        self.center = histogram_of(np.minimum((cell + inside) / self._n_cells, 1.0))
+        self.excess = 2.0 * float(np.sqrt(distances_to(histogram_of(low)[None, :], high)[0]))
+
+    def distances(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+        """Return W₂² (k,) of rows (k, D) to the barycenter."""
+        histograms = np.array(rows, dtype=np.float64)
+        simplex_in_place(histograms, np.arange(len(rows)))
+        found: NDArray[np.float64] = distances_to(
+            histograms, cumulative(self.center[None, :])[0, :-1]
         )
+        return found
 
 
-def _in_memory(
-    mine: _Kept, *, method: str, negative: str, options: dict[str, Any]
-) -> tuple[int, NDArray[Any], float, NDArray[np.float64] | None]:
-    rows, numbers = np.concatenate(mine.rows), np.concatenate(mine.numbers)
-    codes = np.zeros(len(rows), dtype=np.intp)
-    found = select_representatives(rows, codes, 1, method, negative=negative, **options)
+class _Mean:
+    """The mean of a class: exact, whatever its size."""
+
+    def __init__(self, n_features: int) -> None:
+        self._sums, self._n_rows = np.zeros(n_features), 0
+        self.zero_rows: list[NDArray[np.intp]] = []
+        self.center, self.excess = np.zeros(0), 0.0
+
+    def add(self, rows: NDArray[Any], numbers: NDArray[np.intp]) -> None:
+        """Take in rows (k, D)."""
+        self._sums += rows.sum(axis=0, dtype=np.float64)
+        self._n_rows += len(rows)
+
+    def settle(self) -> None:
+        """Divide, once all rows are in."""
+        self.center = self._sums / self._n_rows
+
+    def distances(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the Euclidean distance (k,) of rows (k, D) to the mean."""
+        found: NDArray[np.float64] = np.linalg.norm(rows - self.center, axis=1)
+        return found
+
+
+def _table(chosen: dict[int, _Chosen], stream: _Stream, method: str) -> StreamedRepresentatives:
+    """Return the representatives as arrays; classes without rows have zeros."""
+    shape = (stream.n_classes, stream.n_features)
+    indices, distances = np.full(shape[0], -1, dtype=np.intp), np.full(shape[0], np.nan)
+    features, centers = np.zeros(shape, dtype=stream.dtype), np.zeros(shape)
+    excess, has_centers = np.zeros(shape[0]), False
+    for code, one in chosen.items():
+        indices[code], features[code], distances[code] = one.number, one.row, one.distance
+        excess[code] = one.excess
+        if one.center is not None:
+            centers[code], has_centers = one.center, True
+    return StreamedRepresentatives(
+        indices, distances, centers if has_centers else None, method, features, excess
+    )
+
+
+def _in_memory(own: _Rows, method: str, options: dict[str, Any]) -> _Chosen:
+    rows, numbers = np.concatenate(own.rows), np.concatenate(own.numbers)
+    found = select_representatives(rows, np.zeros(len(rows), dtype=np.intp), 1, method, **options)
     best = found.indices[0]
     center = None if found.barycenters is None else found.barycenters[0]
-    return int(numbers[best]), rows[best], float(found.distances[0]), center
+    return _Chosen(int(numbers[best]), rows[best], float(found.distances[0]), center)
 
 
-def _gatherer(
-    method: str, n_features: int, share: int, negative: str, options: dict[str, Any]
-) -> Gathered:
+def _center(
+    method: str, n_features: int, share: int, options: dict[str, Any]
+) -> _Mean | _Barycenter:
     if method == "euclidean":
-        return MeanSums(n_features)
-    on_a_line = options.get("solver", "exact") == "exact" and (
-        isinstance(options.get("cost", "squared"), str)
-        and options.get("cost", "squared") == "squared"
-    )
-    if method != "wasserstein" or not on_a_line:
+        return _Mean(n_features)
+    if method != "wasserstein" or options.get("solver", "exact") != "exact":
         raise DataError(
             f"a class has more rows than its share of {share} bytes of memory holds; only "
-            "'euclidean', 'random' and 'wasserstein' with the exact solver and the squared cost "
-            "can do without them: raise memory"
+            "'euclidean', 'random' and 'wasserstein' with the exact solver can do without them: "
+            "raise memory"
         )
     n_cells = min(share // 8, _MOST_CELLS * n_features)
     if n_cells < n_features:
@@ -281,19 +322,18 @@ def _gatherer(
             f"a class has a share of {share} bytes of memory, enough for {n_cells} counts; at "
             f"least one per feature, {n_features}, is expected: raise memory"
         )
-    return QuantileCells(n_features, n_cells, negative)
+    return _Barycenter(n_features, n_cells)
 
 
 def _random(stream: _Stream, random_state: int | None) -> StreamedRepresentatives:
     """Give each row a priority; the lowest of a class wins, so all are as likely."""
     rng = np.random.default_rng(random_state)
-    lowest: dict[int, tuple[float, int, NDArray[Any]]] = {}
+    lowest: dict[int, float] = {}
+    chosen: dict[int, _Chosen] = {}
     for code, rows, numbers in stream.parts():
         draws = rng.random(len(rows))
         best = int(draws.argmin())
-        if code not in lowest or draws[best] < lowest[code][0]:
-            lowest[code] = (float(draws[best]), int(numbers[best]), rows[best])
-    found = _Found(stream._n_classes, stream.n_features, stream.dtype, "random")
-    for code, (_, number, row) in lowest.items():
-        found.take(code, number, row, np.nan, None)
-    return found.result()
+        if draws[best] < lowest.get(code, np.inf):
+            lowest[code] = float(draws[best])
+            chosen[code] = _Chosen(int(numbers[best]), rows[best])
+    return _table(chosen, stream, "random")

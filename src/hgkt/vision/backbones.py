@@ -236,7 +236,7 @@ def load_backbone(
     Traceback (most recent call last):
     hgkt.exceptions.DataError: backbone 'efficientnet-lite0' has weights with the checksum ...
     """
-    from hgkt._devices import torch_device
+    from hgkt._arrays import torch_device
 
     device = torch_device(device)
     if isinstance(name_or_record, str):

@@ -141,7 +141,7 @@ def read_manifest(path: str | Path, root: str | Path | None = None) -> list[Imag
         In the order of the table.
     """
     from hgkt.data.dataset import SPLITS
-    from hgkt.data.frames import read_frame
+    from hgkt.data.tables import read_frame
 
     path = Path(path)
     frame = read_frame(path)

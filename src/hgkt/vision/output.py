@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hgkt._files import atomic_folder
+from hgkt._files import atomic_folder, escape_cell, escape_frame
 from hgkt._plain import json_text
-from hgkt._spreadsheets import escape_cell, escape_frame
 from hgkt._validation import check_choice
 from hgkt.exceptions import DataError
 from hgkt.vision.extraction import Extraction
@@ -176,7 +175,7 @@ def _write_tables(
     classes: ClassTable | None,
     name: str,
 ) -> None:
-    from hgkt.data.frames import write_samples
+    from hgkt.data.tables import write_samples
 
     samples = _samples_frame(extraction.entries)
     samples.insert(0, "id", [entry.id for entry in extraction.entries])
@@ -210,7 +209,7 @@ def _write_classes(
 def _mark_unseen(path: Path, unseen: Sequence[str]) -> None:
     """Set the column ``seen``; what a Parquet file says about its vectors stays in it."""
     if path.suffix == ".csv":
-        from hgkt.data.frames import read_frame
+        from hgkt.data.tables import read_frame
 
         frame = read_frame(path)
         marked = frame.assign(seen=~frame["name"].isin(unseen))

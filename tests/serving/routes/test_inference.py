@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 import tracemalloc
 
 import numpy as np
@@ -293,7 +292,6 @@ BOMBS = {
 def test_a_large_mistake_costs_little(plain, name):
     body = BOMBS[name]
     tracemalloc.start()
-    start = time.perf_counter()
     try:
         answer = plain.post(f"/v2/models/{MODEL}/infer", content=body)
         _, peak = tracemalloc.get_traced_memory()
@@ -301,4 +299,3 @@ def test_a_large_mistake_costs_little(plain, name):
         tracemalloc.stop()
     assert answer.status_code in (413, 422)
     assert peak < 8 * len(body)
-    assert time.perf_counter() - start < 10

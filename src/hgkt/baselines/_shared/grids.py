@@ -1,26 +1,32 @@
 """Methods that learn a whole grid of settings in one go: one pass, decomposition or training run.
 
-`StagedClassifier` is for methods whose costly part does not read all parameters, `PathClassifier`
-for those trained step by step. A plain fit is a grid of one setting, so both run the same code.
-Either maps the rows of features and attributes before the method sees them.
+`GridClassifier` runs a method in stages, each as seldom as its parameters allow; `SumsClassifier`
+is for those whose first stage needs sums per class only. A plain fit is a grid of one setting, so
+both run the same code. Rows of features and attributes are mapped before the method sees them.
 """
 
 from __future__ import annotations
 
+import inspect
+import re
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, TypeVar, dataclass_transform
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
+from sklearn.model_selection import ParameterGrid
 
-from hgkt._geometry import MAPS, FeatureMap, check_map, map_rows, unit_rows
+from hgkt._arrays import MAPS, FeatureMap, batches, check_map, map_rows, unit_rows
 from hgkt._typing import Progress
 from hgkt._validation import attribute_matrix, attribute_table, check_choice
 from hgkt.estimators.base import ClassTable, GZSLClassifier
 from hgkt.estimators.state_rules import Rule, shapes
+from hgkt.statistics import ClassStatistics, Sums
 
+Method = TypeVar("Method")
 Setting = Mapping[str, Any]
 Fitted = Iterator[tuple[int, ClassTable]]
 """Index of each setting with the table of seen classes under it."""
@@ -31,22 +37,20 @@ ATTRIBUTE_MAPS = ("l2", "sqrt+l2")
 CENTERINGS = ("none", "features", "attributes", "both")
 """Whose mean over the training data is taken off after the maps."""
 
+_ENTRY = re.compile(r"^( *)([\w, ]+) : (.+)\n((?:\1 {4}.+\n)+)", re.MULTILINE)
+_BORROWED = re.compile(r"^( *)([\w, ]+) : \.\.\.\n", re.MULTILINE)
 _CENTERS = shapes(feature_center_="D", attribute_center_="d")
 
-_CHUNK_ROWS = 4096
 
-
-def map_grid(
-    features: Sequence[FeatureMap] = MAPS, attributes: Sequence[FeatureMap] = ATTRIBUTE_MAPS
-) -> dict[str, list[FeatureMap]]:
+def map_grid() -> dict[str, list[str]]:
     """Return the maps of features and attributes that selection tries, as part of a grid.
 
     Examples
     --------
-    >>> map_grid(["l2"])
-    {'feature_map': ['l2'], 'attribute_map': ['l2', 'sqrt+l2']}
+    >>> map_grid()
+    {'feature_map': ['none', 'l2', 'sqrt+l2'], 'attribute_map': ['l2', 'sqrt+l2']}
     """
-    return {"feature_map": list(features), "attribute_map": list(attributes)}
+    return {"feature_map": list(MAPS), "attribute_map": list(ATTRIBUTE_MAPS)}
 
 
 def center_grid(centerings: Sequence[str] = CENTERINGS) -> dict[str, list[Any]]:
@@ -79,14 +83,78 @@ class Seen(NamedTuple):
     attributes: NDArray[np.float64]
 
 
+@dataclass_transform(eq_default=False)
+def parameters(cls: type[Method]) -> type[Method]:
+    """Give a method the constructor of its parameters, which are its annotated class attributes.
+
+    Where its docstring has ``name : ...`` for a parameter or a learned attribute, it gets the words
+    of a base class, and the method's own default.
+
+    Examples
+    --------
+    >>> class Base:
+    ...     '''Parameters
+    ...     ----------
+    ...     ridge : float
+    ...         Weight of the penalty.
+    ...     '''
+    >>> @parameters
+    ... class Regression(Base):
+    ...     '''Parameters
+    ...     ----------
+    ...     ridge : ...
+    ...     '''
+    ...     ridge: float = 0.5
+    >>> Regression(2.0).ridge
+    2.0
+    >>> print(inspect.getdoc(Regression))
+    Parameters
+    ----------
+    ridge : float, default=0.5
+        Weight of the penalty.
+    """
+    made = dataclass(eq=False, repr=False)(cls)
+    given = inspect.signature(made).parameters
+    words: dict[str, tuple[str, str]] = {}
+    for base in reversed(made.__mro__[1:]):
+        entries = _ENTRY.findall(base.__doc__ or "")
+        words |= {name: (kind, text) for _, name, kind, text in entries}
+
+    def entry(found: re.Match[str]) -> str:
+        kind, text = words[found[2]]
+        if found[2] in given:
+            default = given[found[2]].default
+            kind += f', default="{default}"' if isinstance(default, str) else f", default={default}"
+        return f"{found[1]}{found[2]} : {kind}\n{text}"
+
+    made.__doc__ = _BORROWED.sub(entry, made.__doc__ or "")
+    return made
+
+
 class GridClassifier(GZSLClassifier):
     """A method that learns many settings of its parameters in one go, on mapped rows.
 
-    Every such method has the parameters ``feature_map`` and ``attribute_map``. Features and
-    attributes are mapped here, in training and later; the hooks see mapped rows only. Those with a
-    parameter ``centering`` may have them centred, too: a bilinear score has no term for what all
-    images or all classes have in common. The mean of the seen classes is taken off attributes,
-    which are brought to unit length again, and the mean of the training rows off features.
+    `_gather` reads no parameter but the maps and runs once for a grid. `_train` reads all but the
+    `_late` ones and runs once for settings that differ in these alone; where training goes step by
+    step, one run of `_train_path` serves all numbers of steps. `_finish` runs for every setting.
+    Each hands its result to the next.
+
+    Features and attributes are mapped here, in training and later; the hooks see mapped rows only.
+    Methods with a parameter ``centering`` may have them centred, too: a bilinear score has no term
+    for what all images or all classes have in common.
+
+    Parameters
+    ----------
+    feature_map : {"none", "l2", "sqrt+l2"} or float
+        What is done to each row of features first: nothing, unit length, signed square root and
+        unit length, or another power and unit length.
+    attribute_map : {"none", "l2", "sqrt+l2"} or float
+        The same for each attribute vector.
+    centering : {"none", "features", "attributes", "both"}
+        Whose mean over the training data is taken off after the maps; attributes are brought to
+        unit length again.
+    calibration : float
+        γ, taken off the score of every seen class; choose it on validation classes.
     """
 
     mathematics_version: ClassVar[int] = 2  # 1: no choice of maps, selected by H
@@ -97,13 +165,32 @@ class GridClassifier(GZSLClassifier):
     _seen_apart: ClassVar[bool] = False
     """Whether `_score` has another rule for seen classes than for added ones."""
 
-    @abstractmethod
-    def _fit_settings(self, seen: Seen, settings: Sequence[Setting]) -> Fitted:
-        """Learn every setting; yield its index and the table of seen classes.
+    _late: ClassVar[tuple[str, ...]] = ()
+    """Parameters that training does not read."""
 
-        Each setting names the same parameters, and all of them the same maps. At a yield the
-        parameters and the learned attributes of that setting are in place; the order is free.
+    _path: ClassVar[str] = ""
+    """The parameter that says how far training goes, where the way to the last stop passes all
+    earlier ones."""
+
+    def _gather(self, seen: Seen) -> Any:
+        """Return what no parameter changes; by default the data themselves."""
+        return seen
+
+    def _train(self, gathered: Any) -> Any:
+        """Learn what does not depend on the late parameters; return what `_finish` needs."""
+        raise NotImplementedError
+
+    def _train_path(self, gathered: Any, stops: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+        """Train to the last of the ascending `stops`; at each, yield it and what `_finish` needs.
+
+        Methods with a `_path` have this in place of `_train`. Other parameters are read before the
+        first yield.
         """
+        yield stops[0], self._train(gathered)
+
+    def _finish(self, trained: Any) -> ClassTable:
+        """Set what depends on late parameters and return the table of seen classes."""
+        return dict(trained)
 
     @abstractmethod
     def _embed_rows(self, rows: NDArray[np.float64]) -> ClassTable:
@@ -128,7 +215,8 @@ class GridClassifier(GZSLClassifier):
     def _center_features(self, mapped: NDArray[Any]) -> NDArray[Any]:
         if self.centering not in ("features", "both"):
             return mapped
-        return mapped - self.feature_center_.astype(mapped.dtype)
+        centred: NDArray[Any] = mapped - self.feature_center_.astype(mapped.dtype)
+        return centred
 
     def _find_centers(self, mean: NDArray[np.float64], attributes: NDArray[np.float64]) -> None:
         """Learn what is taken off, from the mean of mapped features and raw attributes."""
@@ -171,8 +259,24 @@ class GridClassifier(GZSLClassifier):
                     self._find_centers(features.mean(axis=0, dtype=np.float64), attributes)
                 rows = self._center_features(features)
                 seen = Seen(rows, codes, self._map_attributes(attributes))
-                for index, table in self._fit_settings(seen, [alike[i] for i in inner]):
+                gathered = self._gather(seen)
+                for index, table in self._fit_settings(gathered, [alike[i] for i in inner]):
                     yield outer[inner[index]], table
+
+    def _fit_settings(self, gathered: Any, settings: Sequence[Setting]) -> Fitted:
+        """Learn every setting of the same maps; yield its index and the table of seen classes.
+
+        At a yield the parameters and the learned attributes of that setting are in place.
+        """
+        for group in group_settings(settings, (self._path, *self._late)):
+            stops: dict[Any, list[int]] = {}
+            for index in group:
+                self._apply(settings[index])
+                stops.setdefault(getattr(self, self._path, None), []).append(index)
+            for stop, trained in self._train_path(gathered, sorted(stops)):
+                for index in stops[stop]:
+                    self._apply(settings[index])
+                    yield index, self._finish(trained)
 
     def _fit_seen(
         self, X: NDArray[Any], codes: NDArray[np.intp], attributes: NDArray[np.float64]
@@ -220,8 +324,7 @@ class GridClassifier(GZSLClassifier):
         for done, (index, rows) in enumerate(fits, start=1):
             if kind != (self.feature_map, self.centering):  # equal ones come one after another
                 kind = self.feature_map, self.centering
-                parts = range(0, len(X_eval), _CHUNK_ROWS)
-                mapped = [self._map_features(X_eval[at : at + _CHUNK_ROWS]) for at in parts]
+                mapped = [self._map_features(X_eval[part]) for part in batches(len(X_eval))]
             yield index, _score_both(self, mapped, rows, self._embed_classes(added))
             if progress is not None:
                 progress("select", done, total, {})
@@ -235,66 +338,69 @@ class GridClassifier(GZSLClassifier):
         self._check_params()
 
 
-class StagedClassifier(GridClassifier):
-    """A method in stages, each run as seldom as its parameters allow.
+class SumsClassifier(GridClassifier):
+    """A method whose `_gather` could do with sums by class, and says how in `_gather_sums`."""
 
-    `_gather` reads no parameter and runs once for a grid; `_train` reads all but the `_late` ones
-    and runs once for settings that differ in these alone; `_finish` runs for every setting. Each
-    hands its result to the next.
-    """
-
-    _late: ClassVar[tuple[str, ...]] = ()
-
-    def _gather(self, seen: Seen) -> Any:
-        """Return what no parameter changes; by default the data themselves."""
-        return seen
+    _needs_squares: ClassVar[bool] = False
 
     @abstractmethod
-    def _train(self, gathered: Any) -> Any:
-        """Learn what does not depend on the late parameters."""
+    def _gather_sums(self, sums: Sums, attributes: NDArray[np.float64]) -> Any:
+        """Return what `_gather` returns, from the sums of rows mapped by ``feature_map``."""
 
-    def _finish(self, trained: Any) -> ClassTable:
-        """Set what does depend on them and return the table of seen classes."""
-        return dict(trained)
+    def _statistics_of(self, sums: Sums) -> ClassStatistics:
+        """Return the sums of the rows that `_gather` would see: mapped and, if so set, centred."""
+        statistics = sums.of(self.feature_map)
+        if self.centering in ("features", "both"):
+            statistics = statistics.shifted(self.feature_center_)
+        return statistics
 
-    def _fit_settings(self, seen: Seen, settings: Sequence[Setting]) -> Fitted:
-        yield from self._fit_gathered(self._gather(seen), settings)
+    def gather_options(self, select: bool = False) -> dict[str, Any]:
+        """Return what is to be summed: the feature maps it has, or those that selection tries."""
+        maps = [self.feature_map]
+        if select:
+            maps += [
+                setting["feature_map"]
+                for stage in self.default_stages()
+                for setting in ParameterGrid(stage)
+                if "feature_map" in setting
+            ]
+        return {"feature_maps": tuple(dict.fromkeys(maps)), "squares": self._needs_squares}
 
-    def _fit_gathered(self, gathered: Any, settings: Sequence[Setting]) -> Fitted:
-        for group in group_settings(settings, self._late):
-            self._apply(settings[group[0]])
-            trained = self._train(gathered)
-            for index in group:
-                self._apply(settings[index])
-                yield index, self._finish(trained)
+    def _fit_sums(self, sums: Sums, attributes: NDArray[np.float64]) -> ClassTable:
+        ((_, table),) = self._fit_all(sums, attributes, [{}])
+        return table
 
+    def _fit_all(
+        self, sums: Sums, attributes: NDArray[np.float64], settings: Sequence[Setting]
+    ) -> Fitted:
+        """Learn every setting from sums; see `_fit_mapped`."""
+        names = ["feature_map", "attribute_map", "centering"]
+        for group in group_settings(settings, names, differ=True):
+            alike = [settings[index] for index in group]
+            self._apply(alike[0])
+            if self.centering != "none":
+                statistics = sums.of(self.feature_map)
+                mean = statistics.sums.sum(axis=0) / max(statistics.n_instances, 1)
+                self._find_centers(mean, attributes)
+            gathered = self._gather_sums(sums, self._map_attributes(attributes))
+            for index, table in self._fit_settings(gathered, alike):
+                yield group[index], table
 
-class PathClassifier(GridClassifier):
-    """A method trained step by step: the way to the last stop passes all earlier ones."""
-
-    _path: ClassVar[str] = "n_steps"
-    """The parameter that says how far training goes."""
-
-    _only_scoring: ClassVar[tuple[str, ...]] = ()
-    """Parameters that training does not read."""
-
-    @abstractmethod
-    def _train(self, seen: Seen, stops: Sequence[int]) -> Iterator[int]:
-        """Train to the last of the ascending `stops`; at each, set what is learned and yield it.
-
-        Parameters other than `_path` are read before the first yield.
-        """
-
-    def _fit_settings(self, seen: Seen, settings: Sequence[Setting]) -> Fitted:
-        for indices in group_settings(settings, (self._path, *self._only_scoring)):
-            at: dict[int, list[int]] = {}
-            for index in indices:
-                self._apply(settings[index])
-                at.setdefault(getattr(self, self._path), []).append(index)
-            for stop in self._train(seen, sorted(at)):
-                for index in at[stop]:
-                    self.set_params(**settings[index])
-                    yield index, self._embed_rows(seen.attributes)
+    def score_grid_sums(
+        self,
+        grid: Sequence[Setting],
+        sums: Sums,
+        class_attributes: Mapping[Any, ArrayLike],
+        new_attributes: Mapping[Any, ArrayLike],
+        X_eval: NDArray[Any],
+        progress: Progress | None = None,
+    ) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Do in one go what `GZSLClassifier.score_grid_sums` does setting by setting."""
+        model = clone(self).on_progress(progress)
+        attributes = attribute_matrix(class_attributes, sums.classes.tolist())
+        fits = model._fit_all(sums, attributes, model._whole(grid))
+        width = attributes.shape[1]
+        yield from model._score_fits(fits, new_attributes, width, X_eval, len(grid), progress)
 
 
 def group_settings(

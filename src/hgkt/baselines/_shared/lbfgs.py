@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit, log_softmax, softmax
 
+from hgkt._arrays import batches
 from hgkt._typing import Progress
 from hgkt.baselines._shared.rows import ZScore
 
@@ -27,7 +28,6 @@ LinearMap = tuple[NDArray[np.float64], NDArray[np.float64]]
 _Loss = Callable[[NDArray[Any], slice], tuple[float, NDArray[Any]]]
 """Loss and gradient, summed over rows, of scores (n, n_outputs) of the rows of a slice."""
 
-_CHUNK_ROWS = 4096
 _MAX_STEPS = 200
 
 
@@ -179,8 +179,7 @@ def _fit(
         narrow, bias = weights.astype(X.dtype), parameters[n_weights:].astype(X.dtype)
         total, gradient = 0.0, np.zeros_like(parameters)
         slope = gradient[:n_weights].reshape(n_outputs, n_features)
-        for start in range(0, n_rows, _CHUNK_ROWS):
-            rows = slice(start, start + _CHUNK_ROWS)
+        for rows in batches(n_rows):
             value, residual = loss(features[rows] @ narrow.T + bias, rows)
             total += value
             slope += residual.T @ features[rows]
@@ -211,8 +210,8 @@ def _whiten(
     Columns of B are orthogonal.
     """
     gram = np.zeros((features.shape[1], features.shape[1]))
-    for start in range(0, len(features), _CHUNK_ROWS):
-        rows = features[start : start + _CHUNK_ROWS].astype(np.float64)
+    for part in batches(len(features)):
+        rows = features[part].astype(np.float64)
         gram += rows.T @ rows
     values, basis = scipy.linalg.eigh(curvature / len(features) * gram)
     basis /= np.sqrt(decay + np.maximum(values, 0.0))

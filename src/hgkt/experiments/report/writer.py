@@ -10,8 +10,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from hgkt._files import escape_frame
 from hgkt._plain import json_text
-from hgkt._spreadsheets import escape_frame
 from hgkt.estimators.methods import METHODS
 from hgkt.experiments.base import Context, DataSpec, Results
 from hgkt.experiments.blocks import (

@@ -200,8 +200,8 @@ def train_network(
     >>> sorted(run.metrics), run.losses[5] < run.losses[1]
     ([1, 5], True)
     """
-    from hgkt._geometry import map_rows
-    from hgkt.network.objectives import SquaredObjective, Targets
+    from hgkt._arrays import map_rows
+    from hgkt.network.loss import SquaredObjective, Targets
     from hgkt.network.transfer import NetworkTransfer
 
     settings = model._settings(division.X.dtype)
@@ -211,7 +211,7 @@ def train_network(
         training = {**training, "n_steps": wanted[-1], "snapshot_steps": wanted}
     features = map_rows(division.X, settings.feature_map)
     targets = Targets.from_features(features, division.codes, len(division.seen))
-    objective = SquaredObjective.build(targets, reduction=settings.training["reduction"])
+    objective = SquaredObjective.build(targets)
     metrics: dict[int, GZSLMetrics] = {}
     losses: dict[int, float] = {}
     looks: list[tuple[float, float]] = []  # when a look began and when it ended

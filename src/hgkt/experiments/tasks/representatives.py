@@ -23,7 +23,7 @@ def run_representatives(cell: Cell, dataset: GZSLDataset) -> Outputs:
     Parameters
     ----------
     cell : Cell
-        ``params`` of the paper's preset: ``representative``, ``n_neighbors``, ...
+        ``params`` of the network: ``representative``, ``n_neighbors``, ...
     dataset : GZSLDataset
         The data.
 
@@ -89,10 +89,15 @@ def choose_and_join(
     division : Division
         The data.
     """
-    from hgkt.network.transfer import NetworkTransfer
+    from hgkt._arrays import map_rows
+    from hgkt.transport import select_representatives
 
     settings = model._settings(division.X.dtype)
-    chosen = NetworkTransfer(settings).choose_representatives(division.X, division.codes)
+    method, options = settings.representative_method()
+    features, seed = map_rows(division.X, model.feature_map), settings.training["seed"]
+    chosen = select_representatives(
+        features, division.codes, len(division.seen), method, random_state=seed, **options
+    ).indices
     return chosen, neighbors_of(model, division, chosen)
 
 
@@ -110,7 +115,7 @@ def neighbors_of(
     chosen : ndarray of shape (L,)
         Representatives, as rows of the division.
     """
-    from hgkt._geometry import map_rows
+    from hgkt._arrays import map_rows
     from hgkt.graph import nearest_classes
 
     if model.graph_space == "attributes":

@@ -102,7 +102,7 @@ def run_training(cell: Cell, dataset: GZSLDataset) -> Outputs:
     >>> values["steps_per_epoch"], arrays["losses"].shape
     (1, (2,))
     """
-    from hgkt.network.config import TrainingConfig
+    from hgkt.network.train import TrainingConfig
 
     steps = _steps(cell)
     division = final_division(dataset)

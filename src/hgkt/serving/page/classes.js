@@ -61,14 +61,15 @@ function emptySentence() {
 function row(item) {
   const added = item.added_at ? new Date(item.added_at) : null;
   const when = added && !Number.isNaN(added.getTime())
-    ? el("time", { datetime: item.added_at, title: added.toLocaleString() }, ago(added)) : "";
+    ? el("time", { class: "hint when", datetime: item.added_at, title: added.toLocaleString() }, ago(added))
+    : null;
   const remove = item.kind === "learned" ? ""
     : el("button", { type: "button", "aria-label": `Remove ${item.name}`,
       onclick: () => askToRemove(item.name) }, "Remove");
   const name = el("button", { type: "button", class: "link", onclick: () => select(item.name) }, item.name);
   return el("tr", { "data-name": item.name },
     el("th", { scope: "row" }, name, item.text ? el("span", { class: "hint clip" }, item.text) : null),
-    el("td", {}, badge(item.seen, item.kind)), el("td", { class: "wide-only hint" }, when),
+    el("td", {}, badge(item.seen, item.kind), when),
     el("td", { class: "end" }, remove));
 }
 

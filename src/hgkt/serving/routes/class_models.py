@@ -8,7 +8,7 @@ from fastapi import Header, Query
 from msgspec import Meta, Struct
 from pydantic import BaseModel, Field
 
-from hgkt._class_names import MAX_NAME
+from hgkt._validation import MAX_NAME
 from hgkt.language import ClassDescription
 from hgkt.serving.editions import ClassKind
 from hgkt.serving.events import MAX_REASON
