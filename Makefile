@@ -5,7 +5,7 @@ BIN = $(VENV)/bin
 # PyTorch's CPU build on plain PyPI: make demo PIP_OPTIONS="--extra-index-url https://download.pytorch.org/whl/cpu"
 INSTALL = $(BIN)/python -m pip install --quiet --constraint constraints.txt $(PIP_OPTIONS)
 
-.PHONY: demo page test endure slow coverage oldest mutants mutated report tables docs lint format clean chaos fuzz
+.PHONY: demo page test endure slow coverage oldest mutants mutated bench report tables docs lint format clean chaos fuzz
 
 demo: $(VENV)/.demo
 	$(BIN)/hgkt demo
@@ -18,7 +18,7 @@ report: $(VENV)/.report
 
 # The tables of README and docs, from the records in docs/results.
 tables: $(VENV)/.demo
-	$(BIN)/python benchmarks/tables.py
+	$(BIN)/python docs/_ext/tables.py
 
 # The site, in docs/_build/html; a warning is an error, and nothing is fetched.
 docs: $(VENV)/.docs
@@ -57,22 +57,26 @@ oldest:
 # How much of a change the tests notice, by room: `make mutants SAMPLE=40 ROOMS=graph JOBS=2`.
 # Without SAMPLE every mutant is tried, which takes hours.
 mutants: $(VENV)/.mutants
-	$(BIN)/python benchmarks/mutants.py --jobs $(or $(JOBS),1) $(if $(SAMPLE),--sample $(SAMPLE)) \
+	$(BIN)/python tests/robustness/mutants.py --jobs $(or $(JOBS),1) $(if $(SAMPLE),--sample $(SAMPLE)) \
 	  $(if $(SEED),--seed $(SEED)) $(if $(ROOMS),--rooms $(ROOMS)) $(if $(REPORT),--report $(REPORT))
 
 # 10,000 damaged files of every kind that hgkt reads: `make mutated FILES=500 SEED=1 JOBS=2`.
 mutated: $(VENV)/.test
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/mutated_files.py --jobs $(or $(JOBS),2) \
+	OMP_NUM_THREADS=1 $(BIN)/python tests/robustness/mutated_files.py --jobs $(or $(JOBS),2) \
 	  $(if $(FILES),--files $(FILES)) $(if $(SEED),--seed $(SEED)) $(if $(OUT),--out $(OUT))
+
+# A timing of benchmarks/: `make bench NAME=fit OPTIONS="--quick --json"`; benchmarks/run.py lists them.
+bench: $(VENV)/.test
+	$(BIN)/python benchmarks/run.py $(NAME) $(OPTIONS)
 
 # Kill the service at random moments while clients change its classes: `make chaos KILLS=100`.
 chaos: $(VENV)/.test
-	$(BIN)/python benchmarks/chaos.py --kills $(or $(KILLS),1000) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python tests/robustness/chaos.py --kills $(or $(KILLS),1000) $(if $(SEED),--seed $(SEED))
 
 # Attacks and mutated requests against a real service: `make fuzz REQUESTS=5000 OUT=fuzz.json`.
 # In full it takes a quarter of an hour, and writes the record that docs/serving.md shows.
 fuzz: $(VENV)/.test
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fuzz_service.py $(if $(REQUESTS),--requests $(REQUESTS)) \
+	OMP_NUM_THREADS=1 $(BIN)/python tests/robustness/fuzz_service.py $(if $(REQUESTS),--requests $(REQUESTS)) \
 	  $(if $(SEED),--seed $(SEED)) $(if $(OUT),--out $(OUT))
 
 lint: $(VENV)/.lint

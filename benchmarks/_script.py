@@ -10,8 +10,7 @@ from typing import Any
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 RESULTS = DOCS / "results"
-GALLERY_RUN = "run.json"
-"""File beside the gallery's figures that says what they were drawn from."""
+sys.path.append(str(DOCS / "_ext"))  # what pages show is listed there
 
 _GROUP = "hgkt.methods"
 FEATURES = {"CUB": "efflite2", "AWA1": "rgsift", "EMOJI": "efflite0"}

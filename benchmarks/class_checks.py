@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from _script import FEATURES, arguments, one_thread, write_record
+from add_class import FULL, fitted_model
 from hgkt._arrays import unit_rows
-from hgkt.benchmarks.add_class import FULL, fitted_model
 from hgkt.calibration import HeldOutClasses
 from hgkt.data import GZSLDataset, load_dataset
 from hgkt.estimators import HGKTClassifier

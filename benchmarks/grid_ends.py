@@ -21,7 +21,7 @@ from hgkt.estimators import METHODS
 from hgkt.evaluation.selection import ClassFoldSearch
 from hgkt.experiments.base import Cell, DataSpec
 from hgkt.experiments.tasks import build_estimator
-from page_tables.ends import at_ends, beyond, numbers_tried
+from page_tables.methods import at_ends, beyond, numbers_tried
 from page_tables.records import Records
 from page_tables.shown import main as main_row
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hgkt.benchmarks import add_class
-from hgkt.benchmarks.add_class import QUICK, TRANSFERS, fitted_model
+import add_class
+from add_class import QUICK, TRANSFERS, fitted_model
 from hgkt.exceptions import ClassWarning
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hgkt.benchmarks import network, predict, predict_device, suite
+import network
+import predict
+import suite
 
 
 @pytest.mark.endure
@@ -23,7 +25,7 @@ def test_predict_compares_with_the_products_and_the_peer():
 def test_predict_on_a_device_compares_with_the_products_there(monkeypatch):
     pytest.importorskip("torch")
     monkeypatch.setattr("hgkt.estimators.hgkt.scoring_device", lambda name: "cpu")
-    found = predict_device.run_on("cpu", quick=True)
+    found = predict.run_on("cpu", quick=True)
     assert [batch["n_classes"] for batch in found["batches"]] == [25, 60]
     for batch in found["batches"]:
         assert batch["share"] == pytest.approx(batch["bound_seconds"] / batch["predict_seconds"])

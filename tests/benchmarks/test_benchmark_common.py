@@ -7,15 +7,17 @@ import time
 import numpy as np
 import pytest
 
+import _timing
+import representatives
+import train
 from hgkt._plain import plain
-from hgkt.benchmarks import _common, representatives, train
 from hgkt.estimators import HGKTClassifier
 
 
 def test_document_tells_machine_versions_and_mathematics(monkeypatch):
     monkeypatch.setattr(HGKTClassifier, "mathematics_version", 7, raising=False)
-    size = _common.Size("s", 1, 2, 3, 4)
-    found = _common.document("x", True, {"sizes": size}, ["n"], ["POT"], [HGKTClassifier])
+    size = _timing.Size("s", 1, 2, 3, 4)
+    found = _timing.document("x", True, {"sizes": size}, ["n"], ["POT"], [HGKTClassifier])
     assert found == plain(found)  # JSON can say it
     assert found["sizes"]["n_features"] == 2
     environment = found["environment"]
@@ -26,7 +28,7 @@ def test_document_tells_machine_versions_and_mathematics(monkeypatch):
 
 
 def test_timed_tells_waiting_from_computing():
-    result, took = _common.timed(lambda: time.sleep(0.05) or "done")
+    result, took = _timing.timed(lambda: time.sleep(0.05) or "done")
     assert result == "done"
     assert took.wall >= 0.05
     assert took.cpu < took.wall

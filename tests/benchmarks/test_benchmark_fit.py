@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hgkt.benchmarks import _common, fit
+import _timing
+import fit
 
 
 def test_fit_compares_with_named_peers_on_the_same_data():
@@ -34,7 +35,7 @@ def test_fit_compares_with_named_peers_on_the_same_data():
 
 
 def test_make_problem_has_the_sizes_asked_for():
-    problem = _common.make_problem(fit.QUICK[0], n_test=30)
+    problem = _timing.make_problem(fit.QUICK[0], n_test=30)
     assert problem.X.shape == (300, 16)
     assert len(problem.X_test) == 30
     assert (problem.X >= 0).all()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hgkt.benchmarks import gather
+import gather
 
 
 @pytest.mark.endure

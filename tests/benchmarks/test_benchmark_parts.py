@@ -7,7 +7,7 @@ from operator import itemgetter
 
 import pytest
 
-from hgkt.benchmarks._parts import measure_parts
+from _timing import measure_parts
 from hgkt.exceptions import DataError
 
 ROWS = itemgetter("rows")

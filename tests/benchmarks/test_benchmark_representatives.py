@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from hgkt.benchmarks import representatives
+import representatives
 
 
 @pytest.fixture(scope="module")

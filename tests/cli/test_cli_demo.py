@@ -1,4 +1,4 @@
-"""`hgkt demo`, `hgkt methods`, `hgkt bench`, and the help pages."""
+"""`hgkt demo`, `hgkt methods`, and the help pages."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import json
 import pytest
 from typer.main import get_command
 
-from hgkt.cli import bench
 from hgkt.cli.main import app
 from hgkt.estimators.methods import METHODS
-from hgkt.exceptions import DataError, UnknownNameError
+from hgkt.exceptions import DataError
 
 COMMANDS = {
     "demo": ["demo"],
@@ -25,7 +24,6 @@ COMMANDS = {
     "reproduce": ["reproduce"],
     "export": ["export"],
     "serve": ["serve"],
-    "bench": ["bench"],
     "classes list": ["classes", "list"],
     "classes add": ["classes", "add"],
     "classes remove": ["classes", "remove"],
@@ -83,25 +81,6 @@ def test_methods_shows_the_registry(hgkt):
     assert [entry["name"] for entry in entries] == list(METHODS)
     assert all(entry["summary"] and entry["family"] for entry in entries)
     assert "eszsl" in hgkt("methods").stdout
-
-
-def test_bench_runs_what_is_asked_for(hgkt):
-    result = hgkt("bench", "ADD-CLASS", "--quick", "--json")
-    document = json.loads(result.stdout)
-    assert document["benchmark"] == "add-class"
-    assert document["quick"] is True
-    assert "milliseconds" in result.stderr
-    text = hgkt("bench", "add-class", "--quick").stdout
-    assert "by_instances" in text
-    assert "median_ms" in text
-
-
-def test_bench_lists_the_choices(hgkt):
-    with pytest.raises(UnknownNameError, match="predict, representatives, train, network"):
-        hgkt("bench", "speed")
-    with pytest.raises(DataError, match="'add-class' has no choice of --device"):
-        hgkt("bench", "add-class", "--quick", "--device", "cpu")
-    assert all(callable(entry.load()) for entry in bench.BENCHMARKS.values())
 
 
 def test_methods_need_no_more_than_two_lines_each(hgkt):

@@ -1,4 +1,4 @@
-"""Scripts of the folder ``benchmarks`` as modules, and the code blocks of every page."""
+"""Scripts of ``benchmarks`` and ``docs/_ext`` as modules, and the code blocks of every page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-BENCHMARKS = ROOT / "benchmarks"
+SCRIPTS = (ROOT / "benchmarks", ROOT / "docs" / "_ext")
 # Pages that a build writes are not kept; their code is tested as doctests and as examples.
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
@@ -67,10 +67,10 @@ def blocks_of():
 @pytest.fixture(scope="session")
 def script():
     """Load a script by name; what scripts share is found as when they run."""
-    sys.path.append(str(BENCHMARKS))  # last: no script hides a package of its name
+    sys.path += map(str, SCRIPTS)  # last: no script hides a package of its name
 
     def load(name):
-        path = BENCHMARKS / f"{name}.py"
+        path = next(path for folder in SCRIPTS if (path := folder / f"{name}.py").is_file())
         spec = importlib.util.spec_from_file_location(f"script_{name}", path)
         assert spec is not None
         assert spec.loader is not None
@@ -80,4 +80,5 @@ def script():
         return module
 
     yield load
-    sys.path.remove(str(BENCHMARKS))
+    for folder in SCRIPTS:
+        sys.path.remove(str(folder))

@@ -10,7 +10,6 @@ from rich.markup import escape
 from hgkt import __version__
 from hgkt.cli import classes, datasets, model
 from hgkt.cli._common import log
-from hgkt.cli.bench import bench_command
 from hgkt.cli.classify import classify_command
 from hgkt.cli.demo import demo_command
 from hgkt.cli.describe import describe_command
@@ -66,7 +65,6 @@ app.command("reproduce")(reproduce_command)
 app.command("export")(export_command)
 app.add_typer(model.app, name="model")
 app.command("serve")(serve_command)
-app.command("bench")(bench_command)
 
 
 def run() -> None:

@@ -1,0 +1,281 @@
+"""What timings share: the machine, a stopwatch, records made part by part, synthetic data."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_info
+
+from hgkt._files import read_json, write_file
+from hgkt._plain import json_text, plain
+from hgkt._typing import Progress
+from hgkt._validation import check_choice
+from hgkt.data.synthetic import class_means
+from hgkt.estimators import METHODS
+from hgkt.evaluation.records import machine
+from hgkt.exceptions import DataError
+
+T = TypeVar("T")
+Row = dict[str, Any]
+
+
+def document(
+    name: str,
+    quick: bool,
+    results: dict[str, Any],
+    notes: Sequence[str],
+    packages: Sequence[str] = (),
+    methods: Sequence[type] = (),
+) -> dict[str, Any]:
+    """Return what a benchmark's `run` returns: its results and where they were measured.
+
+    Parameters
+    ----------
+    name : str
+        Of the benchmark.
+    quick : bool
+        Whether the sizes were small, so that the figures mean nothing.
+    results : dict
+        What was measured; dataclasses and arrays become plain data.
+    notes : sequence of str
+        What a reader of the figures has to know.
+    packages : sequence of str
+        Distributions, beside NumPy, whose versions matter.
+    methods : sequence of type
+        Estimators whose cost was measured: tables show a figure only as long as the method
+        computes what it was measured with.
+
+    Examples
+    --------
+    >>> sorted(document("demo", True, {"seconds": 1.0}, ["Nothing was measured."]))
+    ['environment', 'name', 'notes', 'quick', 'seconds']
+    """
+    environment = {
+        "machine": f"{platform.system()} {platform.machine()}",
+        "n_cpus": machine()["n_cpus"],
+        "n_threads": max((pool["num_threads"] for pool in threadpool_info()), default=1),
+        "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+        "python": platform.python_version(),
+        "mathematics": {
+            str(METHODS.name_of(kind)): str(getattr(kind, "mathematics_version", 1))
+            for kind in methods
+        },
+        **{package: version(package) for package in ("numpy", *packages)},
+    }
+    about = {"environment": environment, "notes": list(notes)}
+    found: dict[str, Any] = plain({"name": name, "quick": quick, **results, **about})
+    return found
+
+
+@dataclass(frozen=True)
+class Timed:
+    """How long something took, in seconds: by the clock, and of all threads together."""
+
+    wall: float
+    cpu: float
+
+
+def timed(call: Callable[[], T]) -> tuple[T, Timed]:
+    """Call a function once; return its result and how long it took."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    result = call()
+    return result, Timed(time.perf_counter() - wall, time.process_time() - cpu)
+
+
+def in_fresh_process(measure: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+    """Call a function of a module with plain arguments in a process of its own.
+
+    The peak of resident memory never goes down again, so what is measured there must be alone.
+    """
+    code = (
+        "import json, sys; sys.path.append(sys.argv[1]); "
+        f"from {measure.__module__} import {measure.__name__} as measure; "
+        "json.dump(measure(*json.loads(sys.argv[2])), sys.stdout)"
+    )
+    command = [sys.executable, "-c", code, str(Path(__file__).parent), json.dumps(arguments)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def peak_mb() -> float:
+    """Return the most memory that this process had resident, in MB; not its parent's."""
+    if sys.platform == "linux":
+        status = Path("/proc/self/status").read_text()
+        line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) * 1024 / 1e6
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+
+
+@dataclass(frozen=True)
+class Size:
+    """Size of a data set whose classes are all seen."""
+
+    name: str
+    n_instances: int
+    n_features: int
+    n_classes: int
+    n_attributes: int
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Instances to fit, others to test, and class attributes."""
+
+    X: NDArray[np.float32]
+    y: NDArray[np.str_]
+    X_test: NDArray[np.float32]
+    y_test: NDArray[np.str_]
+    class_attributes: dict[str, NDArray[np.float32]]
+
+    def fit(self, model: Any) -> Any:
+        """Fit a method on the instances."""
+        return model.fit(self.X, self.y, class_attributes=self.class_attributes)
+
+
+def make_problem(size: Size, n_test: int = 2000) -> Problem:
+    """Make non-negative instances whose class means are a smooth map of the class attributes.
+
+    Parameters
+    ----------
+    size : Size
+        How many of what.
+    n_test : int
+        How many further instances to test on.
+    """
+    rng = np.random.default_rng(0)
+    attributes = rng.random((size.n_classes, size.n_attributes)).astype(np.float32)
+    means = class_means(attributes, size.n_features, seed=0).astype(np.float32)
+    names = np.array([f"class {code:05d}" for code in range(size.n_classes)])
+    codes = np.arange(size.n_instances + n_test) % size.n_classes
+    X = rng.standard_normal((len(codes), size.n_features), dtype=np.float32)
+    X *= np.float32(0.5)
+    X += means[codes]
+    np.maximum(X, 0.0, out=X)
+    n = size.n_instances
+    table = dict(zip(names.tolist(), attributes, strict=True))
+    return Problem(X[:n], names[codes[:n]], X[n:], names[codes[n:]], table)
+
+
+# ---------------------------------------------------------------------- part by part
+def measure_parts(
+    parts: Mapping[str, Callable[[], Row]],
+    document: Callable[[list[Row]], dict[str, Any]],
+    rows_of: Callable[[dict[str, Any]], list[Row]],
+    only: Sequence[str] = (),
+    record: str | Path | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Measure what a record lacks, write it after each part, and return the whole.
+
+    Parameters
+    ----------
+    parts : mapping of str to callable
+        What measures each part and returns its row, which has the part's name as ``name``.
+    document : callable
+        Makes the record of the rows there are.
+    rows_of : callable
+        Returns the rows that a record holds.
+    only : sequence of str
+        Parts to measure now, again where the record has them; by default those that it lacks.
+    record : path, optional
+        Where rows are kept. What is there must come from the same machine and versions.
+    progress : callable, optional
+        Called as ``progress(part, done, total, {})`` before each part and at the end.
+
+    Returns
+    -------
+    dict
+        The record, rows in the order of `parts`.
+
+    Examples
+    --------
+    >>> parts = {name: lambda name=name: {"name": name} for name in ("a", "b")}
+    >>> whole = lambda rows: {"environment": {}, "rows": rows}
+    >>> measure_parts(parts, whole, lambda record: record["rows"], only=["b"])["rows"]
+    [{'name': 'b'}]
+    """
+    for name in only:
+        check_choice("part", name, tuple(parts))
+    rows = {} if record is None else _kept(Path(record), document([]), rows_of)
+    wanted = [name for name in parts if (name in only if only else name not in rows)]
+    for done, name in enumerate(wanted):
+        _tell(progress, name, done, len(wanted))
+        rows[name] = parts[name]()
+        if record is not None:
+            write_file(record, json_text(document(_ordered(parts, rows))))
+    _tell(progress, wanted[-1] if wanted else "nothing left", len(wanted), len(wanted))
+    return document(_ordered(parts, rows))
+
+
+def parts_of(keys: Mapping[str, Sequence[str]]) -> Callable[[dict[str, Any]], list[Row]]:
+    """Return how to read parts from a record that holds each under keys of its own.
+
+    Examples
+    --------
+    >>> read = parts_of({"speed": ["rows", "seconds"], "memory": ["peak"]})
+    >>> read({"rows": 5, "seconds": 2.0, "notes": []})
+    [{'name': 'speed', 'rows': 5, 'seconds': 2.0}]
+    """
+
+    def read(record: dict[str, Any]) -> list[Row]:
+        return [
+            {"name": name, **{key: record[key] for key in own}}
+            for name, own in keys.items()
+            if all(key in record for key in own)
+        ]
+
+    return read
+
+
+def merged(parts: Sequence[Row]) -> dict[str, Any]:
+    """Return what parts hold, without their names: the other way of `parts_of`."""
+    return {key: value for part in parts for key, value in part.items() if key != "name"}
+
+
+def _ordered(parts: Mapping[str, Any], rows: Mapping[str, Row]) -> list[Row]:
+    return [rows[name] for name in parts if name in rows]
+
+
+def _tell(progress: Progress | None, name: str, done: int, total: int) -> None:
+    if progress is not None:
+        progress(name, done, max(total, 1), {})
+
+
+def _kept(
+    path: Path, now: dict[str, Any], rows_of: Callable[[dict[str, Any]], list[Row]]
+) -> dict[str, Row]:
+    """Return the rows of a record by name; one that was measured elsewhere is refused."""
+    if not path.exists():
+        return {}
+    found = read_json(path)
+    for name in sorted(_surroundings(now) | _surroundings(found)):
+        before, after = (_surroundings(document).get(name) for document in (found, now))
+        if before != after:
+            raise DataError(
+                f"{path} was measured with {name} = {before!r}, now it is {after!r}; "
+                "choose another file, or measure all parts again"
+            )
+    return {row["name"]: row for row in rows_of(found)}
+
+
+def _surroundings(document: dict[str, Any]) -> dict[str, Any]:
+    """What must be the same for figures to stand in one record."""
+    outer = {name: document.get(name) for name in ("name", "quick", "device")}
+    inner = {k: v for k, v in document.get("environment", {}).items() if k != "load"}
+    return {**outer, **inner}

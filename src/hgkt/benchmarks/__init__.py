@@ -1,1 +1,0 @@
-"""Measurements behind the claims, one module per claim: `run(quick)` returns plain data."""
