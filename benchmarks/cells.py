@@ -29,8 +29,8 @@ without_installation()
 from page_tables.shown import CLOSED_FORM, Evaluation, everything  # noqa: E402
 
 if TYPE_CHECKING:
-    from hgkt.experiments.base import Cell, CellResult, DataSpec
-    from hgkt.experiments.engines import RunState
+    from hgkt.experiments.plan import Cell, CellResult, DataSpec
+    from hgkt.experiments.run import RunState
 
 KEPT = RESULTS / "cells"
 
@@ -41,7 +41,7 @@ class OutOfTimeError(Exception):
 
 def cells_of(asked: Evaluation, root: str) -> list[Cell]:
     """Return the cells of an evaluation, one per seed, as `hgkt reproduce` would plan them."""
-    from hgkt.experiments.base import Cell
+    from hgkt.experiments.plan import Cell
 
     # What the report calls the closed form; it is part of a cell's key.
     preset = "default" if asked.method == CLOSED_FORM else asked.preset
@@ -73,7 +73,7 @@ def kept(result: CellResult) -> CellResult:
 
 def main(given: Sequence[str] | None = None) -> None:
     """Run what is missing and keep it."""
-    from hgkt.experiments.engines import run_cells
+    from hgkt.experiments.run import run_cells
     from hgkt.experiments.store import ResultStore
 
     parser = arguments(__doc__)

@@ -19,8 +19,7 @@ from _script import FEATURES, RESULTS, arguments, mathematics, one_thread, write
 from hgkt.data import GZSLDataset, load_dataset
 from hgkt.estimators import METHODS
 from hgkt.evaluation.selection import ClassFoldSearch
-from hgkt.experiments.base import Cell, DataSpec
-from hgkt.experiments.tasks import build_estimator
+from hgkt.experiments.plan import Cell, DataSpec, build_estimator
 from page_tables.methods import at_ends, beyond, numbers_tried
 from page_tables.records import Records
 from page_tables.shown import main as main_row

@@ -53,7 +53,7 @@ multiprocessing.process.BaseProcess.start = _audited(  # type: ignore[method-ass
     multiprocessing.process.BaseProcess.start
 )
 # Their examples run cells, which is done in processes.
-DOCTESTS_WITH_PROCESSES = ("hgkt.experiments.engines.", "hgkt.experiments.runner.")
+DOCTESTS_WITH_PROCESSES = ("hgkt.experiments.run.",)
 
 
 @pytest.hookimpl(tryfirst=True)

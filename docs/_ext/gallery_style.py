@@ -7,7 +7,7 @@ from typing import Any
 import matplotlib
 from cycler import cycler
 
-from hgkt.experiments.figures.style import PALETTE, STYLE
+from hgkt.experiments.style import PALETTE, STYLE
 
 
 def use_style(gallery_conf: dict[str, Any], fname: str) -> None:

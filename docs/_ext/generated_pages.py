@@ -14,7 +14,7 @@ from inspect import isclass, isfunction
 from pathlib import Path
 
 from hgkt.estimators import METHODS
-from hgkt.experiments.tables.published import PUBLISHED
+from hgkt.experiments.rows import PUBLISHED
 
 ROOMS = {
     "hgkt": "What most programs need",

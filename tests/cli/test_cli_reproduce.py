@@ -12,7 +12,7 @@ import time
 import pytest
 
 from hgkt.exceptions import DataError, UnknownNameError
-from hgkt.experiments.catalog import EXPERIMENTS
+from hgkt.experiments.plan import EXPERIMENTS
 
 COMMAND = [sys.executable, "-m", "hgkt", "reproduce"]
 METHODS = "ridge,eszsl,sae,gfzsl,conse,iap,sse,sync"
@@ -90,9 +90,9 @@ def test_reproduce_refuses_in_one_sentence(hgkt, tmp_path, arguments, sentence):
 def test_reproduce_shows_failures_and_ends_well_unless_nothing_succeeded(
     hgkt, tmp_path, monkeypatch
 ):
-    from hgkt.experiments import runner
-    from hgkt.experiments.base import Cell
+    from hgkt.experiments import run
     from hgkt.experiments.blocks import Experiment, TextBlock
+    from hgkt.experiments.plan import Cell
 
     def plan(context):
         cells = [Cell("evaluate", context.data[0], "eszsl", params={"nonsense": 1})]
@@ -100,7 +100,7 @@ def test_reproduce_shows_failures_and_ends_well_unless_nothing_succeeded(
         return {"": cells if context.quick else [*cells, good]}
 
     odd = Experiment("Odd", "It fails.", plan, lambda outcome: [TextBlock("done")])
-    monkeypatch.setattr(runner, "load_experiments", lambda names=(): {"odd": odd})
+    monkeypatch.setattr(run, "load_experiments", lambda names=(): {"odd": odd})
     some = hgkt("reproduce", "--out", tmp_path, "--jobs", 1)
     assert some.exit_code == 0
     assert "2 cells ran, 0 were there, 1 failed" in some.stdout

@@ -10,7 +10,7 @@ import pytest
 
 from hgkt.data import load_dataset
 from hgkt.estimators import HGKTClassifier
-from hgkt.experiments.base import Cell, CellResult, DataSpec
+from hgkt.experiments.plan import Cell, CellResult, DataSpec
 from hgkt.experiments.store import ResultStore
 
 pytestmark = pytest.mark.endure  # it takes long

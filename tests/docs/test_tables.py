@@ -11,7 +11,7 @@ import pytest
 import scipy.stats
 
 from hgkt.estimators import METHODS
-from hgkt.experiments.tables.published import PUBLISHED
+from hgkt.experiments.rows import PUBLISHED
 
 pytestmark = pytest.mark.endure  # it takes long
 

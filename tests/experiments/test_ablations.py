@@ -14,8 +14,7 @@ import pytest
 from hgkt.data import load_dataset
 from hgkt.estimators import HGKTNetworkClassifier
 from hgkt.evaluation import ClassFoldSearch, evaluate
-from hgkt.experiments.ablations import CHOICES, INTER, MU
-from hgkt.experiments.base import Cell, CellResult, Context, DataSpec
+from hgkt.experiments.ablations import CHOICES, DEFAULTS, INTER, MU, Sweep, Variant, VariantTable
 from hgkt.experiments.blocks import (
     Block,
     Experiment,
@@ -25,17 +24,18 @@ from hgkt.experiments.blocks import (
     TextBlock,
     Value,
 )
-from hgkt.experiments.catalog import EXPERIMENTS
+from hgkt.experiments.comparison import CALIBRATION
 from hgkt.experiments.discovery import fingerprint_of
-from hgkt.experiments.figures.calibration import EXPERIMENT as CALIBRATION
-from hgkt.experiments.figures.sweeps import DEFAULTS, Sweep
+from hgkt.experiments.plan import EXPERIMENTS, Cell, CellResult, Context, DataSpec, load_task
 from hgkt.experiments.report.pages import value_text
-from hgkt.experiments.tables.published import RELATIONS
-from hgkt.experiments.tables.rows import PAPER
-from hgkt.experiments.tables.variants import Variant, VariantTable
-from hgkt.experiments.tasks import load_task
-from hgkt.experiments.tasks.network import final_division, train_network, validation_division
-from hgkt.experiments.tasks.representatives import choose_and_join, shared_edges
+from hgkt.experiments.rows import PAPER, RELATIONS
+from hgkt.experiments.training import (
+    choose_and_join,
+    final_division,
+    shared_edges,
+    train_network,
+    validation_division,
+)
 from hgkt.network.loss import Targets
 from hgkt.transport import entropic_barycenter, ground_cost, line_barycenter, to_simplex
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hgkt.experiments.base import Cell, CellResult, Context, DataSpec
 from hgkt.experiments.blocks import Column, Outcome, TableBlock, Value
-from hgkt.experiments.catalog import EXPERIMENTS
-from hgkt.experiments.claim_list import CLAIMS
-from hgkt.experiments.claims import NOT_RUN, PairedClaim
-from hgkt.experiments.figures.classes import class_table
+from hgkt.experiments.claims import CLAIMS, NOT_RUN, PairedClaim
+from hgkt.experiments.comparison import class_table
+from hgkt.experiments.plan import EXPERIMENTS, Cell, CellResult, Context, DataSpec
 from hgkt.experiments.report import write_report
 from hgkt.experiments.report.latex import bibtex, latex_table
 from hgkt.experiments.report.pages import column_parts
-from hgkt.experiments.tables.rows import PAPER
+from hgkt.experiments.rows import PAPER
 
 SETS = [DataSpec("CUB", "CUB"), DataSpec("AWA1", "AWA1")]
 BEATS_DEM = CLAIMS["table-gzsl"][1]

@@ -10,8 +10,8 @@ import pytest
 
 from hgkt.data import load_dataset, make_synthetic, write_xlsa17
 from hgkt.exceptions import DataError, UnknownNameError
-from hgkt.experiments.base import DataSpec
 from hgkt.experiments.discovery import discover, fingerprint_of, forget_loaded, load_once
+from hgkt.experiments.plan import DataSpec
 
 
 @pytest.fixture
@@ -95,8 +95,7 @@ def test_fingerprint_of_sees_every_change():
 def test_a_data_set_is_loaded_and_hashed_once_in_a_run(root, monkeypatch):
     import hgkt.data.dataset as dataset
     from hgkt.experiments import Context
-    from hgkt.experiments._worker import run_cell
-    from hgkt.experiments.runner import load_experiments
+    from hgkt.experiments.run import load_experiments, run_cell
 
     loads: list[str] = []
     digests: list[object] = []

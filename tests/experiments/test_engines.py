@@ -9,9 +9,8 @@ import pytest
 
 from hgkt.engines import ProcessEngine
 from hgkt.exceptions import DataError
-from hgkt.experiments.base import Cell, DataSpec
-from hgkt.experiments.engines import run_cells
-from hgkt.experiments.schedule import Costs, RunState
+from hgkt.experiments.plan import Cell, DataSpec
+from hgkt.experiments.run import Costs, RunState, run_cells
 from hgkt.experiments.store import ResultStore
 
 DIGITS = DataSpec("digits", "digits")
@@ -109,7 +108,7 @@ def test_run_cells_tries_again_where_a_process_dies_and_gives_up_after_two(tmp_p
 
 
 def test_costs_learn_from_the_nearest_relatives():
-    from hgkt.experiments.base import CellResult
+    from hgkt.experiments.plan import CellResult
 
     cub, digits = DataSpec("CUB", "CUB"), DIGITS
     costs = Costs([CellResult(Cell("evaluate", cub, "dem", seed=1), seconds=40.0)])

@@ -15,7 +15,6 @@ from hgkt.data import load_dataset
 from hgkt.estimators import HGKTNetworkClassifier
 from hgkt.evaluation import evaluate
 from hgkt.exceptions import DataError
-from hgkt.experiments.base import Cell, CellResult, Context, DataSpec
 from hgkt.experiments.blocks import (
     Block,
     Experiment,
@@ -25,9 +24,14 @@ from hgkt.experiments.blocks import (
     TextBlock,
     Value,
 )
-from hgkt.experiments.catalog import EXPERIMENTS
-from hgkt.experiments.figures.graph import REPRESENTATIVES, draw_graph, edges_of, layout, load_image
-from hgkt.experiments.tasks import load_task
+from hgkt.experiments.plan import EXPERIMENTS, Cell, CellResult, Context, DataSpec, load_task
+from hgkt.experiments.representatives import (
+    REPRESENTATIVES,
+    draw_graph,
+    edges_of,
+    layout,
+    load_image,
+)
 
 DIGITS = DataSpec("digits", "digits", fingerprint="digits")
 QUICK = Context(data=(DIGITS,), n_seeds=1, quick=True)
@@ -128,7 +132,7 @@ def test_embedding_share_in_own_cluster_against_brute_force(
     method: str, params: dict[str, Any]
 ) -> None:
     from hgkt.data.digits import load_digits
-    from hgkt.experiments.tasks import build_estimator
+    from hgkt.experiments.plan import build_estimator
 
     data = load_digits(unseen=("two", "six", "nine", "one"))
     cell = Cell("embedding", DIGITS, method, "", params, options={"n_instances": 12})

@@ -18,7 +18,7 @@ import pytest
 
 from hgkt import evaluate, load_dataset
 from hgkt.estimators.methods import METHODS
-from hgkt.experiments.catalog import EXPERIMENTS
+from hgkt.experiments.plan import EXPERIMENTS
 
 pytestmark = pytest.mark.endure
 

@@ -13,7 +13,6 @@ import pytest
 from matplotlib.image import imread
 
 from hgkt.exceptions import DataError
-from hgkt.experiments.base import Cell, CellResult, Context, DataSpec
 from hgkt.experiments.blocks import (
     Column,
     Experiment,
@@ -23,12 +22,13 @@ from hgkt.experiments.blocks import (
     TextBlock,
     Value,
 )
-from hgkt.experiments.claim_list import CLAIMS
-from hgkt.experiments.figures.comparison import CURVES, RANKS
-from hgkt.experiments.figures.style import figure
+from hgkt.experiments.claims import CLAIMS
+from hgkt.experiments.comparison import CURVES, RANKS
+from hgkt.experiments.plan import Cell, CellResult, Context, DataSpec
 from hgkt.experiments.report import write_report
-from hgkt.experiments.tables.results import GZSL, ZSL
-from hgkt.experiments.tables.rows import plan_evaluations
+from hgkt.experiments.rows import plan_evaluations
+from hgkt.experiments.style import figure
+from hgkt.experiments.tables import GZSL, ZSL
 
 NASTY = "</script><script>alert('x')</script> <b>Größe & \u2028 \u6c34 |"
 SHA = "0123456789abcdef" * 4

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hgkt.experiments.base import CellResult, Context, DataSpec
-from hgkt.experiments.figures.comparison import CURVES, RANKS
+from hgkt.experiments.comparison import CURVES, RANKS
+from hgkt.experiments.plan import CellResult, Context, DataSpec
 from hgkt.experiments.report import write_report
-from hgkt.experiments.tables.results import GZSL
-from hgkt.experiments.tables.rows import plan_evaluations
+from hgkt.experiments.rows import plan_evaluations
+from hgkt.experiments.tables import GZSL
 
 pytestmark = pytest.mark.endure
 

@@ -18,12 +18,9 @@ from sklearn.base import clone
 
 from hgkt import HGKTClassifier, evaluate, load_dataset
 from hgkt.exceptions import DataError, UnknownNameError
-from hgkt.experiments._worker import run_cell
-from hgkt.experiments.base import Cell, Context, DataSpec
-from hgkt.experiments.catalog import EXPERIMENTS
 from hgkt.experiments.discovery import discover
-from hgkt.experiments.runner import cells_to_run, load_experiments, reproduce, with_search
-from hgkt.experiments.tasks import TASKS, use_device
+from hgkt.experiments.plan import EXPERIMENTS, TASKS, Cell, Context, DataSpec, use_device
+from hgkt.experiments.run import cells_to_run, load_experiments, reproduce, run_cell, with_search
 
 HERE = Path(__file__).parent
 DIGITS = DataSpec("digits", "digits")
@@ -96,14 +93,14 @@ def test_cells_to_run_finds_what_a_wider_search_chose():
 
 @pytest.mark.endure
 def test_reproduce_plans_once(context, tmp_path, monkeypatch):
-    from hgkt.experiments import runner
+    from hgkt.experiments import run
 
     plans = []
     experiments = {
         name: replace(e, plan=lambda c, e=e: plans.append(e.title) or e.plan(c))
         for name, e in load_experiments(["table-zsl", "table-gzsl", "figure-curves"]).items()
     }
-    monkeypatch.setattr(runner, "load_experiments", lambda names=(): experiments)
+    monkeypatch.setattr(run, "load_experiments", lambda names=(): experiments)
     done = reproduce(tmp_path, context, n_jobs=1)
     assert done.n_failed == 0
     assert plans == [experiment.title for experiment in experiments.values()]
@@ -134,7 +131,7 @@ def test_task_evaluate_refuses_options_it_does_not_have():
 
 
 def test_run_cell_computes_where_it_is_told():
-    from hgkt.experiments.tasks import build_estimator
+    from hgkt.experiments.plan import build_estimator
 
     cell = Cell("evaluate", DIGITS, "hgkt-network")
     with use_device("cuda"):
@@ -144,7 +141,7 @@ def test_run_cell_computes_where_it_is_told():
 
 def test_optuna_search_tries_the_methods_own_setting_first_and_stays_in_range():
     from hgkt.baselines.ridge import RidgeClassMeanClassifier
-    from hgkt.experiments.tasks.optuna_search import OptunaSearch
+    from hgkt.experiments.optuna_search import OptunaSearch
 
     pytest.importorskip("optuna")
     data = load_dataset("digits")
@@ -172,8 +169,8 @@ def test_optuna_search_tries_the_methods_own_setting_first_and_stays_in_range():
 _SCRIPT = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from hgkt.experiments.base import Cell, DataSpec
-from hgkt.experiments.engines import run_cells
+from hgkt.experiments.plan import Cell, DataSpec
+from hgkt.experiments.run import run_cells
 from hgkt.experiments.store import ResultStore
 
 options = {"file": sys.argv[2] + "/ran", "seconds": float(sys.argv[3])}

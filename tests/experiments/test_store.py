@@ -12,8 +12,8 @@ import pytest
 
 from hgkt.evaluation.records import PROTOCOL
 from hgkt.exceptions import DataError
-from hgkt.experiments.base import Cell, CellResult, Context, DataSpec
 from hgkt.experiments.discovery import discover
+from hgkt.experiments.plan import Cell, CellResult, Context, DataSpec
 from hgkt.experiments.store import ResultStore
 
 DATA = DataSpec("toy", "/somewhere/toy", "res101", "att", "f" * 64)
@@ -158,8 +158,7 @@ def test_store_folder_that_cannot_be_written_is_one_sentence(tmp_path):
 @pytest.mark.endure
 def test_store_takes_no_result_of_other_mathematics(tmp_path, monkeypatch):
     from hgkt.baselines.eszsl import ESZSLClassifier
-    from hgkt.experiments._worker import run_cell
-    from hgkt.experiments.runner import reproduce
+    from hgkt.experiments.run import reproduce, run_cell
 
     now, lines = ESZSLClassifier.mathematics_version, []
     store = ResultStore(tmp_path / "cells", lines.append)

@@ -10,15 +10,13 @@ import pytest
 from hgkt.data import load_dataset
 from hgkt.estimators import METHODS, HGKTClassifier
 from hgkt.evaluation import evaluate
-from hgkt.experiments.base import Cell, CellResult, Context, DataSpec
 from hgkt.experiments.blocks import Column, Outcome, TextBlock, Value, lookup, mark_best
-from hgkt.experiments.figures.comparison import CURVES, RANKS, curves_of, rank_matrix
+from hgkt.experiments.comparison import CURVES, RANKS, curves_of, rank_matrix
+from hgkt.experiments.plan import Cell, CellResult, Context, DataSpec
 from hgkt.experiments.report.pages import value_text
-from hgkt.experiments.tables.published import PUBLISHED
-from hgkt.experiments.tables.results import GZSL, ZSL
-from hgkt.experiments.tables.rows import data_note, plan_evaluations, rows_of
-from hgkt.experiments.tables.statistics import EXPERIMENT as STATISTICS
-from hgkt.experiments.tasks.evaluate import describe_data, evaluate_cell
+from hgkt.experiments.rows import PUBLISHED, data_note, plan_evaluations, rows_of
+from hgkt.experiments.tables import DATA as STATISTICS
+from hgkt.experiments.tables import GZSL, ZSL, describe_data, evaluate_cell
 
 DIGITS = DataSpec("digits", "digits")
 

@@ -8,8 +8,8 @@ from typing import Any
 from hgkt.estimators import METHODS
 from hgkt.estimators.methods import build_method
 from hgkt.evaluation import PairedDifference
-from hgkt.experiments.tables.paired import DIFFERENCES, difference_of, difference_text
-from hgkt.experiments.tables.published import PUBLISHED
+from hgkt.experiments.rows import PUBLISHED
+from hgkt.experiments.tables import DIFFERENCES, difference_of, difference_text
 from page_tables.markdown import RESULTS, absent, amount, mean, result_cells, settings, table
 from page_tables.records import Records, Run
 from page_tables.shown import (

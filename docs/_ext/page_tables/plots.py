@@ -37,7 +37,7 @@ def stale(folder: Path, records: Records) -> Iterator[str]:
 
 def redraw(folder: Path, records: Records, names: list[str]) -> None:
     """Draw some plots anew."""
-    from hgkt.experiments.figures.style import styled, svg_of
+    from hgkt.experiments.style import styled, svg_of
 
     folder.mkdir(exist_ok=True)
     for name in names:
@@ -61,7 +61,7 @@ def _predict(records: Records) -> Numbers:
 
 
 def _draw_predict(numbers: Numbers) -> Any:
-    from hgkt.experiments.figures.style import figure, series
+    from hgkt.experiments.style import figure, series
 
     drawing, axes = figure(_WIDTH, _HEIGHT)
     labels = {
@@ -82,7 +82,7 @@ def _gather(records: Records) -> Numbers:
 
 
 def _draw_gather(numbers: Numbers) -> Any:
-    from hgkt.experiments.figures.style import MUTED, figure, series
+    from hgkt.experiments.style import MUTED, figure, series
 
     drawing, (left, right) = figure(_WIDTH, _HEIGHT, columns=2)
     millions = [n / 1e6 for n in numbers["n_rows"]]
@@ -110,7 +110,7 @@ def _adding(records: Records) -> Numbers:
 
 
 def _draw_adding(numbers: Numbers) -> Any:
-    from hgkt.experiments.figures.style import figure, series
+    from hgkt.experiments.style import figure, series
 
     drawing, axes = figure(_WIDTH, _HEIGHT)
     labels = {"median_cpu_ms": "one more class", "bound_cpu_ms": "its product alone"}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hgkt.estimators import METHODS
-from hgkt.experiments.tables.rows import RELEASED, released_row
+from hgkt.experiments.rows import RELEASED, released_row
 
 N_SEEDS = 3
 N_DIGITS_SEEDS = 5

@@ -79,8 +79,8 @@ def check_drawing(path: Path) -> None:
 
 def draw_risk(run: dict[str, Any], path: Path) -> None:
     """Write the drawing of one run."""
-    from hgkt.experiments.figures import style
-    from hgkt.experiments.figures.confidence import GROUPS, draw_confidence
+    from hgkt.experiments import style
+    from hgkt.experiments.confidence import GROUPS, draw_confidence
 
     if run["confidence_seen"] is None:
         raise DataError(

@@ -16,8 +16,8 @@ from rich.table import Table
 from hgkt.cli._common import log
 
 if TYPE_CHECKING:
-    from hgkt.experiments.base import CellResult
-    from hgkt.experiments.schedule import RunState
+    from hgkt.experiments.plan import CellResult
+    from hgkt.experiments.run import RunState
 
 _MAX_RUNNING = 16
 

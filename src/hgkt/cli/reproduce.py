@@ -28,8 +28,8 @@ from hgkt.cli._common import (
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
-    from hgkt.experiments.base import Context
-    from hgkt.experiments.runner import Reproduction
+    from hgkt.experiments.plan import Context
+    from hgkt.experiments.run import Reproduction
 
 
 class EngineName(StrEnum):
@@ -114,7 +114,7 @@ def reproduce_command(
     Example: hgkt reproduce --root data --only table-gzsl --methods hgkt,dem --data CUB
     """
     from hgkt.estimators.methods import METHODS
-    from hgkt.experiments.runner import load_experiments, reproduce
+    from hgkt.experiments.run import load_experiments, reproduce
 
     if list_them:
         _list(as_json)
@@ -175,15 +175,15 @@ def _context(
     note: Any,
     **choices: Any,
 ) -> Context:
-    from hgkt.experiments.base import Context
     from hgkt.experiments.discovery import discover
+    from hgkt.experiments.plan import Context
 
     found = discover(root, names, features, attributes, note)
     return Context(found.data, found.missing, **choices)
 
 
 def _list(as_json: bool) -> None:
-    from hgkt.experiments.catalog import EXPERIMENTS
+    from hgkt.experiments.plan import EXPERIMENTS
 
     entries = [
         {"name": name, "summary": entry.summary, "family": entry.family}

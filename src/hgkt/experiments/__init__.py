@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hgkt._lazy import attach
 
 if TYPE_CHECKING:
-    from hgkt.experiments.base import Cell, CellResult, Context, DataSpec
     from hgkt.experiments.blocks import Experiment
-    from hgkt.experiments.catalog import EXPERIMENTS
     from hgkt.experiments.discovery import discover
-    from hgkt.experiments.engines import run_cells
-    from hgkt.experiments.runner import reproduce
+    from hgkt.experiments.plan import EXPERIMENTS, TASKS, Cell, CellResult, Context, DataSpec
+    from hgkt.experiments.run import reproduce, run_cells
     from hgkt.experiments.store import ResultStore
-    from hgkt.experiments.tasks import TASKS
-
-_HOMES = {
-    "base": ("Cell", "CellResult", "Context", "DataSpec"),
-    "blocks": ("Experiment",),
-    "catalog": ("EXPERIMENTS",),
-    "discovery": ("discover",),
-    "engines": ("run_cells",),
-    "runner": ("reproduce",),
-    "store": ("ResultStore",),
-    "tasks": ("TASKS",),
-}
 
 __all__ = [
     "EXPERIMENTS", "TASKS", "Cell", "CellResult", "Context", "DataSpec", "Experiment",
     "ResultStore", "discover", "reproduce", "run_cells",
 ]  # fmt: skip
+_HOMES = {"Experiment": "blocks", "ResultStore": "store", "discover": "discovery"}
+_HOMES |= dict.fromkeys(["reproduce", "run_cells"], "run")
 
-
-def __getattr__(name: str) -> Any:
-    for home, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(f"hgkt.experiments.{home}"), name)
-    raise AttributeError(f"module 'hgkt.experiments' has no attribute {name!r}")
+__getattr__, __dir__ = attach(
+    __name__, {name: f"{__name__}.{_HOMES.get(name, 'plan')}" for name in __all__}
+)

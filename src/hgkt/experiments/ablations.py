@@ -2,12 +2,377 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any
 
-from hgkt.experiments.blocks import Experiment
-from hgkt.experiments.figures.sweeps import DEFAULTS, Bars, Sweep, SweepFigure
-from hgkt.experiments.tables.rows import DEFAULT, PAPER, MethodRow
-from hgkt.experiments.tables.variants import NOTE, Variant, VariantTable
+import pandas as pd
+
+from hgkt.exceptions import HGKTError
+from hgkt.experiments import style
+from hgkt.experiments.blocks import (
+    Block,
+    Experiment,
+    FigureBlock,
+    Metric,
+    Outcome,
+    Slot,
+    TableBlock,
+    Value,
+    mark_columns,
+)
+from hgkt.experiments.discovery import with_fingerprint
+from hgkt.experiments.plan import Cell, Context, DataSpec
+from hgkt.experiments.rows import DEFAULT, PAPER, RELATIONS, MethodRow, evaluate_cells
+
+METRICS: dict[str, Metric] = {
+    "H, γ = 0": ("uncalibrated", "H"),
+    "ts": "ts",
+    "tr": "tr",
+    "H": "H",
+    "ZSL": "zsl",
+    "AUSUC": "ausuc",
+}
+NOTE = (
+    "Per-class accuracies in percent, chosen on validation classes and tested once; ts, tr and H "
+    "with the γ chosen there; ± is the standard deviation over seeds."
+)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One row of an ablation's table.
+
+    Parameters
+    ----------
+    words : tuple of str
+        What the row says of itself, one word per head of the table.
+    row : MethodRow
+        The model.
+    params : mapping
+        Parameters set by hand.
+    published : str
+        Row of the paper's table: a name of `RELATIONS`, or empty.
+    attributes : str
+        Attributes of an xlsa17 folder to take instead; data sets without them have no such row.
+    quick : bool
+        Whether a quick run has it.
+    """
+
+    words: tuple[str, ...]
+    row: MethodRow
+    params: Mapping[str, Any] = field(default_factory=dict)
+    published: str = ""
+    attributes: str = ""
+    quick: bool = True
+
+    def slot(self, data: DataSpec) -> Slot:
+        """Return where its cells are in a plan."""
+        return (data.name, self.row.name, *self.words)
+
+    def cells(self, context: Context, data: DataSpec) -> list[Cell]:
+        """Return its cells on one data set, one per seed; none where it does not apply."""
+        used = other_attributes(data, self.attributes) if self.attributes else data
+        if used is None or (context.quick and not self.quick):
+            return []
+        return evaluate_cells(context, self.row, used, dict(self.params))
+
+
+@dataclass(frozen=True)
+class VariantTable:
+    """A table of variants; of each model the best H is marked.
+
+    Parameters
+    ----------
+    name, title, note : str
+        Of the block.
+    heads : tuple of str
+        Heads of what variants say of themselves.
+    variants : sequence of Variant
+        The rows; those of one model stand together.
+    gain : bool
+        Whether to show how much H differs from the first row's.
+    """
+
+    name: str
+    title: str
+    heads: tuple[str, ...]
+    variants: Sequence[Variant]
+    note: str = NOTE
+    gain: bool = False
+
+    def plan(self, context: Context) -> dict[Slot, list[Cell]]:
+        """Return the cells of the variants that apply."""
+        found = {
+            variant.slot(data): variant.cells(context, data)
+            for data in context.data
+            for variant in self.variants
+        }
+        return {slot: cells for slot, cells in found.items() if cells}
+
+    def render(self, outcome: Outcome) -> list[Block]:
+        """Return the table."""
+        position = 1 + len(self.heads) + list(METRICS).index("H")
+        rows: list[list[Value | str]] = []
+        for data in outcome.context.data:
+            there = [v for v in self.variants if v.slot(data) in outcome.plan]
+            for _, group in groupby(there, key=lambda variant: variant.row):
+                lines = [_line(outcome, data, variant) for variant in group]
+                if self.gain:
+                    lines = [[*line, _gain(line[position], lines[0][position])] for line in lines]
+                rows += mark_columns(lines, [position])
+        columns = ["Data", *self.heads, *METRICS, *(["ΔH"] if self.gain else [])]
+        return [TableBlock(self.name, self.title, columns, rows, self.note)]
+
+
+def _line(outcome: Outcome, data: DataSpec, variant: Variant) -> list[Value | str]:
+    printed = RELATIONS.get(variant.published, {}).get(data.name.upper())
+    # The paper calibrates nothing: its H belongs beside ours at γ = 0.
+    numbers: dict[Metric, float] = {("uncalibrated", "H"): printed[2]} if printed else {}
+    slot = variant.slot(data)
+    values = [outcome.value(slot, metric, numbers.get(metric)) for metric in METRICS.values()]
+    return [data.name, *variant.words, *values]
+
+
+def _gain(h: Value | str, reference: Value | str) -> Value | str:
+    if not (isinstance(h, Value) and isinstance(reference, Value)):
+        return ""
+    if h.mean is None or reference.mean is None:
+        return Value()
+    return Value(h.mean - reference.mean, n=h.n, keys=h.keys, form="+.1f")
+
+
+def other_attributes(data: DataSpec, attributes: str) -> DataSpec | None:
+    """Return a benchmark folder with other attributes, or None where it has none of them.
+
+    Parameters
+    ----------
+    data : DataSpec
+        The data set with the usual attributes.
+    attributes : str
+        Those wanted.
+    """
+    if data.attributes != "att":
+        return None
+    try:
+        return with_fingerprint(replace(data, attributes=attributes))
+    except HGKTError:
+        return None
+
+
+DEFAULTS: Mapping[str, Any] = {"select": False}
+"""Options that leave nothing but γ to validation."""
+
+_WORDS = {"ts": "ts (unseen)", "tr": "tr (seen)", "H": "H"}
+_CURVES: dict[str, Metric] = {**{n: n for n in _WORDS}, "validation": ("validation", "score")}
+_HATCHES = ("", "//", "..")
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One parameter over its values, the rest held or chosen on validation classes.
+
+    Parameters
+    ----------
+    title : str
+        Of the panel, after the model's name.
+    label : str
+        Of the axis.
+    parameter : str
+        The parameter.
+    values : sequence
+        Its values.
+    row : MethodRow
+        The model.
+    options : mapping
+        Options of the task "evaluate".
+    quick : sequence
+        The values of a quick run; by default all.
+    params : mapping
+        Other parameters set by hand.
+    """
+
+    title: str
+    label: str
+    parameter: str
+    values: Sequence[Any]
+    row: MethodRow
+    options: Mapping[str, Any]
+    quick: Sequence[Any] = ()
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+    def slots(self, context: Context, data: DataSpec) -> dict[Any, Slot]:
+        """Return where the cells of each value are in a plan."""
+        values = (self.quick if context.quick else ()) or self.values
+        return {item: (data.name, self.row.name, self.parameter, item) for item in values}
+
+    def plan(self, context: Context, data: DataSpec) -> dict[Slot, list[Cell]]:
+        """Return the cells of each value on one data set."""
+        return {
+            slot: evaluate_cells(
+                context, self.row, data, {**self.params, self.parameter: item}, **self.options
+            )
+            for item, slot in self.slots(context, data).items()
+        }
+
+    def frame(self, outcome: Outcome, data: DataSpec) -> pd.DataFrame:
+        """Return one line per value: means and deviations of ts, tr, H and the validation score.
+
+        Values that did not run are left out; ``chosen`` says which one validation would take.
+        """
+        lines = []
+        for item, slot in self.slots(outcome.context, data).items():
+            line: dict[str, Any] = {
+                "model": self.row.label,
+                "parameter": self.parameter,
+                "value": str(item),
+            }
+            found = {name: outcome.value(slot, metric) for name, metric in _CURVES.items()}
+            for name, value in found.items():
+                line |= {name: value.mean, f"{name}_std": value.deviation or 0.0}
+            if found["H"].n:
+                lines.append(line)
+        frame = pd.DataFrame(lines)
+        if lines:
+            scores = frame["validation"].astype(float)
+            frame["chosen"] = scores == scores.max()
+        return frame
+
+
+@dataclass(frozen=True)
+class SweepFigure:
+    """A figure per data set with a panel per sweep.
+
+    Parameters
+    ----------
+    name, title, note : str
+        Of the block; the data set's name is added.
+    sweeps : sequence of Sweep
+        The panels.
+    """
+
+    name: str
+    title: str
+    sweeps: Sequence[Sweep]
+    note: str
+
+    def plan(self, context: Context) -> dict[Slot, list[Cell]]:
+        """Return the cells of all sweeps on all data sets."""
+        plans = [sweep.plan(context, data) for data in context.data for sweep in self.sweeps]
+        return {slot: cells for plan in plans for slot, cells in plan.items()}
+
+    def render(self, outcome: Outcome) -> list[Block]:
+        """Draw the figures."""
+        return [self._draw(outcome, data) for data in outcome.context.data]
+
+    def _draw(self, outcome: Outcome, data: DataSpec) -> Block:
+        slots = [s for sweep in self.sweeps for s in sweep.slots(outcome.context, data).values()]
+        frames = [sweep.frame(outcome, data) for sweep in self.sweeps]
+        title = f"{self.title}, {data.name}"
+        if not any(len(frame) for frame in frames):
+            return outcome.nothing(title, *slots)
+        n_panels = len(self.sweeps)
+        with style.styled():
+            drawing, axes = style.figure(
+                max(5.0, 0.6 + 3.3 * n_panels), 3.1, columns=n_panels, squeeze=False, sharey=True
+            )
+            for axis, sweep, frame in zip(axes[0], self.sweeps, frames, strict=True):
+                if len(frame):
+                    _draw_sweep(axis, frame)
+                axis.set(xlabel=sweep.label, title=f"{sweep.row.label}: {sweep.title}")
+            axes[0][0].set_ylabel("%")
+            axes[0][0].set_ylim(bottom=0)  # shared: set once all panels are drawn
+            handles: dict[str, Any] = {}
+            for axis in axes[0]:
+                handles |= dict(zip(*axis.get_legend_handles_labels()[::-1], strict=True))
+            drawing.legend(
+                list(handles.values()),
+                list(handles),
+                loc="outside lower center",
+                ncols=5 if n_panels > 1 else 3,
+            )
+        frame = pd.concat([f for f in frames if len(f)], ignore_index=True)
+        name = f"{self.name}-{data.name}"
+        return FigureBlock(name, title, drawing, frame, self.note, outcome.keys(*slots))
+
+
+def _draw_sweep(axis: Any, frame: pd.DataFrame) -> None:
+    places = range(len(frame))
+    for index, (column, label) in enumerate(_WORDS.items()):
+        axis.errorbar(
+            places, frame[column].astype(float), frame[f"{column}_std"], capsize=2.5, label=label,
+            **style.series(index),
+        )  # fmt: skip
+    scores = frame["validation"].astype(float)
+    axis.plot(
+        places, scores, label="validation score", color=style.MUTED, linestyle=":", marker="."
+    )
+    if frame["chosen"].any():
+        best = int(frame["chosen"].to_numpy().argmax())
+        axis.plot(
+            best, scores.iloc[best], "*", color=style.INK, markersize=11,
+            label="chosen by validation", linestyle="none",
+        )  # fmt: skip
+        axis.axvline(best, color=style.RULE, linewidth=5, zorder=0)
+    axis.set_xticks(list(places), frame["value"].tolist())
+
+
+@dataclass(frozen=True)
+class Bars:
+    """A bar chart of the H of a table's variants; the table plans their cells.
+
+    Parameters
+    ----------
+    name, title, note : str
+        Of the block.
+    table : VariantTable
+        At most three variants of one model; the last of their words names them.
+    """
+
+    name: str
+    title: str
+    table: VariantTable
+    note: str
+
+    def plan(self, context: Context) -> dict[Slot, list[Cell]]:
+        """Return the cells of the table."""
+        return self.table.plan(context)
+
+    def render(self, outcome: Outcome) -> list[Block]:
+        """Draw the bars."""
+        sets, variants = outcome.context.data, self.table.variants
+        slots = [variant.slot(data) for data in sets for variant in variants]
+        lines = []
+        for data in sets:
+            for variant in variants:
+                h = outcome.value(variant.slot(data), "H")
+                if h.n:
+                    lines.append(
+                        {"data": data.name, "variant": variant.words[-1], "H": h.mean,
+                         "H_std": h.deviation or 0.0, "n_seeds": h.n}
+                    )  # fmt: skip
+        if not lines:
+            return [outcome.nothing(self.title, *slots)]
+        frame = pd.DataFrame(lines)
+        names = list(dict.fromkeys(frame["data"]))
+        with style.styled():
+            drawing, axis = style.figure(max(3.6, 1.6 + 1.3 * len(names)), 3.2)
+            for index, variant in enumerate(variants):
+                part = frame[frame["variant"] == variant.words[-1]]
+                axis.bar(
+                    [names.index(name) + 0.26 * (index - 1) for name in part["data"]], part["H"],
+                    0.23, yerr=part["H_std"], label=variant.words[-1], color=style.colour(index),
+                    hatch=_HATCHES[index], edgecolor=style.PAPER,
+                    error_kw={"capsize": 3, "ecolor": style.INK, "elinewidth": 0.9},
+                )  # fmt: skip
+            axis.set_xticks(range(len(names)), names)
+            axis.set_ylabel("H, %")
+            axis.grid(axis="x", visible=False)
+            axis.set_xlim(-0.6, len(names) - 0.4)
+            drawing.legend(loc="outside lower center", ncols=2)
+        return [FigureBlock(self.name, self.title, drawing, frame, self.note, outcome.keys(*slots))]
+
 
 _PRINTED = "The second number is the paper's, with ResNet-101 features."
 _SCORE = (

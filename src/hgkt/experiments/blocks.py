@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hgkt.experiments.base import Cell, CellResult, Context, Results
+from hgkt.experiments.plan import Cell, CellResult, Context, Results
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -141,7 +141,7 @@ class Outcome:
 
     Examples
     --------
-    >>> from hgkt.experiments.base import DataSpec
+    >>> from hgkt.experiments.plan import DataSpec
     >>> cells = [Cell("evaluate", DataSpec("digits", "digits"), "dem", seed=s) for s in (0, 1)]
     >>> results = {c.key: CellResult(c, {"metrics": {"H": 40.0 + c.seed}}) for c in cells}
     >>> outcome = Outcome(Context(data=()), {"dem": cells}, results)

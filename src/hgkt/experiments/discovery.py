@@ -12,7 +12,7 @@ from hgkt._files import sha256
 from hgkt.data import DATASETS, data_root, find_folder
 from hgkt.data.catalog import find_facts
 from hgkt.exceptions import DataError, HGKTError
-from hgkt.experiments.base import DataSpec
+from hgkt.experiments.plan import DataSpec
 
 if TYPE_CHECKING:
     from hgkt.data import GZSLDataset

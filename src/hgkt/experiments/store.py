@@ -17,7 +17,7 @@ from hgkt._plain import json_text
 from hgkt.evaluation.records import FORMAT as RECORD
 from hgkt.evaluation.records import PROTOCOL
 from hgkt.exceptions import DataError
-from hgkt.experiments.base import Cell, CellResult, DataSpec
+from hgkt.experiments.plan import Cell, CellResult, DataSpec
 
 FORMAT = "hgkt-cell-1"
 MATHEMATICS = "mathematics"

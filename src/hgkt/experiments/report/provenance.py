@@ -8,7 +8,7 @@ from typing import Any
 
 from hgkt._plain import plain
 from hgkt.estimators.methods import METHODS
-from hgkt.experiments.base import Cell, CellResult, Results
+from hgkt.experiments.plan import Cell, CellResult, Results
 
 Group = tuple[str, tuple[tuple[str, str], ...]]
 """A heading and its lines of name and text."""
@@ -32,7 +32,7 @@ def record_document(result: CellResult) -> dict[str, Any]:
 
     Examples
     --------
-    >>> from hgkt.experiments.base import DataSpec
+    >>> from hgkt.experiments.plan import DataSpec
     >>> cell = Cell("evaluate", DataSpec("digits", "/somewhere"), method="eszsl")
     >>> document = record_document(CellResult(cell, {"H": float("nan")}))
     >>> document["values"], "location" in document["cell"]["data"]
@@ -86,7 +86,7 @@ def describe(result: CellResult) -> tuple[Group, ...]:
 
     Examples
     --------
-    >>> from hgkt.experiments.base import DataSpec
+    >>> from hgkt.experiments.plan import DataSpec
     >>> cell = Cell("evaluate", DataSpec("digits", "digits"), method="eszsl", seed=2)
     >>> [heading for heading, lines in describe(CellResult(cell, error="boom"))]
     ['Configuration', 'Data']
@@ -110,7 +110,7 @@ def title_of(cell: Cell) -> str:
 
     Examples
     --------
-    >>> from hgkt.experiments.base import DataSpec
+    >>> from hgkt.experiments.plan import DataSpec
     >>> title_of(Cell("evaluate", DataSpec("digits", "digits"), method="eszsl", seed=2))
     'eszsl · digits · seed 2'
     """

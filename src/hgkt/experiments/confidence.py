@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from hgkt.evaluation.confidence import COLUMNS
-from hgkt.experiments.base import Cell, Context, DataSpec
+from hgkt.experiments import style
 from hgkt.experiments.blocks import Block, Experiment, FigureBlock, Outcome, Plan, TableBlock, Value
-from hgkt.experiments.figures import style
-from hgkt.experiments.tables.rows import DEFAULT, evaluate_cells
+from hgkt.experiments.plan import Cell, Context, DataSpec
+from hgkt.experiments.rows import DEFAULT, evaluate_cells
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,4 +1,4 @@
-"""Figures that compare all methods: their ranks and their seen–unseen curves."""
+"""Figures that compare all methods: ranks, curves, calibration; and results by class."""
 
 from __future__ import annotations
 
@@ -10,14 +10,38 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hgkt.experiments.base import CellResult, DataSpec
-from hgkt.experiments.blocks import Block, Experiment, FigureBlock, Outcome, TextBlock, lookup
-from hgkt.experiments.figures import style
-from hgkt.experiments.tables.published import PUBLISHED
-from hgkt.experiments.tables.rows import MethodRow, data_note, label_of, plan_evaluations, rows_of
+from hgkt.experiments import style
+from hgkt.experiments.blocks import (
+    Block,
+    Column,
+    Experiment,
+    FigureBlock,
+    Outcome,
+    Plan,
+    TableBlock,
+    TextBlock,
+    Value,
+    lookup,
+    mark_columns,
+)
+from hgkt.experiments.plan import Cell, CellResult, Context, DataSpec, Outputs, build_estimator
+from hgkt.experiments.rows import (
+    DEFAULT,
+    PUBLISHED,
+    MethodRow,
+    data_note,
+    evaluate_cells,
+    label_of,
+    method_values,
+    plan_evaluations,
+    rows_of,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from hgkt.data import GZSLDataset
+    from hgkt.experiments.plan import Cell
 
 _MEASURES = ("ts", "tr", "H")
 _N_OTHERS = 3
@@ -272,3 +296,267 @@ CURVES = Experiment(
     plan_evaluations,
     _render_curves,
 )
+
+
+# ---------------------------------------------------------------------- calibration
+_PARTS = {"uncalibrated": "γ = 0", "calibrated": "γ chosen"}
+_ORACLE = ("uncalibrated", "H_star")
+
+
+def _render_calibration(outcome: Outcome) -> list[Block]:
+    return [
+        block
+        for data in outcome.context.data
+        for block in (_calibration_table(outcome, data), _draw_calibration(outcome, data))
+    ]
+
+
+def _calibration_table(outcome: Outcome, data: DataSpec) -> TableBlock:
+    heads = {
+        Column(name, words): (part, name)
+        for part, words in _PARTS.items()
+        for name in ("ts", "tr", "H")
+    } | {Column("H*"): _ORACLE}
+    rows = rows_of(outcome.context)
+    lines: list[list[Value | str]] = [
+        [row.label, *method_values(outcome, row, data, heads)] for row in rows
+    ]
+    harmonic = [place for place, head in enumerate(heads, start=1) if head.name in ("H", "H*")]
+    return TableBlock(
+        f"ablation-calibration-{data.name}",
+        f"With and without calibration, {data.name}",
+        ["Method", *heads],
+        mark_columns(lines, harmonic),
+        "Percent, mean ± standard deviation over seeds. γ is taken off the scores of seen "
+        "classes; it is chosen at the highest mean H of the validation folds. H* is the best H "
+        "over all γ on the test rows: an oracle that bounds what calibration can give.",
+        [position for position, row in enumerate(rows) if row.ours],
+    )
+
+
+def _draw_calibration(outcome: Outcome, data: DataSpec) -> Block:
+    marks = {words: (part, "H") for part, words in _PARTS.items()} | {"H*": _ORACLE}
+    slots = {row.label: (data.name, row.name) for row in rows_of(outcome.context)}
+    lines = [
+        {"method": label} | {name: outcome.value(slot, path).mean for name, path in marks.items()}
+        for label, slot in slots.items()
+        if outcome.value(slot, ("uncalibrated", "H")).n
+    ]
+    title = f"What calibration gives, {data.name}"
+    if not lines:
+        return outcome.nothing(title, *slots.values())
+    frame = pd.DataFrame(lines).sort_values("H*", kind="stable").reset_index(drop=True)
+    spans = frame[list(marks)] = frame[list(marks)].astype(float)
+    with style.styled():
+        drawing, axis = style.figure(6.4, 1.1 + 0.24 * len(frame))
+        places = range(len(frame))
+        axis.hlines(
+            places, spans.min(axis=1), spans.max(axis=1), color=style.RULE, linewidth=2.5, zorder=1
+        )
+        for index, name in enumerate(marks):
+            look = {"color": style.colour(index), "marker": style.MARKERS[index]}
+            axis.plot(frame[name], places, linestyle="none", markersize=6, label=name, **look)
+        axis.set_yticks(list(places), frame["method"].tolist())
+        axis.set_xlabel("H, %")
+        axis.set_xlim(left=-1.5)
+        axis.grid(axis="y", visible=False)
+        drawing.legend(loc="outside lower center", ncols=3)
+    return FigureBlock(
+        f"ablation-calibration-figure-{data.name}",
+        title,
+        drawing,
+        frame,
+        "Each line is one method: without calibration, with the γ of validation classes, and with "
+        "the best γ there is.",
+        outcome.keys(*slots.values()),
+    )
+
+
+CALIBRATION = Experiment(
+    "Calibration",
+    "Beyond the paper, which does not calibrate. Every method favours the classes it has seen; "
+    "taking a constant γ off their scores (calibrated stacking) trades seen for unseen accuracy. "
+    "The models are those of the main table.",
+    plan_evaluations,
+    _render_calibration,
+)
+
+
+# ---------------------------------------------------------------------- results by class
+_NAMED = 40  # with more classes than this the picture has no names
+
+
+def _plan_classes(context: Context) -> Plan:
+    """Return a count of predictions with what the main table's first seed selected."""
+    plan: dict[Any, list[Cell]] = {}
+    for data in context.data:
+        main = evaluate_cells(context, DEFAULT, data)[0]
+        plan["main", data.name] = [main]
+        plan[data.name] = [
+            Cell("classes", data, DEFAULT.method, DEFAULT.preset, {}, 0, {}, [main.key])
+        ]
+    return plan
+
+
+def _render_classes(outcome: Outcome) -> list[Block]:
+    blocks: list[Block] = []
+    for data in outcome.context.data:
+        result = outcome.first(data.name)
+        if result is None:
+            blocks.append(outcome.nothing(f"Results by class, {data.name}", data.name))
+        else:
+            blocks += [
+                _draw_confusion(outcome, data, result),
+                _classes_table(outcome, data, result),
+            ]
+    return blocks
+
+
+def class_table(
+    confusion: NDArray[Any], names: list[str], n_seen: int
+) -> list[tuple[str, bool, int, float, str, float]]:
+    """Return a line per class with test rows, the worst first.
+
+    Parameters
+    ----------
+    confusion : ndarray of shape (C, C)
+        Rows by true and predicted class.
+    names : list of str
+        Of the classes, seen ones first.
+    n_seen : int
+        How many are seen.
+
+    Returns
+    -------
+    list of tuple
+        Name, whether seen, number of rows, accuracy in percent, the class it is most often
+        mistaken for (or empty), and how often in percent.
+
+    Examples
+    --------
+    >>> class_table(np.array([[3, 1], [0, 4]]), ["cat", "dog"], 1)
+    [('cat', True, 4, 75.0, 'dog', 25.0), ('dog', False, 4, 100.0, '', 0.0)]
+    """
+    lines = []
+    for place, row in enumerate(confusion):
+        total = int(row.sum())
+        if total:
+            wrong = np.where(np.arange(len(row)) == place, 0, row)
+            other = int(wrong.argmax())
+            mistaken = names[other] if wrong[other] else ""
+            share = 100.0 * float(wrong[other]) / total
+            accuracy = 100.0 * float(row[place]) / total
+            lines.append((names[place], place < n_seen, total, accuracy, mistaken, share))
+    return sorted(lines, key=lambda line: line[3])
+
+
+def _classes_table(outcome: Outcome, data: DataSpec, result: CellResult) -> TableBlock:
+    keys = outcome.keys(data.name)
+    rows: list[list[Value | str]] = []
+    for name, seen, total, accuracy, other, share in class_table(
+        result.arrays["confusion"], result.values["classes"], result.values["n_seen"]
+    ):
+        rows.append([
+            name, "seen" if seen else "unseen", Value(total, n=1, keys=keys, form=".0f"),
+            Value(accuracy, n=1, keys=keys), other or "–",
+            Value(share, n=1, keys=keys) if other else "–",
+        ])  # fmt: skip
+    return TableBlock(
+        f"figure-classes-table-{data.name}",
+        f"Results by class, {data.name}",
+        ["Class", "Kind", "Test images", "Accuracy, %", "Most often taken for", "so often, %"],
+        rows,
+        "All classes are candidates, γ as validation classes chose it, first seed; the worst "
+        "class first.",
+        closed=True,
+    )
+
+
+def _draw_confusion(outcome: Outcome, data: DataSpec, result: CellResult) -> FigureBlock:
+    names, n_seen = result.values["classes"], result.values["n_seen"]
+    counts = result.arrays["confusion"].astype(np.float64)
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
+    size = min(6.4, 2.4 + 0.2 * len(names))
+    with style.styled():
+        drawing, axis = style.figure(size + 0.7, size)
+        image = axis.imshow(100.0 * shares, vmin=0, vmax=100, cmap=style.shades())
+        axis.axhline(n_seen - 0.5, color=style.MUTED, linewidth=0.8)
+        axis.axvline(n_seen - 0.5, color=style.MUTED, linewidth=0.8)
+        few = len(names) <= _NAMED
+        places = np.arange(len(names)) if few else np.array([n_seen / 2, (n_seen + len(names)) / 2])
+        words = [style.short(name) for name in names] if few else ["seen", "unseen"]
+        axis.set_xticks(places, words, rotation=90 if few else 0)
+        axis.set_yticks(places, words)
+        axis.grid(visible=False)
+        axis.set_xlabel("predicted class")
+        axis.set_ylabel("true class")
+        drawing.colorbar(image, label="% of the class's test images", shrink=0.8)
+    true, predicted = np.nonzero(counts)
+    frame = pd.DataFrame({
+        "true": [names[i] for i in true],
+        "predicted": [names[i] for i in predicted],
+        "count": counts[true, predicted].astype(int),
+    })  # fmt: skip
+    n_seen_as = int(counts[:n_seen, n_seen:].sum())
+    n_unseen_as = int(counts[n_seen:, :n_seen].sum())
+    return FigureBlock(
+        f"figure-classes-{data.name}",
+        f"Confusion of classes, {data.name}",
+        drawing,
+        frame,
+        f"Seen classes first, then the {len(names) - n_seen} unseen ones behind the line. "
+        f"{n_seen_as:,} of {int(counts[:n_seen].sum()):,} images of seen classes are called an "
+        f"unseen class, {n_unseen_as:,} of {int(counts[n_seen:].sum()):,} of unseen classes a "
+        "seen one.",
+        outcome.keys(data.name),
+    )
+
+
+CLASSES = Experiment(
+    "Results by class",
+    "Beyond the paper. Which classes the closed form recognises and what it takes the others for, "
+    "with the settings that the main table's first seed selected.",
+    _plan_classes,
+    _render_classes,
+)
+
+
+def run_classes(cell: Cell, dataset: GZSLDataset) -> Outputs:
+    """Count predictions by true and predicted class, all classes being candidates.
+
+    Parameters
+    ----------
+    cell : Cell
+        The method, with parameters and γ that another cell selected; it has no options.
+    dataset : GZSLDataset
+        The data.
+
+    Returns
+    -------
+    values : dict
+        ``classes`` by name, seen ones first, and how many of them are seen, ``n_seen``.
+    arrays : dict of ndarray
+        ``confusion`` (C, C): test rows by true class (row) and predicted class (column).
+
+    Examples
+    --------
+    >>> from hgkt.data import load_dataset
+    >>> from hgkt.experiments.plan import Cell, DataSpec
+    >>> cell = Cell("classes", DataSpec("digits", "digits"), "hgkt", params={"calibration": 0.3})
+    >>> values, arrays = run_classes(cell, load_dataset("digits"))
+    >>> values["n_seen"], arrays["confusion"].shape, int(arrays["confusion"].sum())
+    (8, (10, 10), 646)
+    """
+    from sklearn.metrics import confusion_matrix
+
+    X_train, y_train = dataset.rows("train")
+    model = build_estimator(cell, dataset)
+    model.fit(X_train, y_train, class_attributes=dataset.attributes_of(dataset.seen_classes))
+    model.add_classes(dataset.attributes_of(dataset.unseen_classes))
+    parts = [dataset.rows(split) for split in ("test_seen", "test_unseen")]
+    truth = np.concatenate([y for _, y in parts])
+    found = np.concatenate([model.predict(X) for X, _ in parts])
+    seen, unseen = (dataset.names(c) for c in (dataset.seen_classes, dataset.unseen_classes))
+    names = [*seen, *unseen]
+    confusion = confusion_matrix(truth, found, labels=names)
+    return {"classes": names, "n_seen": len(seen)}, {"confusion": confusion}

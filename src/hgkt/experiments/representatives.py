@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hgkt.experiments.base import Cell, CellResult, Context, DataSpec
+from hgkt.experiments import style
 from hgkt.experiments.blocks import Block, Experiment, FigureBlock, Outcome, Plan, TableBlock, Value
-from hgkt.experiments.figures import style
-from hgkt.experiments.tables.rows import PAPER
+from hgkt.experiments.plan import Cell, CellResult, Context, DataSpec, Outputs
+from hgkt.experiments.rows import PAPER
+from hgkt.experiments.training import choose_and_join, final_division, network_of
+
+if TYPE_CHECKING:
+    from hgkt.data import GZSLDataset
+    from hgkt.experiments.plan import Cell
 
 _WAYS = {"wasserstein": "Wasserstein", "euclidean": "Euclidean", "random": "random"}
 _N_SHOWN = 10
@@ -321,3 +327,84 @@ GRAPH = Experiment(
     _plan_graph,
     _render_graph,
 )
+
+
+def run_representatives(cell: Cell, dataset: GZSLDataset) -> Outputs:
+    """Choose the representatives of the seen classes and join them to a graph (Algorithm 1).
+
+    Parameters
+    ----------
+    cell : Cell
+        ``params`` of the network: ``representative``, ``n_neighbors``, ...
+    dataset : GZSLDataset
+        The data.
+
+    Returns
+    -------
+    values : dict
+        ``classes`` and ``unseen`` names, ``seconds`` of the choice, ``files`` of the
+        representatives where the data set has image files, ``pixels`` where features are images.
+    arrays : dict of ndarray
+        ``rows`` (L,): representatives as rows of the data set; ``neighbors`` (L, k) and
+        ``unseen_neighbors`` (U, k): the seen classes that a class averages over; ``positions``
+        (L + U, 2): attributes on their first two principal axes; ``images`` (L, D) where
+        features are images.
+
+    Examples
+    --------
+    >>> from hgkt.data import load_dataset
+    >>> from hgkt.experiments.plan import Cell, DataSpec
+    >>> cell = Cell("representatives", DataSpec("digits", "digits"), "hgkt-network")
+    >>> values, arrays = run_representatives(cell, load_dataset("digits"))
+    >>> len(values["classes"]), arrays["neighbors"].shape
+    (8, (8, 2))
+    """
+    from hgkt.graph import nearest_classes
+
+    division = final_division(dataset)
+    model = network_of(cell, dataset)
+    start = time.perf_counter()
+    chosen, neighbors = choose_and_join(model, division)
+    seconds = time.perf_counter() - start
+    rows = dataset.train[chosen]
+    values: dict[str, Any] = {
+        "classes": list(division.seen),
+        "unseen": list(division.unseen),
+        "seconds": seconds,
+    }
+    arrays = {
+        "rows": rows,
+        "neighbors": neighbors,
+        "unseen_neighbors": nearest_classes(
+            division.new_attributes, division.attributes, model.n_neighbors, "attributes"
+        ),
+        "positions": principal_axes(np.concatenate([division.attributes, division.new_attributes])),
+    }
+    if dataset.image_files is not None:
+        values["files"] = [dataset.image_files[row] for row in rows]
+    pixels = dataset.about.get("pixels")
+    if pixels:
+        values["pixels"] = dict(pixels)
+        arrays["images"] = np.asarray(dataset.features[rows], dtype=np.float32)
+    return values, arrays
+
+
+def principal_axes(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return rows (n, d) on their first two principal axes, (n, 2).
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d)
+        At least two rows.
+
+    Examples
+    --------
+    >>> principal_axes(np.array([[0.0, 0.0, 5.0], [2.0, 0.0, 5.0]])).shape
+    (2, 2)
+    """
+    centred = rows - rows.mean(axis=0)
+    left, singular, _ = np.linalg.svd(centred, full_matrices=False)
+    axes = np.zeros((len(rows), 2))
+    n_axes = min(2, left.shape[1])
+    axes[:, :n_axes] = left[:, :n_axes] * singular[:n_axes]
+    return axes

@@ -1,13 +1,18 @@
-"""The words of a run: data, cell, result, context.
+"""The words of a run and what can be run: data, cell, result, context, experiments, tasks.
 
 An experiment plans *cells* (one piece of work each, named by what goes into it), an engine runs
-those that the store does not hold yet, and the experiment turns results into *blocks*.
+those that the store does not hold yet, and the experiment turns results into *blocks*. A task does
+the work of a cell: it is called as ``task(cell, dataset)`` in a worker process and returns two
+dicts, values that JSON can say and arrays for figures. It never changes the data set, which other
+cells share.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,9 +22,11 @@ from numpy.typing import NDArray
 
 from hgkt._files import sha256
 from hgkt._plain import plain
+from hgkt._registry import Entry, Registry
 
 if TYPE_CHECKING:
     from hgkt.data import GZSLDataset
+    from hgkt.estimators.base import GZSLClassifier
 
 
 @dataclass(frozen=True)
@@ -59,7 +66,7 @@ class Cell:
     Parameters
     ----------
     task : str
-        A name of `hgkt.experiments.tasks.TASKS`: what is done.
+        A name of `hgkt.experiments.plan.TASKS`: what is done.
     data : DataSpec
         On which data.
     method : str
@@ -197,3 +204,150 @@ class Context:
     quick: bool = False
     device: str = "cpu"
     image_root: Path | None = None
+
+
+_FAMILIES = {
+    "tables of the paper": {
+        "table-data": ("tables:DATA", "the data sets in numbers"),
+        "table-zsl": ("tables:ZSL", "conventional zero-shot accuracy"),
+        "table-gzsl": ("tables:GZSL", "generalized: ts, tr and H"),
+        "figure-classes": ("comparison:CLASSES", "results and confusions by class"),
+        "figure-ranks": ("comparison:RANKS", "mean ranks of the methods"),
+        "figure-curves": ("comparison:CURVES", "accuracy at every calibration"),
+    },
+    "ablations": {
+        "ablation-intra": ("ablations:INTRA", "with and without the relation within classes"),
+        "ablation-inter": ("ablations:INTER", "with and without the relation between classes"),
+        "ablation-selection": ("ablations:SELECTION", "three ways to select representatives"),
+        "ablation-mu": ("ablations:MU", "weight μ of the neighbours"),
+        "ablation-k": ("ablations:NEIGHBORS", "number of neighbours k"),
+        "ablation-barycenter": ("transport:BARYCENTERS", "exact ones and Sinkhorn's"),
+        "ablation-training": ("training:TRAINING", "on the quotient and by sampling"),
+        "ablation-permutation": ("transport:PERMUTATIONS", "channels in another order"),
+        "ablation-calibration": ("comparison:CALIBRATION", "with and without calibration"),
+        "ablation-choices": ("ablations:CHOICES", "what the paper leaves open, choice by choice"),
+    },
+    "figures": {
+        "figure-iterations": ("training:ITERATIONS", "accuracy along the training steps"),
+        "figure-tsne": ("tsne:EXPERIMENT", "features and embeddings in the plane"),
+        "figure-representatives": (
+            "representatives:REPRESENTATIVES",
+            "images that stand for a class",
+        ),
+        "figure-confidence": ("confidence:EXPERIMENT", "how sure answers are, and rightly"),
+        "figure-graph": ("representatives:GRAPH", "the graph of the classes"),
+    },
+}
+
+EXPERIMENTS = Registry(
+    "experiment",
+    {
+        name: Entry(f"hgkt.experiments.{target}", summary, family=family)
+        for family, entries in _FAMILIES.items()
+        for name, (target, summary) in entries.items()
+    },
+)
+
+
+Outputs = tuple[dict[str, Any], dict[str, NDArray[Any]]]
+Task = Callable[["Cell", "GZSLDataset"], Outputs]
+
+_TASKS = {
+    "evaluate": ("tables:evaluate_cell", "choose on validation classes, fit, test: a run record"),
+    "statistics": ("tables:describe_data", "classes and images, counted and checked"),
+    "iterations": ("training:run_iterations", "accuracy along the steps of a network"),
+    "training": ("training:run_training", "a network trained exactly or by sampling"),
+    "permutation": ("transport:run_permutation", "a network with its channels in another order"),
+    "embedding": ("tsne:run_embedding", "images and class embeddings in the plane"),
+    "classes": ("comparison:run_classes", "test rows by true and predicted class"),
+    "representatives": (
+        "representatives:run_representatives",
+        "the representative of each class and the neighbours it is joined to",
+    ),
+    "barycenters": (
+        "transport:run_barycenters",
+        "exact and entropic barycenters: time, objective, representatives",
+    ),
+}
+TASKS = Registry(
+    "task",
+    {
+        name: Entry(f"hgkt.experiments.{target}", summary)
+        for name, (target, summary) in _TASKS.items()
+    },
+)
+
+_device: ContextVar[str] = ContextVar("device", default="cpu")
+
+
+def load_task(name: str) -> Task:
+    """Import a task by its registered name, or by a target ``"package.module:function"``.
+
+    Parameters
+    ----------
+    name : str
+        ``Cell.task``.
+
+    Examples
+    --------
+    >>> load_task("evaluate").__name__
+    'evaluate_cell'
+    """
+    task: Task = Entry(name, "").load() if ":" in name else TASKS.load(name)
+    return task
+
+
+@contextmanager
+def use_device(device: str) -> Iterator[None]:
+    """Let `build_estimator` take `device` in this block.
+
+    The device is no part of a cell: where a result was computed does not change which one it is.
+
+    Parameters
+    ----------
+    device : str
+        "cpu", "cuda" or "auto".
+    """
+    token = _device.set(device)
+    try:
+        yield
+    finally:
+        _device.reset(token)
+
+
+def build_estimator(cell: Cell, dataset: GZSLDataset) -> GZSLClassifier:
+    """Return the unfitted estimator of a cell: method, preset, parameters, seed, device, blocks.
+
+    Parameters
+    ----------
+    cell : Cell
+        ``params`` wins over everything else.
+    dataset : GZSLDataset
+        Tells the widths of attribute blocks, where there are several.
+
+    Returns
+    -------
+    GZSLClassifier
+
+    Examples
+    --------
+    >>> from hgkt.data import load_dataset
+    >>> digits = DataSpec("digits", "digits")
+    >>> cell = Cell("evaluate", digits, "hgkt-network", params={"mu": 0.1}, seed=3)
+    >>> model = build_estimator(cell, load_dataset("digits"))
+    >>> model.mu, model.random_state
+    (0.1, 3)
+    """
+    from hgkt.estimators.methods import build_method
+
+    blocks = list(dataset.about.get("attribute_blocks") or [])
+    model: GZSLClassifier = build_method(
+        cell.method,
+        cell.preset or None,
+        cell.params,
+        dataset.name,
+        random_state=cell.seed,
+        device=_device.get(),
+        attribute_blocks=blocks if len(blocks) > 1 else None,
+    )
+    return model

@@ -1,0 +1,655 @@
+"""From experiment names to a report: plan, run what is missing, render.
+
+What the store holds is not run again, and a failure stays alone.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgkt._plain import plain
+from hgkt._validation import check_choice, check_number
+from hgkt.engines import Engine, ProcessEngine
+from hgkt.engines.local import usual_workers
+from hgkt.evaluation.records import machine, versions
+from hgkt.exceptions import DataError, HGKTError
+from hgkt.experiments.blocks import Experiment
+from hgkt.experiments.discovery import forget_loaded, load_once
+from hgkt.experiments.plan import EXPERIMENTS, Cell, CellResult, Context, load_task, use_device
+from hgkt.experiments.store import MATHEMATICS, ResultStore
+
+if TYPE_CHECKING:
+    from hgkt.data import GZSLDataset
+    from hgkt.experiments.report import ReportFiles
+
+CELLS = "cells"
+"""Folder of the results, inside the folder of the report."""
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What a run gave.
+
+    Parameters
+    ----------
+    report : ReportFiles
+        The files of the report.
+    results : dict of str to CellResult
+        By the key of the cell that an experiment planned.
+    n_ran, n_there : int
+        Cells that ran now, and those whose results were there.
+    """
+
+    report: ReportFiles
+    results: dict[str, CellResult]
+    n_ran: int
+    n_there: int
+
+    @property
+    def n_failed(self) -> int:
+        """How many of the cells have no result."""
+        return sum(not result.ok for result in self.results.values())
+
+
+def load_experiments(names: Sequence[str] = ()) -> dict[str, Experiment]:
+    """Return experiments by name, in the order of the catalog; by default all.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Registered names; an unknown one is refused with the choices.
+
+    Examples
+    --------
+    >>> load_experiments(["table-gzls"])  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    hgkt.exceptions.UnknownNameError: unknown experiment 'table-gzls'; choose from: table-data, ...
+    """
+    for name in names:
+        EXPERIMENTS[name]
+    wanted = {name.lower() for name in names}
+    return {name: EXPERIMENTS.load(name) for name in EXPERIMENTS if not names or name in wanted}
+
+
+def with_search(cell: Cell, n_trials: int) -> Cell:
+    """Let Optuna choose what a cell would have chosen from its method's own grid.
+
+    Parameters
+    ----------
+    cell : Cell
+        Cells that select nothing, or from a grid of their own, are returned as they are.
+    n_trials : int
+        How many settings are tried.
+    """
+    options = cell.options
+    if cell.task != "evaluate" or not options.get("select", True):
+        return cell
+    if "stages" in options or "search" in options:
+        return cell
+    return replace(cell, options={**options, "search": "optuna", "n_trials": n_trials})
+
+
+def cells_to_run(planned: Mapping[str, Cell], n_trials: int | None) -> dict[str, Cell]:
+    """Return by planned key what runs for it: the same cell, or one with a wider search.
+
+    Parameters
+    ----------
+    planned : mapping of str to Cell
+        By key.
+    n_trials : int or None
+        Settings that Optuna tries; None leaves the methods' grids.
+    """
+    actual: dict[str, Cell] = {}
+
+    def resolve(key: str) -> Cell:
+        if key not in actual:
+            cell = planned[key] if n_trials is None else with_search(planned[key], n_trials)
+            # What a needed cell chose is found under the name of the one that ran.
+            needs = [resolve(need).key if need in planned else need for need in cell.needs]
+            actual[key] = replace(cell, needs=needs) if needs else cell
+        return actual[key]
+
+    return {key: resolve(key) for key in planned}
+
+
+def reproduce(
+    folder: str | Path,
+    context: Context,
+    names: Sequence[str] = (),
+    *,
+    engine: str = "joblib",
+    n_jobs: int | None = None,
+    address: str = "local",
+    n_trials: int | None = None,
+    keep_failures: bool = False,
+    run: bool = True,
+    progress: RunProgress | None = None,
+    note: Callable[[str], None] | None = None,
+    run_info: Mapping[str, Any] | None = None,
+) -> Reproduction:
+    """Run experiments and write the report; results of earlier runs in the folder are used.
+
+    Parameters
+    ----------
+    folder : path
+        Where the report goes; results lie in its folder ``cells``.
+    context : Context
+        Data, methods, seeds.
+    names : sequence of str
+        Experiments; by default all.
+    engine : {"joblib", "ray"}, default="joblib"
+        What runs the cells; see `run_cells`.
+    n_jobs : int, optional
+        Cells at a time; by default one per core.
+    address : str, default="local"
+        Of the Ray cluster.
+    n_trials : int, optional
+        Search wider than the methods' grids: so many settings drawn by Optuna.
+    keep_failures : bool, default=False
+        Whether stored failures are kept; by default they are run again.
+    run : bool, default=True
+        False runs nothing: the report is of what is there, the rest is shown as not run.
+    progress : callable, optional
+        Called with the `RunState` whenever it changes.
+    note : callable, optional
+        Called with one line for every stored file that cannot be read.
+    run_info : mapping, optional
+        What else the head of the report tells.
+
+    Returns
+    -------
+    Reproduction
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from hgkt.experiments.discovery import discover
+    >>> context = Context(discover(names=["digits"]).data, methods=["ridge"], n_seeds=1, quick=True)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     done = reproduce(folder, context, ["table-gzsl"], n_jobs=1)
+    ...     done.n_ran, done.n_failed, done.report.html.is_file()
+    (1, 0, True)
+    """
+    from hgkt.experiments.report import write_report
+
+    experiments = load_experiments(names)
+    plans = {name: experiment.plan(context) for name, experiment in experiments.items()}
+    planned = {c.key: c for plan in plans.values() for cells in plan.values() for c in cells}
+    actual = cells_to_run(planned, n_trials)
+    store = ResultStore(Path(folder) / CELLS, note)
+    n_ran = 0
+
+    def watch(state: RunState) -> None:
+        nonlocal n_ran
+        n_ran = state.n_done
+        if progress is not None:
+            progress(state)
+
+    if run:
+        found = run_cells(
+            list(actual.values()),
+            store,
+            engine,
+            n_jobs,
+            watch,
+            device=context.device,
+            address=address,
+            keep_failures=keep_failures,
+        )
+    else:
+        found = store.load(actual.values())
+        if not found:
+            raise DataError(f"nothing of this has run: {store.folder} holds no result of it")
+    # Experiments look for what they planned, whichever search was made for it.
+    results = {key: found[cell.key] for key, cell in actual.items() if cell.key in found}
+    n_there = len(results) - n_ran
+    counts = {"cells_run_now": n_ran, "cells_from_earlier_runs": n_there}
+    how = {"engine": engine} if run else {"cells_not_run": len(planned) - len(results)}
+    info = {**counts, **how, **(run_info or {})}
+    report = write_report(folder, context, experiments, plans, results, info)
+    return Reproduction(report, results, n_ran, n_there)
+
+
+ENGINES = ("joblib", "ray")
+
+
+def run_cells(
+    cells: Sequence[Cell],
+    store: ResultStore,
+    engine: str = "joblib",
+    n_jobs: int | None = None,
+    progress: RunProgress | None = None,
+    *,
+    device: str = "cpu",
+    address: str = "local",
+    keep_failures: bool = False,
+) -> dict[str, CellResult]:
+    """Run the cells that the store does not hold, the longest first, and return all results.
+
+    Every result is written as soon as it is there: after an interruption, however rough, the
+    same call goes on. A cell runs after those it needs. One that fails, whose process dies twice
+    or that needs a failed one is one failed cell.
+
+    Parameters
+    ----------
+    cells : sequence of Cell
+        The work; equal cells run once.
+    store : ResultStore
+        Where results are and go.
+    engine : {"joblib", "ray"}, default="joblib"
+        Processes of this machine, or a Ray cluster.
+    n_jobs : int, optional
+        Cells at a time; by default one per core.
+    progress : callable, optional
+        Called with the `RunState` whenever it changes.
+    device : str, default="cpu"
+        Where networks are trained.
+    address : str, default="local"
+        Of the Ray cluster; "local" starts one on this machine.
+    keep_failures : bool, default=False
+        Whether stored failures count as results; by default they are run again.
+
+    Returns
+    -------
+    dict of str to CellResult
+        By key, in the order of `cells`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from hgkt.experiments.plan import DataSpec
+    >>> cell = Cell("evaluate", DataSpec("digits", "digits"), "ridge", options={"select": False})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     results = run_cells([cell], ResultStore(folder), n_jobs=1)
+    >>> results[cell.key].ok
+    True
+    """
+    check_choice("engine", engine, ENGINES)
+    wanted = {cell.key: cell for cell in cells}
+    results = store.load(wanted.values())
+    if not keep_failures:
+        results = {key: result for key, result in results.items() if result.ok}
+    todo = [cell for key, cell in wanted.items() if key not in results]
+    tracker = Tracker(todo, len(results), Costs(store.results()) if todo else Costs(), progress)
+    schedule = Schedule(tracker.ordered(), results)
+
+    def keep(result: CellResult) -> None:
+        store.put(result)
+        results[result.cell.key] = result
+        tracker.ended(result)
+
+    if todo:
+        with (
+            _engine(engine, n_jobs, len(todo), device, address) as runner,
+            closing(_run(runner, schedule, device, tracker.started)) as stream,  # type: ignore[type-var]
+        ):
+            tracker.n_workers = runner.n_workers
+            for result in chain(schedule.hopeless(), stream):
+                keep(result)
+                for follower in schedule.hopeless():
+                    keep(follower)
+    return {key: results[key] for key in wanted}
+
+
+def _run(
+    engine: Engine, schedule: Schedule, device: str, started: Callable[[Cell], None]
+) -> Iterator[CellResult]:
+    """Yield results as they come; a cell whose process dies twice has failed."""
+    shared: dict[str, Any] = {}
+    apart = isinstance(engine, ProcessEngine)
+    if apart:
+        forget_loaded()  # the processes have data sets of their own
+
+    def arguments(cell: Cell) -> tuple[Any, ...]:
+        data = None if apart else _share(engine, cell, shared)
+        return cell, device, data, schedule.taken(cell)
+
+    ends = engine.run(run_cell, schedule, arguments=arguments, started=started, n_retries=1)
+    with closing(ends) as stream:  # type: ignore[type-var]
+        for end in stream:
+            if end.n_deaths:
+                yield died(end.task)
+            elif end.problem is not None:  # the data, or the way to the worker or back
+                yield failed(end.task, str(end.problem))
+            else:
+                yield end.value
+
+
+def _share(engine: Engine, cell: Cell, shared: dict[str, Any]) -> Any:
+    """Return the cell's data set for a cluster: no node but this one needs the files."""
+    name = repr(cell.data)
+    if name not in shared:
+        shared[name] = engine.share(load_once(cell.data))
+    return shared[name]
+
+
+def _engine(name: str, n_jobs: int | None, n_cells: int, device: str, address: str) -> Engine:
+    if n_jobs is not None:
+        check_number("n_jobs", n_jobs, low=1, integer=True)
+    if name == "ray":
+        from hgkt.engines.ray_tasks import RayEngine
+
+        return RayEngine(address, n_jobs, n_cells, gpu=device != "cpu")
+    # Even a single job runs apart: it may bring its process down.
+    return ProcessEngine(usual_workers(n_jobs, n_cells))
+
+
+def run_cell(
+    cell: Cell,
+    device: str = "cpu",
+    dataset: GZSLDataset | None = None,
+    taken: Mapping[str, Any] | None = None,
+) -> CellResult:
+    """Run one cell; whatever it raises becomes its error, in one sentence.
+
+    Parameters
+    ----------
+    cell : Cell
+        The work.
+    device : str
+        Where networks are trained.
+    dataset : GZSLDataset, optional
+        The data where it is at hand; by default it is loaded, once per process.
+    taken : mapping, optional
+        Parameters that the cells it needs selected; those set by hand win.
+
+    Returns
+    -------
+    CellResult
+
+    Examples
+    --------
+    >>> from hgkt.experiments.plan import DataSpec
+    >>> cell = Cell("evaluate", DataSpec("digits", "digits"), "eszsl", params={"rigde": 1})
+    >>> run_cell(cell).error  # doctest: +ELLIPSIS
+    "method 'eszsl' has no parameter 'rigde'; choose from: ..."
+    """
+    start = time.perf_counter()
+    values: dict[str, Any] = {}
+    arrays: dict[str, NDArray[Any]] = {}
+    error = ""
+    try:
+        dataset = load_once(cell.data) if dataset is None else dataset
+        work = replace(cell, params={**(taken or {}), **cell.params})
+        with use_device(device):
+            values, arrays = load_task(cell.task)(work, dataset)
+        if cell.needs:
+            values = {**values, "taken": dict(taken or {})}
+    except HGKTError as problem:
+        error = str(problem)
+    except Exception as problem:
+        where = traceback.extract_tb(problem.__traceback__)[-1]
+        detail = " ".join(str(problem).split()) or "no message"
+        place = f"{Path(where.filename).name}:{where.lineno}"
+        error = f"{type(problem).__name__}: {detail} ({place})"
+    return CellResult(
+        cell,
+        plain(values),
+        {name: np.asarray(array) for name, array in arrays.items()},
+        error,
+        time.perf_counter() - start,
+        _versions(cell),
+        machine(),
+    )
+
+
+def failed(cell: Cell, error: str) -> CellResult:
+    """Return the failure of a cell that no worker could report itself."""
+    return CellResult(cell, error=error, versions=_versions(cell), machine=machine())
+
+
+def died(cell: Cell) -> CellResult:
+    """Return the failure of a cell whose process did not survive it."""
+    reason = "it was killed, crashed, or ran out of memory"
+    return failed(cell, f"the process that ran it died twice: {reason}")
+
+
+def _versions(cell: Cell) -> dict[str, str]:
+    return {**versions(), MATHEMATICS: cell.mathematics}
+
+
+_LATE = 0.2
+_TRAINED, _USUAL = 300.0, 60.0
+_LOOPS = {"n_steps", "n_epochs", "n_iterations"}
+
+
+class Schedule:
+    """Cells that wait, in order, each for those it needs.
+
+    Parameters
+    ----------
+    cells : sequence of Cell
+        The work.
+    results : mapping
+        Results by key, to which those of the run are added as they come.
+
+    Examples
+    --------
+    >>> from hgkt.experiments.plan import DataSpec
+    >>> digits = DataSpec("digits", "digits")
+    >>> main = Cell("evaluate", digits, "dem")
+    >>> picture = Cell("embedding", digits, "dem", needs=[main.key])
+    >>> results = {}
+    >>> schedule = Schedule([picture, main], results)
+    >>> schedule.take() is main, schedule.take()
+    (True, None)
+    >>> results[main.key] = CellResult(main, {"selected": {"ridge": 0.5}})
+    >>> schedule.take() is picture, schedule.taken(picture)
+    (True, {'ridge': 0.5})
+    """
+
+    def __init__(self, cells: Sequence[Cell], results: Mapping[str, CellResult]) -> None:
+        self._waiting = list(cells)
+        self._planned = {cell.key for cell in cells}
+        self.results = results
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def take(self) -> Cell | None:
+        """Return the next cell that can run, or None while all that wait need others."""
+        for cell in self._waiting:
+            if all(key in self.results for key in cell.needs):
+                self._waiting.remove(cell)
+                return cell
+        return None
+
+    def taken(self, cell: Cell) -> dict[str, Any]:
+        """Return the parameters that a cell takes from those it needs."""
+        chosen: dict[str, Any] = {}
+        for key in cell.needs:
+            chosen |= self.results[key].values.get("selected") or {}
+        return chosen
+
+    def hopeless(self) -> Iterator[CellResult]:
+        """Yield the failures of cells that cannot run any more, and of those that need them."""
+        while found := next(((c, why) for c in self._waiting if (why := self._obstacle(c))), None):
+            self._waiting.remove(found[0])
+            yield failed(*found)
+
+    def _obstacle(self, cell: Cell) -> str:
+        for key in cell.needs:
+            need = self.results.get(key)
+            if need is not None and not need.ok:
+                return f"it needs another cell, which failed: {need.cell.label}: {need.error}"
+            if need is None and key not in self._planned:
+                return f"it needs the cell {key}, which is not part of the run"
+        return ""
+
+
+class Costs:
+    """Expected seconds of cells, better with every result that is learned.
+
+    A cell is expected to take what the same work took with other seeds; else what the same
+    method took on that data; else what it took on other data; else a plain guess.
+
+    Parameters
+    ----------
+    results : iterable of CellResult
+        Results to learn from; failures teach nothing.
+
+    Examples
+    --------
+    >>> from hgkt.experiments.plan import DataSpec
+    >>> cub = DataSpec("CUB", "CUB")
+    >>> cells = [Cell("evaluate", cub, "ridge", seed=seed) for seed in (0, 1)]
+    >>> costs = Costs()
+    >>> costs.is_guess(cells[1])
+    True
+    >>> costs.learn(CellResult(cells[0], seconds=12.0))
+    >>> costs.seconds(cells[1])
+    12.0
+    """
+
+    def __init__(self, results: Iterable[CellResult] = ()) -> None:
+        self._sums: dict[str, tuple[float, int]] = {}
+        for result in results:
+            self.learn(result)
+
+    def learn(self, result: CellResult) -> None:
+        """Take a result's time into account."""
+        for level in _levels(result.cell) if result.ok else ():
+            total, count = self._sums.get(level, (0.0, 0))
+            self._sums[level] = (total + result.seconds, count + 1)
+
+    def seconds(self, cell: Cell) -> float:
+        """Return how long a cell is expected to take."""
+        for level in _levels(cell):
+            if level in self._sums:
+                total, count = self._sums[level]
+                return total / count
+        return _guess(cell)
+
+    def is_guess(self, cell: Cell) -> bool:
+        """Whether nothing like the cell has been learned."""
+        return not any(level in self._sums for level in _levels(cell))
+
+
+def _levels(cell: Cell) -> list[str]:
+    """Return what cells of similar cost share, the most similar first."""
+    data = [cell.data.name, cell.data.features]
+    kind = [cell.task, cell.method, cell.preset]
+    details = plain([dict(cell.params), dict(cell.options)])
+    same = [[*kind, *data, details], [*kind, *data], kind]
+    return [json.dumps(level, sort_keys=True) for level in same]
+
+
+def _guess(cell: Cell) -> float:
+    """Return more for a method that goes through its data many times."""
+    from hgkt.estimators.methods import METHODS
+
+    known = cell.method in METHODS
+    loops = known and _LOOPS & set(METHODS.load(cell.method)._get_param_names())
+    return _TRAINED if loops else _USUAL
+
+
+@dataclass
+class RunState:
+    """Where a run stands; what a progress display shows.
+
+    Parameters
+    ----------
+    n_total : int
+        Cells to run now; those that were there do not count.
+    n_there : int
+        Cells whose results were in the store.
+    n_done, n_failed : int
+        Cells that have ended, and how many of them failed.
+    running : dict of str to Cell
+        Cells under way, by key.
+    last : CellResult or None
+        What has just ended.
+    seconds_left : float or None
+        Expected, from the same costs that order the cells; None before anything is known.
+    """
+
+    n_total: int
+    n_there: int
+    n_done: int = 0
+    n_failed: int = 0
+    running: dict[str, Cell] = field(default_factory=dict)
+    last: CellResult | None = None
+    seconds_left: float | None = None
+
+
+RunProgress = Callable[[RunState], None]
+
+
+class Tracker:
+    """Keeps the `RunState`, the order and the estimate of the time left.
+
+    Parameters
+    ----------
+    todo : sequence of Cell
+        Cells to run.
+    n_there : int
+        Cells whose results were there.
+    costs : Costs
+        What is known of their times; it learns more.
+    progress : callable, optional
+        Called with the state whenever it changes.
+    """
+
+    def __init__(
+        self, todo: Sequence[Cell], n_there: int, costs: Costs, progress: RunProgress | None
+    ) -> None:
+        self.state = RunState(len(todo), n_there)
+        self.n_workers = 1
+        self._costs, self._progress = costs, progress
+        self._left = {cell.key: cell for cell in todo}
+        self._begun: dict[str, float] = {}
+        self._guessed = self._taken = 0.0
+        self._report()
+
+    def ordered(self) -> list[Cell]:
+        """Return the cells with the longest first: short ones fill the gaps at the end."""
+        return sorted(self._left.values(), key=self._costs.seconds, reverse=True)
+
+    def started(self, cell: Cell) -> None:
+        """Note that a cell runs."""
+        self.state.running[cell.key] = cell
+        self.state.last = None
+        self._begun[cell.key] = time.monotonic()
+        self._report()
+
+    def ended(self, result: CellResult) -> None:
+        """Note what a cell gave."""
+        key = result.cell.key
+        if self._costs.is_guess(result.cell) and result.ok:
+            self._guessed += self._costs.seconds(result.cell)
+            self._taken += result.seconds
+        self._costs.learn(result)
+        self.state.running.pop(key, None)
+        self._left.pop(key, None)
+        self.state.n_done += 1
+        self.state.n_failed += not result.ok
+        self.state.last = result
+        self._report()
+
+    def _report(self) -> None:
+        if self._progress is not None:
+            self.state.seconds_left = self._seconds_left()
+            self._progress(self.state)
+
+    def _seconds_left(self) -> float:
+        # Guesses are off by the same factor on the same machine; it shows as cells end.
+        factor = self._taken / self._guessed if self._guessed else 1.0
+        left = [self._cell_left(key, cell, factor) for key, cell in self._left.items()]
+        return max(sum(left) / self.n_workers, max(left, default=0.0))
+
+    def _cell_left(self, key: str, cell: Cell, factor: float) -> float:
+        expected = self._costs.seconds(cell) * (factor if self._costs.is_guess(cell) else 1.0)
+        elapsed = time.monotonic() - self._begun[key] if key in self._begun else 0.0
+        # What takes longer than expected will hardly end this second.
+        return max(expected - elapsed, _LATE * elapsed)

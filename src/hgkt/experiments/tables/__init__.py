@@ -1,1 +1,0 @@
-"""Tables of the paper: data sets, conventional and generalized results, ranks and curves."""
