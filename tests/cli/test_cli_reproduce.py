@@ -25,7 +25,7 @@ def _no_data_of_the_user(monkeypatch):
 
 @pytest.mark.endure
 def test_reproduce_runs_a_part_and_then_only_what_is_missing(hgkt, tmp_path):
-    part = ("reproduce", "--out", tmp_path, "--only", "table-gzsl", "--quick", "--jobs", 1)
+    part = ("reproduce", "--out", tmp_path, "--only", "table-gzsl", "--quick", "--workers", 1)
     first = json.loads(hgkt(*part, "--methods", "ridge", "--json").stdout)
     assert (first["n_ran"], first["n_there"], first["n_failed"]) == (1, 0, 0)
     assert first["data"] == ["digits"]
@@ -40,7 +40,7 @@ def test_reproduce_runs_a_part_and_then_only_what_is_missing(hgkt, tmp_path):
 
 @pytest.mark.endure
 def test_reproduce_shows_what_is_there_without_running_anything(hgkt, tmp_path):
-    part = ("reproduce", "--out", tmp_path, "--only", "table-gzsl", "--quick", "--jobs", 1)
+    part = ("reproduce", "--out", tmp_path, "--only", "table-gzsl", "--quick", "--workers", 1)
     with pytest.raises(DataError, match="nothing of this has run"):
         hgkt(*part, "--methods", "ridge", "--no-run")
     assert not (tmp_path / "report.html").exists()
@@ -62,6 +62,23 @@ def test_reproduce_on_a_benchmark_folder(hgkt, tmp_path, data_root):
     assert document["data"] == ["CUB"]
     assert "CUB" not in document["missing"]
     assert document["n_failed"] == 0
+
+
+@pytest.mark.endure
+def test_reproduce_says_first_what_will_run_and_runs_only_that(hgkt, tmp_path):
+    names = "table-gzsl,ablation-inter,figure-iterations"
+    asked = ("reproduce", "--out", tmp_path, "--only", names, "--methods", "hgkt,ridge", "--quick",
+             "--workers", 1, "--json")  # fmt: skip
+    first = hgkt(*asked)
+    left_out, plan, *cells = first.stderr.splitlines()
+    assert left_out.endswith("methods than those asked for: figure-iterations")
+    assert plan.startswith("3 cells to run (hgkt 2, ridge 1), 0 are there; how long they take is")
+    assert len(cells) == 3
+    labels = [cell["label"] for cell in json.loads(first.stdout)["cells"]]
+    assert not any("network" in label for label in labels)
+    assert "figure-iterations" not in (tmp_path / "report.html").read_text()
+    again = hgkt(*asked, "--seeds", 2)
+    assert "3 cells to run (hgkt 2, ridge 1), 3 are there; about " in again.stderr
 
 
 def test_reproduce_list_names_every_experiment(hgkt):
@@ -101,13 +118,13 @@ def test_reproduce_shows_failures_and_ends_well_unless_nothing_succeeded(
 
     odd = Experiment("Odd", "It fails.", plan, lambda outcome: [TextBlock("done")])
     monkeypatch.setattr(run, "load_experiments", lambda names=(): {"odd": odd})
-    some = hgkt("reproduce", "--out", tmp_path, "--jobs", 1)
+    some = hgkt("reproduce", "--out", tmp_path, "--workers", 1)
     assert some.exit_code == 0
     assert "2 cells ran, 0 were there, 1 failed" in some.stdout
     assert "has no parameter 'nonsense'" in some.stdout.replace("\n", " ")
-    kept = hgkt("reproduce", "--out", tmp_path, "--jobs", 1, "--keep-failures")
+    kept = hgkt("reproduce", "--out", tmp_path, "--workers", 1, "--keep-failures")
     assert "0 cells ran, 2 were there, 1 failed" in kept.stdout
-    none = hgkt("reproduce", "--out", tmp_path, "--jobs", 1, "--quick", "--json")
+    none = hgkt("reproduce", "--out", tmp_path, "--workers", 1, "--quick", "--json")
     assert none.exit_code == 1
     document = json.loads(none.stdout)
     assert (document["n_ran"], document["n_failed"]) == (1, 1)
@@ -117,7 +134,7 @@ def test_reproduce_shows_failures_and_ends_well_unless_nothing_succeeded(
 @pytest.mark.slow
 def test_reproduce_goes_on_after_ctrl_c(tmp_path):
     options = ["--out", str(tmp_path), "--only", "table-gzsl", "--methods", METHODS,
-               "--quick", "--jobs", "1"]  # fmt: skip
+               "--quick", "--workers", "1"]  # fmt: skip
     run = subprocess.Popen(
         [*COMMAND, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

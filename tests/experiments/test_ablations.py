@@ -40,7 +40,7 @@ from hgkt.network.loss import Targets
 from hgkt.transport import entropic_barycenter, ground_cost, line_barycenter, to_simplex
 
 DIGITS = DataSpec("digits", "digits", fingerprint="digits")
-QUICK = Context(data=(DIGITS,), methods=("hgkt", "eszsl"), n_seeds=2, quick=True)
+QUICK = Context(data=(DIGITS,), methods=("hgkt", "hgkt-network", "eszsl"), n_seeds=2, quick=True)
 ABLATIONS = [name for name in EXPERIMENTS if name.startswith("ablation")]
 NETWORK = "hgkt-network"
 

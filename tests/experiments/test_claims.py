@@ -39,7 +39,9 @@ def outcome_of(levels: dict[tuple[str, str], float], spread: float = 1.0) -> Out
         cell = Cell("evaluate", DataSpec(data, data), name)
         plan[data, name] = [cell]
         results[cell.key] = CellResult(cell, record(level, spread))
-    return Outcome(Context(data=SETS, methods=("hgkt", "dem"), n_seeds=1), plan, results)
+    return Outcome(
+        Context(data=SETS, methods=("hgkt", "hgkt-network", "dem"), n_seeds=1), plan, results
+    )
 
 
 def judge(cub: tuple[float, float], awa: tuple[float, float], spread: float = 1.0):
@@ -86,7 +88,7 @@ def test_the_best_rival_is_the_one_to_beat():
 
 @pytest.mark.parametrize("name", list(CLAIMS))
 def test_claims_compare_what_their_experiment_plans(name):
-    context = Context(data=SETS[:1], methods=("hgkt", "dem"), n_seeds=1)
+    context = Context(data=SETS[:1], methods=("hgkt", "hgkt-network", "dem"), n_seeds=1)
     plan = EXPERIMENTS.load(name).plan(context)
     outcome = Outcome(context, plan, {})
     for claim in CLAIMS[name]:
@@ -97,7 +99,7 @@ def test_claims_compare_what_their_experiment_plans(name):
 
 @pytest.mark.parametrize("quick", [False, True])
 def test_report_shows_claims_first_and_in_their_section(tmp_path, quick):
-    context = Context(data=SETS, methods=("hgkt", "dem"), n_seeds=1, quick=quick)
+    context = Context(data=SETS, methods=("hgkt", "hgkt-network", "dem"), n_seeds=1, quick=quick)
     experiments = {"table-gzsl": EXPERIMENTS.load("table-gzsl")}
     plans = {"table-gzsl": experiments["table-gzsl"].plan(context)}
     cells = [cell for group in plans["table-gzsl"].values() for cell in group]

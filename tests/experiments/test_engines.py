@@ -107,6 +107,21 @@ def test_run_cells_tries_again_where_a_process_dies_and_gives_up_after_two(tmp_p
     assert list(tmp_path.glob("death-2-*"))
 
 
+@pytest.mark.endure
+def test_run_cells_reads_every_stored_result_once(tmp_path, monkeypatch):
+    cells = [task("choose", seed, selected={}) for seed in range(3)]
+    run_cells(cells[:2], ResultStore(tmp_path), n_jobs=1)
+    read, original = [], ResultStore._read
+
+    def counted(self, path, arrays):
+        read.append(path.stem)
+        return original(self, path, arrays)
+
+    monkeypatch.setattr(ResultStore, "_read", counted)
+    run_cells(cells[1:], ResultStore(tmp_path), n_jobs=1)
+    assert sorted(key for key in read if key != cells[2].key) == sorted(c.key for c in cells[:2])
+
+
 def test_costs_learn_from_the_nearest_relatives():
     from hgkt.experiments.plan import CellResult
 
@@ -124,7 +139,7 @@ def test_costs_learn_from_the_nearest_relatives():
 
 
 def test_run_cells_refuses_an_unknown_engine(tmp_path):
-    with pytest.raises(DataError, match="engine must be one of 'joblib', 'ray'; got 'dask'"):
+    with pytest.raises(DataError, match="engine must be one of 'local', 'ray'; got 'dask'"):
         run_cells([], ResultStore(tmp_path), engine="dask")
     with pytest.raises(DataError, match="n_jobs must be an integer"):
         run_cells([task("show")], ResultStore(tmp_path), n_jobs=0)
@@ -206,7 +221,7 @@ def test_run_cells_on_ray_gives_the_same_numbers(tmp_path, ray_cluster):
     cell = Cell("evaluate", DIGITS, "eszsl", options={"select": False})
     cells = [cell, task("fail")]
     one = run_cells(cells, ResultStore(tmp_path / "ray"), engine="ray")
-    other = run_cells(cells, ResultStore(tmp_path / "joblib"), engine="joblib")
+    other = run_cells(cells, ResultStore(tmp_path / "local"), engine="local")
     assert one[cell.key].ok
     assert one[cell.key].values["metrics"] == other[cell.key].values["metrics"]
     assert one[cells[1].key].error == other[cells[1].key].error

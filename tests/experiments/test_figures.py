@@ -181,7 +181,7 @@ def test_tsne_picture_share_follows_from_the_points(results: dict[str, CellResul
 
 
 def test_tsne_takes_what_the_main_table_selected() -> None:
-    context = Context(data=(DIGITS,), methods=("hgkt",), n_seeds=2)
+    context = Context(data=(DIGITS,), methods=("hgkt", "hgkt-network"), n_seeds=2)
     cells = cells_of(EXPERIMENTS.load("figure-tsne"), context)
     main = {cell.key for cell in cells_of(EXPERIMENTS.load("table-gzsl"), context)}
     embeddings = [cell for cell in cells if cell.task == "embedding"]

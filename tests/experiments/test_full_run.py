@@ -24,7 +24,7 @@ pytestmark = pytest.mark.endure
 
 RUN = [
     sys.executable, "-m", "hgkt", "reproduce", "--json",
-    "--data", "digits", "--quick", "--methods", "hgkt,ridge", "--jobs", "2",
+    "--data", "digits", "--quick", "--methods", "hgkt,hgkt-network,dem,ridge", "--workers", "2",
 ]  # fmt: skip
 N_BEFORE_THE_KILL = 6
 NOT_DRAWN = "figure-ranks"  # it compares data sets, and this run has one

@@ -39,7 +39,7 @@ TABLES = {
     "figure-ranks": RANKS,
     "figure-curves": CURVES,
 }
-METHODS = ("hgkt", "eszsl", "ridge", "dem")
+METHODS = ("hgkt-network", "hgkt", "eszsl", "ridge", "dem")
 
 
 def report_of(folder, context, experiments, results, run_info=None):
@@ -57,7 +57,7 @@ def value(found, cells, metric):
 
 
 def _result(cell: Cell) -> CellResult:
-    rank = ("hgkt-network", *METHODS).index(cell.method)
+    rank = METHODS.index(cell.method)
     numbers = {"ts": 20.0 - rank, "tr": 50.0 + rank, "H": 30.0 + cell.seed - rank, "zsl": 60.0,
                "ausuc": 25.0 - rank}  # fmt: skip
     t = np.linspace(0, 1, 50)
@@ -146,6 +146,19 @@ def test_html_has_a_section_and_a_link_an_experiment(page):
     assert names == ["claims", *TABLES]
     links = {a["href"] for a in page.find("a")}
     assert {f"#{name}" for name in names} <= links
+
+
+def test_captions_are_markdown(tmp_path):
+    drawn = FigureBlock("f", "F", figure(3.0, 2.0)[0], pd.DataFrame(), "*before* H* `x` <b>")
+    table = TableBlock("t", "T", ["a"], [["b"]], "**best** | 5 * 3")
+    odd = Experiment("Odd", "An *odd* one.", lambda c: {}, lambda o: [drawn, table])
+    report = report_of(tmp_path, _context(), {"odd": odd}, {})
+    html, text = report.html.read_text(), report.markdown.read_text()
+    assert "<em>before</em> H* <code>x</code> &lt;b&gt;</figcaption>" in html
+    assert '<p class="note"><strong>best</strong> | 5 * 3</p>' in html
+    assert '<p class="about">An <em>odd</em> one.</p>' in html
+    assert "*before* H* `x` \\<b\\>" in text
+    assert "An *odd* one." in text
 
 
 def test_html_ids_are_unique(page):

@@ -25,12 +25,40 @@ _MAX_RUNNING = 16
 @contextmanager
 def run_display() -> Iterator[Callable[[RunState], None]]:
     """Yield a callback for the states of a run, which draws them on stderr."""
-    if not log.is_terminal:
-        yield _print_line
-        return
     display = _Display()
+    show = display.update if log.is_terminal else _print_line
+
+    def watch(state: RunState) -> None:
+        if not state.n_done and not state.running:
+            log.print(escape(plan_line(state)), soft_wrap=True)
+        show(state)
+
+    if not log.is_terminal:
+        yield watch
+        return
     with Live(console=log, get_renderable=display.render, refresh_per_second=4, transient=True):
-        yield display.update
+        yield watch
+
+
+def plan_line(state: RunState) -> str:
+    """Say what will run: cells by method, and how long they take where earlier runs tell.
+
+    Examples
+    --------
+    >>> from hgkt.experiments.run import RunState
+    >>> state = RunState(3, 2, todo={"hgkt": 2, "ridge": 1}, n_guessed=3)
+    >>> plan_line(state)
+    '3 cells to run (hgkt 2, ridge 1), 2 are there; how long they take is not known yet'
+    """
+    n, methods = state.n_total, ", ".join(f"{name} {n}" for name, n in state.todo.items())
+    head = f"{n} cell{'' if n == 1 else 's'} to run" + (f" ({methods})" if n else "")
+    line = f"{head}, {state.n_there} {'is' if state.n_there == 1 else 'are'} there"
+    if not n:
+        return line
+    if state.n_guessed:
+        some = "they take" if state.n_guessed == n else f"{state.n_guessed} of them take"
+        return f"{line}; how long {some} is not known yet"
+    return f"{line}; about {duration(state.seconds_left or 0.0)}"
 
 
 class _Display:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 class EngineName(StrEnum):
     """What runs the cells."""
 
-    joblib = "joblib"
+    local = "local"
     ray = "ray"
 
 
@@ -67,19 +67,22 @@ def reproduce_command(
         str, typer.Option("--only", metavar="A,B", help="Experiments: names of --list.")
     ] = "",
     methods: Annotated[
-        str, typer.Option("--methods", metavar="A,B", help="Methods: names of `hgkt methods`.")
+        str,
+        typer.Option(
+            "--methods", metavar="A,B", help="Run these methods only: names of `hgkt methods`."
+        ),
     ] = "",
     seeds: Annotated[
         int | None,
         typer.Option("--seeds", min=1, help="Seeds. [default: 3; 1 with --quick]"),
     ] = None,
-    jobs: Annotated[
+    workers: Annotated[
         int | None,
-        typer.Option("--jobs", min=1, help="Cells at a time. [default: one per core]"),
+        typer.Option("--workers", min=1, help="Cells at a time. [default: one per core]"),
     ] = None,
     engine: Annotated[
         EngineName, typer.Option("--engine", help="Processes of this machine, or a Ray cluster.")
-    ] = EngineName.joblib,
+    ] = EngineName.local,
     address: Annotated[
         str, typer.Option("--address", help="Ray cluster; local starts one on this machine.")
     ] = "local",
@@ -109,7 +112,9 @@ def reproduce_command(
     """Run the paper's experiments on the data sets you have and write one HTML report.
 
     Whatever has run is kept: after Ctrl-C, or worse, the same command goes on. With --no-run it
-    writes the report of what has run so far, even while another command is still at work.
+    writes the report of what has run so far, even while another command is still at work. Before
+    anything runs, one line says how many cells of which methods there are, and how long they take
+    where earlier runs tell.
 
     Example: hgkt reproduce --root data --only table-gzsl --methods hgkt,dem --data CUB
     """
@@ -149,7 +154,7 @@ def reproduce_command(
                 context,
                 names,
                 engine=str(engine),
-                n_jobs=jobs,
+                n_jobs=workers,
                 address=address,
                 n_trials=(trials or _TRIALS) if search is SearchName.optuna else None,
                 keep_failures=keep_failures,

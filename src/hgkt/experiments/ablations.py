@@ -267,17 +267,18 @@ class SweepFigure:
         return [self._draw(outcome, data) for data in outcome.context.data]
 
     def _draw(self, outcome: Outcome, data: DataSpec) -> Block:
-        slots = [s for sweep in self.sweeps for s in sweep.slots(outcome.context, data).values()]
-        frames = [sweep.frame(outcome, data) for sweep in self.sweeps]
+        sweeps = [sweep for sweep in self.sweeps if sweep.row.asked(outcome.context)]
+        slots = [s for sweep in sweeps for s in sweep.slots(outcome.context, data).values()]
+        frames = [sweep.frame(outcome, data) for sweep in sweeps]
         title = f"{self.title}, {data.name}"
         if not any(len(frame) for frame in frames):
             return outcome.nothing(title, *slots)
-        n_panels = len(self.sweeps)
+        n_panels = len(sweeps)
         with style.styled():
             drawing, axes = style.figure(
                 max(5.0, 0.6 + 3.3 * n_panels), 3.1, columns=n_panels, squeeze=False, sharey=True
             )
-            for axis, sweep, frame in zip(axes[0], self.sweeps, frames, strict=True):
+            for axis, sweep, frame in zip(axes[0], sweeps, frames, strict=True):
                 if len(frame):
                     _draw_sweep(axis, frame)
                 axis.set(xlabel=sweep.label, title=f"{sweep.row.label}: {sweep.title}")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -155,6 +156,11 @@ class Outcome:
     context: Context
     plan: Plan
     results: Results
+
+    @cached_property
+    def planned(self) -> tuple[str, ...]:
+        """Keys of all planned cells, each once."""
+        return tuple(dict.fromkeys(cell.key for cells in self.plan.values() for cell in cells))
 
     def keys(self, *slots: Slot) -> tuple[str, ...]:
         """Return the keys of what ran in some slots."""

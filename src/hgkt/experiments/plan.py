@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 from hgkt._files import sha256
 from hgkt._plain import plain
 from hgkt._registry import Entry, Registry
+from hgkt.estimators.methods import build_method
+from hgkt.exceptions import HGKTError
 
 if TYPE_CHECKING:
     from hgkt.data import GZSLDataset
@@ -125,14 +127,17 @@ class Cell:
         A method that computes something else than before counts it up, so that old results are
         never taken for its own.
         """
-        from hgkt.estimators.methods import build_method
-        from hgkt.exceptions import HGKTError
-
-        try:
-            kind = type(build_method(self.method, self.preset or None)) if self.method else None
-        except HGKTError:  # the cell will fail and say why
-            kind = None
+        kind = _class_of(self.method, self.preset) if self.method else None
         return str(getattr(kind, "mathematics_version", 1))
+
+
+@lru_cache
+def _class_of(method: str, preset: str) -> type | None:
+    """Return the class of a method by a preset; None where the cell will fail and say why."""
+    try:
+        return type(build_method(method, preset or None))
+    except HGKTError:
+        return None
 
 
 @dataclass(frozen=True)
@@ -186,7 +191,7 @@ class Context:
     missing : sequence of str
         Data sets of the paper that were not found.
     methods : sequence of str
-        Methods wanted, in the order of tables; "hgkt" stands for both of its estimators.
+        Methods asked for, in the order of tables; where none is named, all that are registered.
     n_seeds : int
         Seeds 0 .. n_seeds-1 for whatever is random.
     quick : bool
@@ -204,6 +209,10 @@ class Context:
     quick: bool = False
     device: str = "cpu"
     image_root: Path | None = None
+
+    def asks(self, cell: Cell) -> bool:
+        """Whether a cell is part of what is asked for."""
+        return not self.methods or not cell.method or cell.method in self.methods
 
 
 _FAMILIES = {
@@ -338,8 +347,6 @@ def build_estimator(cell: Cell, dataset: GZSLDataset) -> GZSLClassifier:
     >>> model.mu, model.random_state
     (0.1, 3)
     """
-    from hgkt.estimators.methods import build_method
-
     blocks = list(dataset.about.get("attribute_blocks") or [])
     model: GZSLClassifier = build_method(
         cell.method,

@@ -54,6 +54,10 @@ class MethodRow:
         """Whether its settings are its authors' and only γ is chosen."""
         return self.preset == RELEASED
 
+    def asked(self, context: Context) -> bool:
+        """Whether its method is among those asked for."""
+        return not context.methods or self.method in context.methods
+
     def published(self, data: DataSpec, metric: Metric) -> float | None:
         """Return what the paper prints, or None; it has "zsl", "ts", "tr" and "H".
 
@@ -100,7 +104,7 @@ def released_row(method: str) -> MethodRow | None:
 
 
 def rows_of(context: Context) -> list[MethodRow]:
-    """Return the rows of a table of methods; "hgkt" has two, the closed form and the network.
+    """Return the rows of a table of methods.
 
     A method whose authors published their settings has a second row with these.
 
@@ -112,13 +116,11 @@ def rows_of(context: Context) -> list[MethodRow]:
     Examples
     --------
     >>> [row.label for row in rows_of(Context(data=(), methods=("cmt-star", "hgkt")))]
-    ['CMT*', 'HGKT', 'HGKT, paper']
+    ['CMT*', 'HGKT']
     """
-    rows: dict[MethodRow, None] = {}
-    for name in context.methods or METHODS:
-        own = (DEFAULT, PAPER) if name == "hgkt" else (row_of(name), released_row(name))
-        rows |= dict.fromkeys(row for row in own if row is not None)
-    return list(rows)
+    names = dict.fromkeys(context.methods or METHODS)
+    rows = [row for name in names for row in (row_of(name), released_row(name))]
+    return [row for row in rows if row is not None]
 
 
 def evaluate_cells(

@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,13 +22,21 @@ from numpy.typing import NDArray
 
 from hgkt._plain import plain
 from hgkt._validation import check_choice, check_number
-from hgkt.engines import Engine, ProcessEngine
+from hgkt.engines import ENGINES, Engine, ProcessEngine
 from hgkt.engines.local import usual_workers
 from hgkt.evaluation.records import machine, versions
 from hgkt.exceptions import DataError, HGKTError
-from hgkt.experiments.blocks import Experiment
+from hgkt.experiments.blocks import Experiment, Plan
 from hgkt.experiments.discovery import forget_loaded, load_once
-from hgkt.experiments.plan import EXPERIMENTS, Cell, CellResult, Context, load_task, use_device
+from hgkt.experiments.plan import (
+    EXPERIMENTS,
+    Cell,
+    CellResult,
+    Context,
+    DataSpec,
+    load_task,
+    use_device,
+)
 from hgkt.experiments.store import MATHEMATICS, ResultStore
 
 if TYPE_CHECKING:
@@ -82,6 +92,44 @@ def load_experiments(names: Sequence[str] = ()) -> dict[str, Experiment]:
     return {name: EXPERIMENTS.load(name) for name in EXPERIMENTS if not names or name in wanted}
 
 
+def plan_experiments(
+    experiments: Mapping[str, Experiment],
+    context: Context,
+    note: Callable[[str], None] | None = None,
+) -> dict[str, Plan]:
+    """Return what each experiment plans of the methods asked for.
+
+    Parameters
+    ----------
+    experiments : mapping of str to Experiment
+        By name; those that have nothing to do with the methods asked for are left out.
+    context : Context
+        Its ``methods``; all where it names none.
+    note : callable, optional
+        Called with one line that names what is left out.
+
+    Examples
+    --------
+    >>> context = Context([DataSpec("digits", "digits")], methods=["hgkt"], n_seeds=1)
+    >>> names = ["ablation-intra", "figure-iterations"]
+    >>> plans = plan_experiments(load_experiments(names), context, print)
+    left out, as they are about other methods than those asked for: figure-iterations
+    >>> {cell.method for cells in plans["ablation-intra"].values() for cell in cells}
+    {'hgkt'}
+    """
+    plans: dict[str, Plan] = {}
+    for name, experiment in experiments.items():
+        plan = experiment.plan(context)
+        asked = {slot: [*filter(context.asks, cells)] for slot, cells in plan.items()}
+        if any(asked.values()) or not plan:
+            plans[name] = {slot: cells for slot, cells in asked.items() if cells}
+    left_out = [name for name in experiments if name not in plans]
+    if left_out and note is not None:
+        words = "left out, as they are about other methods than those asked for"
+        note(f"{words}: {', '.join(left_out)}")
+    return plans
+
+
 def with_search(cell: Cell, n_trials: int) -> Cell:
     """Let Optuna choose what a cell would have chosen from its method's own grid.
 
@@ -128,7 +176,7 @@ def reproduce(
     context: Context,
     names: Sequence[str] = (),
     *,
-    engine: str = "joblib",
+    engine: str = "local",
     n_jobs: int | None = None,
     address: str = "local",
     n_trials: int | None = None,
@@ -148,7 +196,7 @@ def reproduce(
         Data, methods, seeds.
     names : sequence of str
         Experiments; by default all.
-    engine : {"joblib", "ray"}, default="joblib"
+    engine : {"local", "ray"}, default="local"
         What runs the cells; see `run_cells`.
     n_jobs : int, optional
         Cells at a time; by default one per core.
@@ -184,7 +232,8 @@ def reproduce(
     from hgkt.experiments.report import write_report
 
     experiments = load_experiments(names)
-    plans = {name: experiment.plan(context) for name, experiment in experiments.items()}
+    plans = plan_experiments(experiments, context, note)
+    experiments = {name: experiments[name] for name in plans}
     planned = {c.key: c for plan in plans.values() for cells in plan.values() for c in cells}
     actual = cells_to_run(planned, n_trials)
     store = ResultStore(Path(folder) / CELLS, note)
@@ -221,13 +270,13 @@ def reproduce(
     return Reproduction(report, results, n_ran, n_there)
 
 
-ENGINES = ("joblib", "ray")
+_DIED = "the process that ran it died twice: it was killed, crashed, or ran out of memory"
 
 
 def run_cells(
     cells: Sequence[Cell],
     store: ResultStore,
-    engine: str = "joblib",
+    engine: str = "local",
     n_jobs: int | None = None,
     progress: RunProgress | None = None,
     *,
@@ -247,7 +296,7 @@ def run_cells(
         The work; equal cells run once.
     store : ResultStore
         Where results are and go.
-    engine : {"joblib", "ray"}, default="joblib"
+    engine : {"local", "ray"}, default="local"
         Processes of this machine, or a Ray cluster.
     n_jobs : int, optional
         Cells at a time; by default one per core.
@@ -281,7 +330,8 @@ def run_cells(
     if not keep_failures:
         results = {key: result for key, result in results.items() if result.ok}
     todo = [cell for key, cell in wanted.items() if key not in results]
-    tracker = Tracker(todo, len(results), Costs(store.results()) if todo else Costs(), progress)
+    costs = Costs(chain(results.values(), store.results(but=wanted) if todo else ()))
+    tracker = Tracker(todo, len(results), costs, progress)
     schedule = Schedule(tracker.ordered(), results)
 
     def keep(result: CellResult) -> None:
@@ -289,12 +339,14 @@ def run_cells(
         results[result.cell.key] = result
         tracker.ended(result)
 
-    if todo:
+    if not todo:
+        tracker.begin()
+    else:
         with (
-            _engine(engine, n_jobs, len(todo), device, address) as runner,
+            _open(engine, n_jobs, len(todo), device, address) as runner,
             closing(_run(runner, schedule, device, tracker.started)) as stream,  # type: ignore[type-var]
         ):
-            tracker.n_workers = runner.n_workers
+            tracker.begin(runner.n_workers)
             for result in chain(schedule.hopeless(), stream):
                 keep(result)
                 for follower in schedule.hopeless():
@@ -306,35 +358,28 @@ def _run(
     engine: Engine, schedule: Schedule, device: str, started: Callable[[Cell], None]
 ) -> Iterator[CellResult]:
     """Yield results as they come; a cell whose process dies twice has failed."""
-    shared: dict[str, Any] = {}
     apart = isinstance(engine, ProcessEngine)
     if apart:
         forget_loaded()  # the processes have data sets of their own
 
+    @cache
+    def share(data: DataSpec) -> Any:
+        # No node of a cluster but this one needs the files.
+        return engine.share(load_once(data))
+
     def arguments(cell: Cell) -> tuple[Any, ...]:
-        data = None if apart else _share(engine, cell, shared)
-        return cell, device, data, schedule.taken(cell)
+        return cell, device, None if apart else share(cell.data), schedule.taken(cell)
 
     ends = engine.run(run_cell, schedule, arguments=arguments, started=started, n_retries=1)
     with closing(ends) as stream:  # type: ignore[type-var]
         for end in stream:
-            if end.n_deaths:
-                yield died(end.task)
-            elif end.problem is not None:  # the data, or the way to the worker or back
-                yield failed(end.task, str(end.problem))
+            if end.n_deaths or end.problem is not None:  # or the way to the worker or back
+                yield failed(end.task, _DIED if end.n_deaths else str(end.problem))
             else:
                 yield end.value
 
 
-def _share(engine: Engine, cell: Cell, shared: dict[str, Any]) -> Any:
-    """Return the cell's data set for a cluster: no node but this one needs the files."""
-    name = repr(cell.data)
-    if name not in shared:
-        shared[name] = engine.share(load_once(cell.data))
-    return shared[name]
-
-
-def _engine(name: str, n_jobs: int | None, n_cells: int, device: str, address: str) -> Engine:
+def _open(name: str, n_jobs: int | None, n_cells: int, device: str, address: str) -> Engine:
     if n_jobs is not None:
         check_number("n_jobs", n_jobs, low=1, integer=True)
     if name == "ray":
@@ -409,16 +454,11 @@ def failed(cell: Cell, error: str) -> CellResult:
     return CellResult(cell, error=error, versions=_versions(cell), machine=machine())
 
 
-def died(cell: Cell) -> CellResult:
-    """Return the failure of a cell whose process did not survive it."""
-    reason = "it was killed, crashed, or ran out of memory"
-    return failed(cell, f"the process that ran it died twice: {reason}")
-
-
 def _versions(cell: Cell) -> dict[str, str]:
     return {**versions(), MATHEMATICS: cell.mathematics}
 
 
+# ---------------------------------------------------------------------- order and time
 _LATE = 0.2
 _TRAINED, _USUAL = 300.0, 60.0
 _LOOPS = {"n_steps", "n_epochs", "n_iterations"}
@@ -570,6 +610,10 @@ class RunState:
         Cells under way, by key.
     last : CellResult or None
         What has just ended.
+    todo : dict of str to int
+        Cells to run by method; those without one are under "data".
+    n_guessed : int
+        Of how many nothing was known when the run began that would tell how long they take.
     seconds_left : float or None
         Expected, from the same costs that order the cells; None before anything is known.
     """
@@ -580,6 +624,8 @@ class RunState:
     n_failed: int = 0
     running: dict[str, Cell] = field(default_factory=dict)
     last: CellResult | None = None
+    todo: dict[str, int] = field(default_factory=dict)
+    n_guessed: int = 0
     seconds_left: float | None = None
 
 
@@ -605,11 +651,16 @@ class Tracker:
         self, todo: Sequence[Cell], n_there: int, costs: Costs, progress: RunProgress | None
     ) -> None:
         self.state = RunState(len(todo), n_there)
-        self.n_workers = 1
+        self.state.todo = dict(Counter(cell.method or "data" for cell in todo))
+        self.state.n_guessed = sum(map(costs.is_guess, todo))
         self._costs, self._progress = costs, progress
         self._left = {cell.key: cell for cell in todo}
         self._begun: dict[str, float] = {}
         self._guessed = self._taken = 0.0
+
+    def begin(self, n_workers: int = 1) -> None:
+        """Tell what will run."""
+        self._n_workers = n_workers
         self._report()
 
     def ordered(self) -> list[Cell]:
@@ -646,7 +697,7 @@ class Tracker:
         # Guesses are off by the same factor on the same machine; it shows as cells end.
         factor = self._taken / self._guessed if self._guessed else 1.0
         left = [self._cell_left(key, cell, factor) for key, cell in self._left.items()]
-        return max(sum(left) / self.n_workers, max(left, default=0.0))
+        return max(sum(left) / self._n_workers, max(left, default=0.0))
 
     def _cell_left(self, key: str, cell: Cell, factor: float) -> float:
         expected = self._costs.seconds(cell) * (factor if self._costs.is_guess(cell) else 1.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -73,10 +73,10 @@ class ResultStore:
         found = {cell.key: self.get(cell) for cell in cells}
         return {key: result for key, result in found.items() if result is not None}
 
-    def results(self) -> Iterator[CellResult]:
-        """Yield everything readable in the folder, without arrays."""
+    def results(self, but: Collection[str] = ()) -> Iterator[CellResult]:
+        """Yield everything readable in the folder, without arrays, but for some keys."""
         for path in sorted(self.folder.glob("*.json")):
-            result = self._read(path, arrays=False)
+            result = None if path.stem in but else self._read(path, arrays=False)
             if result is not None:
                 yield result
 

@@ -39,6 +39,10 @@ def _plan(context: Context) -> Plan:
     return plan
 
 
+def _rows(outcome: Outcome) -> list[MethodRow]:
+    return [row for row in _ROWS if row.asked(outcome.context)]
+
+
 def _render(outcome: Outcome) -> list[Block]:
     return [_table(outcome), *(_drawing(outcome, data) for data in outcome.context.data)]
 
@@ -46,7 +50,7 @@ def _render(outcome: Outcome) -> list[Block]:
 def _table(outcome: Outcome) -> TableBlock:
     rows: list[list[Value | str]] = []
     for data in outcome.context.data:
-        for row in _ROWS:
+        for row in _rows(outcome):
             slot = (data.name, row.name)
             result = outcome.first(slot)
             # The paper's 80 % is what its picture of AwA2 shows.
@@ -72,7 +76,7 @@ def _table(outcome: Outcome) -> TableBlock:
 
 
 def _drawing(outcome: Outcome, data: DataSpec) -> Block:
-    slots = {row: (data.name, row.name) for row in _ROWS}
+    slots = {row: (data.name, row.name) for row in _rows(outcome)}
     ran: list[tuple[MethodRow, CellResult]] = [
         (row, result) for row, slot in slots.items() if (result := outcome.first(slot)) is not None
     ]

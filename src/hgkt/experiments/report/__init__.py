@@ -88,11 +88,9 @@ def write_report(
     True
     """
     folder, taken = Path(folder), set[str]()
-    sections = [
-        _section(name, experiment, Outcome(context, plans[name], results), taken)
-        for name, experiment in experiments.items()
-    ]
-    planned = [cell.key for plan in plans.values() for cells in plan.values() for cell in cells]
+    outcomes = {name: Outcome(context, plans[name], results) for name in experiments}
+    sections = [_section(name, experiments[name], outcomes[name], taken) for name in outcomes]
+    planned = [key for outcome in outcomes.values() for key in outcome.planned]
     shown = [key for s in sections for block in s.blocks for key in _keys_of(block)]
     shown += [key for s in sections for claim in s.claims for key in claim.judgement.keys]
     keys = [key for key in dict.fromkeys([*planned, *shown]) if key in results]
@@ -133,7 +131,7 @@ def _section(name: str, experiment: Experiment, outcome: Outcome, taken: set[str
         why = f"{type(error).__name__}: {error}"
         blocks = [TextBlock(f"This experiment failed and cannot be shown. {why}")]
     claims = [_claim_row(claim, outcome) for claim in CLAIMS.get(name, ())]
-    n_planned = len({cell.key for cells in outcome.plan.values() for cell in cells})
+    n_planned = len(outcome.planned)
     n_done, n_ran = len(outcome.good(*outcome.plan)), len(outcome.ran(*outcome.plan))
     named = [_named(block, taken) for block in blocks]
     title, about = experiment.title, experiment.about

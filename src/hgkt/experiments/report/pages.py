@@ -157,6 +157,8 @@ def _environment() -> Environment:
     environment.filters |= {
         "at": lambda place, items: items[place],
         "positions": lambda places, wanted: {i for i, at in enumerate(places) if at in wanted},
+        "caption": caption_html,
+        "caption_md": caption_markdown,
         "base64": lambda text: base64.b64encode(text.encode()).decode(),
         "groups": head_groups,
         "head": head_text,
@@ -230,6 +232,31 @@ def escape_markdown(text: str) -> str:
     CMT\\* \\| \\<b\\>
     """
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+def caption_html(text: str) -> str:
+    """Return a caption, written in Markdown, as HTML; tags in it are shown, not obeyed.
+
+    Examples
+    --------
+    >>> print(caption_html("*before*: H* of `ridge` <b>"))
+    <em>before</em>: H* of <code>ridge</code> &lt;b&gt;
+    """
+    from markdown_it import MarkdownIt
+    from markupsafe import Markup
+
+    return Markup(MarkdownIt("commonmark", {"html": False}).renderInline(" ".join(text.split())))
+
+
+def caption_markdown(text: str) -> str:
+    """Return a caption as Markdown has it; only tags are escaped.
+
+    Examples
+    --------
+    >>> print(caption_markdown("*before* <b>"))
+    *before* \\<b\\>
+    """
+    return re.sub(r"([<>|])", r"\\\1", " ".join(text.split()))
 
 
 # ---------------------------------------------------------------------- heads and columns

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from hgkt._plain import plain
 from hgkt.estimators.methods import METHODS
 from hgkt.experiments.plan import Cell, CellResult, Results
 
@@ -34,26 +33,23 @@ def record_document(result: CellResult) -> dict[str, Any]:
     --------
     >>> from hgkt.experiments.plan import DataSpec
     >>> cell = Cell("evaluate", DataSpec("digits", "/somewhere"), method="eszsl")
-    >>> document = record_document(CellResult(cell, {"H": float("nan")}))
+    >>> document = record_document(CellResult(cell, {"H": 40.0}))
     >>> document["values"], "location" in document["cell"]["data"]
-    ({'H': None}, False)
+    ({'H': 40.0}, False)
     """
-    cell = plain(asdict(result.cell))
+    cell = asdict(result.cell)
     del cell["data"]["location"]
-    document: dict[str, Any] = plain(
-        {
-            "format": "hgkt-report-record-1",
-            "key": result.cell.key,
-            "cell": cell,
-            "ok": result.ok,
-            "error": result.error,
-            "seconds": result.seconds,
-            "values": result.values,
-            "versions": result.versions or result.values.get("versions") or {},
-            "machine": result.machine or result.values.get("machine") or {},
-        }
-    )
-    return document
+    return {
+        "format": "hgkt-report-record-1",
+        "key": result.cell.key,
+        "cell": cell,
+        "ok": result.ok,
+        "error": result.error,
+        "seconds": result.seconds,
+        "values": result.values,
+        "versions": result.versions or result.values.get("versions") or {},
+        "machine": result.machine or result.values.get("machine") or {},
+    }
 
 
 def embedded_records(results: Results, keys: Iterable[str]) -> dict[str, list[Any]]:
@@ -91,7 +87,7 @@ def describe(result: CellResult) -> tuple[Group, ...]:
     >>> [heading for heading, lines in describe(CellResult(cell, error="boom"))]
     ['Configuration', 'Data']
     """
-    values: dict[str, Any] = plain(result.values)
+    values = result.values
     groups = [
         ("Result", _result_lines(values)),
         ("Chosen on validation classes", _chosen_lines(values)),
@@ -202,7 +198,7 @@ def text_of(item: Any) -> str:
     >>> text_of(0.123456789), text_of([1, 2]), text_of(list(range(100))), text_of(None)
     ('0.123457', '[1, 2]', '100 values', 'none')
     """
-    if item is None:
+    if item is None or item != item:  # as JSON has it, NaN is nothing
         return "none"
     if isinstance(item, bool):
         return "yes" if item else "no"
