@@ -24,7 +24,6 @@ from hgkt.experiments.blocks import (
     TextBlock,
     Value,
 )
-from hgkt.experiments.comparison import CALIBRATION
 from hgkt.experiments.discovery import fingerprint_of
 from hgkt.experiments.plan import EXPERIMENTS, Cell, CellResult, Context, DataSpec, load_task
 from hgkt.experiments.report.pages import value_text
@@ -38,6 +37,8 @@ from hgkt.experiments.training import (
 )
 from hgkt.network.loss import Targets
 from hgkt.transport import entropic_barycenter, ground_cost, line_barycenter, to_simplex
+
+CALIBRATION = EXPERIMENTS.load("ablation-calibration")
 
 DIGITS = DataSpec("digits", "digits", fingerprint="digits")
 QUICK = Context(data=(DIGITS,), methods=("hgkt", "hgkt-network", "eszsl"), n_seeds=2, quick=True)

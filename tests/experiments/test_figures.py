@@ -26,12 +26,13 @@ from hgkt.experiments.blocks import (
 )
 from hgkt.experiments.plan import EXPERIMENTS, Cell, CellResult, Context, DataSpec, load_task
 from hgkt.experiments.representatives import (
-    REPRESENTATIVES,
     draw_graph,
     edges_of,
     layout,
     load_image,
 )
+
+REPRESENTATIVES = EXPERIMENTS.load("figure-representatives")
 
 DIGITS = DataSpec("digits", "digits", fingerprint="digits")
 QUICK = Context(data=(DIGITS,), n_seeds=1, quick=True)

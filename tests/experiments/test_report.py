@@ -23,12 +23,15 @@ from hgkt.experiments.blocks import (
     Value,
 )
 from hgkt.experiments.claims import CLAIMS
-from hgkt.experiments.comparison import CURVES, RANKS
-from hgkt.experiments.plan import Cell, CellResult, Context, DataSpec
+from hgkt.experiments.plan import EXPERIMENTS, Cell, CellResult, Context, DataSpec
 from hgkt.experiments.report import write_report
 from hgkt.experiments.rows import plan_evaluations
 from hgkt.experiments.style import figure
-from hgkt.experiments.tables import GZSL, ZSL
+
+ZSL = EXPERIMENTS.load("table-zsl")
+GZSL = EXPERIMENTS.load("table-gzsl")
+RANKS = EXPERIMENTS.load("figure-ranks")
+CURVES = EXPERIMENTS.load("figure-curves")
 
 NASTY = "</script><script>alert('x')</script> <b>Größe & \u2028 \u6c34 |"
 SHA = "0123456789abcdef" * 4

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hgkt.experiments.comparison import CURVES, RANKS
-from hgkt.experiments.plan import CellResult, Context, DataSpec
+from hgkt.experiments.plan import EXPERIMENTS, CellResult, Context, DataSpec
 from hgkt.experiments.report import write_report
 from hgkt.experiments.rows import plan_evaluations
-from hgkt.experiments.tables import GZSL
+
+GZSL = EXPERIMENTS.load("table-gzsl")
+RANKS = EXPERIMENTS.load("figure-ranks")
+CURVES = EXPERIMENTS.load("figure-curves")
 
 pytestmark = pytest.mark.endure
 

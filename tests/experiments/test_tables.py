@@ -11,12 +11,17 @@ from hgkt.data import load_dataset
 from hgkt.estimators import METHODS, HGKTClassifier
 from hgkt.evaluation import evaluate
 from hgkt.experiments.blocks import Column, Outcome, TextBlock, Value, lookup, mark_best
-from hgkt.experiments.comparison import CURVES, RANKS, curves_of, rank_matrix
-from hgkt.experiments.plan import Cell, CellResult, Context, DataSpec
+from hgkt.experiments.comparison import curves_of, rank_matrix
+from hgkt.experiments.plan import EXPERIMENTS, Cell, CellResult, Context, DataSpec
 from hgkt.experiments.report.pages import value_text
 from hgkt.experiments.rows import PUBLISHED, data_note, plan_evaluations, rows_of
-from hgkt.experiments.tables import DATA as STATISTICS
-from hgkt.experiments.tables import GZSL, ZSL, describe_data, evaluate_cell
+from hgkt.experiments.tables import describe_data, evaluate_cell
+
+ZSL = EXPERIMENTS.load("table-zsl")
+GZSL = EXPERIMENTS.load("table-gzsl")
+RANKS = EXPERIMENTS.load("figure-ranks")
+CURVES = EXPERIMENTS.load("figure-curves")
+STATISTICS = EXPERIMENTS.load("table-data")
 
 DIGITS = DataSpec("digits", "digits")
 

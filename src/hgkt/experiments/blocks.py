@@ -270,6 +270,27 @@ class Experiment:
         )
 
 
+def experiment(
+    title: str, plan: Callable[[Context], Plan]
+) -> Callable[[Callable[[Outcome], Sequence[Block]]], Experiment]:
+    """Make an experiment of the function that renders it; the report quotes its docstring.
+
+    Examples
+    --------
+    >>> @experiment("Nothing", lambda context: {})
+    ... def nothing(outcome):
+    ...     '''Beyond the paper.'''
+    ...     return []
+    >>> nothing.title, nothing.about
+    ('Nothing', 'Beyond the paper.')
+    """
+
+    def make(render: Callable[[Outcome], Sequence[Block]]) -> Experiment:
+        return Experiment(title, " ".join((render.__doc__ or "").split()), plan, render)
+
+    return make
+
+
 def mark_best(column: Sequence[Value | str]) -> list[Value | str]:
     """Return a column with its highest number marked, where its lead is more than chance.
 

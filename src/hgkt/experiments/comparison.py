@@ -14,13 +14,13 @@ from hgkt.experiments import style
 from hgkt.experiments.blocks import (
     Block,
     Column,
-    Experiment,
     FigureBlock,
     Outcome,
     Plan,
     TableBlock,
     TextBlock,
     Value,
+    experiment,
     lookup,
     mark_columns,
 )
@@ -87,8 +87,11 @@ def rank_matrix(scores: Scores) -> tuple[list[str], NDArray[np.int64], list[floa
     return labels, counts, [float(mean) for mean in means]
 
 
-def _render_ranks(outcome: Outcome) -> list[Block]:
-    """Draw the ranks of our runs and, beside them, those of the numbers the paper prints."""
+@experiment("Ranks of the methods", plan_evaluations)
+def ranks(outcome: Outcome) -> list[Block]:
+    """The paper sums up its main table by counting how often each method has each rank over all
+    data sets and the measures ts, tr and H. By the numbers it prints HGKT comes first.
+    """
     if len(outcome.context.data) < 2:
         return [TextBlock("Ranks over one data set say no more than its table above.")]
     scores: dict[str, dict[tuple[str, str], float]] = {}
@@ -221,8 +224,12 @@ def thin(unseen: NDArray[Any], seen: NDArray[Any]) -> tuple[NDArray[Any], NDArra
     return x, y
 
 
-def _render_curves(outcome: Outcome) -> list[Block]:
-    """Draw one panel per data set."""
+@experiment("Seen–unseen curves", plan_evaluations)
+def curves(outcome: Outcome) -> list[Block]:
+    """Taking a calibration γ off the scores of seen classes trades accuracy on seen classes for
+    accuracy on unseen ones. The curve shows every trade a method offers, and its area (AUSUC)
+    compares methods without regard to γ. The paper does not have it.
+    """
     panels = {data.name: curves_of(outcome, data) for data in outcome.context.data}
     panels = {name: curves for name, curves in panels.items() if curves}
     if not panels:
@@ -281,29 +288,17 @@ def _draw_curve(axes: Any, name: str, curve: Curve, look: dict[str, Any]) -> pd.
     return pd.DataFrame({**told, "unseen": unseen, "seen": seen})
 
 
-RANKS = Experiment(
-    "Ranks of the methods",
-    "The paper sums up its main table by counting how often each method has each rank over all "
-    "data sets and the measures ts, tr and H. By the numbers it prints HGKT comes first.",
-    plan_evaluations,
-    _render_ranks,
-)
-CURVES = Experiment(
-    "Seen–unseen curves",
-    "Taking a calibration γ off the scores of seen classes trades accuracy on seen classes for "
-    "accuracy on unseen ones. The curve shows every trade a method offers, and its area (AUSUC) "
-    "compares methods without regard to γ. The paper does not have it.",
-    plan_evaluations,
-    _render_curves,
-)
-
-
 # ---------------------------------------------------------------------- calibration
 _PARTS = {"uncalibrated": "γ = 0", "calibrated": "γ chosen"}
 _ORACLE = ("uncalibrated", "H_star")
 
 
-def _render_calibration(outcome: Outcome) -> list[Block]:
+@experiment("Calibration", plan_evaluations)
+def calibration(outcome: Outcome) -> list[Block]:
+    """Beyond the paper, which does not calibrate. Every method favours the classes it has seen;
+    taking a constant γ off their scores (calibrated stacking) trades seen for unseen accuracy. The
+    models are those of the main table.
+    """
     return [
         block
         for data in outcome.context.data
@@ -372,16 +367,6 @@ def _draw_calibration(outcome: Outcome, data: DataSpec) -> Block:
     )
 
 
-CALIBRATION = Experiment(
-    "Calibration",
-    "Beyond the paper, which does not calibrate. Every method favours the classes it has seen; "
-    "taking a constant γ off their scores (calibrated stacking) trades seen for unseen accuracy. "
-    "The models are those of the main table.",
-    plan_evaluations,
-    _render_calibration,
-)
-
-
 # ---------------------------------------------------------------------- results by class
 _NAMED = 40  # with more classes than this the picture has no names
 
@@ -398,7 +383,11 @@ def _plan_classes(context: Context) -> Plan:
     return plan
 
 
-def _render_classes(outcome: Outcome) -> list[Block]:
+@experiment("Results by class", _plan_classes)
+def classes(outcome: Outcome) -> list[Block]:
+    """Beyond the paper. Which classes the closed form recognises and what it takes the others for,
+    with the settings that the main table's first seed selected.
+    """
     blocks: list[Block] = []
     for data in outcome.context.data:
         result = outcome.first(data.name)
@@ -510,15 +499,6 @@ def _draw_confusion(outcome: Outcome, data: DataSpec, result: CellResult) -> Fig
         "seen one.",
         outcome.keys(data.name),
     )
-
-
-CLASSES = Experiment(
-    "Results by class",
-    "Beyond the paper. Which classes the closed form recognises and what it takes the others for, "
-    "with the settings that the main table's first seed selected.",
-    _plan_classes,
-    _render_classes,
-)
 
 
 def run_classes(cell: Cell, dataset: GZSLDataset) -> Outputs:

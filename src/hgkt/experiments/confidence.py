@@ -9,7 +9,7 @@ import pandas as pd
 
 from hgkt.evaluation.confidence import COLUMNS
 from hgkt.experiments import style
-from hgkt.experiments.blocks import Block, Experiment, FigureBlock, Outcome, Plan, TableBlock, Value
+from hgkt.experiments.blocks import Block, FigureBlock, Outcome, Plan, TableBlock, Value, experiment
 from hgkt.experiments.plan import Cell, Context, DataSpec
 from hgkt.experiments.rows import DEFAULT, evaluate_cells
 
@@ -67,7 +67,11 @@ def _plan(context: Context) -> Plan:
     return plan
 
 
-def _render(outcome: Outcome) -> list[Block]:
+@experiment("Confidence", _plan)
+def confidence(outcome: Outcome) -> list[Block]:
+    """Beyond the paper. Probabilities, the risk of answering only what is sure, and prediction sets
+    of the closed form. Temperatures and thresholds come from validation classes.
+    """
     blocks: list[Block] = []
     for data in outcome.context.data:
         result = outcome.first(data.name)
@@ -110,12 +114,3 @@ def _table(outcome: Outcome, data: DataSpec) -> TableBlock:
         "Expected calibration error over 15 bins, coverage and risk in percent, mean ± standard "
         "deviation over seeds; *before*: a softmax of the scores as they are.",
     )
-
-
-EXPERIMENT = Experiment(
-    "Confidence",
-    "Beyond the paper. Probabilities, the risk of answering only what is sure, and prediction "
-    "sets of the closed form. Temperatures and thresholds come from validation classes.",
-    _plan,
-    _render,
-)

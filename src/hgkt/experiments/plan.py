@@ -217,12 +217,12 @@ class Context:
 
 _FAMILIES = {
     "tables of the paper": {
-        "table-data": ("tables:DATA", "the data sets in numbers"),
-        "table-zsl": ("tables:ZSL", "conventional zero-shot accuracy"),
-        "table-gzsl": ("tables:GZSL", "generalized: ts, tr and H"),
-        "figure-classes": ("comparison:CLASSES", "results and confusions by class"),
-        "figure-ranks": ("comparison:RANKS", "mean ranks of the methods"),
-        "figure-curves": ("comparison:CURVES", "accuracy at every calibration"),
+        "table-data": ("tables:data_sets", "the data sets in numbers"),
+        "table-zsl": ("tables:zsl", "conventional zero-shot accuracy"),
+        "table-gzsl": ("tables:gzsl", "generalized: ts, tr and H"),
+        "figure-classes": ("comparison:classes", "results and confusions by class"),
+        "figure-ranks": ("comparison:ranks", "mean ranks of the methods"),
+        "figure-curves": ("comparison:curves", "accuracy at every calibration"),
     },
     "ablations": {
         "ablation-intra": ("ablations:INTRA", "with and without the relation within classes"),
@@ -230,21 +230,21 @@ _FAMILIES = {
         "ablation-selection": ("ablations:SELECTION", "three ways to select representatives"),
         "ablation-mu": ("ablations:MU", "weight μ of the neighbours"),
         "ablation-k": ("ablations:NEIGHBORS", "number of neighbours k"),
-        "ablation-barycenter": ("transport:BARYCENTERS", "exact ones and Sinkhorn's"),
-        "ablation-training": ("training:TRAINING", "on the quotient and by sampling"),
-        "ablation-permutation": ("transport:PERMUTATIONS", "channels in another order"),
-        "ablation-calibration": ("comparison:CALIBRATION", "with and without calibration"),
+        "ablation-barycenter": ("transport:barycenters", "exact ones and Sinkhorn's"),
+        "ablation-training": ("training:training", "on the quotient and by sampling"),
+        "ablation-permutation": ("transport:permutations", "channels in another order"),
+        "ablation-calibration": ("comparison:calibration", "with and without calibration"),
         "ablation-choices": ("ablations:CHOICES", "what the paper leaves open, choice by choice"),
     },
     "figures": {
-        "figure-iterations": ("training:ITERATIONS", "accuracy along the training steps"),
-        "figure-tsne": ("tsne:EXPERIMENT", "features and embeddings in the plane"),
+        "figure-iterations": ("training:iterations", "accuracy along the training steps"),
+        "figure-tsne": ("tsne:embeddings", "features and embeddings in the plane"),
         "figure-representatives": (
-            "representatives:REPRESENTATIVES",
+            "representatives:representatives",
             "images that stand for a class",
         ),
-        "figure-confidence": ("confidence:EXPERIMENT", "how sure answers are, and rightly"),
-        "figure-graph": ("representatives:GRAPH", "the graph of the classes"),
+        "figure-confidence": ("confidence:confidence", "how sure answers are, and rightly"),
+        "figure-graph": ("representatives:graph", "the graph of the classes"),
     },
 }
 

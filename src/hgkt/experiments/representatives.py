@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hgkt.experiments import style
-from hgkt.experiments.blocks import Block, Experiment, FigureBlock, Outcome, Plan, TableBlock, Value
+from hgkt.experiments.blocks import Block, FigureBlock, Outcome, Plan, TableBlock, Value, experiment
 from hgkt.experiments.plan import Cell, CellResult, Context, DataSpec, Outputs
 from hgkt.experiments.rows import PAPER
 from hgkt.experiments.training import choose_and_join, final_division, network_of
@@ -36,8 +36,12 @@ def _cell(data: DataSpec, way: str) -> Cell:
     return Cell("representatives", data, PAPER.method, params=params)
 
 
-def _render_representatives(outcome: Outcome) -> list[Block]:
-    """Show images where there are some, else a table of rows and files."""
+@experiment("Representative instances", _plan_representatives)
+def representatives(outcome: Outcome) -> list[Block]:
+    """The paper shows images of CUB selected by the Wasserstein barycenter (top) and by the
+    Euclidean one (bottom) and finds the former more distinctive. Images are shown where the data
+    set carries them or their folder is given; else the rows and files are listed.
+    """
     blocks: list[Block] = []
     for data in outcome.context.data:
         slots = {way: (data.name, way) for way in _WAYS}
@@ -171,7 +175,11 @@ def _plan_graph(context: Context) -> Plan:
     return {data.name: [_cell(data, "wasserstein")] for data in context.data}
 
 
-def _render_graph(outcome: Outcome) -> list[Block]:
+@experiment("Graph of the classes", _plan_graph)
+def graph(outcome: Outcome) -> list[Block]:
+    """The graph that the paper's framework figure sketches: representatives joined to their k
+    nearest others, and unseen classes to the seen ones they will be made from.
+    """
     return [_graph_block(outcome, data) for data in outcome.context.data]
 
 
@@ -310,23 +318,6 @@ def _named(edges: list[tuple[int, int]], n_seen: int, places: NDArray[Any]) -> l
         if len(named) == _N_NAMED:
             break
     return named
-
-
-REPRESENTATIVES = Experiment(
-    "Representative instances",
-    "The paper shows images of CUB selected by the Wasserstein barycenter (top) and by the "
-    "Euclidean one (bottom) and finds the former more distinctive. Images are shown where the data "
-    "set carries them or their folder is given; else the rows and files are listed.",
-    _plan_representatives,
-    _render_representatives,
-)
-GRAPH = Experiment(
-    "Graph of the classes",
-    "The graph that the paper's framework figure sketches: representatives joined to their k "
-    "nearest others, and unseen classes to the seen ones they will be made from.",
-    _plan_graph,
-    _render_graph,
-)
 
 
 def run_representatives(cell: Cell, dataset: GZSLDataset) -> Outputs:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from hgkt.evaluation import GZSLMetrics, class_folds, gzsl_metrics, split_fold
 from hgkt.exceptions import DataError
 from hgkt.experiments import style
-from hgkt.experiments.blocks import Block, Experiment, FigureBlock, Outcome, Plan, TableBlock, Value
+from hgkt.experiments.blocks import Block, FigureBlock, Outcome, Plan, TableBlock, Value, experiment
 from hgkt.experiments.plan import Cell, Context, DataSpec, Outputs, build_estimator
 from hgkt.experiments.rows import PAPER
 
@@ -43,7 +43,12 @@ def _plan_iterations(context: Context) -> Plan:
     }
 
 
-def _render_iterations(outcome: Outcome) -> list[Block]:
+@experiment("Accuracy against iterations", _plan_iterations)
+def iterations(outcome: Outcome) -> list[Block]:
+    """The paper's figure of test accuracy against the number of iterations, from which it concludes
+    that training converges quickly. Here the same curves for validation classes stand beside them,
+    and they alone decide when to stop.
+    """
     return [_draw_iterations(outcome, data) for data in outcome.context.data]
 
 
@@ -106,7 +111,12 @@ def _plan_training(context: Context) -> Plan:
     }
 
 
-def _render_training(outcome: Outcome) -> list[Block]:
+@experiment("Exact and sampled training", _plan_training)
+def training(outcome: Outcome) -> list[Block]:
+    """Beyond the paper, which trains by mini-batches with S = 50 drawn neighbours. All instances of
+    a class share one attribute vector, so the graph collapses, without loss, to two rows per class
+    and the loss to class means: a step over all instances costs less than a mini-batch.
+    """
     sets = outcome.context.data
     note = (
         "Both start from the same weights and do the same number of Adam steps at the preset's "
@@ -173,24 +183,6 @@ def _draw_training(outcome: Outcome, data: DataSpec) -> Block:
         "The sampled mean is a noisy estimate of the exact one; test accuracy is only looked at.",
         outcome.keys(*slots.values()),
     )
-
-
-ITERATIONS = Experiment(
-    "Accuracy against iterations",
-    "The paper's figure of test accuracy against the number of iterations, from which it concludes "
-    "that training converges quickly. Here the same curves for validation classes stand beside "
-    "them, and they alone decide when to stop.",
-    _plan_iterations,
-    _render_iterations,
-)
-TRAINING = Experiment(
-    "Exact and sampled training",
-    "Beyond the paper, which trains by mini-batches with S = 50 drawn neighbours. All instances "
-    "of a class share one attribute vector, so the graph collapses, without loss, to two rows per "
-    "class and the loss to class means: a step over all instances costs less than a mini-batch.",
-    _plan_training,
-    _render_training,
-)
 
 
 COLUMNS = ("ts", "tr", "H")

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hgkt.experiments import style
-from hgkt.experiments.blocks import Block, Experiment, FigureBlock, Outcome, Plan, TableBlock, Value
+from hgkt.experiments.blocks import Block, FigureBlock, Outcome, Plan, TableBlock, Value, experiment
 from hgkt.experiments.plan import Cell, CellResult, Context, DataSpec, Outputs
 from hgkt.experiments.rows import PAPER
 from hgkt.experiments.training import (
@@ -50,7 +50,13 @@ def _plan_barycenters(context: Context) -> Plan:
     }  # fmt: skip
 
 
-def _render_barycenters(outcome: Outcome) -> list[Block]:
+@experiment("Exact barycenter and Sinkhorn", _plan_barycenters)
+def barycenters(outcome: Outcome) -> list[Block]:
+    """Beyond the paper, which approximates the Wasserstein barycenter by Sinkhorn's iteration with
+    ε = 1e-5. On its ground cost, squared distance between channels, the barycenter has a closed
+    form. Does the approximation choose the same representatives, the same edges, the same H, and
+    what does it cost?
+    """
     found = outcome.good(*outcome.plan)
     if not found:
         return [outcome.nothing("Barycenters", *outcome.plan)]
@@ -154,7 +160,12 @@ def _plan_permutations(context: Context) -> Plan:
     return plan
 
 
-def _render_permutations(outcome: Outcome) -> list[Block]:
+@experiment("Order of the channels", _plan_permutations)
+def permutations(outcome: Outcome) -> list[Block]:
+    """Beyond the paper. Its ground cost is the distance between channel numbers, but the channels
+    of a network's features come in no order. If the Wasserstein choice meant something, it should
+    survive a permutation of the channels; the Euclidean choice does by definition.
+    """
     rows = [row for data in outcome.context.data for row in _permutation_rows(outcome, data)]
     if not rows:
         return [outcome.nothing("Permutations", *outcome.plan)]
@@ -197,25 +208,6 @@ def _agreement(pairs: list[tuple[CellResult, CellResult]], keys: tuple[str, ...]
         Value(float(np.mean(found)), n=len(found), keys=keys, form=".0f") if found else Value()
         for found in (same, edges)
     ]
-
-
-BARYCENTERS = Experiment(
-    "Exact barycenter and Sinkhorn",
-    "Beyond the paper, which approximates the Wasserstein barycenter by Sinkhorn's iteration with "
-    "ε = 1e-5. On its ground cost, squared distance between channels, the barycenter has a closed "
-    "form. Does the approximation choose the same representatives, the same edges, the same H, "
-    "and what does it cost?",
-    _plan_barycenters,
-    _render_barycenters,
-)
-PERMUTATIONS = Experiment(
-    "Order of the channels",
-    "Beyond the paper. Its ground cost is the distance between channel numbers, but the channels "
-    "of a network's features come in no order. If the Wasserstein choice meant something, it "
-    "should survive a permutation of the channels; the Euclidean choice does by definition.",
-    _plan_permutations,
-    _render_permutations,
-)
 
 
 @dataclass(frozen=True)

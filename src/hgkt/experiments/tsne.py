@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hgkt.exceptions import DataError
 from hgkt.experiments import style
-from hgkt.experiments.blocks import Block, Experiment, FigureBlock, Outcome, Plan, TableBlock, Value
+from hgkt.experiments.blocks import Block, FigureBlock, Outcome, Plan, TableBlock, Value, experiment
 from hgkt.experiments.plan import Cell, CellResult, Context, DataSpec, Outputs, build_estimator
 from hgkt.experiments.rows import DEFAULT, PAPER, MethodRow, evaluate_cells, row_of
 
@@ -43,7 +43,12 @@ def _rows(outcome: Outcome) -> list[MethodRow]:
     return [row for row in _ROWS if row.asked(outcome.context)]
 
 
-def _render(outcome: Outcome) -> list[Block]:
+@experiment("Embeddings of unseen classes", _plan)
+def embeddings(outcome: Outcome) -> list[Block]:
+    """The paper's t-SNE picture of AwA2's ten unseen classes with class embeddings as black dots:
+    it sees 80 % of HGKT's embeddings in their own clusters and fewer of DEM's. Here the share is
+    also computed where it matters, in the space in which a method compares.
+    """
     return [_table(outcome), *(_drawing(outcome, data) for data in outcome.context.data)]
 
 
@@ -132,16 +137,6 @@ def _draw_plane(axis: Any, result: CellResult) -> pd.DataFrame:
     kinds = ["image"] * len(points) + ["embedding"] * len(dots)
     rows = [*points.tolist(), *dots.tolist()]
     return pd.DataFrame(rows, columns=["x", "y"]).assign(name=names, kind=kinds)
-
-
-EXPERIMENT = Experiment(
-    "Embeddings of unseen classes",
-    "The paper's t-SNE picture of AwA2's ten unseen classes with class embeddings as black dots: "
-    "it sees 80 % of HGKT's embeddings in their own clusters and fewer of DEM's. Here the share is "
-    "also computed where it matters, in the space in which a method compares.",
-    _plan,
-    _render,
-)
 
 
 _N_COMPONENTS = 50  # principal axes that t-SNE is given, as its authors recommend

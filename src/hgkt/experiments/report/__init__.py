@@ -81,9 +81,9 @@ def write_report(
     Examples
     --------
     >>> import tempfile
-    >>> from hgkt.experiments.tables import ZSL
+    >>> from hgkt.experiments.tables import zsl
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     report = write_report(folder, Context(data=()), {"zsl": ZSL}, {"zsl": {}}, {})
+    ...     report = write_report(folder, Context(data=()), {"zsl": zsl}, {"zsl": {}}, {})
     ...     report.html.read_text().startswith("<!doctype html>")
     True
     """
