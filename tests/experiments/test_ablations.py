@@ -14,7 +14,7 @@ import pytest
 from hgkt.data import load_dataset
 from hgkt.estimators import HGKTNetworkClassifier
 from hgkt.evaluation import ClassFoldSearch, evaluate
-from hgkt.experiments.ablations import CHOICES, DEFAULTS, INTER, MU, Sweep, Variant, VariantTable
+from hgkt.experiments.ablations import CHOICES, INTER, MU, Sweep, Variant, VariantTable
 from hgkt.experiments.blocks import (
     Block,
     Experiment,
@@ -214,7 +214,7 @@ def test_choices_take_original_attributes_of_a_benchmark_folder_only(data_root: 
     assert original.fingerprint == fingerprint_of(original.load()) != cub.fingerprint
 
 
-SWEEP = Sweep("T", "μ", "mu", (0.01, 0.1, 0.5, 1.0), PAPER, DEFAULTS, (1.0,))
+SWEEP = Sweep("T", "μ", "mu", (0.01, 0.1, 0.5, 1.0), PAPER, (1.0,))
 
 
 def test_sweeps_change_one_parameter_and_hold_the_others() -> None:

@@ -93,7 +93,8 @@ def test_claims_compare_what_their_experiment_plans(name):
     outcome = Outcome(context, plan, {})
     for claim in CLAIMS[name]:
         if isinstance(claim, PairedClaim):
-            slots = [claim.ours(SETS[0]), *claim.rivals(outcome, SETS[0]).values()]
+            own, rivals = claim.slots(outcome, SETS[0])
+            slots = [own, *rivals.values()]
             assert [slot for slot in slots if slot not in plan] == []
 
 

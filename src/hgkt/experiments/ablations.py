@@ -24,16 +24,8 @@ from hgkt.experiments.blocks import (
 )
 from hgkt.experiments.discovery import with_fingerprint
 from hgkt.experiments.plan import Cell, Context, DataSpec
-from hgkt.experiments.rows import DEFAULT, PAPER, RELATIONS, MethodRow, evaluate_cells
+from hgkt.experiments.rows import DEFAULT, METRICS, PAPER, RELATIONS, MethodRow, evaluate_cells
 
-METRICS: dict[str, Metric] = {
-    "H, γ = 0": ("uncalibrated", "H"),
-    "ts": "ts",
-    "tr": "tr",
-    "H": "H",
-    "ZSL": "zsl",
-    "AUSUC": "ausuc",
-}
 NOTE = (
     "Per-class accuracies in percent, chosen on validation classes and tested once; ts, tr and H "
     "with the γ chosen there; ± is the standard deviation over seeds."
@@ -161,9 +153,6 @@ def other_attributes(data: DataSpec, attributes: str) -> DataSpec | None:
         return None
 
 
-DEFAULTS: Mapping[str, Any] = {"select": False}
-"""Options that leave nothing but γ to validation."""
-
 _WORDS = {"ts": "ts (unseen)", "tr": "tr (seen)", "H": "H"}
 _CURVES: dict[str, Metric] = {**{n: n for n in _WORDS}, "validation": ("validation", "score")}
 _HATCHES = ("", "//", "..")
@@ -171,7 +160,7 @@ _HATCHES = ("", "//", "..")
 
 @dataclass(frozen=True)
 class Sweep:
-    """One parameter over its values, the rest held or chosen on validation classes.
+    """One parameter over its values, the rest held; nothing but γ is left to validation.
 
     Parameters
     ----------
@@ -185,8 +174,6 @@ class Sweep:
         Its values.
     row : MethodRow
         The model.
-    options : mapping
-        Options of the task "evaluate".
     quick : sequence
         The values of a quick run; by default all.
     params : mapping
@@ -198,7 +185,6 @@ class Sweep:
     parameter: str
     values: Sequence[Any]
     row: MethodRow
-    options: Mapping[str, Any]
     quick: Sequence[Any] = ()
     params: Mapping[str, Any] = field(default_factory=dict)
 
@@ -211,7 +197,7 @@ class Sweep:
         """Return the cells of each value on one data set."""
         return {
             slot: evaluate_cells(
-                context, self.row, data, {**self.params, self.parameter: item}, **self.options
+                context, self.row, data, {**self.params, self.parameter: item}, select=False
             )
             for item, slot in self.slots(context, data).items()
         }
@@ -384,18 +370,14 @@ _SCORE = (
 
 _SHRINKAGE = Sweep(
     "how much of the in-class metric", "shrinkage s (1: none)", "shrinkage",
-    (0.1, 0.3, 0.5, 0.7, 0.9, 1.0), DEFAULT, DEFAULTS,
+    (0.1, 0.3, 0.5, 0.7, 0.9, 1.0), DEFAULT,
 )  # fmt: skip
-_WEIGHT = Sweep(
-    "weight of neighbours", "μ", "mu", (0.01, 0.1, 0.5, 1.0), PAPER, DEFAULTS, (0.01, 1.0)
-)
-_NOISE = Sweep(
-    "noise of class means", "ridge λ", "ridge", (0.003, 0.01, 0.03, 0.1, 0.3), DEFAULT, DEFAULTS
-)
+_WEIGHT = Sweep("weight of neighbours", "μ", "mu", (0.01, 0.1, 0.5, 1.0), PAPER, (0.01, 1.0))
+_NOISE = Sweep("noise of class means", "ridge λ", "ridge", (0.003, 0.01, 0.03, 0.1, 0.3), DEFAULT)
 _KS = (1, 2, 5, 10, 50)
-_EDGES = Sweep("neighbours in the graph", "k", "n_neighbors", _KS, PAPER, DEFAULTS, _KS[:3])
+_EDGES = Sweep("neighbours in the graph", "k", "n_neighbors", _KS, PAPER, _KS[:3])
 _KERNEL = Sweep(
-    "kernel cut to neighbours", "k", "n_neighbors", _KS, DEFAULT, DEFAULTS, _KS[:3],
+    "kernel cut to neighbours", "k", "n_neighbors", _KS, DEFAULT, _KS[:3],
     {"kernel": "knn"},
 )  # fmt: skip
 

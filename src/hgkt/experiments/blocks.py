@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hgkt.experiments.plan import Cell, CellResult, Context, Results
+from hgkt.experiments.plan import Cell, CellResult, Context, DataSpec, Results
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,6 +65,20 @@ class Value:
     form: str = ".1f"
 
 
+def number_text(number: float, form: str = ".1f") -> str:
+    """Return a number as text, with a true minus and no sign before zero.
+
+    Examples
+    --------
+    >>> number_text(40.54), number_text(-1.04, "+.1f"), number_text(0.01, "+.1f")
+    ('40.5', '−1.0', '0.0')
+    """
+    text = format(number, form)
+    if not any(digit in "123456789" for digit in text):
+        return text.lstrip("+-")
+    return f"−{text[1:]}" if text.startswith("-") else text
+
+
 @dataclass(frozen=True)
 class Column:
     """Head of a column; neighbours of the same group stand below one head."""
@@ -115,6 +129,11 @@ class FigureBlock:
     data: pd.DataFrame
     note: str = ""
     keys: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, data: DataSpec, name: str, title: str, *rest: Any) -> FigureBlock:
+        """Return the figure of a data set, which its name and title name."""
+        return cls(f"{name}-{data.name}", f"{title}, {data.name}", *rest)
 
 
 @dataclass(frozen=True)
@@ -174,6 +193,10 @@ class Outcome:
     def good(self, *slots: Slot) -> list[CellResult]:
         """Return the results of what ran and did not fail."""
         return [result for result in self.ran(*slots) if result.ok]
+
+    def by_seed(self, slot: Slot) -> dict[int, dict[str, Any]]:
+        """Return the values of what ran and did not fail, by seed."""
+        return {result.cell.seed: result.values for result in self.good(slot)}
 
     def first(self, slot: Slot) -> CellResult | None:
         """Return the first good result of a slot, if there is one."""

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
-from hgkt.experiments.blocks import Metric, Outcome, Slot, Value
+from hgkt.experiments.blocks import Metric, Outcome, Slot, number_text
 from hgkt.experiments.plan import DataSpec
-from hgkt.experiments.rows import DEFAULT, PAPER, MethodRow, rows_of
+from hgkt.experiments.rows import DEFAULT, PAPER, rows_of
 from hgkt.experiments.tables import difference_of
 
-# Where a record has the figures that `paired_difference` compares.
-_PATHS: Mapping[str, Metric] = {
-    "H": "H",
-    "H_uncalibrated": ("uncalibrated", "H"),
-    "zsl": ("by_zsl", "zsl"),
-}
-Rivals = Callable[[Outcome, DataSpec], Mapping[str, Slot]]
-"""``rivals(outcome, data)`` returns the settings to beat: slots by label."""
+# Where a record has the figures that claims compare.
+_PATHS: dict[str, Metric] = {"H": "H", "H_uncalibrated": ("uncalibrated", "H")}
+_PATHS |= {"zsl": ("by_zsl", "zsl"), "own_space": ("own_space",)}
 
 
 @dataclass(frozen=True)
@@ -52,15 +46,13 @@ class Finding:
         return False if self.high < 0 else None
 
     def __str__(self) -> str:
-        within = f" ({_signed(self.low)} to {_signed(self.high)})" if self.low < self.high else ""
-        numbers = f"{self.ours:.1f} against {self.theirs:.1f}"
-        return f"{self.data}: {numbers} of {self.rival}, {_signed(self.ours - self.theirs)}{within}"
-
-
-def _signed(number: float) -> str:
-    """Return a difference with its sign, a true minus, and none before zero."""
-    text = f"{number:+.1f}".replace("-", "−")
-    return "0.0" if text[1:] == "0.0" else text
+        gap, *ends = (
+            number_text(n, "+.1f") for n in (self.ours - self.theirs, self.low, self.high)
+        )
+        within = f" ({' to '.join(ends)})" if self.low < self.high else ""
+        return (
+            f"{self.data}: {self.ours:.1f} against {self.theirs:.1f} of {self.rival}, {gap}{within}"
+        )
 
 
 @dataclass(frozen=True)
@@ -85,68 +77,51 @@ class Judgement:
 NOT_RUN = Judgement((), "not run")
 
 
-class Claim(Protocol):
-    """Something that can be held against the results of one experiment."""
-
-    @property
-    def sentence(self) -> str:
-        """The claim."""
-        ...
-
-    @property
-    def paper(self) -> str:
-        """What the paper says, with its numbers; empty where the claim is ours."""
-        ...
-
-    def judge(self, outcome: Outcome) -> Judgement:
-        """Hold the claim against what ran."""
-        ...
-
-
 @dataclass(frozen=True)
 class PairedClaim:
     """The claim that one setting has a higher figure than the best of some others.
 
     It holds on a data set where the 95 % interval of the paired difference, over test classes and
-    seeds, lies above 0.
+    seeds, lies above 0. Figures of one run each are compared as they stand.
 
     Parameters
     ----------
     sentence, paper : str
-        The claim, and what the paper says.
-    metric : {"H", "H_uncalibrated", "zsl"}
+        The claim, and what the paper says, with its numbers; empty where the claim is ours.
+    metric : {"H", "H_uncalibrated", "zsl", "own_space"}
         The figure.
-    ours : callable
-        Slot of the setting on a data set.
-    rivals : callable
-        The settings to beat.
+    ours : tuple of str
+        Slot of the setting, after the name of the data set.
+    rivals : mapping of str to tuple of str, optional
+        The settings to beat, slots by label; by default all methods but the paper's.
     """
 
     sentence: str
     paper: str
     metric: str
-    ours: Callable[[DataSpec], Slot]
-    rivals: Rivals
+    ours: tuple[str, ...]
+    rivals: Mapping[str, tuple[str, ...]] | None = None
+
+    def slots(self, outcome: Outcome, data: DataSpec) -> tuple[Slot, dict[str, Slot]]:
+        """Return where the setting and, by label, those to beat are on a data set."""
+        others = {row.label: (row.name,) for row in rows_of(outcome.context) if not row.ours}
+        rivals = others if self.rivals is None else self.rivals
+        return (data.name, *self.ours), {label: (data.name, *s) for label, s in rivals.items()}
 
     def judge(self, outcome: Outcome) -> Judgement:
         """Compare on every data set."""
         found: list[Finding] = []
         keys: list[str] = []
         for data in outcome.context.data:
-            rivals = self.rivals(outcome, data)
-            means = {
-                label: value.mean
-                for label, slot in rivals.items()
-                if (value := outcome.value(slot, _PATHS[self.metric])).mean is not None
-            }
-            own = outcome.value(self.ours(data), _PATHS[self.metric])
-            if own.mean is None or not means:
-                continue
-            best = max(means, key=lambda label: means[label])
-            slots = (self.ours(data), rivals[best])
-            low, high = _bounds(outcome, *slots, self.metric)
-            found.append(Finding(data.name, own.mean, means[best], best, low, high))
-            keys += outcome.keys(*slots)
+            own, rivals = self.slots(outcome, data)
+            level = outcome.value(own, _PATHS[self.metric]).mean
+            figures = {n: outcome.value(s, _PATHS[self.metric]).mean for n, s in rivals.items()}
+            ran = {label: figure for label, figure in figures.items() if figure is not None}
+            if level is not None and ran:
+                best = max(ran, key=lambda label: ran[label])
+                low, high = _bounds(outcome, own, rivals[best], self.metric)
+                found.append(Finding(data.name, level, ran[best], best, low, high))
+                keys += outcome.keys(own, rivals[best])
         return judged(found, keys)
 
 
@@ -155,13 +130,12 @@ def _bounds(outcome: Outcome, first: Slot, second: Slot, metric: str) -> tuple[f
 
     Records of earlier versions have no accuracies per class, so that nothing can be paired.
     """
-    ours, theirs = ({r.cell.seed: r.values for r in outcome.good(s)} for s in (first, second))
-    paired = difference_of(ours, theirs, metric)
+    paired = difference_of(outcome.by_seed(first), outcome.by_seed(second), metric)
     if paired is not None:
         return paired.low, paired.high
-    values: list[Value] = [outcome.value(slot, _PATHS[metric]) for slot in (first, second)]
-    difference = (values[0].mean or 0.0) - (values[1].mean or 0.0)
-    spread = max(value.deviation or 0.0 for value in values)
+    ours, theirs = (outcome.value(slot, _PATHS[metric]) for slot in (first, second))
+    difference = (ours.mean or 0.0) - (theirs.mean or 0.0)
+    spread = max(ours.deviation or 0.0, theirs.deviation or 0.0)
     return difference - spread, difference + spread
 
 
@@ -219,58 +193,9 @@ class CalibrationClaim:
         return Judgement((here,), holds if n_raised else "no", outcome.keys(*slots))
 
 
-@dataclass(frozen=True)
-class ClusterClaim:
-    """The claim that more unseen classes are embedded in their own cluster than by a rival.
-
-    Parameters
-    ----------
-    sentence, paper : str
-        The claim, and what the paper says.
-    ours, rival : str
-        Names of rows.
-    label : str
-        Of the rival.
-    """
-
-    sentence: str
-    paper: str
-    ours: str
-    rival: str
-    label: str
-
-    def judge(self, outcome: Outcome) -> Judgement:
-        """Compare the shares on every data set; they come from one run each."""
-        found: list[Finding] = []
-        for data in outcome.context.data:
-            slots = [(data.name, name) for name in (self.ours, self.rival)]
-            ours, theirs = (outcome.value(slot, ("own_space",)).mean for slot in slots)
-            if ours is not None and theirs is not None:
-                gap = ours - theirs
-                found.append(Finding(data.name, ours, theirs, self.label, gap, gap))
-        return judged(found, outcome.keys(*outcome.plan))
-
-
-def _row(row: MethodRow) -> Callable[[DataSpec], Slot]:
-    return lambda data: (data.name, row.name)
-
-
-def _other_methods(outcome: Outcome, data: DataSpec) -> Mapping[str, Slot]:
-    rows = [row for row in rows_of(outcome.context) if not row.ours]
-    return {row.label: (data.name, row.name) for row in rows}
-
-
-def _dem(outcome: Outcome, data: DataSpec) -> Mapping[str, Slot]:
-    return {"DEM": (data.name, "dem")}
-
-
-def _variant(word: str) -> Callable[[DataSpec], Slot]:
-    return lambda data: (data.name, PAPER.name, PAPER.label, word)
-
-
-def _variants(*words: str) -> Callable[[Outcome, DataSpec], Mapping[str, Slot]]:
-    return lambda outcome, data: {f"“{word}”": _variant(word)(data) for word in words}
-
+_NETWORK = (PAPER.name, PAPER.label)  # of the slots of its variants
+_DEM = {"DEM": ("dem",)}
+Claim = PairedClaim | CalibrationClaim
 
 CLAIMS: Mapping[str, Sequence[Claim]] = {
     "table-zsl": (
@@ -278,15 +203,13 @@ CLAIMS: Mapping[str, Sequence[Claim]] = {
             "The paper's network has the highest accuracy among unseen classes.",
             "Yes on four of five sets: SUN 62.1, AWA1 69.1, AWA2 68.9, aPY 41.5; fourth on CUB.",
             "zsl",
-            _row(PAPER),
-            _other_methods,
+            (PAPER.name,),
         ),
         PairedClaim(
             "The closed form has the highest accuracy among unseen classes.",
             "",
             "zsl",
-            _row(DEFAULT),
-            _other_methods,
+            (DEFAULT.name,),
         ),
     ),
     "table-gzsl": (
@@ -294,22 +217,20 @@ CLAIMS: Mapping[str, Sequence[Claim]] = {
             "The paper's network has the highest H, without calibration.",
             "Yes on all five sets (SUN 27.7, CUB 34.9, AWA1 53.6, AWA2 52.7, aPY 29.7).",
             "H_uncalibrated",
-            _row(PAPER),
-            _other_methods,
+            (PAPER.name,),
         ),
         PairedClaim(
             "The paper's network has a higher H than DEM, its key baseline, without calibration.",
             "Yes: by 10.3 on aPY, 6.3 on AWA1, 7.6 on AWA2.",
             "H_uncalibrated",
-            _row(PAPER),
-            _dem,
+            (PAPER.name,),
+            _DEM,
         ),
         PairedClaim(
             "The closed form has the highest H, every method with the γ chosen for it.",
             "",
             "H",
-            _row(DEFAULT),
-            _other_methods,
+            (DEFAULT.name,),
         ),
     ),
     "ablation-intra": (
@@ -317,8 +238,8 @@ CLAIMS: Mapping[str, Sequence[Claim]] = {
             "The relation within classes raises H.",
             "Yes: CUB 34.1 to 34.9, AWA1 49.1 to 53.6, AWA2 50.7 to 52.7.",
             "H_uncalibrated",
-            _variant("complete graph"),
-            _variants("none"),
+            (*_NETWORK, "complete graph"),
+            {"“none”": (*_NETWORK, "none")},
         ),
     ),
     "ablation-inter": (
@@ -326,8 +247,8 @@ CLAIMS: Mapping[str, Sequence[Claim]] = {
             "The relation between classes raises H by a large margin.",
             "Yes: CUB 32.7 to 34.9, AWA1 46.9 to 53.6, AWA2 39.6 to 52.7.",
             "H_uncalibrated",
-            _variant("kNN"),
-            _variants("none"),
+            (*_NETWORK, "kNN"),
+            {"“none”": (*_NETWORK, "none")},
         ),
     ),
     "ablation-selection": (
@@ -335,25 +256,25 @@ CLAIMS: Mapping[str, Sequence[Claim]] = {
             "Representatives near the Wasserstein barycenter give a higher H than random ones.",
             "Yes: random ones cause a significant drop (a figure without numbers).",
             "H_uncalibrated",
-            _variant("Wasserstein barycenter"),
-            _variants("random"),
+            (*_NETWORK, "Wasserstein barycenter"),
+            {"“random”": (*_NETWORK, "random")},
         ),
         PairedClaim(
             "They give a higher H than those near the Euclidean mean.",
             "Yes (a figure without numbers).",
             "H_uncalibrated",
-            _variant("Wasserstein barycenter"),
-            _variants("Euclidean barycenter"),
+            (*_NETWORK, "Wasserstein barycenter"),
+            {"“Euclidean barycenter”": (*_NETWORK, "Euclidean barycenter")},
         ),
     ),
     "ablation-calibration": (CalibrationClaim(),),
     "figure-tsne": (
-        ClusterClaim(
+        PairedClaim(
             "The network embeds more unseen classes in their own cluster than DEM, in percent.",
             "Yes: 80 % on AWA2, DEM far fewer, by eye.",
-            PAPER.name,
-            "dem",
-            "DEM",
+            "own_space",
+            (PAPER.name,),
+            _DEM,
         ),
     ),
 }

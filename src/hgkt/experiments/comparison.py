@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from hgkt.data import GZSLDataset
-    from hgkt.experiments.plan import Cell
 
 _MEASURES = ("ts", "tr", "H")
 _N_OTHERS = 3
@@ -356,13 +355,16 @@ def _draw_calibration(outcome: Outcome, data: DataSpec) -> Block:
         axis.set_xlim(left=-1.5)
         axis.grid(axis="y", visible=False)
         drawing.legend(loc="outside lower center", ncols=3)
+    note = (
+        "Each line is one method: without calibration, with the γ of validation classes, and with "
+        "the best γ there is."
+    )
     return FigureBlock(
         f"ablation-calibration-figure-{data.name}",
         title,
         drawing,
         frame,
-        "Each line is one method: without calibration, with the γ of validation classes, and with "
-        "the best γ there is.",
+        note,
         outcome.keys(*slots.values()),
     )
 
@@ -488,15 +490,19 @@ def _draw_confusion(outcome: Outcome, data: DataSpec, result: CellResult) -> Fig
     })  # fmt: skip
     n_seen_as = int(counts[:n_seen, n_seen:].sum())
     n_unseen_as = int(counts[n_seen:, :n_seen].sum())
-    return FigureBlock(
-        f"figure-classes-{data.name}",
-        f"Confusion of classes, {data.name}",
-        drawing,
-        frame,
+    note = (
         f"Seen classes first, then the {len(names) - n_seen} unseen ones behind the line. "
         f"{n_seen_as:,} of {int(counts[:n_seen].sum()):,} images of seen classes are called an "
         f"unseen class, {n_unseen_as:,} of {int(counts[n_seen:].sum()):,} of unseen classes a "
-        "seen one.",
+        "seen one."
+    )
+    return FigureBlock.of(
+        data,
+        "figure-classes",
+        "Confusion of classes",
+        drawing,
+        frame,
+        note,
         outcome.keys(data.name),
     )
 

@@ -88,15 +88,19 @@ def _drawing(outcome: Outcome, data: DataSpec, values: dict[str, Any]) -> Figure
         _percent(group["risk"], ["coverage", "risk"]).assign(group=name)
         for name, group in groups.items()
     )
-    return FigureBlock(
-        f"figure-confidence-{data.name}",
-        f"Confidence, {data.name}",
-        draw_confidence(groups),
-        frame.reset_index(drop=True),
+    note = (
         "Left: of answers with this probability so many are right; on the line they are exactly "
         "as sure as they should be. Middle: the share of wrong answers if only the surest rows "
         "are answered. Right: how often a prediction set holds the true class, and how many "
-        "classes it holds. First seed.",
+        "classes it holds. First seed."
+    )
+    return FigureBlock.of(
+        data,
+        "figure-confidence",
+        "Confidence",
+        draw_confidence(groups),
+        frame.reset_index(drop=True),
+        note,
         outcome.keys(data.name),
     )
 

@@ -262,28 +262,18 @@ Outputs = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 Task = Callable[["Cell", "GZSLDataset"], Outputs]
 
 _TASKS = {
-    "evaluate": ("tables:evaluate_cell", "choose on validation classes, fit, test: a run record"),
-    "statistics": ("tables:describe_data", "classes and images, counted and checked"),
-    "iterations": ("training:run_iterations", "accuracy along the steps of a network"),
-    "training": ("training:run_training", "a network trained exactly or by sampling"),
-    "permutation": ("transport:run_permutation", "a network with its channels in another order"),
-    "embedding": ("tsne:run_embedding", "images and class embeddings in the plane"),
-    "classes": ("comparison:run_classes", "test rows by true and predicted class"),
-    "representatives": (
-        "representatives:run_representatives",
-        "the representative of each class and the neighbours it is joined to",
-    ),
-    "barycenters": (
-        "transport:run_barycenters",
-        "exact and entropic barycenters: time, objective, representatives",
-    ),
+    "evaluate": "tables:evaluate_cell",
+    "statistics": "tables:describe_data",
+    "iterations": "training:run_iterations",
+    "training": "training:run_training",
+    "permutation": "transport:run_permutation",
+    "embedding": "tsne:run_embedding",
+    "classes": "comparison:run_classes",
+    "representatives": "representatives:run_representatives",
+    "barycenters": "transport:run_barycenters",
 }
 TASKS = Registry(
-    "task",
-    {
-        name: Entry(f"hgkt.experiments.{target}", summary)
-        for name, (target, summary) in _TASKS.items()
-    },
+    "task", {name: Entry(f"hgkt.experiments.{target}", "") for name, target in _TASKS.items()}
 )
 
 _device: ContextVar[str] = ContextVar("device", default="cpu")

@@ -18,7 +18,6 @@ from hgkt.experiments.training import choose_and_join, final_division, network_o
 
 if TYPE_CHECKING:
     from hgkt.data import GZSLDataset
-    from hgkt.experiments.plan import Cell
 
 _WAYS = {"wasserstein": "Wasserstein", "euclidean": "Euclidean", "random": "random"}
 _N_SHOWN = 10
@@ -133,14 +132,12 @@ def _draw_pictures(
     ]
     total = len(next(iter(found.values())).values["classes"])
     which = f"the first {len(classes)} of {total}" if total > len(classes) else f"all {total}"
-    return FigureBlock(
-        f"figure-representatives-{data.name}",
-        f"Representatives, {data.name}",
-        drawing,
-        pd.DataFrame(lines),
+    note = (
         f"One image per class, {which} seen classes: nearest to the Wasserstein barycenter, "
-        "nearest to the mean, and drawn at random.",
-        keys,
+        "nearest to the mean, and drawn at random."
+    )
+    return FigureBlock.of(
+        data, "figure-representatives", "Representatives", drawing, pd.DataFrame(lines), note, keys
     )
 
 
@@ -274,16 +271,12 @@ def draw_graph(data: DataSpec, result: CellResult, keys: tuple[str, ...]) -> Fig
     )
     k = result.arrays["neighbors"].shape[1]
     few = "" if len(names) <= _FEW else " Only the classes that most others point to are named."
-    return FigureBlock(
-        f"figure-graph-{data.name}",
-        f"Graph of the classes, {data.name}",
-        drawing,
-        frame,
+    note = (
         f"An edge joins a class to each of the k = {k} classes it averages over: seen ones by the "
         "Wasserstein distance of representatives, unseen ones (dashed) by the cosine of "
-        f"attributes. Layout: {how}.{few}",
-        keys,
+        f"attributes. Layout: {how}.{few}"
     )
+    return FigureBlock.of(data, "figure-graph", "Graph of the classes", drawing, frame, note, keys)
 
 
 def _draw_edges(

@@ -20,6 +20,10 @@ ZSL: Metric = ("by_zsl", "zsl")
 
 _PUBLISHED: dict[Metric, int] = {ZSL: 0, "zsl": 0, "ts": 1, "tr": 2, "H": 3}
 _PUBLISHED |= {("uncalibrated", name): _PUBLISHED[name] for name in ("ts", "tr", "H")}
+METRICS: dict[str, Metric] = {"H, γ = 0": ("uncalibrated", "H"), "ts": "ts", "tr": "tr", "H": "H"}
+METRICS |= {"ZSL": "zsl", "AUSUC": "ausuc"}
+"""Columns of a table of accuracies, and where a record has them."""
+
 _CALIBRATED: tuple[Metric, ...] = ("ts", "tr", "H")
 
 

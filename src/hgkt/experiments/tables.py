@@ -26,6 +26,7 @@ from hgkt.experiments.blocks import (
 from hgkt.experiments.plan import Cell, CellResult, Context, DataSpec, Outputs, build_estimator
 from hgkt.experiments.rows import (
     DEFAULT,
+    METRICS,
     PUBLISHED,
     MethodRow,
     data_note,
@@ -40,15 +41,8 @@ if TYPE_CHECKING:
     from hgkt.estimators.base import GZSLClassifier
     from hgkt.evaluation import SeenUnseenCurve
     from hgkt.evaluation.selection import ClassFoldSearch
-    from hgkt.experiments.plan import Cell
 
-_ACCURACIES = {
-    "H, γ = 0": ("uncalibrated", "H"),
-    "ts": "ts",
-    "tr": "tr",
-    "H": "H",
-    "AUSUC": "ausuc",
-}
+_ACCURACIES = {name: metric for name, metric in METRICS.items() if name != "ZSL"}
 _SPREAD = (
     "± is the standard deviation over seeds. A seed draws what a method has of chance and which "
     "images validation holds out; of a method without chance the spread is that of the held-out "
@@ -252,7 +246,7 @@ def paired_table(outcome: Outcome) -> list[Block]:
 
 def _value(outcome: Outcome, row: MethodRow, data: DataSpec, metric: str) -> Value:
     slots = [(data.name, DEFAULT.name), (data.name, row.name)]
-    ours, theirs = ({r.cell.seed: r.values for r in outcome.good(slot)} for slot in slots)
+    ours, theirs = map(outcome.by_seed, slots)
     found = difference_of(ours, theirs, metric)
     if found is None:
         return Value(words="–")

@@ -22,8 +22,6 @@ from hgkt.experiments.rows import PAPER
 if TYPE_CHECKING:
     from hgkt.data import GZSLDataset
     from hgkt.estimators import HGKTNetworkClassifier
-    from hgkt.evaluation import GZSLMetrics
-    from hgkt.experiments.plan import Cell
     from hgkt.network.transfer import NetworkTransfer
 
 _STEPS = (1, 10, 25, 50, 75, 100, 150, 200, 300, 400, 600, 800, 1200, 1600, 2400, 3600, 6000)
@@ -71,16 +69,14 @@ def _draw_iterations(outcome: Outcome, data: DataSpec) -> Block:
         axes[0].set_ylabel("accuracy, %")
         axes[0].set_ylim(0, 100)
         drawing.legend(loc="outside lower center", ncols=4)
-    return FigureBlock(
-        f"figure-iterations-{data.name}",
-        title,
-        drawing,
-        frame,
+    note = (
         "The paper's network at the preset's μ and k, by the paper's Adam. Training stops "
         f"after {stop} iterations, where H is highest on the validation fold; the network of the "
         "right panel is trained on all seen classes, and its test accuracy is only looked at. The "
-        "paper shows test accuracy and does not say how it stops.",
-        outcome.keys(data.name),
+        "paper shows test accuracy and does not say how it stops."
+    )
+    return FigureBlock(
+        f"figure-iterations-{data.name}", title, drawing, frame, note, outcome.keys(data.name)
     )
 
 
@@ -175,12 +171,13 @@ def _draw_training(outcome: Outcome, data: DataSpec) -> Block:
         right.set(title="Harmonic mean", xlabel="step", ylabel="H on test, %")
         right.set_ylim(0, max(5.0, 1.1 * right.get_ylim()[1]))
         drawing.legend(loc="outside lower center", ncols=2)
+    note = "The sampled mean is a noisy estimate of the exact one; test accuracy is only looked at."
     return FigureBlock(
         f"ablation-training-{data.name}",
         title,
         drawing,
         pd.concat(frames, ignore_index=True),
-        "The sampled mean is a noisy estimate of the exact one; test accuracy is only looked at.",
+        note,
         outcome.keys(*slots.values()),
     )
 

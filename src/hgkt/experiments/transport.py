@@ -28,7 +28,6 @@ from hgkt.experiments.training import (
 
 if TYPE_CHECKING:
     from hgkt.data import GZSLDataset
-    from hgkt.experiments.plan import Cell
 
 _REGS: tuple[float, ...] = (1e-2, 1e-3)
 
@@ -133,13 +132,17 @@ def _draw_barycenters(data: DataSpec, ran: list[CellResult], keys: tuple[str, ..
             axis.plot(apart, label=label, **style.series(index, marker=False))
         axis.set(xlabel="channel", ylabel="mass up to channel,\n% over the exact one")
         axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    return FigureBlock(
-        f"ablation-barycenter-{data.name}",
-        f"Barycenters of one class, {data.name}",
+    note = (
+        "How much more of its mass each solver's barycenter of the same instances has up to a "
+        "channel than the exact one has."
+    )
+    return FigureBlock.of(
+        data,
+        "ablation-barycenter",
+        "Barycenters of one class",
         drawing,
         pd.DataFrame(curves),
-        "How much more of its mass each solver's barycenter of the same instances has up to a "
-        "channel than the exact one has.",
+        note,
         keys,
     )
 

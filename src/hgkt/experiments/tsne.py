@@ -17,7 +17,6 @@ from hgkt.experiments.rows import DEFAULT, PAPER, MethodRow, evaluate_cells, row
 if TYPE_CHECKING:
     from hgkt.data import GZSLDataset
     from hgkt.estimators.base import GZSLClassifier
-    from hgkt.experiments.plan import Cell
 
 _ROWS = (PAPER, DEFAULT, row_of("dem"))
 _QUICK_STEPS = {"hgkt-paper": 50, "dem": 100}
@@ -99,15 +98,19 @@ def _drawing(outcome: Outcome, data: DataSpec) -> Block:
     spaces = "; ".join(f"{row.label}: {result.values['space']}" for row, result in ran)
     shown, total = len(ran[0][1].values["classes"]), ran[0][1].values["n_unseen"]
     which = f"The first {shown} of {total}" if shown < total else f"All {total}"
-    return FigureBlock(
-        f"figure-tsne-{data.name}",
-        f"Unseen classes and their embeddings, {data.name}",
-        drawing,
-        pd.concat(frames, ignore_index=True),
+    note = (
         f"t-SNE of test features (coloured) together with class embeddings (black dots, joined "
         f"to the middle of their class). {which} unseen classes. Each method in the space in "
         f"which it compares, with the parameters selected for the main table: {spaces}. Distances "
-        "in such a picture mean little.",
+        "in such a picture mean little."
+    )
+    return FigureBlock.of(
+        data,
+        "figure-tsne",
+        "Unseen classes and their embeddings",
+        drawing,
+        pd.concat(frames, ignore_index=True),
+        note,
         outcome.keys(*slots.values()),
     )
 

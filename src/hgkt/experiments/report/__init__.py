@@ -34,7 +34,7 @@ from hgkt.experiments.blocks import (
 from hgkt.experiments.claims import CLAIMS, Claim
 from hgkt.experiments.plan import Context, DataSpec, Results
 from hgkt.experiments.report.latex import bibtex, latex_table
-from hgkt.experiments.report.pages import ClaimRow, Page, Section, head_text, value_text
+from hgkt.experiments.report.pages import ClaimRow, Section, head_text, render_page, value_text
 from hgkt.experiments.report.provenance import embedded_records, record_document, text_of
 from hgkt.experiments.rows import rows_of
 from hgkt.experiments.style import inline, png_of, svg_of
@@ -106,17 +106,25 @@ def write_report(
     contents[BIBTEX] = bibtex(references).encode()
     for key in keys:
         contents[f"records/{key}.json"] = json_text(record_document(results[key]), 1).encode()
-    facts, warnings = _facts(context, results, keys, run_info or {}), _warnings(context, sections)
-    records = embedded_records(results, keys)
-    page = Page(TITLE, LEAD, facts, warnings, sections, drawings, downloads, latex, keys, records)
-    contents[MARKDOWN] = page.markdown().encode()
-    contents[HTML] = page.html().encode()
-    put_files(folder, contents)
     parts = {
-        part: tuple(folder / name for name in contents if name.startswith(f"{part}/"))
-        for part in ("tables", "figures", "records")
+        "title": TITLE,
+        "lead": LEAD,
+        "facts": _facts(context, results, keys, run_info or {}),
+        "warnings": _warnings(context, sections),
+        "sections": sections,
+        "drawings": drawings,
+        "downloads": downloads,
+        "latex": latex,
+        "records": embedded_records(results, keys),
     }
-    return ReportFiles(folder, folder / HTML, folder / MARKDOWN, **parts)
+    for name in (MARKDOWN, HTML):
+        contents[name] = render_page(name, keys, **parts).encode()
+    put_files(folder, contents)
+    folders = [
+        tuple(folder / name for name in contents if name.startswith(f"{part}/"))
+        for part in ("tables", "figures", "records")
+    ]
+    return ReportFiles(folder, folder / HTML, folder / MARKDOWN, *folders)
 
 
 def _section(name: str, experiment: Experiment, outcome: Outcome, taken: set[str]) -> Section:

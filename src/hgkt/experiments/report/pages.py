@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hgkt.experiments.blocks import Block, Column, FigureBlock, TableBlock, Value
+from hgkt.experiments.blocks import Block, Column, FigureBlock, TableBlock, Value, number_text
 from hgkt.experiments.claims import Judgement
 
 if TYPE_CHECKING:
@@ -84,59 +84,26 @@ class Section:
         return ", ".join(words)
 
 
-@dataclass(frozen=True)
-class Page:
-    """What the page is made of.
+def render_page(template: str, keys: Sequence[str], **parts: Any) -> str:
+    """Return a page: ``report.html``, or ``report.md``, where figures are files.
 
     Parameters
     ----------
-    title, lead : str
-        Heading and the paragraph below it.
-    facts : mapping of str to str
-        What is told of the run, in this order.
-    warnings : sequence of str
-        What a reader must know first.
-    sections : sequence of Section
-        The experiments.
-    drawings : mapping of str to str
-        HTML of each figure by block name.
-    downloads : mapping of str to str
-        CSV text of each table and figure by block name.
-    latex : mapping of str to str
-        LaTeX of each table by block name.
+    template : str
+        Name of its form.
     keys : sequence of str
-        Keys of the records, in the order in which they are embedded.
-    records : dict
-        What the panel tells of them; see `hgkt.experiments.report.provenance`.
+        Keys of the records, in the order in which the page has them.
+    **parts
+        ``title``, ``lead``, ``facts`` of the run, ``warnings``, ``sections``; by the name of a
+        block the HTML of its figure (``drawings``), its CSV text (``downloads``) and its LaTeX
+        (``latex``); and ``records``, what the panel says of them.
     """
+    numbers = {key: number for number, key in enumerate(keys)}
 
-    title: str
-    lead: str
-    facts: Mapping[str, str]
-    warnings: Sequence[str]
-    sections: Sequence[Section]
-    drawings: Mapping[str, str]
-    downloads: Mapping[str, str]
-    latex: Mapping[str, str]
-    keys: Sequence[str]
-    records: Mapping[str, Any]
+    def runs(keys: Sequence[str]) -> list[int]:
+        return [numbers[key] for key in keys if key in numbers]
 
-    def html(self) -> str:
-        """Return the HTML page."""
-        return self._render("report.html")
-
-    def markdown(self) -> str:
-        """Return the Markdown page: figures are PNG files, numbers link to record files."""
-        return self._render("report.md")
-
-    def _render(self, template: str) -> str:
-        numbers = {key: number for number, key in enumerate(self.keys)}
-
-        def runs(keys: Sequence[str]) -> list[int]:
-            return [numbers[key] for key in keys if key in numbers]
-
-        parts = {field.name: getattr(self, field.name) for field in fields(self)}
-        return _environment().get_template(template).render(parts, runs=runs).lstrip()
+    return _environment().get_template(template).render(parts, runs=runs).lstrip()
 
 
 @lru_cache
@@ -178,20 +145,6 @@ def _environment() -> Environment:
 
 
 # ---------------------------------------------------------------------- numbers and texts
-def number_text(number: float, form: str = ".1f") -> str:
-    """Return a number as text, with a true minus and no sign before zero.
-
-    Examples
-    --------
-    >>> number_text(40.54), number_text(-1.04, "+.1f"), number_text(0.01, "+.1f")
-    ('40.5', '−1.0', '0.0')
-    """
-    text = format(number, form)
-    if not any(digit in "123456789" for digit in text):
-        return text.lstrip("+-")
-    return f"−{text[1:]}" if text.startswith("-") else text
-
-
 def value_text(value: Value | str) -> str:
     """Return what stands in a table as text.
 
