@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from hgkt.experiments.blocks import Metric, Outcome, Slot, number_text
 from hgkt.experiments.plan import DataSpec
-from hgkt.experiments.rows import DEFAULT, PAPER, rows_of
+from hgkt.experiments.rows import rows_of
 from hgkt.experiments.tables import difference_of
 
 # Where a record has the figures that claims compare.
@@ -90,21 +92,21 @@ class PairedClaim:
         The claim, and what the paper says, with its numbers; empty where the claim is ours.
     metric : {"H", "H_uncalibrated", "zsl", "own_space"}
         The figure.
-    ours : tuple of str
+    ours : sequence of str
         Slot of the setting, after the name of the data set.
-    rivals : mapping of str to tuple of str, optional
+    rivals : mapping of str to sequence of str, optional
         The settings to beat, slots by label; by default all methods but the paper's.
     """
 
     sentence: str
     paper: str
     metric: str
-    ours: tuple[str, ...]
-    rivals: Mapping[str, tuple[str, ...]] | None = None
+    ours: Sequence[str]
+    rivals: Mapping[str, Sequence[str]] | None = None
 
     def slots(self, outcome: Outcome, data: DataSpec) -> tuple[Slot, dict[str, Slot]]:
         """Return where the setting and, by label, those to beat are on a data set."""
-        others = {row.label: (row.name,) for row in rows_of(outcome.context) if not row.ours}
+        others = {row.label: [row.name] for row in rows_of(outcome.context) if not row.ours}
         rivals = others if self.rivals is None else self.rivals
         return (data.name, *self.ours), {label: (data.name, *s) for label, s in rivals.items()}
 
@@ -193,89 +195,17 @@ class CalibrationClaim:
         return Judgement((here,), holds if n_raised else "no", outcome.keys(*slots))
 
 
-_NETWORK = (PAPER.name, PAPER.label)  # of the slots of its variants
-_DEM = {"DEM": ("dem",)}
 Claim = PairedClaim | CalibrationClaim
 
+
+def _read_claims() -> dict[str, Sequence[Claim]]:
+    text = Path(__file__).with_name("claims.toml").read_text(encoding="utf-8")
+    claims = tomllib.loads(text)
+    return {name: [PairedClaim(**claim) for claim in found] for name, found in claims.items()}
+
+
 CLAIMS: Mapping[str, Sequence[Claim]] = {
-    "table-zsl": (
-        PairedClaim(
-            "The paper's network has the highest accuracy among unseen classes.",
-            "Yes on four of five sets: SUN 62.1, AWA1 69.1, AWA2 68.9, aPY 41.5; fourth on CUB.",
-            "zsl",
-            (PAPER.name,),
-        ),
-        PairedClaim(
-            "The closed form has the highest accuracy among unseen classes.",
-            "",
-            "zsl",
-            (DEFAULT.name,),
-        ),
-    ),
-    "table-gzsl": (
-        PairedClaim(
-            "The paper's network has the highest H, without calibration.",
-            "Yes on all five sets (SUN 27.7, CUB 34.9, AWA1 53.6, AWA2 52.7, aPY 29.7).",
-            "H_uncalibrated",
-            (PAPER.name,),
-        ),
-        PairedClaim(
-            "The paper's network has a higher H than DEM, its key baseline, without calibration.",
-            "Yes: by 10.3 on aPY, 6.3 on AWA1, 7.6 on AWA2.",
-            "H_uncalibrated",
-            (PAPER.name,),
-            _DEM,
-        ),
-        PairedClaim(
-            "The closed form has the highest H, every method with the γ chosen for it.",
-            "",
-            "H",
-            (DEFAULT.name,),
-        ),
-    ),
-    "ablation-intra": (
-        PairedClaim(
-            "The relation within classes raises H.",
-            "Yes: CUB 34.1 to 34.9, AWA1 49.1 to 53.6, AWA2 50.7 to 52.7.",
-            "H_uncalibrated",
-            (*_NETWORK, "complete graph"),
-            {"“none”": (*_NETWORK, "none")},
-        ),
-    ),
-    "ablation-inter": (
-        PairedClaim(
-            "The relation between classes raises H by a large margin.",
-            "Yes: CUB 32.7 to 34.9, AWA1 46.9 to 53.6, AWA2 39.6 to 52.7.",
-            "H_uncalibrated",
-            (*_NETWORK, "kNN"),
-            {"“none”": (*_NETWORK, "none")},
-        ),
-    ),
-    "ablation-selection": (
-        PairedClaim(
-            "Representatives near the Wasserstein barycenter give a higher H than random ones.",
-            "Yes: random ones cause a significant drop (a figure without numbers).",
-            "H_uncalibrated",
-            (*_NETWORK, "Wasserstein barycenter"),
-            {"“random”": (*_NETWORK, "random")},
-        ),
-        PairedClaim(
-            "They give a higher H than those near the Euclidean mean.",
-            "Yes (a figure without numbers).",
-            "H_uncalibrated",
-            (*_NETWORK, "Wasserstein barycenter"),
-            {"“Euclidean barycenter”": (*_NETWORK, "Euclidean barycenter")},
-        ),
-    ),
+    **_read_claims(),
     "ablation-calibration": (CalibrationClaim(),),
-    "figure-tsne": (
-        PairedClaim(
-            "The network embeds more unseen classes in their own cluster than DEM, in percent.",
-            "Yes: 80 % on AWA2, DEM far fewer, by eye.",
-            "own_space",
-            (PAPER.name,),
-            _DEM,
-        ),
-    ),
 }
 """Claims by the name of the experiment that tests them; others test none."""
