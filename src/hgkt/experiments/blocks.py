@@ -5,9 +5,11 @@ Numbers stay numbers until a file is written: `hgkt.experiments.report` alone tu
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -87,6 +89,22 @@ class Column:
     group: str = ""
 
 
+@cache
+def _read_captions() -> dict[str, dict[str, dict[str, str]]]:
+    return tomllib.loads(Path(__file__).with_name("captions.toml").read_text(encoding="utf-8"))
+
+
+def _caption(
+    kind: str, name: str, data: DataSpec | None, values: Mapping[str, Any]
+) -> tuple[str, str, str]:
+    """Return name, title and note of a block, as ``captions.toml`` has them."""
+    caption = _read_captions()[kind][name]
+    title, note = caption["title"], " ".join(caption["note"].format(**values).split())
+    if data is None:
+        return name, title, note
+    return f"{name}-{data.name}", f"{title}, {data.name}", note
+
+
 @dataclass(frozen=True)
 class TableBlock:
     """A table: heads and rows of values or plain texts.
@@ -113,6 +131,21 @@ class TableBlock:
     ours: Collection[int] = ()
     closed: bool = False
 
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        data: DataSpec | None,
+        columns: Sequence[Column | str],
+        rows: Sequence[Sequence[Value | str]],
+        ours: Collection[int] = (),
+        closed: bool = False,
+        **values: Any,
+    ) -> TableBlock:
+        """Return a table, of a data set or of all, with its caption, in which `values` stand."""
+        name, title, note = _caption("table", name, data, values)
+        return cls(name, title, columns, rows, note, ours, closed)
+
     @property
     def heads(self) -> list[Column]:
         """The heads, those without a group too."""
@@ -131,9 +164,18 @@ class FigureBlock:
     keys: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, data: DataSpec, name: str, title: str, *rest: Any) -> FigureBlock:
-        """Return the figure of a data set, which its name and title name."""
-        return cls(f"{name}-{data.name}", f"{title}, {data.name}", *rest)
+    def of(
+        cls,
+        name: str,
+        data: DataSpec | None,
+        figure: Figure,
+        frame: pd.DataFrame,
+        keys: tuple[str, ...],
+        **values: Any,
+    ) -> FigureBlock:
+        """Return a figure, of a data set or of all, with its caption, in which `values` stand."""
+        name, title, note = _caption("figure", name, data, values)
+        return cls(name, title, figure, frame, note, keys)
 
 
 @dataclass(frozen=True)

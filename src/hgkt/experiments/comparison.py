@@ -100,18 +100,13 @@ def ranks(outcome: Outcome) -> list[Block]:
                 found = outcome.value((data.name, row.name), measure)
                 if found.mean is not None:
                     scores.setdefault(row.label, {})[data.name, measure] = found.mean
-    blocks: list[Block] = []
     if len(scores) > 1:
         n_columns = len({column for columns in scores.values() for column in columns})
-        note = (
-            f"Element (i, j): how often method i has rank j over {n_columns} columns, the measures "
-            f"ts, tr and H on each data set; mean rank in brackets. {data_note(outcome.context)}"
-        )
+        values = {"n_columns": n_columns, "features": data_note(outcome.context)}
         keys = outcome.keys(*outcome.plan)
-        blocks.append(_rank_block("figure-ranks", "Ranks of our runs", scores, note, keys))
+        ours: Block = _rank_block("figure-ranks", scores, keys, **values)
     else:
-        blocks.append(TextBlock("Fewer than two methods have results, so there is no ranking yet."))
-    note = "The same from the numbers that the paper prints: five data sets, three measures."
+        ours = TextBlock("Fewer than two methods have results, so there is no ranking yet.")
     printed = {
         label_of(method): {
             (data, measure): float(number)
@@ -120,12 +115,10 @@ def ranks(outcome: Outcome) -> list[Block]:
         }
         for method, sets in PUBLISHED.items()
     }
-    return [*blocks, _rank_block("figure-ranks-paper", "Ranks as printed", printed, note, ())]
+    return [ours, _rank_block("figure-ranks-paper", printed, ())]
 
 
-def _rank_block(
-    name: str, title: str, scores: Scores, note: str, keys: tuple[str, ...]
-) -> FigureBlock:
+def _rank_block(name: str, scores: Scores, keys: tuple[str, ...], **values: Any) -> FigureBlock:
     labels, counts, means = rank_matrix(scores)
     rows = [
         {"method": label, "mean_rank": mean, "rank": rank + 1, "count": int(count)}
@@ -133,7 +126,7 @@ def _rank_block(
         for rank, count in enumerate(line)
     ]
     drawing = _draw_ranks(labels, counts, means)
-    return FigureBlock(name, title, drawing, pd.DataFrame(rows), note.strip(), keys)
+    return FigureBlock.of(name, None, drawing, pd.DataFrame(rows), keys, **values)
 
 
 def _draw_ranks(labels: list[str], counts: NDArray[np.int64], means: list[float]) -> Figure:
@@ -252,13 +245,9 @@ def curves(outcome: Outcome) -> list[Block]:
         for place in axes.flat[len(panels) :]:
             place.set_visible(False)
     keys = tuple(key for curves in panels.values() for curve in curves for key in curve.keys)
-    note = (
-        "Each line is the first seed of a method: HGKT and the three others with the largest area. "
-        "A dot marks the calibration in force. The number in the legend is the area (AUSUC) in "
-        "percent, mean over seeds. " + data_note(outcome.context)
-    )
-    title = "Seen–unseen curves"
-    return [FigureBlock("figure-curves", title, drawing, pd.concat(frames), note.strip(), keys)]
+    features = data_note(outcome.context)
+    frame = pd.concat(frames)
+    return [FigureBlock.of("figure-curves", None, drawing, frame, keys, features=features)]
 
 
 def _looks(panels: dict[str, list[Curve]]) -> dict[str, dict[str, Any]]:
@@ -316,16 +305,9 @@ def _calibration_table(outcome: Outcome, data: DataSpec) -> TableBlock:
         [row.label, *method_values(outcome, row, data, heads)] for row in rows
     ]
     harmonic = [place for place, head in enumerate(heads, start=1) if head.name in ("H", "H*")]
-    return TableBlock(
-        f"ablation-calibration-{data.name}",
-        f"With and without calibration, {data.name}",
-        ["Method", *heads],
-        mark_columns(lines, harmonic),
-        "Percent, mean ± standard deviation over seeds. γ is taken off the scores of seen "
-        "classes; it is chosen at the highest mean H of the validation folds. H* is the best H "
-        "over all γ on the test rows: an oracle that bounds what calibration can give.",
-        [position for position, row in enumerate(rows) if row.ours],
-    )
+    ours = [position for position, row in enumerate(rows) if row.ours]
+    marked = mark_columns(lines, harmonic)
+    return TableBlock.of("ablation-calibration", data, ["Method", *heads], marked, ours)
 
 
 def _draw_calibration(outcome: Outcome, data: DataSpec) -> Block:
@@ -336,9 +318,8 @@ def _draw_calibration(outcome: Outcome, data: DataSpec) -> Block:
         for label, slot in slots.items()
         if outcome.value(slot, ("uncalibrated", "H")).n
     ]
-    title = f"What calibration gives, {data.name}"
     if not lines:
-        return outcome.nothing(title, *slots.values())
+        return outcome.nothing(f"What calibration gives, {data.name}", *slots.values())
     frame = pd.DataFrame(lines).sort_values("H*", kind="stable").reset_index(drop=True)
     spans = frame[list(marks)] = frame[list(marks)].astype(float)
     with style.styled():
@@ -355,18 +336,8 @@ def _draw_calibration(outcome: Outcome, data: DataSpec) -> Block:
         axis.set_xlim(left=-1.5)
         axis.grid(axis="y", visible=False)
         drawing.legend(loc="outside lower center", ncols=3)
-    note = (
-        "Each line is one method: without calibration, with the γ of validation classes, and with "
-        "the best γ there is."
-    )
-    return FigureBlock(
-        f"ablation-calibration-figure-{data.name}",
-        title,
-        drawing,
-        frame,
-        note,
-        outcome.keys(*slots.values()),
-    )
+    keys = outcome.keys(*slots.values())
+    return FigureBlock.of("ablation-calibration-figure", data, drawing, frame, keys)
 
 
 # ---------------------------------------------------------------------- results by class
@@ -452,15 +423,8 @@ def _classes_table(outcome: Outcome, data: DataSpec, result: CellResult) -> Tabl
             Value(accuracy, n=1, keys=keys), other or "–",
             Value(share, n=1, keys=keys) if other else "–",
         ])  # fmt: skip
-    return TableBlock(
-        f"figure-classes-table-{data.name}",
-        f"Results by class, {data.name}",
-        ["Class", "Kind", "Test images", "Accuracy, %", "Most often taken for", "so often, %"],
-        rows,
-        "All classes are candidates, γ as validation classes chose it, first seed; the worst "
-        "class first.",
-        closed=True,
-    )
+    columns = ["Class", "Kind", "Test images", "Accuracy, %", "Most often taken for", "so often, %"]
+    return TableBlock.of("figure-classes-table", data, columns, rows, closed=True)
 
 
 def _draw_confusion(outcome: Outcome, data: DataSpec, result: CellResult) -> FigureBlock:
@@ -488,23 +452,15 @@ def _draw_confusion(outcome: Outcome, data: DataSpec, result: CellResult) -> Fig
         "predicted": [names[i] for i in predicted],
         "count": counts[true, predicted].astype(int),
     })  # fmt: skip
-    n_seen_as = int(counts[:n_seen, n_seen:].sum())
-    n_unseen_as = int(counts[n_seen:, :n_seen].sum())
-    note = (
-        f"Seen classes first, then the {len(names) - n_seen} unseen ones behind the line. "
-        f"{n_seen_as:,} of {int(counts[:n_seen].sum()):,} images of seen classes are called an "
-        f"unseen class, {n_unseen_as:,} of {int(counts[n_seen:].sum()):,} of unseen classes a "
-        "seen one."
-    )
-    return FigureBlock.of(
-        data,
-        "figure-classes",
-        "Confusion of classes",
-        drawing,
-        frame,
-        note,
-        outcome.keys(data.name),
-    )
+    values = {
+        "n_unseen": len(names) - n_seen,
+        "n_seen_as": int(counts[:n_seen, n_seen:].sum()),
+        "n_seen_rows": int(counts[:n_seen].sum()),
+        "n_unseen_as": int(counts[n_seen:, :n_seen].sum()),
+        "n_unseen_rows": int(counts[n_seen:].sum()),
+    }
+    keys = outcome.keys(data.name)
+    return FigureBlock.of("figure-classes", data, drawing, frame, keys, **values)
 
 
 def run_classes(cell: Cell, dataset: GZSLDataset) -> Outputs:

@@ -88,21 +88,8 @@ def _drawing(outcome: Outcome, data: DataSpec, values: dict[str, Any]) -> Figure
         _percent(group["risk"], ["coverage", "risk"]).assign(group=name)
         for name, group in groups.items()
     )
-    note = (
-        "Left: of answers with this probability so many are right; on the line they are exactly "
-        "as sure as they should be. Middle: the share of wrong answers if only the surest rows "
-        "are answered. Right: how often a prediction set holds the true class, and how many "
-        "classes it holds. First seed."
-    )
-    return FigureBlock.of(
-        data,
-        "figure-confidence",
-        "Confidence",
-        draw_confidence(groups),
-        frame.reset_index(drop=True),
-        note,
-        outcome.keys(data.name),
-    )
+    drawing, keys = draw_confidence(groups), outcome.keys(data.name)
+    return FigureBlock.of("figure-confidence", data, drawing, frame.reset_index(drop=True), keys)
 
 
 def _table(outcome: Outcome, data: DataSpec) -> TableBlock:
@@ -110,11 +97,5 @@ def _table(outcome: Outcome, data: DataSpec) -> TableBlock:
         [words, *(outcome.value(data.name, (group, name)) for name in _COLUMNS)]
         for group, words in GROUPS.items()
     ]
-    return TableBlock(
-        f"figure-confidence-table-{data.name}",
-        f"Confidence, {data.name}",
-        ["Test rows of", *(words.capitalize() for words in _COLUMNS.values())],
-        rows,
-        "Expected calibration error over 15 bins, coverage and risk in percent, mean ± standard "
-        "deviation over seeds; *before*: a softmax of the scores as they are.",
-    )
+    columns = ["Test rows of", *(words.capitalize() for words in _COLUMNS.values())]
+    return TableBlock.of("figure-confidence-table", data, columns, rows)

@@ -132,13 +132,8 @@ def _draw_pictures(
     ]
     total = len(next(iter(found.values())).values["classes"])
     which = f"the first {len(classes)} of {total}" if total > len(classes) else f"all {total}"
-    note = (
-        f"One image per class, {which} seen classes: nearest to the Wasserstein barycenter, "
-        "nearest to the mean, and drawn at random."
-    )
-    return FigureBlock.of(
-        data, "figure-representatives", "Representatives", drawing, pd.DataFrame(lines), note, keys
-    )
+    frame = pd.DataFrame(lines)
+    return FigureBlock.of("figure-representatives", data, drawing, frame, keys, which=which)
 
 
 def _rows_table(outcome: Outcome, data: DataSpec, found: dict[str, CellResult]) -> TableBlock:
@@ -152,18 +147,14 @@ def _rows_table(outcome: Outcome, data: DataSpec, found: dict[str, CellResult]) 
             text += f", {Path(files[position]).name}" if files else ""
             line.append(Value(words=text, keys=outcome.keys((data.name, way))))
         rows.append(line)
-    notes = [f"{len(first.values['classes'])} seen classes, the first {len(rows)} shown."]
+    agreement = ""
     if {"wasserstein", "euclidean"} <= set(found):
         same = found["wasserstein"].arrays["rows"] == found["euclidean"].arrays["rows"]
-        notes.append(
-            f"Wasserstein and Euclidean agree in {100 * same.mean():.0f} % of all classes."
-        )
-    return TableBlock(
-        f"figure-representatives-rows-{data.name}",
-        f"Rows of the representatives, {data.name}",
-        ["Class", *(_WAYS[way] for way in found)],
-        rows,
-        " ".join(notes),
+        agreement = f"Wasserstein and Euclidean agree in {100 * same.mean():.0f} % of all classes."
+    columns = ["Class", *(_WAYS[way] for way in found)]
+    counts: dict[str, Any] = {"n_classes": len(first.values["classes"]), "n_shown": len(rows)}
+    return TableBlock.of(
+        "figure-representatives-rows", data, columns, rows, agreement=agreement, **counts
     )
 
 
@@ -270,13 +261,8 @@ def draw_graph(data: DataSpec, result: CellResult, keys: tuple[str, ...]) -> Fig
         [{"class": names[a], "neighbour": names[b], "seen": a < n_seen} for a, b in edges]
     )
     k = result.arrays["neighbors"].shape[1]
-    few = "" if len(names) <= _FEW else " Only the classes that most others point to are named."
-    note = (
-        f"An edge joins a class to each of the k = {k} classes it averages over: seen ones by the "
-        "Wasserstein distance of representatives, unseen ones (dashed) by the cosine of "
-        f"attributes. Layout: {how}.{few}"
-    )
-    return FigureBlock.of(data, "figure-graph", "Graph of the classes", drawing, frame, note, keys)
+    few = "" if len(names) <= _FEW else "Only the classes that most others point to are named."
+    return FigureBlock.of("figure-graph", data, drawing, frame, keys, k=k, layout=how, named=few)
 
 
 def _draw_edges(

@@ -43,33 +43,10 @@ if TYPE_CHECKING:
     from hgkt.evaluation.selection import ClassFoldSearch
 
 _ACCURACIES = {name: metric for name, metric in METRICS.items() if name != "ZSL"}
-_SPREAD = (
-    "± is the standard deviation over seeds. A seed draws what a method has of chance and which "
-    "images validation holds out; of a method without chance the spread is that of the held-out "
-    "images alone. The second number is what the paper prints. Bold: leads by more than the "
-    "deviations. Rows as released have the settings of the authors' code, and only γ is chosen. "
-)
-_ZSL_NOTE = (
-    "Accuracy in percent, mean over unseen classes, of the setting with the highest such accuracy "
-    f"on validation classes among those that the search tried. {_SPREAD}"
-)
-_GZSL_NOTE = (
-    "ts, tr: accuracy on unseen and on seen classes in percent, both being candidates; H: their "
-    "harmonic mean; AUSUC: area under the seen–unseen curve, which no calibration changes. ts, tr "
-    "and H are with the calibration γ, taken off the scores of seen classes, that validation "
-    "classes chose; H, γ = 0 is of the same fitted models without it. Every method is selected by "
-    f"AUSUC on the same folds. The paper calibrates nothing. {_SPREAD}"
-)
-_CHOSEN_NOTE = (
-    "What validation classes chose, by which measure and among how many settings; the score is "
-    "the measure's mean over the validation folds."
-)
 _SELECTED_BY = {"H": "H", "ausuc": "AUSUC", "zsl": "ZSL"}
 
 
-def _method_table(
-    outcome: Outcome, name: str, title: str, metrics: dict[str, Any], note: str
-) -> TableBlock:
+def _method_table(outcome: Outcome, name: str, metrics: dict[str, Any]) -> TableBlock:
     """Return a table with a row per method and a group of columns per data set."""
     context = outcome.context
     rows = rows_of(context)
@@ -83,8 +60,9 @@ def _method_table(
         for head in metrics
     ]
     ours = [position for position, row in enumerate(rows) if row.ours]
-    note = (note + data_note(context)).strip()
-    return TableBlock(name, title, ["Method", *grouped], mark_columns(lines), note, ours)
+    columns: list[Column | str] = ["Method", *grouped]
+    marked = mark_columns(lines)
+    return TableBlock.of(name, None, columns, marked, ours, features=data_note(context))
 
 
 @experiment("Conventional zero-shot learning", plan_evaluations)
@@ -94,8 +72,7 @@ def zsl(outcome: Outcome) -> list[Block]:
     parameters are chosen by this accuracy on validation classes among the seen ones, the model is
     then fitted on all training rows, and the test rows are looked at once.
     """
-    title = "Accuracy among unseen classes"
-    return [_method_table(outcome, "table-zsl", title, {"ZSL": BY_ZSL}, _ZSL_NOTE)]
+    return [_method_table(outcome, "table-zsl", {"ZSL": BY_ZSL})]
 
 
 @experiment("Generalized zero-shot learning", plan_evaluations)
@@ -105,13 +82,7 @@ def gzsl(outcome: Outcome) -> list[Block]:
     literal reading of the paper's network. All methods are fitted under one protocol: parameters
     chosen by AUSUC on validation classes, then the calibration γ.
     """
-    table = _method_table(
-        outcome,
-        "table-gzsl",
-        "Accuracy with seen and unseen classes as candidates",
-        _ACCURACIES,
-        _GZSL_NOTE,
-    )
+    table = _method_table(outcome, "table-gzsl", _ACCURACIES)
     return [table, *paired_table(outcome), _chosen(outcome)]
 
 
@@ -132,14 +103,8 @@ def _chosen(outcome: Outcome) -> TableBlock:
                     outcome.value(slot, ("validation", "score")),
                     Value(words=_choice(found), keys=outcome.keys(slot)),
                 ])  # fmt: skip
-    return TableBlock(
-        "table-gzsl-details",
-        "Chosen parameters",
-        ["Method", "Data set", "By", "Settings", "Score", "Chosen"],
-        rows,
-        _CHOSEN_NOTE,
-        closed=True,
-    )
+    columns = ["Method", "Data set", "By", "Settings", "Score", "Chosen"]
+    return TableBlock.of("table-gzsl-details", None, columns, rows, closed=True)
 
 
 def _choice(found: list[CellResult]) -> str:
@@ -169,13 +134,6 @@ def chosen_text(selected: dict[str, Any]) -> str:
 
 DIFFERENCES = {"ΔH": "H", "ΔH, γ = 0": "H_uncalibrated", "ΔZSL": "zsl"}
 """Columns of a table of differences, and what `paired_difference` calls them."""
-
-NOTE = (
-    "HGKT's figure minus the other method's, in percentage points; in brackets the 95 % interval "
-    "of a bootstrap that draws unseen classes, seen classes and seeds anew, the same ones for both "
-    "methods. Bold: the interval leaves out 0. H is with the γ that validation chose for either "
-    "method; ZSL compares the settings that validation chose by ZSL."
-)
 
 
 def accuracies_of(record: Mapping[str, Any]) -> ClassAccuracies | None:
@@ -240,8 +198,7 @@ def paired_table(outcome: Outcome) -> list[Block]:
     if not lines:
         return []
     heads = [Column(head, data.name) for data in context.data for head in DIFFERENCES]
-    title = "HGKT minus each other method"
-    return [TableBlock("table-gzsl-paired", title, ["Method", *heads], lines, NOTE)]
+    return [TableBlock.of("table-gzsl-paired", None, ["Method", *heads], lines)]
 
 
 def _value(outcome: Outcome, row: MethodRow, data: DataSpec, metric: str) -> Value:
@@ -263,10 +220,6 @@ _COLUMNS = {
     "n_features": ("", "Features"),
 }
 _MARKS = {"ok": "✓", "warning": "remark", "error": "error"}
-_NOTE = (
-    "The second number is what the paper's table of data sets prints. The fingerprint is "
-    "SHA-256 over class names and the three parts of the split."
-)
 
 
 def _plan(context: Context) -> Plan:
@@ -283,8 +236,7 @@ def data_sets(outcome: Outcome) -> list[Block]:
     rows = [_row(outcome, data) for data in context.data]
     for name in context.missing:
         rows.append([name, *_counts(outcome, name), "not found", ""])
-    missing = ", ".join(context.missing)
-    note = _NOTE + (f" Not found: {missing}." if missing else "")
+    missing = f"Not found: {', '.join(context.missing)}." if context.missing else ""
     heads = [Column(name, group) for group, name in _COLUMNS.values()]
     columns: list[Column | str] = ["Data set", *heads, "Checked", "Split"]
     findings: list[list[Value | str]] = [
@@ -294,10 +246,11 @@ def data_sets(outcome: Outcome) -> list[Block]:
         for level, sentence in result.values["findings"]
     ]
     return [
-        TableBlock("table-data", "Classes and images", columns, rows, note),
-        TableBlock("table-data-details", "What was looked at",
-                   ["Data set", "", "What was found"], findings, closed=True),
-    ]  # fmt: skip
+        TableBlock.of("table-data", None, columns, rows, missing=missing),
+        TableBlock.of(
+            "table-data-details", None, ["Data set", "", "What was found"], findings, closed=True
+        ),
+    ]
 
 
 def _row(outcome: Outcome, data: DataSpec) -> list[Value | str]:

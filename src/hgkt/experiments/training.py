@@ -51,9 +51,9 @@ def iterations(outcome: Outcome) -> list[Block]:
 
 
 def _draw_iterations(outcome: Outcome, data: DataSpec) -> Block:
-    title, result = f"Accuracy against iterations, {data.name}", outcome.first(data.name)
+    result = outcome.first(data.name)
     if result is None:
-        return outcome.nothing(title, data.name)
+        return outcome.nothing(f"Accuracy against iterations, {data.name}", data.name)
     steps, stop = result.arrays["steps"], int(result.values["stop"])
     frame = pd.DataFrame({"step": steps})
     with style.styled():
@@ -69,15 +69,8 @@ def _draw_iterations(outcome: Outcome, data: DataSpec) -> Block:
         axes[0].set_ylabel("accuracy, %")
         axes[0].set_ylim(0, 100)
         drawing.legend(loc="outside lower center", ncols=4)
-    note = (
-        "The paper's network at the preset's μ and k, by the paper's Adam. Training stops "
-        f"after {stop} iterations, where H is highest on the validation fold; the network of the "
-        "right panel is trained on all seen classes, and its test accuracy is only looked at. The "
-        "paper shows test accuracy and does not say how it stops."
-    )
-    return FigureBlock(
-        f"figure-iterations-{data.name}", title, drawing, frame, note, outcome.keys(data.name)
-    )
+    keys = outcome.keys(data.name)
+    return FigureBlock.of("figure-iterations", data, drawing, frame, keys, stop=stop)
 
 
 def _mark_stop(axis: Any, steps: Any, table: Any, stop: int, labelled: bool) -> None:
@@ -114,20 +107,11 @@ def training(outcome: Outcome) -> list[Block]:
     and the loss to class means: a step over all instances costs less than a mini-batch.
     """
     sets = outcome.context.data
-    note = (
-        "Both start from the same weights and do the same number of Adam steps at the preset's "
-        "parameters. Loss: exact, over all instances, in both cases; its floor is the scatter "
-        "within classes, which no weight can change. A quotient step sees every instance, so a "
-        "step is an epoch; a sampled one sees a batch of 64 with S = 50 drawn "
-        "neighbours each. ts, tr, H in percent after the last "
-        "step, not calibrated. Times: wall clock, of a run that may have shared the machine."
-    )
-    if outcome.context.quick:
-        note += " Quick run: S = 10."
+    quick = "Quick run: S = 10." if outcome.context.quick else ""
     columns = ["Data", "Training", "Steps", "Loss above its floor", "ms per step", "s per epoch",
                "ts", "tr", "H"]  # fmt: skip
     rows = [_training_row(outcome, data, mode) for data in sets for mode in _MODES]
-    table = TableBlock("ablation-training", "Exact and sampled training", columns, rows, note)
+    table = TableBlock.of("ablation-training", None, columns, rows, quick=quick)
     return [table, *(_draw_training(outcome, data) for data in sets)]
 
 
@@ -151,9 +135,8 @@ def _training_row(outcome: Outcome, data: DataSpec, mode: str) -> list[Value | s
 
 def _draw_training(outcome: Outcome, data: DataSpec) -> Block:
     slots = {mode: (data.name, mode) for mode in _MODES}
-    title = f"Exact and sampled training, {data.name}"
     if not outcome.good(*slots.values()):
-        return outcome.nothing(title, *slots.values())
+        return outcome.nothing(f"Exact and sampled training, {data.name}", *slots.values())
     frames = []
     with style.styled():
         drawing, (left, right) = style.figure(6.8, 3.0, columns=2)
@@ -171,15 +154,8 @@ def _draw_training(outcome: Outcome, data: DataSpec) -> Block:
         right.set(title="Harmonic mean", xlabel="step", ylabel="H on test, %")
         right.set_ylim(0, max(5.0, 1.1 * right.get_ylim()[1]))
         drawing.legend(loc="outside lower center", ncols=2)
-    note = "The sampled mean is a noisy estimate of the exact one; test accuracy is only looked at."
-    return FigureBlock(
-        f"ablation-training-{data.name}",
-        title,
-        drawing,
-        pd.concat(frames, ignore_index=True),
-        note,
-        outcome.keys(*slots.values()),
-    )
+    frame, keys = pd.concat(frames, ignore_index=True), outcome.keys(*slots.values())
+    return FigureBlock.of("ablation-training", data, drawing, frame, keys)
 
 
 COLUMNS = ("ts", "tr", "H")

@@ -71,8 +71,8 @@ def barycenters(outcome: Outcome) -> list[Block]:
         drawings.append(_draw_barycenters(data, list(ran.values()), tuple(ran)))
     columns = ["Data", "Solver", "W₂² objective", "Time per class, ms", "Same representative, %",
                "Same kNN edges, %", "H, %"]  # fmt: skip
-    title = "Exact barycenter and Sinkhorn"
-    return [TableBlock("ablation-barycenter", title, columns, rows, _note(found)), *drawings]
+    sizes = "; ".join({r.cell.data.name: _sizes_text(r) for r in found}.values())
+    return [TableBlock.of("ablation-barycenter", None, columns, rows, sizes=sizes), *drawings]
 
 
 def _solver(result: CellResult) -> str:
@@ -97,27 +97,11 @@ def _solver_row(
     return [data.name, label, *(Value(x, n=1, keys=(key,), form=form) for x, form in numbers)]
 
 
-def _note(found: list[CellResult]) -> str:
-    sizes = {
-        result.cell.data.name: (
-            f"{result.cell.data.name}: {result.values['n_classes']} of "
-            f"{result.values['n_seen']} classes, at most {result.values['n_instances']} instances "
-            f"each, at most {result.values['max_iter']} iterations "
-            f"({result.values['converged']:.0f} % of classes converged at "
-            f"ε = {result.values['reg']:g})"
-        )
-        for result in found
-    }
+def _sizes_text(result: CellResult) -> str:
     return (
-        "Objective: mean exact W₂² (in squared channels) of the histograms to the barycenter; the "
-        "exact one is the lowest there is. ε is relative to the largest cost; the paper's 1e-5 on "
-        "the raw cost makes Sinkhorn's kernel the identity. Representatives are the instances "
-        "nearest by the exact distance; edges: the k = 2 neighbours of these classes among all. "
-        "H: the network with each set of representatives, the rest of the classes the same, not "
-        "calibrated. Times: wall clock, of a run that may have shared the machine. "
-        + "; ".join(sizes.values())
-        + "."
-    )
+        "{name}: {n_classes} of {n_seen} classes, at most {n_instances} instances each, at most "
+        "{max_iter} iterations ({converged:.0f} % of classes converged at ε = {reg:g})"
+    ).format(name=result.cell.data.name, **result.values)
 
 
 def _draw_barycenters(data: DataSpec, ran: list[CellResult], keys: tuple[str, ...]) -> FigureBlock:
@@ -132,19 +116,7 @@ def _draw_barycenters(data: DataSpec, ran: list[CellResult], keys: tuple[str, ..
             axis.plot(apart, label=label, **style.series(index, marker=False))
         axis.set(xlabel="channel", ylabel="mass up to channel,\n% over the exact one")
         axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    note = (
-        "How much more of its mass each solver's barycenter of the same instances has up to a "
-        "channel than the exact one has."
-    )
-    return FigureBlock.of(
-        data,
-        "ablation-barycenter",
-        "Barycenters of one class",
-        drawing,
-        pd.DataFrame(curves),
-        note,
-        keys,
-    )
+    return FigureBlock.of("ablation-barycenter", data, drawing, pd.DataFrame(curves), keys)
 
 
 # ---------------------------------------------------------------------- permuted channels
@@ -173,15 +145,7 @@ def permutations(outcome: Outcome) -> list[Block]:
     if not rows:
         return [outcome.nothing("Permutations", *outcome.plan)]
     columns = ["Data", "Channels", "Runs", "Same representative, %", "Same kNN edges, %", "H, %"]
-    note = (
-        "Same: as with the channels as given, mean over permutations; chance alone gives about one "
-        "in N_c of the representatives (a class has N_c instances) and k/(L − 1) of the edges (L "
-        "classes, k = 2). The given order has other seeds of the initial weights, so that the "
-        "spread of H has a measure. The whole feature matrix is permuted: class means and the "
-        "network do not care, but the output's initial weights are then another draw, as with "
-        "another seed. Preset's μ and k, fixed number of steps, not calibrated."
-    )
-    return [TableBlock("ablation-permutation", "Order of the channels", columns, rows, note)]
+    return [TableBlock.of("ablation-permutation", None, columns, rows)]
 
 
 def _permutation_rows(outcome: Outcome, data: DataSpec) -> list[list[Value | str]]:

@@ -67,16 +67,8 @@ def _table(outcome: Outcome) -> TableBlock:
                 outcome.value(slot, ("n_unseen",), None, ".0f"),
                 result.values["space"] if result else "–",
             ])  # fmt: skip
-    return TableBlock(
-        "figure-tsne-shares",
-        "Embeddings that land in their own cluster",
-        ["Data", "Method", "in the space, %", "in the picture, %", "unseen classes", "space"],
-        rows,
-        "An embedding is in its own cluster where the mean of its own class's test features is "
-        "nearer than that of any other unseen class: in the space in which the method compares "
-        "(all unseen classes), and in the picture (those drawn). The paper says 80 % on AwA2, by "
-        "eye.",
-    )
+    columns = ["Data", "Method", "in the space, %", "in the picture, %", "unseen classes", "space"]
+    return TableBlock.of("figure-tsne-shares", None, columns, rows)
 
 
 def _drawing(outcome: Outcome, data: DataSpec) -> Block:
@@ -98,21 +90,8 @@ def _drawing(outcome: Outcome, data: DataSpec) -> Block:
     spaces = "; ".join(f"{row.label}: {result.values['space']}" for row, result in ran)
     shown, total = len(ran[0][1].values["classes"]), ran[0][1].values["n_unseen"]
     which = f"The first {shown} of {total}" if shown < total else f"All {total}"
-    note = (
-        f"t-SNE of test features (coloured) together with class embeddings (black dots, joined "
-        f"to the middle of their class). {which} unseen classes. Each method in the space in "
-        f"which it compares, with the parameters selected for the main table: {spaces}. Distances "
-        "in such a picture mean little."
-    )
-    return FigureBlock.of(
-        data,
-        "figure-tsne",
-        "Unseen classes and their embeddings",
-        drawing,
-        pd.concat(frames, ignore_index=True),
-        note,
-        outcome.keys(*slots.values()),
-    )
+    frame, keys = pd.concat(frames, ignore_index=True), outcome.keys(*slots.values())
+    return FigureBlock.of("figure-tsne", data, drawing, frame, keys, which=which, spaces=spaces)
 
 
 def _draw_plane(axis: Any, result: CellResult) -> pd.DataFrame:
