@@ -7,14 +7,14 @@ from typing import Any
 import matplotlib
 from cycler import cycler
 
-from hgkt.experiments.style import PALETTE, STYLE
+from hgkt.experiments.style import PALETTE, settings
 
 
 def use_style(gallery_conf: dict[str, Any], fname: str) -> None:
     """Set matplotlib up before every example; Sphinx-Gallery calls it."""
     matplotlib.rcdefaults()
     matplotlib.use("agg")
-    matplotlib.rcParams.update(STYLE)
+    matplotlib.rcParams.update(settings())
     matplotlib.rcParams.update(
         {
             "axes.prop_cycle": cycler(color=PALETTE),

@@ -12,7 +12,9 @@ import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -27,49 +29,19 @@ PAPER = "#ffffff"
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#b8860b", "#7f7f7f", "#332288")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
 LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 2)))
-SEQUENTIAL = "cividis"
 
 _DPI = 200
 _MAX_INLINE = 600_000
 _VARIABLES = {INK: "--ink", MUTED: "--muted", RULE: "--rule", PAPER: "--paper"}
 
-STYLE: dict[str, Any] = {
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 9.0,
-    "text.color": INK,
-    "axes.edgecolor": MUTED,
-    "axes.facecolor": "none",
-    "axes.labelcolor": INK,
-    "axes.labelsize": 9.0,
-    "axes.titlesize": 9.5,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": RULE,
-    "grid.linewidth": 0.6,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "xtick.labelsize": 8.0,
-    "ytick.labelsize": 8.0,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "lines.linewidth": 1.6,
-    "lines.markersize": 4.5,
-    "legend.frameon": False,
-    "legend.fontsize": 8.0,
-    "figure.facecolor": PAPER,
-    "savefig.facecolor": PAPER,
-    "image.cmap": SEQUENTIAL,
-    "svg.fonttype": "path",  # an SVG looks the same where the fonts are not installed
-    "svg.hashsalt": "hgkt",  # and the same run gives the same file
-}
+
+@cache
+def settings() -> Any:
+    """Return matplotlib's settings by name, as ``report.mplstyle`` has them."""
+    from matplotlib import rc_params_from_file
+
+    path = Path(__file__).with_name("report.mplstyle")
+    return rc_params_from_file(path, use_default_template=False)
 
 
 @contextmanager
@@ -77,8 +49,7 @@ def styled() -> Iterator[None]:
     """Apply the style to all that is drawn inside the block: legends, annotations, colour bars."""
     from matplotlib import rc_context
 
-    settings: Any = STYLE  # matplotlib types every name of a setting
-    with rc_context(settings):
+    with rc_context(settings()):
         yield
 
 
