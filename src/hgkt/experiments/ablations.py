@@ -105,8 +105,8 @@ class VariantTable:
         position = 1 + len(self.heads) + list(METRICS).index("H")
         rows: list[list[Value | str]] = []
         for data in outcome.context.data:
-            there = [v for v in self.variants if v.slot(data) in outcome.plan]
-            for _, group in groupby(there, key=lambda variant: variant.row):
+            planned = [v for v in self.variants if v.slot(data) in outcome.plan]
+            for _, group in groupby(planned, key=lambda variant: variant.row):
                 lines = [_line(outcome, data, variant) for variant in group]
                 if self.gain:
                     lines = [[*line, _gain(line[position], lines[0][position])] for line in lines]

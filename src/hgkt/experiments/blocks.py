@@ -368,14 +368,14 @@ def mark_best(column: Sequence[Value | str]) -> list[Value | str]:
     >>> any(v.best for v in mark_best([Value(31.0, 1.5), Value(30.0, 0.2)]))
     False
     """
-    there = [
+    numbers = [
         (v.mean, v.deviation or 0.0, position)
         for position, v in enumerate(column)
         if isinstance(v, Value) and v.mean is not None
     ]
-    if len(there) < 2:
+    if len(numbers) < 2:
         return list(column)
-    (best, deviation, place), *others = sorted(there, reverse=True)
+    (best, deviation, place), *others = sorted(numbers, reverse=True)
     led = all(
         best - mean > max(deviation, other) and round(best, 1) > round(mean, 1)
         for mean, other, _ in others

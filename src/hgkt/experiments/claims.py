@@ -161,8 +161,8 @@ def judged(found: Sequence[Finding], keys: Sequence[str]) -> Judgement:
         sets.setdefault(words[finding.holds], []).append(finding.data)
     holds = next(iter(sets))
     if len(sets) > 1:
-        there = [word for word in words.values() if word in sets]
-        holds = "; ".join(f"{word} on {', '.join(sets[word])}" for word in there)
+        found_words = [word for word in words.values() if word in sets]
+        holds = "; ".join(f"{word} on {', '.join(sets[word])}" for word in found_words)
     return Judgement(tuple(map(str, found)), holds, tuple(dict.fromkeys(keys)))
 
 

@@ -209,10 +209,10 @@ def thin(unseen: NDArray[Any], seen: NDArray[Any]) -> tuple[NDArray[Any], NDArra
     x, y = 100 * np.asarray(unseen, dtype=float), 100 * np.asarray(seen, dtype=float)
     if len(x) > _MAX_POINTS:
         along = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(x)) + np.abs(np.diff(y)))])
-        wanted = np.searchsorted(along, np.linspace(0, along[-1], _MAX_POINTS))
-        wanted = np.clip(wanted, 0, len(x) - 1)
-        wanted[-1] = len(x) - 1
-        x, y = x[wanted], y[wanted]
+        places = np.searchsorted(along, np.linspace(0, along[-1], _MAX_POINTS))
+        places = np.clip(places, 0, len(x) - 1)
+        places[-1] = len(x) - 1
+        x, y = x[places], y[places]
     return x, y
 
 
@@ -272,8 +272,8 @@ def _draw_curve(axes: Any, name: str, curve: Curve, look: dict[str, Any]) -> pd.
     ts, tr = (lookup(curve.result.values, metric) for metric in ("ts", "tr"))
     if ts is not None and tr is not None:
         axes.plot(ts, tr, marker="o", color=look["color"], linestyle="none")
-    told = {"data": name, "method": curve.row.name, "seed": curve.result.cell.seed}
-    return pd.DataFrame({**told, "unseen": unseen, "seen": seen})
+    about = {"data": name, "method": curve.row.name, "seed": curve.result.cell.seed}
+    return pd.DataFrame({**about, "unseen": unseen, "seen": seen})
 
 
 # ---------------------------------------------------------------------- calibration

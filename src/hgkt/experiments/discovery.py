@@ -153,14 +153,14 @@ def feature_file(folder: Path, features: str = "") -> str:
     """
     from hgkt.data.xlsa17 import feature_files
 
-    there = feature_files(folder)
-    if not there:
+    files = feature_files(folder)
+    if not files:
         raise DataError(f"{folder} holds no feature file; a .mat with 'features' is expected")
-    if features and features not in there:
+    if features and features not in files:
         raise DataError(
-            f"{folder} has no feature file {features!r}; feature files there: {', '.join(there)}"
+            f"{folder} has no feature file {features!r}; feature files there: {', '.join(files)}"
         )
-    return features or (_USUAL if _USUAL in there else there[0])
+    return features or (_USUAL if _USUAL in files else files[0])
 
 
 def _locate(name: str, root: str | Path | None, features: str, attributes: str) -> DataSpec:

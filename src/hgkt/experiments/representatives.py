@@ -59,8 +59,8 @@ def representatives(outcome: Outcome) -> list[Block]:
 def _pictures(found: dict[str, CellResult], image_root: Path | None) -> dict[str, list[Any]] | None:
     """Return for each way the images of the first classes, or None where there are none."""
     pictures = {way: _images(result, image_root) for way, result in found.items()}
-    there = [any(image is not None for image in images) for images in pictures.values()]
-    return pictures if all(there) else None
+    complete = [any(image is not None for image in images) for images in pictures.values()]
+    return pictures if all(complete) else None
 
 
 def _images(result: CellResult, image_root: Path | None) -> list[Any]:

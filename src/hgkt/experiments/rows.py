@@ -195,9 +195,9 @@ def evaluate_cells(
     asked, given = {"select": not row.fixed, **options}, dict(params or {})
     if context.quick:
         # Nothing but γ is chosen, on one fold, and networks take few steps.
-        known = METHODS.load(row.method)._get_param_names()
+        parameters = METHODS.load(row.method)._get_param_names()
         asked = {**asked, "n_folds": 1} | ({} if row.fixed else {"stages": []})
-        given = {**{name: few for name, few in _QUICK.items() if name in known}, **given}
+        given = {**{name: few for name, few in _QUICK.items() if name in parameters}, **given}
     return [
         Cell("evaluate", data, row.method, row.preset, given, seed, asked)
         for seed in range(context.n_seeds)

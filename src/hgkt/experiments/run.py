@@ -88,8 +88,8 @@ def load_experiments(names: Sequence[str] = ()) -> dict[str, Experiment]:
     """
     for name in names:
         EXPERIMENTS[name]
-    wanted = {name.lower() for name in names}
-    return {name: EXPERIMENTS.load(name) for name in EXPERIMENTS if not names or name in wanted}
+    asked = {name.lower() for name in names}
+    return {name: EXPERIMENTS.load(name) for name in EXPERIMENTS if not names or name in asked}
 
 
 def plan_experiments(

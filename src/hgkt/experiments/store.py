@@ -84,8 +84,8 @@ class ResultStore:
         """Write a result and return its JSON file; a failure never replaces a success."""
         path = self._path(result.cell.key)
         if not result.ok:
-            there = self._read(path, arrays=False)
-            if there is not None and there.ok:
+            stored = self._read(path, arrays=False)
+            if stored is not None and stored.ok:
                 return path
         document = {
             "format": FORMAT,

@@ -285,8 +285,8 @@ def _verdict(result: CellResult) -> str:
         for key, count in expected.items()
         if found[key] != count
     ]
-    known = facts.split_fingerprints if facts else ()
-    if known and found["fingerprint"]["split"] not in known:
+    splits = facts.split_fingerprints if facts else ()
+    if splits and found["fingerprint"]["split"] not in splits:
         wrong.append("the split is not the published one")
     n_remarks = sum(level == "warning" for level, _ in result.values["findings"])
     words = ["; ".join(wrong) if wrong else "✓"]

@@ -129,8 +129,8 @@ def _training_row(outcome: Outcome, data: DataSpec, mode: str) -> list[Value | s
         (1000 * step, ".3g"),
         (step * values["steps_per_epoch"], ".3g"),
     ]
-    told = [Value(number, n=1, keys=outcome.keys(slot), form=form) for number, form in numbers]
-    return [data.name, _MODES[mode], *told, *accuracies]
+    shown = [Value(number, n=1, keys=outcome.keys(slot), form=form) for number, form in numbers]
+    return [data.name, _MODES[mode], *shown, *accuracies]
 
 
 def _draw_training(outcome: Outcome, data: DataSpec) -> Block:
