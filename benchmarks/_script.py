@@ -115,13 +115,6 @@ def tested(model: Any, seen: Labelled, unseen: Labelled, gamma: float) -> Any:
     return gzsl_metrics(*scored[0], *scored[1], model.classes_[columns], n_seen, gamma)
 
 
-def mathematics(method: str) -> str:
-    """Return the version of a method's mathematics, as the installed class says it."""
-    from hgkt.estimators import METHODS
-
-    return str(getattr(METHODS.load(method), "mathematics_version", 1))
-
-
 def write_record(path: Path, content: dict[str, Any], method: str = "hgkt") -> None:
     """Write what a script measured, with versions and machine, in one step.
 
@@ -137,6 +130,7 @@ def write_record(path: Path, content: dict[str, Any], method: str = "hgkt") -> N
     from hgkt._files import write_file
     from hgkt._plain import json_text
     from hgkt.evaluation.records import machine, versions
+    from page_tables.records import mathematics
 
     about = {"versions": {**versions(), "mathematics": mathematics(method)}, "machine": machine()}
     write_file(path, json_text({**about, **content}, indent=1))

@@ -16,9 +16,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from _script import FEATURES, arguments, mathematics, write_record
+from _script import FEATURES, arguments, write_record
 from hgkt.data import load_dataset
 from hgkt.estimators.methods import METHODS, build_method
+from page_tables.records import mathematics
 
 DATA = "CUB"
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}

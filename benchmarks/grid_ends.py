@@ -15,13 +15,13 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from _script import FEATURES, RESULTS, arguments, mathematics, one_thread, write_record
+from _script import FEATURES, RESULTS, arguments, one_thread, write_record
 from hgkt.data import GZSLDataset, load_dataset
 from hgkt.estimators import METHODS
 from hgkt.evaluation.selection import ClassFoldSearch
 from hgkt.experiments.plan import Cell, DataSpec, build_estimator
 from page_tables.methods import at_ends, beyond, numbers_tried
-from page_tables.records import Records
+from page_tables.records import Records, mathematics
 from page_tables.shown import main as main_row
 
 
