@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from hgkt.exceptions import DataError, DownloadError, UnknownNameError
 from hgkt.vision import BACKBONES, load_backbone, open_image, preprocess
 from hgkt.vision.huggingface import POOLINGS
-from hgkt.vision.resnet import LAYOUTS, ResNet, load_resnet
+from hgkt.vision.networks import LAYOUTS, ResNet, load_resnet
 
 transformers = pytest.importorskip("transformers")
 

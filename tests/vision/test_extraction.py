@@ -22,8 +22,8 @@ from hgkt.vision import (
     read_manifest,
 )
 from hgkt.vision.backbones import Backbone
-from hgkt.vision.decoding import decode_all
-from hgkt.vision.journal import Journal, file_key
+from hgkt.vision.extraction import decode_all
+from hgkt.vision.extraction import Journal, file_key
 
 HOW = Preprocessing(height=8, width=8, mean=(0, 0, 0), std=(1, 1, 1))
 

@@ -12,7 +12,7 @@ from hgkt._typing import Progress
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
-    from hgkt.photos import Photos
+    from hgkt.items import Photos
 
 # How long the stages take on a CPU; a bar over all of them is drawn by it.
 STAGES = {"encode": 0.05, "extract": 0.75, "select": 0.2}
@@ -115,7 +115,7 @@ class PhotoOptions:
 
     def read(self, cache: Path, device: str, progress: Progress) -> Photos:
         """Encode the classes and extract the photos."""
-        from hgkt.photos import read_photos
+        from hgkt.items import read_photos
 
         if self.images is None:
             raise DataError("--images is missing")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hgkt.data import GZSLDataset, ShardedData
     from hgkt.estimators import GZSLClassifier
     from hgkt.evaluation.fitting import Fitted
-    from hgkt.photos import Photos
+    from hgkt.items import Photos
 
 
 @dataclass

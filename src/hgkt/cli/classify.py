@@ -32,7 +32,7 @@ def classify_command(
     """
     from hgkt.estimators import load_model
     from hgkt.estimators.ranking import rank_classes
-    from hgkt.photos.model import guesses
+    from hgkt.items.base import guesses
 
     loaded = load_model(model)
     columns = candidates(loaded, among)

@@ -9,7 +9,7 @@ import typer
 
 from hgkt.cli._common import Device, DeviceOption, JsonOption, emit, note, progress_bar, say
 from hgkt.exceptions import DataError
-from hgkt.language.sentences import DEFAULT_TEMPLATE
+from hgkt.language.encoder import DEFAULT_TEMPLATE
 
 
 def describe_command(

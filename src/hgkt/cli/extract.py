@@ -60,8 +60,7 @@ def extract_command(
     """
     from hgkt.vision import load_backbone
     from hgkt.vision.backbones import identity
-    from hgkt.vision.extraction import extract_features
-    from hgkt.vision.journal import Journal
+    from hgkt.vision.extraction import Journal, extract_features
     from hgkt.vision.listing import find_entries
     from hgkt.vision.output import check_plan, read_classes, write_extraction
 

@@ -16,8 +16,7 @@ from hgkt._validation import attribute_matrix, refuse_twins
 from hgkt.data.attributes import TEXT, AttributeFile
 from hgkt.data.tables import check_named, parse_classes, parse_seen, read_table
 from hgkt.exceptions import DataError
-from hgkt.language.encoder import Encoder
-from hgkt.language.sentences import uses_description
+from hgkt.language.encoder import Encoder, uses_description
 
 if TYPE_CHECKING:
     import pandas as pd

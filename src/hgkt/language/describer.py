@@ -14,8 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 from hgkt._arrays import unit_rows
 from hgkt._validation import attribute_matrix
 from hgkt.exceptions import DataError
-from hgkt.language.encoder import Encoder, check_record, encoder_difference, load_encoder
-from hgkt.language.sentences import uses_description
+from hgkt.language.encoder import (
+    Encoder,
+    check_record,
+    encoder_difference,
+    load_encoder,
+    uses_description,
+)
 
 _LISTED = 30
 

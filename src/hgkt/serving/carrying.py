@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hgkt.exceptions import DataError
 from hgkt.language import ClassDescription
-from hgkt.language.sentences import uses_description
+from hgkt.language.encoder import uses_description
 from hgkt.serving.entries import ClassEntry
 from hgkt.serving.model_facts import TEXT, ModelFacts
 

@@ -15,8 +15,14 @@ from numpy.typing import NDArray
 from hgkt._registry import Entry, Registry
 from hgkt._validation import check_finite
 from hgkt.exceptions import DataError
-from hgkt.vision.images import MAX_PIXELS, measure_image, open_image
-from hgkt.vision.preprocessing import Preprocessing, normalize, to_pixels
+from hgkt.vision.images import (
+    MAX_PIXELS,
+    Preprocessing,
+    measure_image,
+    normalize,
+    open_image,
+    to_pixels,
+)
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -28,7 +34,7 @@ _HE = "He et al., Deep Residual Learning for Image Recognition, CVPR 2016"
 
 def _lite(number: int, size: int) -> Entry:
     return Entry(
-        "hgkt.vision.efficientnet_lite:open_efficientnet_lite",
+        "hgkt.vision.networks:open_efficientnet_lite",
         f"1280 features of the whole image at {size}×{size}; weights come with pip, offline",
         _TAN,
         "efficientnet-lite",
@@ -37,7 +43,7 @@ def _lite(number: int, size: int) -> Entry:
 
 def _resnet(depth: int, width: int) -> Entry:
     return Entry(
-        "hgkt.vision.resnet:open_resnet",
+        "hgkt.vision.networks:open_resnet",
         f"{width} features; weights in torchvision's format, as resnet{depth}:FILE",
         _HE,
         "resnet",
@@ -177,7 +183,7 @@ class Backbone:
         Parameters
         ----------
         pixels : sequence of ndarray of shape (height, width, 3), uint8
-            As `hgkt.vision.preprocessing.to_pixels` returns them.
+            As `hgkt.vision.images.to_pixels` returns them.
 
         Returns
         -------

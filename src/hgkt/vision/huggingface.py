@@ -12,8 +12,8 @@ from hgkt._hub import hub_folder, quiet_transformers
 from hgkt._validation import import_extra
 from hgkt.exceptions import DataError, DownloadError, MissingExtraError, first_line
 from hgkt.vision.backbones import Backbone, BackboneRequest, package_versions
-from hgkt.vision.preprocessing import INTERPOLATIONS, Preprocessing
-from hgkt.vision.weights import find_source
+from hgkt.vision.images import INTERPOLATIONS, Preprocessing
+from hgkt.vision.networks import find_source
 
 _WEIGHTS = "model*.safetensors"
 _WANTED = ("config.json", "*processor_config.json", _WEIGHTS, "*.index.json")

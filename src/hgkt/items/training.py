@@ -9,8 +9,8 @@ from hgkt._typing import Progress
 from hgkt.estimators import GZSLClassifier, HGKTClassifier
 from hgkt.evaluation.fitting import fit_dataset
 from hgkt.exceptions import DataError
-from hgkt.photos.model import ImageClassifier
-from hgkt.photos.reading import ReadingOptions, read_photos
+from hgkt.items.base import ImageClassifier
+from hgkt.items.reading import ReadingOptions, read_photos
 
 
 def train_on_images(

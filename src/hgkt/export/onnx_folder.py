@@ -1,15 +1,16 @@
-"""An exported model at work: onnxruntime and NumPy, nothing else."""
+"""The ONNX folder: two graphs, the class table, and a classifier that adds to it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hgkt._files import read_json, reading
+from hgkt._files import atomic_folder, read_json, reading
+from hgkt._plain import json_text, plain
 from hgkt._validation import (
     attribute_matrix,
     attribute_table,
@@ -26,8 +27,83 @@ from hgkt.confidence.sets import set_columns
 from hgkt.data.arrays import read_npy
 from hgkt.exceptions import DataError, ModelFolderError
 
+if TYPE_CHECKING:
+    from hgkt.estimators import GZSLClassifier, HGKTClassifier, HGKTNetworkClassifier
+
 EMBEDDER, SCORER, TABLE, CLASSES = "embedder.onnx", "scorer.onnx", "embeddings.npy", "classes.json"
 FORMAT = "hgkt-onnx-1"
+
+
+def export_onnx(model: GZSLClassifier, folder: str | Path) -> Path:
+    """Write a fitted HGKT model for ONNX runtimes; classes can be added to it there.
+
+    ``embedder.onnx`` maps ``attributes`` (U, d) to ``embeddings`` (U, D). ``scorer.onnx`` maps
+    ``features`` (n, D), the class table ``embeddings`` (C, D) and ``penalised`` (C,) to ``scores``
+    (n, C), and to ``probabilities`` (n, C) where the model has temperatures. Where classes have
+    grown it takes their ``learned`` (C,) from ``classes.json`` too. The thresholds of
+    rejection and prediction sets are in ``classes.json``. ``embeddings.npy`` and ``classes.json``
+    are the table to start from.
+
+    Parameters
+    ----------
+    model : GZSLClassifier
+        A fitted HGKTClassifier or HGKTNetworkClassifier.
+    folder : path
+        Written in one step; an earlier export there is replaced.
+
+    Returns
+    -------
+    Path
+        The folder.
+    """
+    from hgkt.estimators import HGKTClassifier, HGKTNetworkClassifier
+    from hgkt.export.graphs import embedder_graph, scorer_graph
+
+    if not isinstance(model, HGKTClassifier | HGKTNetworkClassifier):
+        raise DataError(
+            f"ONNX export covers hgkt, not {type(model).__name__}; train with --method hgkt"
+        )
+    if not hasattr(model, "seen_classes_"):
+        raise DataError("the model is not fitted, so there is nothing to export")
+    graphs = {
+        EMBEDDER: embedder_graph(model._transfer),
+        SCORER: scorer_graph(
+            model._transfer,
+            int(model.n_features_in_),
+            model.calibration_,
+            None if model.confidence_ is None else model.confidence_.temperatures,
+            grown=bool(model._learned_shares.any()),
+        ),
+    }
+    with atomic_folder(folder, _is_export, ModelFolderError, "an ONNX export") as scratch:
+        for name, graph in graphs.items():
+            (scratch / name).write_bytes(graph.SerializeToString())
+        np.save(scratch / TABLE, model.class_embeddings_)
+        (scratch / CLASSES).write_text(json_text(_description(model)), encoding="utf-8")
+    return Path(folder)
+
+
+def _is_export(path: Path) -> bool:
+    return {child.name for child in path.iterdir()} <= {EMBEDDER, SCORER, TABLE, CLASSES}
+
+
+def _description(model: HGKTClassifier | HGKTNetworkClassifier) -> dict[str, Any]:
+    labels, seen = model.classes_.tolist(), model.seen_mask_.tolist()
+    pays = np.concatenate([~model._grown, np.zeros(len(model.unseen_classes_), dtype=bool)])
+    penalised = pays[model._order.rows].tolist()
+    learned = np.where(penalised, 0.0, model.learned_shares()).tolist()
+    return {
+        "format": FORMAT,
+        "n_features": int(model.n_features_in_),
+        "n_attributes": int(model.class_attributes_.shape[1]),
+        "calibration": model.calibration_.to_dict(),
+        "confidence": None if model.confidence_ is None else plain(model.confidence_.to_arrays()),
+        "classes": [
+            {"name": name, "seen": is_seen, "penalised": paying, "learned": share}
+            for name, is_seen, paying, share in zip(labels, seen, penalised, learned, strict=True)
+        ],
+        "about": getattr(model, "about_", {}),
+    }
 
 
 class OnnxClassifier:

@@ -13,7 +13,7 @@ from hgkt.data.attributes import AttributeFile, read_attribute_file
 from hgkt.data.tables import check_named, has_attributes, parse_classes, read_table
 from hgkt.exceptions import DataError
 from hgkt.language.class_lists import ClassList, class_list, describe_classes
-from hgkt.language.sentences import class_words
+from hgkt.language.encoder import class_words
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,10 +14,10 @@ from hgkt._typing import Progress
 from hgkt.data import GZSLDataset
 from hgkt.data.attributes import AttributeFile
 from hgkt.exceptions import DataError
-from hgkt.photos.classes import encode_classes, gather_classes
+from hgkt.items.tables import encode_classes, gather_classes
 from hgkt.vision import Extraction, ImageEntry, extract_features, load_backbone
 from hgkt.vision.backbones import identity
-from hgkt.vision.journal import Journal
+from hgkt.vision.extraction import Journal
 from hgkt.vision.listing import class_folders, find_entries
 from hgkt.vision.output import feature_stem
 
