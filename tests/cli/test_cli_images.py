@@ -110,7 +110,7 @@ def test_bad_pictures_are_left_out_and_named(hgkt, drawings, tmp_path):
 
 
 def test_train_images_refuses_with_one_sentence(hgkt, drawings, tmp_path, monkeypatch):
-    monkeypatch.setattr("hgkt.items.reading.load_backbone", lambda *a: pytest.fail("loaded"))
+    monkeypatch.setattr("hgkt.items.images.load_backbone", lambda *a: pytest.fail("loaded"))
     (tmp_path / "empty").mkdir()
     (tmp_path / "flat").mkdir()
     shutil.copy(drawings / "photos" / "red circle" / "0.png", tmp_path / "flat")

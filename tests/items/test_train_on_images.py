@@ -11,8 +11,8 @@ from PIL import Image
 
 import hgkt
 from hgkt.exceptions import DataError
-from hgkt.language import ClassDescription
 from hgkt.items import read_photos
+from hgkt.language import ClassDescription
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +139,7 @@ def test_a_manifest_says_what_is_train(drawings, tmp_path):
     ],
 )
 def test_classes_are_refused_before_a_photo_is_opened(drawings, monkeypatch, classes, sentence):
-    monkeypatch.setattr("hgkt.items.reading.load_backbone", lambda *a: pytest.fail("loaded"))
+    monkeypatch.setattr("hgkt.items.images.load_backbone", lambda *a: pytest.fail("loaded"))
     with pytest.raises(DataError, match=sentence):
         hgkt.train_on_images(drawings / "photos", classes)
 

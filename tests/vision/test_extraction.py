@@ -22,8 +22,7 @@ from hgkt.vision import (
     read_manifest,
 )
 from hgkt.vision.backbones import Backbone
-from hgkt.vision.extraction import decode_all
-from hgkt.vision.extraction import Journal, file_key
+from hgkt.vision.extraction import Journal, decode_all, file_key
 
 HOW = Preprocessing(height=8, width=8, mean=(0, 0, 0), std=(1, 1, 1))
 

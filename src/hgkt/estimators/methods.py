@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hgkt._registry import Entry, Registry
 from hgkt.estimators._presets import PRESETS, where_moved
 from hgkt.exceptions import DataError, UnknownNameError, first_line
+
+if TYPE_CHECKING:
+    from hgkt.data import GZSLDataset, ShardedData
 
 _PAPER = (
     "Wang et al., Heterogeneous Graph-based Knowledge Transfer for Generalized Zero-shot "
@@ -77,6 +80,27 @@ def build_method(
             raise DataError(f"method {method!r} has no parameter {name!r}{rest}")
     given = {name: value for name, value in common.items() if name in known}
     return kind(**{**given, **chosen, **(parameters or {})})
+
+
+def method_for(
+    dataset: GZSLDataset | ShardedData,
+    method: str = "hgkt",
+    preset: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    **common: Any,
+) -> Any:
+    """Return an unfitted estimator for a data set: `build_method`, with its attribute blocks.
+
+    Parameters
+    ----------
+    dataset : GZSLDataset or ShardedData
+        The data; attribute vectors of several parts say in ``about`` how long each is.
+    method, preset, parameters, **common
+        See `build_method`.
+    """
+    blocks = list(dataset.about.get("attribute_blocks") or [])
+    common["attribute_blocks"] = blocks if len(blocks) > 1 else None
+    return build_method(method, preset, parameters, dataset.name, **common)
 
 
 def presets_of(method: str) -> tuple[str, ...]:

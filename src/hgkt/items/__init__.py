@@ -1,4 +1,4 @@
-"""From a folder of photographs to a model that names them, and classes it has no photo of."""
+"""Raw items in, classes out: models that read photographs, and training on a folder of them."""
 
 from __future__ import annotations
 
@@ -7,18 +7,28 @@ from typing import TYPE_CHECKING
 from hgkt._lazy import attach
 
 if TYPE_CHECKING:
-    from hgkt.items.base import Guess, ImageClassifier
-    from hgkt.items.reading import Photos, read_photos
-    from hgkt.items.training import train_on_images
+    from hgkt.items.base import Guess, ItemClassifier
+    from hgkt.items.images import ImageClassifier, Photos, read_photos
+    from hgkt.items.training import Training, train_on_images
 
 _HOMES = {
     "Guess": "hgkt.items.base",
-    "ImageClassifier": "hgkt.items.base",
-    "Photos": "hgkt.items.reading",
-    "read_photos": "hgkt.items.reading",
+    "ImageClassifier": "hgkt.items.images",
+    "ItemClassifier": "hgkt.items.base",
+    "Photos": "hgkt.items.images",
+    "Training": "hgkt.items.training",
+    "read_photos": "hgkt.items.images",
     "train_on_images": "hgkt.items.training",
 }
 
-__all__ = ["Guess", "ImageClassifier", "Photos", "read_photos", "train_on_images"]
+__all__ = [
+    "Guess",
+    "ImageClassifier",
+    "ItemClassifier",
+    "Photos",
+    "Training",
+    "read_photos",
+    "train_on_images",
+]
 
 __getattr__, __dir__ = attach(__name__, _HOMES)

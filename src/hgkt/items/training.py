@@ -1,33 +1,78 @@
-"""Train on a folder of photographs in one call."""
+"""Train on raw items in one call."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
+
+from numpy.typing import NDArray
 
 from hgkt._typing import Progress
-from hgkt.estimators import GZSLClassifier, HGKTClassifier
-from hgkt.evaluation.fitting import fit_dataset
+from hgkt.data import GZSLDataset
+from hgkt.estimators import GZSLClassifier
+from hgkt.estimators.methods import method_for
+from hgkt.evaluation.fitting import Fitted, fit_dataset
 from hgkt.exceptions import DataError
-from hgkt.items.base import ImageClassifier
-from hgkt.items.reading import ReadingOptions, read_photos
+from hgkt.items.images import ImageClassifier, read_photos
+
+Estimator = GZSLClassifier | Callable[[GZSLDataset], GZSLClassifier]
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a model was trained on, what was left out, and how it was chosen.
+
+    Parameters
+    ----------
+    data : str
+        Name of the folder.
+    n_items : int
+        How many items it learned from.
+    described : dict of str to ndarray
+        Attributes of the classes that were added because they have no item.
+    unseen : dict of str to ndarray
+        Attributes of all classes without an item to learn from; a manifest may test some of them.
+    unreadable : tuple of (str, str)
+        Items that were left out, each with the sentence that says why.
+    passed_over : dict of str to int
+        How many files of the folder are no items, by suffix.
+    n_resumed : int
+        How many features were in the cache already.
+    n_cut : int
+        How many descriptions were longer than the encoder reads.
+    fitted : Fitted
+        The parameters that were chosen, and on what.
+    """
+
+    data: str
+    n_items: int
+    described: dict[str, NDArray[Any]]
+    unseen: dict[str, NDArray[Any]]
+    unreadable: tuple[tuple[str, str], ...]
+    passed_over: dict[str, int]
+    n_resumed: int
+    n_cut: int
+    fitted: Fitted
 
 
 def train_on_images(
     images: str | Path,
     classes: Any = None,
     *,
-    estimator: GZSLClassifier | None = None,
+    estimator: Estimator | None = None,
     select: bool | str = "auto",
     calibrate: bool | str = "auto",
     random_state: int = 0,
     device: str = "auto",
     progress: Progress | None = None,
-    **reading: Unpack[ReadingOptions],
+    **reading: Any,
 ) -> ImageClassifier:
     """Learn classes from photographs, and others from what is said about them.
 
-    Photographs that cannot be read are left out; `read_photos` says which.
+    Photographs that cannot be read are left out; ``training_`` of the model says which, and what
+    was chosen.
 
     Parameters
     ----------
@@ -39,8 +84,8 @@ def train_on_images(
         ``description``, columns of numbers, or both; or a mapping from name to text or vector.
         A class without photographs is known by this alone. By default, and for every class of
         which no sentence is given, the name is all there is.
-    estimator : GZSLClassifier, optional
-        The method; by default `HGKTClassifier`.
+    estimator : GZSLClassifier or callable, optional
+        The method, or what makes it for the data set that was read; by default `HGKTClassifier`.
     select : bool or "auto", default="auto"
         Whether to choose parameters on validation classes; see `hgkt.evaluation.fit_dataset`.
     calibrate : bool or "auto", default="auto"
@@ -69,15 +114,14 @@ def train_on_images(
     >>> model.predict("unknown.jpg")  # doctest: +SKIP
     array(['okapi'], dtype='<U5')
     """
-    if estimator is not None and not isinstance(estimator, GZSLClassifier):
+    if not (estimator is None or callable(estimator) or isinstance(estimator, GZSLClassifier)):
         raise DataError(f"estimator must be a method of hgkt; got {type(estimator).__name__}")
     photos = read_photos(images, classes, device=device, progress=progress, **reading)
-    dataset, blocks = photos.dataset, photos.dataset.about["attribute_blocks"]
+    dataset = photos.dataset
     if estimator is None:
-        joined = blocks if len(blocks) > 1 else None
-        estimator = HGKTClassifier(device=device, attribute_blocks=joined)
+        estimator = method_for(dataset, device=device)
     fitted = fit_dataset(
-        estimator,
+        estimator if isinstance(estimator, GZSLClassifier) else estimator(dataset),
         dataset,
         select=select,
         calibrate=calibrate,
@@ -85,11 +129,20 @@ def train_on_images(
         random_state=random_state,
         progress=progress,
     )
-    model: Any = fitted.model
-    model.add_classes(dataset.attributes_of(dataset.described_classes))
-    model.about_ = {
-        **dataset.provenance(),
-        "chosen": fitted.chosen,
-        "validation": fitted.validation,
-    }
-    return ImageClassifier(model, device)
+    described = dataset.attributes_of(dataset.described_classes)
+    fitted.model.add_classes(described)
+    found = {name: getattr(fitted, name) for name in ("selected", "chosen", "validation")}
+    fitted.model.about_ = {**dataset.provenance(), **found}
+    model = ImageClassifier(fitted.model, device)
+    model.training_ = Training(
+        data=dataset.name,
+        n_items=len(dataset.train),
+        described=described,
+        unseen=dataset.attributes_of(dataset.unseen_classes),
+        unreadable=tuple((entry.id, reason) for entry, reason in photos.unreadable),
+        passed_over=photos.passed_over,
+        n_resumed=photos.n_resumed,
+        n_cut=photos.n_cut,
+        fitted=fitted,
+    )
+    return model

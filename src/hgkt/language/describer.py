@@ -47,6 +47,24 @@ class ClassDescription:
     attributes: Mapping[str, float] | None = None
     text: str | Sequence[str] | None = None
 
+    @classmethod
+    def of(cls, name: str, value: Any) -> ClassDescription:
+        """Return a description by its kind: a text or several, attributes by name, a vector.
+
+        Examples
+        --------
+        >>> ClassDescription.of("zebra", {"striped": 1}).attributes
+        {'striped': 1}
+        """
+        if isinstance(value, ClassDescription):
+            return value
+        if isinstance(value, Mapping):
+            return cls(name, attributes=value)
+        several = isinstance(value, list | tuple) and value and isinstance(value[0], str)
+        if isinstance(value, str) or several:
+            return cls(name, text=value)
+        return cls(name, vector=value)
+
     @property
     def texts(self) -> list[str] | None:
         """The texts as a list; None where none was given."""

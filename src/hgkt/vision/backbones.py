@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +18,10 @@ from hgkt.exceptions import DataError
 from hgkt.vision.images import (
     MAX_PIXELS,
     Preprocessing,
+    decode_image,
     measure_image,
     normalize,
-    open_image,
-    to_pixels,
 )
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 _BATCH = 32
 _TAN = "Liu and Tan, Higher accuracy on vision models with EfficientNet-Lite, 2020"
@@ -139,10 +135,6 @@ class Backbone:
         """Length of a feature vector."""
         return int(self.record["n_features"])
 
-    def open(self, source: Any, max_pixels: int = MAX_PIXELS) -> Image:
-        """Open an image as `open_image` does, a large JPEG only as large as it is needed."""
-        return open_image(source, max_pixels, self.preprocessing.draft_size())
-
     def count_pixels(self, source: Any, max_pixels: int = MAX_PIXELS) -> int:
         """Return how many pixels an image costs to decode and resize; reads its head alone.
 
@@ -154,28 +146,45 @@ class Backbone:
         return max(math.prod(decoded), math.prod(whole) // 4, math.prod(resized))
 
     def decode(self, source: Any, max_pixels: int = MAX_PIXELS) -> NDArray[np.uint8]:
-        """Return the pixels of an image as `extract_pixels` takes them; nothing else is kept."""
-        return to_pixels(self.open(source, max_pixels), self.preprocessing)
+        """Return the pixels of an image as `extract_pixels` takes them; nothing else is kept.
 
-    def extract(self, images: Sequence[Image]) -> NDArray[np.float32]:
-        """Return the features of RGB images.
+        A large JPEG is decoded only as large as it is needed.
+        """
+        return decode_image(source, self.preprocessing, max_pixels)
+
+    def extract(
+        self,
+        images: Iterable[Any],
+        max_pixels: int = MAX_PIXELS,
+        names: Sequence[str] | None = None,
+    ) -> NDArray[np.float32]:
+        """Return the features of images; each is decoded, made small, and forgotten.
 
         Parameters
         ----------
-        images : sequence of PIL.Image.Image
-            As `open_image` returns them.
+        images : iterable
+            Whatever `open_image` takes: paths, bytes, files, PIL images, arrays.
+        max_pixels : int
+            A larger image is refused before it is decoded.
+        names : sequence of str, optional
+            How to call each image in front of the sentence that refuses it.
 
         Returns
         -------
-        ndarray of shape (len(images), n_features), float32
+        ndarray of shape (n_images, n_features), float32
         """
-        features = np.empty((len(images), self.n_features), dtype=np.float32)
-        for start in range(0, len(images), _BATCH):
-            part = [
-                to_pixels(image, self.preprocessing) for image in images[start : start + _BATCH]
-            ]
-            features[start : start + len(part)] = self.extract_pixels(part)
-        return features
+        parts, batch = [np.empty((0, self.n_features), dtype=np.float32)], []
+        for number, image in enumerate(images):
+            try:
+                batch.append(self.decode(image, max_pixels))
+            except DataError as error:
+                if names is None:
+                    raise
+                raise DataError(f"{names[number]}: {error}") from None
+            if len(batch) == _BATCH:
+                parts.append(self.extract_pixels(batch))
+                batch = []
+        return np.concatenate([*parts, self.extract_pixels(batch)])
 
     def extract_pixels(self, pixels: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
         """Return the features of images that are resized and cropped already, in one batch.
@@ -183,7 +192,7 @@ class Backbone:
         Parameters
         ----------
         pixels : sequence of ndarray of shape (height, width, 3), uint8
-            As `hgkt.vision.images.to_pixels` returns them.
+            As `hgkt.vision.images.decode_image` returns them.
 
         Returns
         -------
@@ -211,7 +220,10 @@ class Backbone:
 
 
 def load_backbone(
-    name_or_record: str | Mapping[str, Any], device: str = "cpu", source: str | None = None
+    name_or_record: str | Mapping[str, Any],
+    device: str = "cpu",
+    source: str | None = None,
+    n_features: int | None = None,
 ) -> Backbone:
     """Open a backbone by name, or the very one of a record.
 
@@ -225,6 +237,8 @@ def load_backbone(
         Where it computes.
     source : str, optional
         With a record: where the weights are now, if not where they were.
+    n_features : int, optional
+        How many features a model reads; a backbone that makes another number is refused.
 
     Returns
     -------
@@ -247,9 +261,19 @@ def load_backbone(
     device = torch_device(device)
     if isinstance(name_or_record, str):
         name, given = _parse(name_or_record)
-        opened: Backbone = BACKBONES.load(name)(BackboneRequest(name, source or given, device))
-        return opened
-    record = dict(name_or_record)
+        backbone: Backbone = BACKBONES.load(name)(BackboneRequest(name, source or given, device))
+    else:
+        backbone = _open_record(name_or_record, device, source)
+    if n_features is not None and backbone.n_features != n_features:
+        raise DataError(
+            f"backbone {backbone.record['name']!r} makes {backbone.n_features} features; the "
+            f"model expects {n_features}"
+        )
+    return backbone
+
+
+def _open_record(record: Mapping[str, Any], device: str, source: str | None) -> Backbone:
+    """Open the backbone of a record; refuse other weights."""
     if not isinstance(record.get("name"), str) or not isinstance(record.get("sha256"), str):
         raise DataError("a backbone record must have a name and the sha256 of the weights")
     where = source or record.get("source")

@@ -26,8 +26,8 @@ from hgkt._files import locked
 from hgkt._typing import Progress
 from hgkt._validation import check_number
 from hgkt.exceptions import DataError
-from hgkt.vision.backbones import Backbone
-from hgkt.vision.images import MAX_PIXELS, Preprocessing, open_image, to_pixels
+from hgkt.vision.backbones import Backbone, identity
+from hgkt.vision.images import MAX_PIXELS, Preprocessing, decode_image
 from hgkt.vision.listing import ImageEntry
 
 _VERSION = 1
@@ -78,6 +78,11 @@ class Journal:
         self._row_bytes = 4 * n_features
         self._rows: dict[Key, int] = {}
         self._header = {"version": _VERSION, "n_features": n_features, "backbone": dict(identity)}
+
+    @classmethod
+    def of(cls, backbone: Backbone, folder: str | Path) -> Self:
+        """Return the journal in a folder for features of a backbone."""
+        return cls(folder, identity(backbone.record), backbone.n_features)
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -178,14 +183,6 @@ _CHUNK = 4
 Decoded = NDArray[np.uint8] | str
 
 
-def decode(path: Path, how: Preprocessing, max_pixels: int = MAX_PIXELS) -> Decoded:
-    """Return the pixels (height, width, 3) of an image, or the sentence that says why not."""
-    try:
-        return to_pixels(open_image(path, max_pixels, how.draft_size()), how)
-    except DataError as error:
-        return str(error)
-
-
 def decode_all(
     paths: Sequence[Path], how: Preprocessing, workers: int = 0, max_pixels: int = MAX_PIXELS
 ) -> Generator[Decoded, None, None]:
@@ -211,7 +208,7 @@ def decode_all(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow warns about what the report says anyway
             for path in paths:
-                yield decode(path, how, max_pixels)
+                yield _decode(path, how, max_pixels)
         return
     pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_start_worker)
     waiting: deque[Future[list[Decoded]]] = deque()
@@ -235,7 +232,15 @@ def decode_all(
 
 
 def _decode_part(paths: list[Path], how: Preprocessing, max_pixels: int) -> list[Decoded]:
-    return [decode(path, how, max_pixels) for path in paths]
+    return [_decode(path, how, max_pixels) for path in paths]
+
+
+def _decode(path: Path, how: Preprocessing, max_pixels: int) -> Decoded:
+    """Return the pixels (height, width, 3) of an image, or the sentence that says why not."""
+    try:
+        return decode_image(path, how, max_pixels)
+    except DataError as error:
+        return str(error)
 
 
 def _start_worker() -> None:

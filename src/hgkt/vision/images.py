@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 IMAGE_SUFFIXES = frozenset(
     (
         *(".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".png", ".webp", ".gif", ".bmp", ".avif"),
-        *(".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm", ".jp2", ".j2k"),
+        *(".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm", ".jp2", ".j2k", ".heic", ".heif"),
     )
 )
 MAX_PIXELS = 89_478_485  # Pillow's own limit: 256 MB of RGB
@@ -31,7 +32,10 @@ MAX_SIDE = 100_000  # JPEG and WebP end earlier; resizing a line takes memory by
 _STRIP_PIXELS = 2**20
 
 # Pillow knows more formats; some of them start other programs (PostScript) or are rarely tested.
-_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF", "MPO")
+_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF", "MPO", "HEIF")
+# The brands by which a file says, in bytes 4 to 12, that it is an image of these formats.
+_HEIF_BRANDS = (b"ftypheic", b"ftypheix", b"ftyphevc", b"ftyphevx", b"ftypmif1", b"ftypmsf1")
+_AVIF_BRANDS = (b"ftypavif", b"ftypavis")
 
 
 def open_image(
@@ -48,8 +52,9 @@ def open_image(
     Parameters
     ----------
     source : path, bytes, binary file, PIL image or ndarray
-        The image: JPEG, PNG, WebP, GIF, BMP, TIFF, PPM, JPEG 2000 or AVIF; or one that is open
-        already; or its pixels, uint8, (height, width) or (height, width, 3 or 4).
+        The image: JPEG, PNG, WebP, GIF, BMP, TIFF, PPM, JPEG 2000, AVIF or, with
+        ``hgkt[heif]``, HEIC; or one that is open already; or its pixels, uint8, (height, width)
+        or (height, width, 3 or 4).
     max_pixels : int
         Refuse an image with more pixels, before it is decoded.
     at_least : (width, height), optional
@@ -125,7 +130,7 @@ def _opened(source: Any, max_pixels: int) -> Iterator[Any]:
     except DataError:
         raise
     except pil.UnidentifiedImageError:
-        raise DataError(f"{name} is not an image in a format that is read") from None
+        raise DataError(f"{name} {_unread_format(stream)}") from None
     except pil.DecompressionBombError:
         raise _too_large(name, "", min(max_pixels, MAX_PIXELS)) from None
     except Exception as error:  # decoders meet damaged bytes with errors of every kind
@@ -183,7 +188,21 @@ def _stream(source: Any) -> tuple[str, Any]:
 
 def _formats(pil: Any) -> list[str]:
     pil.init()
+    if "HEIF" not in pil.OPEN:
+        with suppress(ImportError):  # photos of telephones, where pillow-heif is installed
+            import_module("pillow_heif").register_heif_opener()
     return [name for name in _FORMATS if name in pil.OPEN]
+
+
+def _unread_format(stream: Any) -> str:
+    """Say in a clause what a file is that no reader takes, and what would read it."""
+    stream.seek(4)
+    brand = stream.read(8)
+    if brand in _HEIF_BRANDS:
+        return "is a HEIC image; reading it needs pip install 'hgkt[heif]'"
+    if brand in _AVIF_BRANDS:
+        return "is an AVIF image; reading it needs Pillow 11.3 or later"
+    return "is not an image in a format that is read"
 
 
 def _too_large(name: str, size: str, max_pixels: int) -> DataError:
@@ -384,6 +403,13 @@ def preprocess(image: Image, record: Preprocessing | Mapping[str, Any]) -> NDArr
     if not isinstance(record, Preprocessing):
         record = Preprocessing.from_dict(record.get("preprocessing", record))
     return normalize(to_pixels(image, record), record)
+
+
+def decode_image(
+    source: Any, how: Preprocessing, max_pixels: int = MAX_PIXELS
+) -> NDArray[np.uint8]:
+    """Open an image, a large JPEG only as large as it is needed, and return `to_pixels` of it."""
+    return to_pixels(open_image(source, max_pixels, how.draft_size()), how)
 
 
 def to_pixels(image: Image, how: Preprocessing) -> NDArray[np.uint8]:

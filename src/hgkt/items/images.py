@@ -1,25 +1,116 @@
-"""Photographs and words to a data set that any method can be trained on."""
+"""Photographs: a classifier that reads them, and a folder of them as a data set."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hgkt._typing import Progress
 from hgkt.data import GZSLDataset
 from hgkt.data.attributes import AttributeFile
+from hgkt.estimators import GZSLClassifier
 from hgkt.exceptions import DataError
+from hgkt.items.base import ItemClassifier
 from hgkt.items.tables import encode_classes, gather_classes
 from hgkt.vision import Extraction, ImageEntry, extract_features, load_backbone
-from hgkt.vision.backbones import identity
+from hgkt.vision.backbones import Backbone
 from hgkt.vision.extraction import Journal
-from hgkt.vision.listing import class_folders, find_entries
+from hgkt.vision.listing import class_folders, find_entries, passed_over
 from hgkt.vision.output import feature_stem
+
+
+class ImageClassifier(ItemClassifier):
+    """A fitted model, and the backbone and the encoder that it was made with.
+
+    Made by `train_on_images`, or by `load` from any model folder whose features came from images.
+
+    Parameters
+    ----------
+    classifier : GZSLClassifier
+        The model; ``about_`` says what its features and attributes were made with.
+    device : {"auto", "cpu", "cuda"}
+        Where features are extracted.
+    weights : path, optional
+        Where the weights of the backbone are now, if not where they were.
+
+    Examples
+    --------
+    >>> model = ImageClassifier.load("photo-model")  # doctest: +SKIP
+    >>> model.predict(["a.jpg", "b.png"])  # doctest: +SKIP
+    array(['horse', 'zebra'], dtype='<U5')
+    >>> model.add_classes({"okapi": "a brown animal with striped legs"})  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        classifier: GZSLClassifier,
+        device: str = "auto",
+        weights: str | Path | None = None,
+    ) -> None:
+        super().__init__(classifier)
+        if not self.about.get("backbone"):
+            raise DataError(
+                "this model reads features: it does not know the backbone of those that it was "
+                "trained on, so it cannot read images"
+            )
+        self._device = device
+        self._weights = None if weights is None else str(weights)
+
+    @cached_property
+    def backbone(self) -> Backbone:
+        """The network that makes features of images, loaded on first use."""
+        n_features = self.classifier.n_features_in_
+        return load_backbone(self.about["backbone"], self._device, self._weights, n_features)
+
+    def features(self, items: Any) -> NDArray[np.float32]:
+        """Return the features of images; one that cannot be read is an error.
+
+        Parameters
+        ----------
+        items : image or iterable of images
+            Paths, bytes, PIL images or arrays (height, width, 3) of uint8. One image counts as a
+            list of one.
+
+        Returns
+        -------
+        ndarray of shape (n_images, n_features), float32
+        """
+        return self.backbone.extract(_listed(items))
+
+    def extract(
+        self, entries: Sequence[ImageEntry], progress: Progress | None = None
+    ) -> Extraction:
+        """Extract the features of image files; those that cannot be read are reported.
+
+        Parameters
+        ----------
+        entries : sequence of ImageEntry
+            The files.
+        progress : callable, optional
+            Called as ``progress(stage, done, total, values)``.
+        """
+        return extract_features(entries, self.backbone, progress=progress)
+
+
+def _listed(images: Any) -> list[Any]:
+    """Return a list of images, also of a single one."""
+    single = isinstance(images, str | bytes | os.PathLike) or hasattr(images, "getbbox")
+    if single or (isinstance(images, np.ndarray) and images.ndim < 4 and images.dtype != object):
+        return [images]
+    if not isinstance(images, Iterable):
+        raise DataError(
+            "images must be paths, PIL images or arrays (height, width, 3) of uint8; got "
+            f"{type(images).__name__}"
+        )
+    return list(images)
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,23 +128,15 @@ class Photos:
         How many features were in the cache already.
     n_cut : int
         How many descriptions were longer than the encoder reads.
+    passed_over : dict of str to int
+        How many files of the folder are no images, by suffix.
     """
 
     dataset: GZSLDataset
     unreadable: tuple[tuple[ImageEntry, str], ...] = ()
     n_resumed: int = 0
     n_cut: int = 0
-
-
-class ReadingOptions(TypedDict, total=False):
-    """What `read_photos` takes besides the photographs; `train_on_images` passes it on."""
-
-    backbone: str
-    encoder: str
-    template: str | None
-    batch_size: int
-    workers: int
-    cache: str | Path | None
+    passed_over: dict[str, int] = field(default_factory=dict)
 
 
 def read_photos(
@@ -101,12 +184,11 @@ def read_photos(
     # Words first: they take seconds, and what is wrong with them is known before hours of work.
     vectors, n_cut = encode_classes(gathered, encoder, template, "cpu", progress)
     network = load_backbone(backbone, device)
-    made = identity(network.record)
-    journal = None if cache is None else Journal(cache, made, network.n_features)
+    journal = None if cache is None else Journal.of(network, cache)
     with nullcontext() if journal is None else journal:
         found = extract_features(entries, network, journal, batch_size, workers, progress=progress)
         dataset = _dataset(images, labels, found, vectors, network.record)
-    return Photos(dataset, found.unreadable, found.n_resumed, n_cut)
+    return Photos(dataset, found.unreadable, found.n_resumed, n_cut, passed_over(images))
 
 
 def _dataset(
