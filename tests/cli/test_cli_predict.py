@@ -50,7 +50,7 @@ def test_predict_reads_every_kind_of_file(hgkt, model_folder, tmp_path, rows, su
 
 def test_predict_top_k_and_among_are_the_sorted_scores(hgkt, model_folder, tmp_path, rows):
     path = write(tmp_path / "rows.npy", rows)
-    arguments = ["--model", model_folder, "--input", path, "--top-k", "5", "--json"]
+    arguments = ["--model", model_folder, "--input", path, "--top", "5", "--json"]
     document = json.loads(hgkt("predict", *arguments, "--among", "one,four, nine").stdout)
     model = load_model(model_folder)
     columns = [model.classes_.tolist().index(name) for name in ("one", "four", "nine")]
@@ -66,7 +66,7 @@ def test_predict_on_a_split_measures_accuracy_and_writes_tables(hgkt, model_fold
     X, y = data.rows("test_seen")
     for suffix, read in ((".csv", pd.read_csv), (".parquet", pd.read_parquet)):
         out = tmp_path / "deep" / f"p{suffix}"
-        arguments = ["--data", "digits", "--split", "test_seen", "--top-k", "2", "--out", out]
+        arguments = ["--data", "digits", "--split", "test_seen", "--top", "2", "--out", out]
         result = hgkt("predict", "--model", model_folder, *arguments, "--json")
         document = json.loads(result.stdout)
         expected = load_model(model_folder).predict(X)

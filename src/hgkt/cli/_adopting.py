@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hgkt.cli._common import note
+from hgkt.cli._output import note
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:

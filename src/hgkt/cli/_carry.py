@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hgkt.cli._common import note
-from hgkt.cli._model import about_model
+from hgkt.cli._inputs import about_model
+from hgkt.cli._output import note
 from hgkt.exceptions import DataError, ModelFolderError
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hgkt.cli._common import say, show_table
+from hgkt.cli._output import say, show_table
 
 if TYPE_CHECKING:
     from hgkt.estimators.checking import ClassCheck

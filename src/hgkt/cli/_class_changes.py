@@ -9,11 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from hgkt._validation import label_text
-from hgkt.cli._common import Device, DeviceOption, JsonOption, note
-from hgkt.cli._inputs import read_features, read_images, show_unreadable
-from hgkt.cli._model import ModelOption, held, label_of, report_change
+from hgkt.cli._inputs import held, label_of, read_features, read_images, show_unreadable
 from hgkt.cli._new_classes import NewClasses
-from hgkt.cli._options import with_options
+from hgkt.cli._options import Device, DeviceOption, JsonOption, ModelOption, with_options
+from hgkt.cli._output import note, report_change
 from hgkt.exceptions import ClassWarning, DataError
 
 

@@ -11,9 +11,10 @@ import typer
 from numpy.typing import NDArray
 
 from hgkt._files import atomic_file, escape_frame
-from hgkt.cli._common import JsonOption, emit, note, say
-from hgkt.cli._model import ModelOption, about_model, held, report_change
+from hgkt.cli._inputs import about_model, held
 from hgkt.cli._new_classes import NewClasses, describer_of
+from hgkt.cli._options import JsonOption, ModelOption
+from hgkt.cli._output import emit, note, report_change, say
 from hgkt.exceptions import ClassWarning, DataError
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from hgkt.cli._common import JsonOption, emit, note, say
-from hgkt.cli._model import ModelOption, held
-from hgkt.cli._options import with_options
+from hgkt.cli._inputs import held
+from hgkt.cli._options import JsonOption, ModelOption, with_options
+from hgkt.cli._output import emit, note, say
 from hgkt.cli._registry_options import DatabaseOptions, ReasonOption, load, registry_of, served
 from hgkt.cli._registry_places import own_origin
 from hgkt.exceptions import DataError, ModelFolderError

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from hgkt.cli._common import JsonOption, emit, say, show_table
-from hgkt.cli._options import with_options
+from hgkt.cli._options import JsonOption, with_options
+from hgkt.cli._output import emit, say, show_table
 from hgkt.cli._registry_options import ReasonOption
 from hgkt.cli._registry_places import HistoryOptions
 

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hgkt.cli._common import JsonOption, emit, note, say, show_table
 from hgkt.cli._inputs import read_features
-from hgkt.cli._model import ModelOption
-from hgkt.cli._options import with_options
+from hgkt.cli._options import JsonOption, ModelOption, with_options
+from hgkt.cli._output import emit, note, say, show_table
 from hgkt.cli._registry_options import DatabaseOptions, ReasonOption, load, served
 from hgkt.cli._registry_places import own_origin
 from hgkt.exceptions import DataError

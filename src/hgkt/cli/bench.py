@@ -11,16 +11,8 @@ import typer
 from rich.markup import escape
 
 from hgkt._registry import Entry, Registry
-from hgkt.cli._common import (
-    Device,
-    DeviceOption,
-    JsonOption,
-    emit,
-    log,
-    out,
-    progress_bar,
-    split_names,
-)
+from hgkt.cli._options import Device, DeviceOption, JsonOption, split_names
+from hgkt.cli._output import emit, log, out, progress_bar
 from hgkt.exceptions import DataError
 
 BENCHMARKS = Registry(

@@ -13,10 +13,10 @@ from hgkt._arrays import unit_rows
 from hgkt.cli._checks import show_checks
 from hgkt.cli._class_changes import edit, grow, rename
 from hgkt.cli._class_lists import export, import_
-from hgkt.cli._common import JsonOption, emit, note, show_table
-from hgkt.cli._model import ModelOption, about_model, held, label_of, report_change
+from hgkt.cli._inputs import about_model, held, label_of
 from hgkt.cli._new_classes import NewClasses, describer_of
-from hgkt.cli._options import with_options
+from hgkt.cli._options import JsonOption, ModelOption, with_options
+from hgkt.cli._output import emit, note, report_change, show_table
 from hgkt.cli._registry_folders import pull_command, push_command
 from hgkt.cli._registry_log import log_command, prune_command, rollback_command
 from hgkt.cli._registry_models import migrate_command, models_command

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from hgkt.cli._common import Device, DeviceOption, JsonOption, emit, note, progress_bar, say
+from hgkt.cli._options import Device, DeviceOption, JsonOption
+from hgkt.cli._output import emit, note, progress_bar, say
 from hgkt.exceptions import DataError
 from hgkt.language.encoder import DEFAULT_TEMPLATE
 

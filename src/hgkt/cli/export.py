@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from hgkt.cli._common import JsonOption, emit, say
-from hgkt.cli._model import ModelOption
+from hgkt.cli._options import JsonOption, ModelOption
+from hgkt.cli._output import emit, say
 from hgkt.exceptions import DataError
 
 

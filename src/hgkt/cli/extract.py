@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from hgkt._files import check_place
-from hgkt.cli._common import Device, DeviceOption, JsonOption, emit, note, progress_bar, say
+from hgkt.cli._options import Device, DeviceOption, JsonOption
+from hgkt.cli._output import emit, note, progress_bar, say, unreadable_document, unreadable_lines
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
     from hgkt.vision import Extraction
-
-_SHOWN_UNREADABLE = 5
 
 
 def extract_command(
@@ -54,14 +53,15 @@ def extract_command(
     ] = "parquet",
     as_json: JsonOption = False,
 ) -> None:
-    """Extract the features of images; interrupted, the same command goes on where it was.
+    """Extract the features of images, as a data set.
+
+    Interrupted, the same command goes on where it was.
 
     Example: hgkt extract photos --classes classes.csv --out photos-lite0
     """
     from hgkt.vision import load_backbone
-    from hgkt.vision.backbones import identity
     from hgkt.vision.extraction import Journal, extract_features
-    from hgkt.vision.listing import find_entries
+    from hgkt.vision.listing import find_entries, passed_over
     from hgkt.vision.output import check_plan, read_classes, write_extraction
 
     check_place(out_path)
@@ -73,7 +73,7 @@ def extract_command(
     needed = check_plan(entries, table, name, layout)
     network = load_backbone(backbone, str(device))
     partial = out_path.absolute().with_name(f"{name}.partial")
-    with Journal(partial, identity(network.record), network.n_features) as journal:
+    with Journal.of(network, partial) as journal:
         if len(journal):
             note(f"resuming: {partial} has {len(journal)} rows")
         try:
@@ -90,6 +90,7 @@ def extract_command(
         write_extraction(found, out_path, network.record, table, name, layout)
         journal.remove()
     document = _document(found, out_path, layout, network.record, needed)
+    document["passed_over"] = {} if manifest else passed_over(images)
     emit(document, as_json, lambda: _render(document))
 
 
@@ -109,7 +110,7 @@ def _document(
         "n_features": found.n_features,
         "n_resumed": found.n_resumed,
         "n_unreadable": len(found.unreadable),
-        "unreadable": [{"file": entry.id, "reason": text} for entry, text in found.unreadable],
+        "unreadable": unreadable_document([(e.id, reason) for e, reason in found.unreadable]),
         "seconds": found.seconds,
         "images_per_second": n_extracted / found.seconds if n_extracted else None,
         "needed": needed,
@@ -118,6 +119,8 @@ def _document(
 
 
 def _render(document: dict[str, Any]) -> None:
+    from hgkt.vision.listing import passed_over_text
+
     rate = document["images_per_second"]
     lines = [
         f"{document['n_rows']} images of {document['n_classes']} classes, "
@@ -125,11 +128,9 @@ def _render(document: dict[str, Any]) -> None:
         + (f", {document['n_resumed']} of them from before" if document["n_resumed"] else "")
         + (f", {rate:.1f} images/s" if rate else "")
     ]
-    if document["n_unreadable"]:
-        noun = "image" if document["n_unreadable"] == 1 else "images"
-        lines.append(f"{document['n_unreadable']} {noun} could not be read (unreadable.csv):")
-        shown = document["unreadable"][:_SHOWN_UNREADABLE]
-        lines += [f"  {entry['reason']}" for entry in shown]
+    lines += unreadable_lines(document["unreadable"], "image", " (unreadable.csv)")
+    if document["passed_over"]:
+        lines.append(passed_over_text(document["passed_over"]))
     lines.append(f"wrote {document['out']}")
     if document["needed"]:
         lines.append(f"still needed: {document['needed']}")

@@ -18,7 +18,8 @@ import typer
 from hgkt._processes import passing_folder, sweep_folders
 from hgkt._validation import import_extra
 from hgkt.cli._adopting import adopt_served
-from hgkt.cli._common import Device, DeviceOption, RootOption, log, out
+from hgkt.cli._options import Device, DeviceOption, RootOption
+from hgkt.cli._output import log, out
 from hgkt.cli._registry_options import DatabaseFileOption, DatabaseOption
 from hgkt.cli._served_models import ServedModelsOption, read_models
 from hgkt.exceptions import DataError

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._typing import Progress
@@ -38,6 +39,8 @@ class Training:
         Items that were left out, each with the sentence that says why.
     passed_over : dict of str to int
         How many files of the folder are no items, by suffix.
+    n_pairs : int
+        How many classes have two items or more, which is what validation classes need.
     n_resumed : int
         How many features were in the cache already.
     n_cut : int
@@ -52,6 +55,7 @@ class Training:
     unseen: dict[str, NDArray[Any]]
     unreadable: tuple[tuple[str, str], ...]
     passed_over: dict[str, int]
+    n_pairs: int
     n_resumed: int
     n_cut: int
     fitted: Fitted
@@ -141,6 +145,7 @@ def train_on_images(
         unseen=dataset.attributes_of(dataset.unseen_classes),
         unreadable=tuple((entry.id, reason) for entry, reason in photos.unreadable),
         passed_over=photos.passed_over,
+        n_pairs=int((np.bincount(dataset.labels[dataset.train]) > 1).sum()),
         n_resumed=photos.n_resumed,
         n_cut=photos.n_cut,
         fitted=fitted,
