@@ -48,7 +48,7 @@ def test_classify_takes_photos_and_folders(hgkt, drawings, trained, tmp_path):
     document = json.loads(result.stdout)
     assert document["n_photos"] == 10
     assert document["unreadable"][0]["file"] == str(bad)
-    assert "left out" in result.stderr
+    assert "1 image could not be read and was left out" in result.stderr
     last = document["photos"][-1]
     assert (last["file"], last["label"], last["seen"]) == (str(paths[1]), "red circle", True)
     assert next(guess["label"] for guess in last["top"]) == "red circle"
@@ -103,11 +103,16 @@ def test_bad_pictures_are_left_out_and_named(hgkt, drawings, tmp_path):
     shutil.copytree(drawings / "photos" / "red circle", folder / "red circle")
     (folder / "red square" / "bad.png").write_bytes(b"")
     (folder / "blue moon").mkdir()
+    (folder / "blue moon" / "1.HEIC").write_bytes(b"\0\0\0\x18ftypheic" + bytes(64))
+    (folder / "blue moon" / "2.cr2").write_bytes(b"raw")
     result = hgkt("train", "--images", folder, "--out", tmp_path / "m")
     assert "3 photos of 2 classes, 1 class added" in result.stdout
-    assert "1 photos could not be read" not in result.stdout
-    assert "1 photo could not be read and was left out" in result.stdout
+    assert "2 photos could not be read and were left out" in result.stdout
     assert "bad.png is empty" in result.stdout
+    assert "1.HEIC is a HEIC image; reading it needs pip install 'hgkt[heif]'" in result.stdout
+    assert "1 file was passed over, since its suffix is not that of an image: .cr2 (1)" in (
+        result.stdout
+    )
     assert "too few classes with two photos or more (1): 12 are needed to choose" in result.stdout
 
 

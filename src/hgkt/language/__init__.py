@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "DEFAULT_TEMPLATE": "hgkt.language.encoder",
+    "TEXT_TEMPLATE": "hgkt.language.encoder",
     "ClassDescription": "hgkt.language.describer",
     "ClassList": "hgkt.language.class_lists",
     "DescribedClasses": "hgkt.language.class_lists",
@@ -40,6 +41,7 @@ _HOMES = {
 
 __all__ = [
     "DEFAULT_TEMPLATE",
+    "TEXT_TEMPLATE",
     "ClassDescription",
     "ClassList",
     "DescribedClasses",

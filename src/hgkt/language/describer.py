@@ -38,8 +38,8 @@ class ClassDescription:
     attributes : mapping of str to float, optional
         Attributes by name; others are 0.
     text : str or sequence of str, optional
-        What it looks like; of several texts the mean is taken. An empty text means that the name
-        is all there is.
+        What it looks like; of several texts the mean is taken. A model whose template has no place
+        for a description reads the name alone, and takes none.
     """
 
     name: str
@@ -276,7 +276,7 @@ class Describer:
             raise DataError(f"{who} has a full vector and a text; give one of them")
         record = check_record(self._record or {})
         if uses_description(str(record["template"])):
-            if texts is None:
+            if not any(text.strip() for text in texts or []):
                 also = "also " if row is not None else ""
                 raise DataError(f"{who} {also}needs a text: this model was trained on sentences")
         elif any(text.strip() for text in texts or []):

@@ -24,7 +24,16 @@ from hgkt._validation import import_extra
 from hgkt.exceptions import DataError, MissingExtraError, UnknownNameError, first_line
 
 DEFAULT_TEMPLATE = "a photo of a {name}. {description}"
+TEXT_TEMPLATE = "{name}. {description}"
+_TEMPLATES = {"photo": DEFAULT_TEMPLATE, "text": TEXT_TEMPLATE}
 _FIELDS = ("name", "description")
+_ARTICLE = re.compile(r"\b(a|an) (?=\{name\})")
+# Names that are spoken with a vowel first, by their beginning; "a" goes before "unicorn", "ewe",
+# "one-way sign", and "an" before "hourglass", "x-ray", "8-track".
+_SPOKEN_VOWEL = re.compile(
+    r"(?!uni(?!n|m)|use|usu|uti|ur[aei]|uk|eu|ewe|ewer|one\b|once|ouija)[aeiou]"
+    r"|hour|honou?r|honest|heir|[fhlmnrsx](?![a-z])|8|11\b|18\b"
+)
 
 
 def class_words(name: str) -> str:
@@ -55,12 +64,13 @@ def class_words(name: str) -> str:
 
 
 def check_template(template: str) -> str:
-    """Return `template`, or refuse one that has other fields than name and description.
+    """Return a template, or refuse one that has other fields than name and description.
 
     Parameters
     ----------
     template : str
-        Text with ``{name}``, ``{description}`` or both.
+        Text with ``{name}``, ``{description}`` or both; or "photo" or "text", which stand for
+        ``"a photo of a {name}. {description}"`` and ``"{name}. {description}"``.
 
     Returns
     -------
@@ -73,6 +83,7 @@ def check_template(template: str) -> str:
     hgkt.exceptions.DataError: the template 'a {color} {name}' has the field {color}; only {name} \
 and {description} are known
     """
+    template = _TEMPLATES.get(template, template)
     try:
         parts = [
             (field, spec, conversion) for _, field, spec, conversion in Formatter().parse(template)
@@ -115,7 +126,8 @@ def make_sentence(
     description : str
         What it looks like; may be empty.
     template : str
-        Text with ``{name}``, ``{description}`` or both.
+        See `check_template`. An article in front of ``{name}`` follows the name; one that begins
+        with "the" has none.
     words : bool
         Whether the name goes through `class_words` first.
 
@@ -125,14 +137,18 @@ def make_sentence(
 
     Examples
     --------
-    >>> make_sentence("140.Summer_Tanager", "A red bird.")
-    'a photo of a summer tanager. A red bird.'
-    >>> make_sentence("six", template="{name}: {description}", words=False)
-    'six:'
+    >>> make_sentence("140.Summer_Tanager", "A red bird."), make_sentence("okapi")
+    ('a photo of a summer tanager. A red bird.', 'a photo of an okapi.')
+    >>> make_sentence("accept_reservations", template="text")
+    'accept reservations.'
     """
     shown = class_words(name) if words else name
-    text = check_template(template).format(name=shown, description=" ".join(description.split()))
-    return text.strip()
+    if shown.lower().startswith("the "):
+        article = ""
+    else:
+        article = "an " if _SPOKEN_VOWEL.match(shown.lower()) else "a "
+    text = _ARTICLE.sub(article, check_template(template))
+    return text.format(name=shown, description=" ".join(description.split())).strip()
 
 
 BUNDLED = "minilm"

@@ -150,7 +150,7 @@ class ServiceSettings:
     max_rows: int = 4096
     max_classes: int = 1000
     max_image_bytes: int = 20 * _MIB
-    max_image_pixels: int = 50_000_000
+    max_image_pixels: int = 89_478_485  # as `hgkt.vision.open_image` and the commands
     max_request_pixels: int = 200_000_000
     max_ranked: int = 250_000
     max_bodies_bytes: int = 256 * _MIB

@@ -184,13 +184,12 @@ def read_manifest(path: str | Path, root: str | Path | None = None) -> list[Imag
         In the order of the table.
     """
     from hgkt.data.dataset import SPLITS
-    from hgkt.data.tables import read_frame
+    from hgkt.data.tables import check_column, read_frame
 
     path = Path(path)
     frame = read_frame(path)
     for column in ("file", "class"):
-        if column not in frame:
-            raise DataError(f"{path} has no column {column!r}; file and class are expected")
+        check_column(frame, path, column, "file and class are expected")
     base = Path(root) if root is not None else path.parent
     splits = frame["split"].fillna("").astype(str) if "split" in frame else [""] * len(frame)
     entries: list[ImageEntry] = []
