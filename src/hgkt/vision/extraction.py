@@ -352,25 +352,34 @@ def extract_features(
     """
     check_number("batch_size", batch_size, low=1, integer=True)
     check_number("workers", workers, low=0, integer=True)
-    run = _Run(backbone, journal, len(entries), progress)
-    pending = [entry for entry in entries if not run.has(entry)]
-    n_resumed = len(entries) - len(pending)
+    store = _Memory() if journal is None else journal
+    # Taken once, before decoding: a file that changes meanwhile is extracted again next time.
+    keys = {e.path: file_key(e.path) or (str(e.path), -1, -1) for e in entries}
+    pending = [entry for entry in entries if keys[entry.path] not in store]
+    n_resumed = n_done = len(entries) - len(pending)
     start = time.perf_counter()
-    batch: list[tuple[ImageEntry, NDArray[np.uint8]]] = []
+    batch: dict[Key, NDArray[np.uint8]] = {}
     unreadable: list[tuple[ImageEntry, str]] = []
+
+    def report() -> None:
+        if progress is not None:
+            rate = (n_done - n_resumed) / max(time.perf_counter() - start, 1e-9)
+            progress("extract", n_done + len(unreadable), len(entries), {"images/s": rate})
+
+    report()
     decoding = decode_all([e.path for e in pending], backbone.preprocessing, workers, max_pixels)
-    run.report(n_resumed, 0)
     with closing(decoding) as images:  # so that an interrupt ends the workers too
         for entry, decoded in zip(pending, images, strict=True):
             if isinstance(decoded, str):
                 unreadable.append((entry, decoded))
             else:
-                batch.append((entry, decoded))
+                batch[keys[entry.path]] = decoded
             if len(batch) == batch_size or (batch and entry is pending[-1]):
-                run.extract(batch)
-                batch = []
-                run.report(n_resumed, len(unreadable))
-    readable = tuple(entry for entry in entries if run.key(entry) in run.done)
+                store.append(list(batch), backbone.extract_pixels(list(batch.values())))
+                n_done += len(batch)
+                batch = {}
+                report()
+    readable = tuple(entry for entry in entries if keys[entry.path] in store)
     if not readable:
         raise DataError(
             f"none of the {len(entries)} images could be read; the first: {unreadable[0][1]}"
@@ -383,52 +392,15 @@ def extract_features(
         n_features=backbone.n_features,
         n_resumed=n_resumed,
         seconds=time.perf_counter() - start,
-        rows=lambda part: run.rows(readable[part]),
+        rows=lambda part: store.rows([keys[entry.path] for entry in readable[part]]),
     )
 
 
-class _Run:
-    """Rows that are there already, in the journal or in memory."""
+class _Memory(dict[Key, NDArray[np.float32]]):
+    """Rows that are kept for this run only, as `Journal` keeps them on disk."""
 
-    def __init__(
-        self, backbone: Backbone, journal: Journal | None, total: int, progress: Progress | None
-    ) -> None:
-        self.backbone, self.journal, self.total, self.progress = backbone, journal, total, progress
-        self.done: set[Key] = set()
-        self._keys: dict[Path, Key] = {}
-        self._memory: dict[Key, NDArray[np.float32]] = {}
-        self._start, self._extracted = time.perf_counter(), 0
+    def append(self, keys: Sequence[Key], features: NDArray[np.float32]) -> None:
+        self.update(zip(keys, features, strict=True))
 
-    def key(self, entry: ImageEntry) -> Key:
-        # Taken once, before decoding: a file that changes meanwhile is extracted again next time.
-        if entry.path not in self._keys:
-            self._keys[entry.path] = file_key(entry.path) or (str(entry.path), -1, -1)
-        return self._keys[entry.path]
-
-    def has(self, entry: ImageEntry) -> bool:
-        key = self.key(entry)
-        if self.journal is not None and key in self.journal:
-            self.done.add(key)
-        return key in self.done
-
-    def extract(self, batch: list[tuple[ImageEntry, NDArray[np.uint8]]]) -> None:
-        features = self.backbone.extract_pixels([pixels for _, pixels in batch])
-        keys = [self.key(entry) for entry, _ in batch]
-        if self.journal is not None:
-            self.journal.append(keys, features)
-        else:
-            self._memory.update(zip(keys, features, strict=True))
-        self.done.update(keys)
-        self._extracted += len(batch)
-
-    def rows(self, entries: Sequence[ImageEntry]) -> NDArray[np.float32]:
-        keys = [self.key(entry) for entry in entries]
-        if self.journal is not None:
-            return self.journal.rows(keys)
-        return np.stack([self._memory[key] for key in keys])
-
-    def report(self, n_resumed: int, n_unreadable: int) -> None:
-        if self.progress is not None:
-            done = n_resumed + self._extracted + n_unreadable
-            rate = self._extracted / max(time.perf_counter() - self._start, 1e-9)
-            self.progress("extract", done, self.total, {"images/s": rate})
+    def rows(self, keys: Sequence[Key]) -> NDArray[np.float32]:
+        return np.stack([self[key] for key in keys])

