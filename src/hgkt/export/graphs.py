@@ -21,6 +21,8 @@ OPSET = 18  # the first whose reductions take axes as an input throughout
 IR_VERSION = 9  # old enough for runtimes of the last years
 Shape = list[int | str]
 
+_WIDE = np.float64  # attributes and kernels are float64 in the library too
+
 
 class GraphBuilder:
     """Collects inputs, constants and nodes of one ONNX graph.
@@ -143,9 +145,6 @@ class GraphBuilder:
 
     def _type(self, dtype: DTypeLike) -> int:
         return int(self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
-
-
-_WIDE = np.float64  # attributes and kernels are float64 in the library too
 
 
 def embedder_graph(transfer: ClosedFormTransfer | NetworkTransfer) -> Any:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hgkt.language.describer import ClassDescription, Describer
     from hgkt.language.encoder import (
         DEFAULT_TEMPLATE,
+        TEXT_TEMPLATE,
         Encoder,
         class_words,
         load_encoder,

@@ -31,9 +31,19 @@ _ARTICLE = re.compile(r"\b(a|an) (?=\{name\})")
 # Names that are spoken with a vowel first, by their beginning; "a" goes before "unicorn", "ewe",
 # "one-way sign", and "an" before "hourglass", "x-ray", "8-track".
 _SPOKEN_VOWEL = re.compile(
-    r"(?!uni(?!n|m)|use|usu|uti|ur[aei]|uk|eu|ewe|ewer|one\b|once|ouija)[aeiou]"
-    r"|hour|honou?r|honest|heir|[fhlmnrsx](?![a-z])|8|11\b|18\b"
+    r"(?!uni(?!n|m)|use|usu|uti|ur[aei]|uk|eu|ewe|one\b|once|ouija)[aeiou]"
+    r"|hour|honou?r|honest|heir|[fhlmnrsx](?![a-z])|8|(11|18)\b"
 )
+BUNDLED = "minilm"
+FOLDERS_VARIABLE = "HGKT_ENCODERS"
+_MODULES = "modules.json"
+_SUFFIXES = (".safetensors", ".json", ".txt", ".model")
+_PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+_NOT_READ = ("data_config.json",)  # lists what the encoder was trained on
+_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+_BATCH = 32
+_STEP = 8 * _BATCH
+_RECORD_KEYS = ("name", "identity", "n_dimensions", "template", "words")
 
 
 def class_words(name: str) -> str:
@@ -149,15 +159,6 @@ def make_sentence(
         article = "an " if _SPOKEN_VOWEL.match(shown.lower()) else "a "
     text = _ARTICLE.sub(article, check_template(template))
     return text.format(name=shown, description=" ".join(description.split())).strip()
-
-
-BUNDLED = "minilm"
-FOLDERS_VARIABLE = "HGKT_ENCODERS"
-_MODULES = "modules.json"
-_SUFFIXES = (".safetensors", ".json", ".txt", ".model")
-_PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
-_NOT_READ = ("data_config.json",)  # lists what the encoder was trained on
-_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 def find_encoder(name: str) -> Path:
@@ -308,11 +309,6 @@ def load_model(folder: Path, device: str) -> Any:
         reason = first_line(error)
         raise DataError(f"{folder} cannot be loaded as a sentence encoder: {reason}") from error
     return model.eval()
-
-
-_BATCH = 32
-_STEP = 8 * _BATCH
-_RECORD_KEYS = ("name", "identity", "n_dimensions", "template", "words")
 
 
 class Encoder:

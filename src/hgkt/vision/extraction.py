@@ -35,6 +35,10 @@ _INDEX, _FEATURES = "rows.jsonl", "features.f32"
 
 Key = tuple[str, int, int]
 
+# Images per task: few enough that workers end together, enough that messages cost nothing.
+_CHUNK = 4
+Decoded = NDArray[np.uint8] | str
+
 
 def file_key(path: Path) -> Key | None:
     """Return path, size and time of change of a file; None where it cannot be looked at."""
@@ -175,12 +179,6 @@ class Journal:
             os.fsync(file.fileno())
         except OSError as error:
             raise DataError(f"cannot write {self.folder}: {error.strerror}") from None
-
-
-# Images per task: few enough that workers end together, enough that messages cost nothing.
-_CHUNK = 4
-
-Decoded = NDArray[np.uint8] | str
 
 
 def decode_all(

@@ -36,6 +36,9 @@ _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVI
 # The brands by which a file says, in bytes 4 to 12, that it is an image of these formats.
 _HEIF_BRANDS = (b"ftypheic", b"ftypheix", b"ftyphevc", b"ftyphevx", b"ftypmif1", b"ftypmsf1")
 _AVIF_BRANDS = (b"ftypavif", b"ftypavis")
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+# Pillow's numbers, which are also those of a transformers `resample`.
+INTERPOLATIONS = ("nearest", "lanczos", "bilinear", "bicubic", "box", "hamming")
 
 
 def open_image(
@@ -291,12 +294,6 @@ def _stretching(image: Any) -> Callable[[Any], Any]:
         return pil.fromarray(scaled).convert("RGB")
 
     return stretch
-
-
-IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-
-# Pillow's numbers, which are also those of a transformers `resample`.
-INTERPOLATIONS = ("nearest", "lanczos", "bilinear", "bicubic", "box", "hamming")
 
 
 @dataclass(frozen=True)

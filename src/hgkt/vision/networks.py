@@ -31,6 +31,15 @@ _PAIRS = (
     ("conv3", "bn3"),
     ("0", "1"),  # the shortcut of a residual block
 )
+_N_FEATURES = 1280
+# Blocks a stage, and whether a block has three convolutions (1×1, 3×3, 1×1) or two.
+LAYOUTS = {
+    "resnet18": ((2, 2, 2, 2), False),
+    "resnet34": ((3, 4, 6, 3), False),
+    "resnet50": ((3, 4, 6, 3), True),
+    "resnet101": ((3, 4, 23, 3), True),
+    "resnet152": ((3, 8, 36, 3), True),
+}
 
 
 def find_source(source: str) -> Path | None:
@@ -119,9 +128,6 @@ def fold_batch_norms(network: Any) -> Any:
     return network
 
 
-_N_FEATURES = 1280
-
-
 def open_efficientnet_lite(request: BackboneRequest) -> Backbone:
     """Open one of efficientnet-lite0 … efficientnet-lite4.
 
@@ -179,16 +185,6 @@ def _packaged_weights(name: str) -> Path:
     # Each package names its class after the model, such as EfficientnetLite0ModelFile.
     owner = getattr(module, f"EfficientnetLite{name[-1]}ModelFile")
     return Path(owner.get_model_file_path())
-
-
-# Blocks a stage, and whether a block has three convolutions (1×1, 3×3, 1×1) or two.
-LAYOUTS = {
-    "resnet18": ((2, 2, 2, 2), False),
-    "resnet34": ((3, 4, 6, 3), False),
-    "resnet50": ((3, 4, 6, 3), True),
-    "resnet101": ((3, 4, 23, 3), True),
-    "resnet152": ((3, 8, 36, 3), True),
-}
 
 
 class _Block(nn.Module):
