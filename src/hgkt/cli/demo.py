@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import tempfile
 import threading
 import time
@@ -22,7 +23,7 @@ from hgkt._files import atomic_file, check_writable
 from hgkt._typing import Progress
 from hgkt._validation import import_extra
 from hgkt.cli._options import JsonOption, SeedOption
-from hgkt.cli._output import emit, note, out, progress_bar, say
+from hgkt.cli._output import emit, figures_table, note, out, progress_bar, say
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -48,7 +49,6 @@ _STYLE: Any = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.edgecolor": _GREY,
-    "axes.labelcolor": _BLACK,
     "axes.titlesize": 11,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
@@ -99,7 +99,7 @@ def demo_command(
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Learn eight handwritten digits, add one by its attributes, and draw what happened.
+    """Learn eight digits, add one by its attributes, and draw it all.
 
     Example: hgkt demo --out hgkt-demo.png
     """
@@ -235,10 +235,7 @@ def _render(
         f"{len(dataset.train)} images of {len(dataset.seen_classes)} digits to learn from; "
         f"never shown: {unseen}"
     )
-    table = Table(box=SIMPLE, pad_edge=False, caption="%, mean over classes")
-    table.add_column("")
-    for name in ("ZSL", "ts", "tr", "H", "AUSUC", "seconds"):
-        table.add_column(name, justify="right")
+    table = figures_table("%, mean over classes", ("ZSL", "ts", "tr", "H", "AUSUC", "seconds"))
     for run in runs:
         m = run.metrics
         values = (m.zsl, m.ts, m.tr, m.H, m.ausuc, run.seconds)
@@ -291,14 +288,11 @@ def _draw_figure(runs: list[DemoRun], hidden: HiddenDigit, path: Path) -> None:
 
 
 def _draw_images(figure: Any, hidden: HiddenDigit) -> None:
-    figure.suptitle(
+    title = (
         f"A digit without training images: what the model says before, and after “{hidden.name}” "
-        "was added by its attributes",
-        x=0.008,
-        ha="left",
-        fontsize=11,
-        fontweight="bold",
+        "was added by its attributes"
     )
+    figure.suptitle(title, x=0.008, ha="left", fontsize=11, fontweight="bold")
     axes = figure.subplots(1, len(hidden.images), gridspec_kw={"wspace": 0.12})
     for position, axis in enumerate(axes):
         axis.imshow(hidden.images[position], cmap="gray_r", interpolation="nearest")
@@ -319,18 +313,11 @@ def _draw_curves(axis: Any, runs: list[DemoRun]) -> None:
         axis.plot(unseen, seen, color=color, linewidth=2, label=label)
         axis.fill_between(unseen, seen, color=color, alpha=0.10, linewidth=0)
         axis.plot(metrics.ts, metrics.tr, "o", color=color, markersize=8, markeredgecolor="white")
-        right, left = ((-10, -4), "right", "top"), ((10, 6), "left", "bottom")
-        offset, ha, va = right if metrics.ts > 50 else left
-        axis.annotate(
-            f"H {metrics.H:.1f}" + ("" if run.calibration else ", not calibrated"),
-            (metrics.ts, metrics.tr),
-            xytext=offset,
-            textcoords="offset points",
-            ha=ha,
-            va=va,
-            color=color,
-            fontweight="bold",
-        )
+        # Inside of the picture: left of a point that lies right of the middle.
+        offset, ha, va = (-1, "right", "top") if metrics.ts > 50 else (1, "left", "bottom")
+        text = f"H {metrics.H:.1f}" + ("" if run.calibration else ", not calibrated")
+        at: Any = {"ha": ha, "va": va, "color": color, "fontweight": "bold"}
+        axis.text(metrics.ts + 2 * offset, metrics.tr + offset, text, **at)
     axis.set(xlim=(0, 100.5), ylim=(0, 100.5), title="Seen–unseen curve over every calibration")
     axis.set(xlabel="accuracy on unseen digits, %", ylabel="accuracy on seen digits, %")
     axis.legend(frameon=False, loc="lower left")
@@ -358,7 +345,7 @@ def _draw_weights(axis: Any, hidden: HiddenDigit) -> None:
 # ---------------------------------------------------------------------- the page
 def _check_page() -> None:
     """Refuse before anything is trained where the service cannot run."""
-    for package in ("fastapi", "uvicorn", "sqlalchemy", "prometheus_client", "multipart", "plotly"):
+    for package in ("fastapi", "uvicorn", "plotly"):
         import_extra(package, "serve")
 
 
@@ -389,27 +376,22 @@ def _serve_page(dataset: GZSLDataset, model: Any, port: int, browser: bool, as_j
 def _serve(path: Path, dataset: GZSLDataset, port: int, browser: bool, as_json: bool) -> None:
     import uvicorn
 
-    from hgkt.cli.serve import free_port
     from hgkt.serving import ServiceSettings, create_app
 
-    port = free_port(_HOST, port)
+    try:
+        listening = socket.create_server((_HOST, port))
+    except OSError as error:
+        raise DataError(f"cannot listen at port {port}: {error.strerror}") from None
+    port = listening.getsockname()[1]
     app = create_app(ServiceSettings(model=path, host=_HOST, port=port, samples=dataset.name))
-    server = uvicorn.Server(
-        uvicorn.Config(
-            app,
-            host=_HOST,
-            port=port,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=_PARTING_SECONDS,
-        )
-    )
+    quiet: Any = {"log_level": "warning", "access_log": False, "server_header": False}
+    config = uvicorn.Config(app, **quiet, timeout_graceful_shutdown=_PARTING_SECONDS)
+    server = uvicorn.Server(config)
     hidden = dataset.names(dataset.unseen_classes)
     # The browser may only come once somebody listens, and may block: some run in the terminal.
     announce = (server, f"http://{_HOST}:{port}/", hidden, browser, as_json)
     threading.Thread(target=_announce, args=announce, daemon=True).start()
-    server.run()
+    server.run([listening])
 
 
 def _announce(server: Any, address: str, hidden: list[str], browser: bool, as_json: bool) -> None:
