@@ -31,7 +31,9 @@ def classify_command(
     device: DeviceOption = Device.auto,
     as_json: JsonOption = False,
 ) -> None:
-    """Name what is in photos, and whether it was learned from photos or described.
+    """Name what is in photos.
+
+    The answer says whether a class was learned from photos or is known by description.
 
     Example: hgkt classify new.jpg more/ --model photo-model --top 3
     """

@@ -86,10 +86,10 @@ def evaluate_command(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure a method on a data set: ts, tr, H, ZSL and AUSUC, in percent.
+    """Measure a method on a data set: ts, tr, H, ZSL and AUSUC.
 
-    The method is fitted on the seen classes, then the unseen ones are added. How right the
-    confidence of answers is stands below: calibration error, log loss, 90 % sets.
+    In percent. The method is fitted on the seen classes, then the unseen ones are added. How right
+    the confidence of answers is stands below: calibration error, log loss, 90 % sets.
 
     Example: hgkt evaluate --data CUB --root data --features efflite2 --select
     """

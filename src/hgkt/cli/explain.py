@@ -33,7 +33,7 @@ def explain_command(
     top: TopOption = 5,
     as_json: JsonOption = False,
 ) -> None:
-    """Show which seen classes a class was made from, or what pulled a prediction.
+    """Show from which seen classes a class, or an answer, was made.
 
     Example: hgkt explain --model model --class six
 

@@ -20,7 +20,7 @@ def export_command(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a model for other runtimes; classes can still be added there.
+    """Write a model for other runtimes, where classes can be added.
 
     Example: hgkt export --model digits-model --onnx --out digits-onnx
     """

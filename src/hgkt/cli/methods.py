@@ -7,7 +7,7 @@ from hgkt.cli._output import emit, show_table
 
 
 def methods_command(as_json: JsonOption = False) -> None:
-    """Show the methods by name and where they were published; --json tells more.
+    """Show the methods by name, and where they were published.
 
     Example: hgkt methods
     """

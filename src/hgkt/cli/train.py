@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 # How long the stages of photographs take on a CPU; a bar over all of them is drawn by it.
 _STAGES = {"encode": 0.05, "extract": 0.75, "select": 0.2}
+_SELECT_FROM, _CALIBRATE_FROM = 12, 6  # classes of two photos or more; see `fit_dataset`
 
 
 @dataclass(frozen=True)
@@ -481,10 +482,11 @@ def _render_photos(document: dict[str, Any]) -> None:
 
     if document["attribute_names"]:
         say(f"classes are told by the numbers {listed(document['attribute_names'])}")
-    if document["validation"] is None:
+    if document["n_classes_to_choose_on"] < _CALIBRATE_FROM:
         say(
             f"too few classes with two photos or more ({document['n_classes_to_choose_on']}): "
-            "12 are needed to choose settings, 6 for the calibration; the defaults are used"
+            f"{_SELECT_FROM} are needed to choose settings, {_CALIBRATE_FROM} for the calibration; "
+            "the defaults are used"
         )
     if document["n_cut"]:
         say(f"{document['n_cut']} descriptions are longer than the encoder reads and were cut")
