@@ -99,8 +99,8 @@ def load_matching(
 
     about = about_model(model)
     kinds = split_kinds(str(about.get("attributes") or "att"))
-    wanted = [kind for kind in kinds if with_attributes or not is_file(kind)]
-    from_files = [kind for kind in wanted if is_file(kind)]
+    chosen = [kind for kind in kinds if with_attributes or not is_file(kind)]
+    from_files = [kind for kind in chosen if is_file(kind)]
     options: dict[str, Any] = {}
     if about.get("layout") == "xlsa17":
         stem = Path(str(about.get("features", ""))).stem
@@ -108,11 +108,11 @@ def load_matching(
             raise DataError(
                 f"the model was trained on the features {stem!r}; {features!r} cannot be mixed in"
             )
-        options = {"features": stem, "attributes": "+".join(wanted) or "att"}
+        options = {"features": stem, "attributes": "+".join(chosen) or "att"}
     elif features is not None:
         options = {"features": features}
     if from_files:
-        options["attributes"] = "+".join(wanted)
+        options["attributes"] = "+".join(chosen)
     try:
         data = load_dataset(name, root=root, **options)
     except DataError as error:

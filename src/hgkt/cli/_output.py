@@ -161,53 +161,37 @@ def report_change(
 
 # ---------------------------------------------------------------------- progress
 @contextmanager
-def _bars(*columns: Any) -> Iterator[Bars]:
-    """Draw bars on a terminal only."""
-    everything = (TextColumn("{task.description}"), BarColumn(), *columns)
-    with Bars(*everything, console=log, transient=True, disable=not log.is_terminal) as bars:
-        yield bars
-
-
-@contextmanager
-def one_bar(shares: Mapping[str, float]) -> Iterator[Progress]:
-    """Yield a callback as `progress_bar` does that draws one bar over several stages.
+def progress_bar(shares: Mapping[str, float] | None = None) -> Iterator[Progress]:
+    """Yield a callback ``(stage, done, total, values)`` that draws bars, on a terminal only.
 
     Parameters
     ----------
-    shares : mapping of str to float
-        The stages in their order, and how much of the bar each takes. Others show their name.
+    shares : mapping of str to float, optional
+        Draw one bar over these stages, in their order, of which each takes this much. Other stages
+        show their name in it. By default every stage has a bar of its own.
     """
-    stops = dict(zip(shares, accumulate(shares.values()), strict=True))
-    percent, values_column = "{task.percentage:3.0f} %", "{task.fields[values]}"
-    with _bars(TextColumn(percent), TextColumn(values_column), TimeElapsedColumn()) as bars:
-        task = bars.add_task("", total=sum(shares.values()), values="")
-
-        def update(stage: str, done: int, total: int, values: dict[str, float]) -> None:
-            key = stage.split()[0]
-            place = bars.tasks[task].completed
-            if key in shares:
-                place = max(place, stops[key] - shares[key] * (1 - done / max(total, 1)))
-            text = f"{done}/{total} {_values(values)}"
-            bars.update(task, description=stage, completed=place, values=text)
-
-        yield update
-
-
-@contextmanager
-def progress_bar() -> Iterator[Progress]:
-    """Yield a callback ``(stage, done, total, values)`` that draws a bar on a terminal only."""
-    count, values_column = "{task.completed:.0f}/{task.total:.0f}", "{task.fields[values]}"
-    times = TimeElapsedColumn(), TimeRemainingColumn()
-    with _bars(TextColumn(count), TextColumn(values_column), *times) as bars:
+    stops = dict(zip(shares or (), accumulate((shares or {}).values()), strict=True))
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[values]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Bars(*columns, console=log, transient=True, disable=not log.is_terminal) as bars:
         tasks: dict[str, Any] = {}
 
         def update(stage: str, done: int, total: int, values: dict[str, float]) -> None:
-            if stage not in tasks:
-                tasks[stage] = bars.add_task(stage, total=total, values="")
-            bars.update(tasks[stage], completed=done, total=total, values=_values(values))
+            bar = "" if shares else stage
+            if bar not in tasks:
+                tasks[bar] = bars.add_task(stage, values="")
+            place, end = float(done), float(total)
+            if shares:
+                share, key = shares.get(stage.split()[0], 0.0), stage.split()[0]
+                place = stops.get(key, 0.0) - share * (1 - done / max(total, 1))
+                place, end = max(bars.tasks[0].completed, place), sum(shares.values())
+            text = " ".join(f"{name} {value:.4g}" for name, value in values.items())
+            text = f"{done}/{total} {text}"
+            bars.update(tasks[bar], description=stage, completed=place, total=end, values=text)
 
         yield update
-
-
-def _values(values: Mapping[str, float]) -> str:
-    return " ".join(f"{name} {value:.4g}" for name, value in values.items())

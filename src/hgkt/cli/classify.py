@@ -19,7 +19,7 @@ from hgkt.cli._options import (
 )
 from hgkt.cli._output import emit, say
 
-_KNOWN_BY = {True: "photos", False: "description"}
+_SOURCES = {True: "photos", False: "description"}
 
 
 def classify_command(
@@ -65,8 +65,8 @@ def _render(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         for rank, guess in enumerate(row.get("top", [row])):
             file = row["file"] if rank == 0 else ""
-            known = _KNOWN_BY[guess["seen"]]
-            lines.append((file, str(guess["label"]), f"{guess['score']:.4f}", known))
+            source = _SOURCES[guess["seen"]]
+            lines.append((file, str(guess["label"]), f"{guess['score']:.4f}", source))
     # No table of rich's: it would cut the names of files to the width of the terminal.
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:

@@ -37,8 +37,8 @@ app = typer.Typer(
 )
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(asked: bool) -> None:
+    if asked:
         typer.echo(f"hgkt {__version__}")
         raise typer.Exit
 

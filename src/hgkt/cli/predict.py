@@ -157,8 +157,8 @@ def _split_rows(
 def _accuracy(
     model: GZSLClassifier, truth: NDArray[Any], predicted: NDArray[Any]
 ) -> dict[str, Any]:
-    known = set(model.classes_.tolist())
-    unknown = [name for name in np.unique(truth).tolist() if name not in known]
+    classes = set(model.classes_.tolist())
+    unknown = [name for name in np.unique(truth).tolist() if name not in classes]
     if unknown:
         shown = ", ".join(unknown[:3]) + ("…" if len(unknown) > 3 else "")
         note(
@@ -280,9 +280,8 @@ def _predict_in_bulk(
 
 
 def _render_bulk(document: dict[str, Any]) -> None:
-    there = f" ({document['n_there']} of them were there)" if document["n_there"] else ""
-    say(
-        f"{document['n_rows']} predictions in {document['n_files']} files{there}: {document['out']}"
-    )
+    earlier = f" ({document['n_there']} of them were there)" if document["n_there"] else ""
+    files = f"{document['n_files']} files{earlier}"
+    say(f"{document['n_rows']} predictions in {files}: {document['out']}")
     if "accuracy" in document:
         say_accuracy(document)

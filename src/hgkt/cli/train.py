@@ -31,7 +31,6 @@ from hgkt.cli._output import (
     emit,
     listed,
     note,
-    one_bar,
     progress_bar,
     say,
     unreadable_document,
@@ -192,11 +191,11 @@ class _Run:
     # ------------------------------------------------------------------ the three ways
     def train(self) -> Fitted:
         """Read the data and fit."""
-        if self.source.images is not None:
-            with one_bar(_STAGES) as bar, _interrupt_between_steps(bar) as progress:
-                return self._train_on_photos(progress)
-        with progress_bar() as bar, _interrupt_between_steps(bar) as progress:
-            return self._train_on_shards(progress) if self.in_shards else self._train(progress)
+        of_photos = self.source.images is not None
+        train = self._train_on_photos if of_photos else self._train
+        stages = _STAGES if of_photos else None
+        with progress_bar(stages) as bar, _interrupt_between_steps(bar) as progress:
+            return self._train_on_shards(progress) if self.in_shards else train(progress)
 
     def _train_on_photos(self, progress: Progress) -> Fitted:
         from hgkt import train_on_images
@@ -232,7 +231,7 @@ class _Run:
         self.about = dataset.provenance()
         self.unseen = dataset.attributes_of(dataset.unseen_classes)
         self.described = dataset.attributes_of(dataset.described_classes)
-        fitted = fit_dataset(
+        return fit_dataset(
             self._estimator(dataset),
             dataset,
             select=bool(options.select),
@@ -240,8 +239,6 @@ class _Run:
             random_state=options.seed,
             progress=progress,
         )
-        fitted.model.add_classes(self.described)
-        return fitted
 
     def _train_on_shards(self, progress: Progress) -> Fitted:
         from hgkt.data import open_shards
@@ -261,10 +258,8 @@ class _Run:
         self.more = {"gathered": report}
         estimator = self._estimator(data)
         if hasattr(estimator, "fit_batches"):
-            fitted = self._fit_network(estimator, data, seen, progress)
-        else:
-            fitted, report["n_rows_kept"] = self._fit_sums(estimator, data, seen, progress)
-        fitted.model.add_classes(self.described)
+            return self._fit_network(estimator, data, seen, progress)
+        fitted, report["n_rows_kept"] = self._fit_sums(estimator, data, seen, progress)
         return fitted
 
     def _fit_sums(
@@ -394,9 +389,9 @@ def train_command(
         note(f"interrupted; {run.state()}")
         raise typer.Exit(130) from None
     model = fitted.model
-    if with_unseen:
-        known = set(model.classes_.tolist())
-        model.add_classes({n: row for n, row in run.unseen.items() if n not in known})
+    present = set(model.classes_.tolist())  # of photos, those that are described are among them
+    added = run.unseen if with_unseen else run.described
+    model.add_classes({name: row for name, row in added.items() if name not in present})
     carried = Carried() if old is None else carry_classes(old, model, run.about, out_path)
     found = {"chosen": fitted.chosen, "validation": fitted.validation}
     model.save(out_path, **{**run.about, "selected": fitted.selected, **found})

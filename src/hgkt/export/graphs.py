@@ -376,8 +376,8 @@ def _values(
         "TopK", values, graph.constant([kernel.n_neighbors], np.int64), axis=1, n_outputs=2
     )
     smallest = graph.node("ReduceMin", largest, graph.constant([1], np.int64), keepdims=1)
-    kept = graph.cast(graph.node("GreaterOrEqual", values, smallest), _WIDE)
-    return graph.mul(values, kept)
+    near = graph.cast(graph.node("GreaterOrEqual", values, smallest), _WIDE)
+    return graph.mul(values, near)
 
 
 # ---------------------------------------------------------------------- the network

@@ -442,20 +442,20 @@ def load_encoder(
     >>> encoder.sentence("001.Black_footed_Albatross", "It is dark.")
     'a photo of a black footed albatross. It is dark.'
     """
-    known: Mapping[str, Any] = {}
+    recorded: Mapping[str, Any] = {}
     if not isinstance(name_or_record, str):
-        known = check_record(name_or_record)
-    name = str(known.get("name", name_or_record))
+        recorded = check_record(name_or_record)
+    name = str(recorded.get("name", name_or_record))
     folder = find_encoder(name)
     found = identity(folder)
-    if known and found != known["identity"]:
+    if recorded and found != recorded["identity"]:
         raise DataError(
             f"the encoder {name!r} found here ({found[:12]}…) is not the one that was used "
-            f"({str(known['identity'])[:12]}…): its weights or settings differ"
+            f"({str(recorded['identity'])[:12]}…): its weights or settings differ"
         )
-    if not known and name != BUNDLED and Path(name).expanduser() == folder:
+    if not recorded and name != BUNDLED and Path(name).expanduser() == folder:
         name = str(folder.resolve())  # so that it is found from another working folder too
-    template = known.get("template", DEFAULT_TEMPLATE) if template is None else template
+    template = recorded.get("template", DEFAULT_TEMPLATE) if template is None else template
     model = load_model(folder, device)
     record = {
         "name": name,
@@ -463,7 +463,7 @@ def load_encoder(
         "n_dimensions": int(model.get_embedding_dimension()),
         "normalize": True,
         "template": check_template(template),
-        "words": bool(known.get("words", True) if words is None else words),
+        "words": bool(recorded.get("words", True) if words is None else words),
         "hgkt": version("hgkt"),
     }
     return Encoder(model, record)
@@ -477,12 +477,12 @@ def check_record(record: Mapping[str, Any]) -> Mapping[str, Any]:
     return record
 
 
-def encoder_difference(wanted: Mapping[str, Any], given: Mapping[str, Any] | None) -> str | None:
-    """Say in a clause how another encoder record differs from the wanted one, or return None.
+def encoder_difference(expected: Mapping[str, Any], given: Mapping[str, Any] | None) -> str | None:
+    """Say in a clause how another encoder record differs from the expected one, or return None.
 
     Parameters
     ----------
-    wanted : mapping
+    expected : mapping
         The record that is expected.
     given : mapping or None
         The record of what came; None where there was no encoder.
@@ -499,13 +499,13 @@ def encoder_difference(wanted: Mapping[str, Any], given: Mapping[str, Any] | Non
     """
     if given is None:
         return "were made without a sentence encoder"
-    if given.get("identity") != wanted["identity"]:
-        return f"were made by another encoder ({given.get('name')!r}, not {wanted['name']!r})"
-    if given.get("template") != wanted["template"]:
+    if given.get("identity") != expected["identity"]:
+        return f"were made by another encoder ({given.get('name')!r}, not {expected['name']!r})"
+    if given.get("template") != expected["template"]:
         return (
             f"were made with the template {given.get('template')!r} instead of "
-            f"{wanted['template']!r}"
+            f"{expected['template']!r}"
         )
-    if given.get("words") != wanted["words"]:
+    if given.get("words") != expected["words"]:
         return f"were made with names {'as words' if given.get('words') else 'left as they are'}"
     return None

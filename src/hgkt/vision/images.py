@@ -434,7 +434,7 @@ def normalize(pixels: NDArray[np.uint8], how: Preprocessing) -> NDArray[np.float
 
 def _center_crop(pixels: NDArray[np.uint8], crop: tuple[int, int]) -> NDArray[np.uint8]:
     height, width = crop
-    missing = [max(0, wanted - has) for wanted, has in zip(crop, pixels.shape, strict=False)]
+    missing = [max(0, length - has) for length, has in zip(crop, pixels.shape, strict=False)]
     if any(missing):
         # The larger half goes before the image, as transformers does it.
         borders = [(missed - missed // 2, missed // 2) for missed in missing]

@@ -319,15 +319,15 @@ def _backbone(
 def load_resnet(name: str, state: dict[str, Tensor], where: str) -> ResNet:
     """Build a ResNet and fill every one of its parameters; only the classifier may be left over."""
     network = ResNet(name)
-    kept = {key: value for key, value in state.items() if not key.startswith("fc.")}
+    weights = {key: value for key, value in state.items() if not key.startswith("fc.")}
     expected = network.state_dict()
     # Early weight files have no counter of batches, which inference does not use.
     counters = {k: v for k, v in expected.items() if k.endswith("num_batches_tracked")}
     try:
-        network.load_state_dict({**counters, **kept}, strict=True)
+        network.load_state_dict({**counters, **weights}, strict=True)
     except RuntimeError:
-        missing = sorted(set(expected) - set(counters) - set(kept))
-        extra = sorted(set(kept) - set(expected))
+        missing = sorted(set(expected) - set(counters) - set(weights))
+        extra = sorted(set(weights) - set(expected))
         detail = f"{len(missing)} parameters are missing" if missing else "shapes differ"
         detail = f"it has an unknown parameter {extra[0]!r}" if extra and not missing else detail
         raise DataError(f"the weights {where} do not fit {name}: {detail}") from None
