@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
-from string import Formatter
 from threading import Lock
 from typing import Any
 
@@ -26,7 +25,7 @@ from hgkt.exceptions import DataError, MissingExtraError, UnknownNameError, firs
 DEFAULT_TEMPLATE = "a photo of a {name}. {description}"
 TEXT_TEMPLATE = "{name}. {description}"
 _TEMPLATES = {"photo": DEFAULT_TEMPLATE, "text": TEXT_TEMPLATE}
-_FIELDS = ("name", "description")
+_FIELD = re.compile(r"\{[^{}]*\}")
 _ARTICLE = re.compile(r"\b(a|an) (?=\{name\})")
 # Names that are spoken with a vowel first, by their beginning; "a" goes before "unicorn", "ewe",
 # "one-way sign", and "an" before "hourglass", "x-ray", "8-track".
@@ -94,21 +93,15 @@ def check_template(template: str) -> str:
 and {description} are known
     """
     template = _TEMPLATES.get(template, template)
-    try:
-        parts = [
-            (field, spec, conversion) for _, field, spec, conversion in Formatter().parse(template)
-        ]
-    except ValueError as error:
-        raise DataError(f"the template {template!r} cannot be read: {error}") from None
-    fields = [part for part in parts if part[0] is not None]
-    for field, spec, conversion in fields:
+    plain = template.replace("{{", "").replace("}}", "")
+    if re.search(r"[{}]", _FIELD.sub("", plain)):
+        raise DataError(f"the template {template!r} cannot be read: a brace has no partner")
+    fields = _FIELD.findall(plain)
+    for field in fields:
         # A plain field only: "{name.__class__}" or "{name:>99999}" have no business in a sentence.
-        if field not in _FIELDS or spec or conversion:
-            shown = (
-                f"{{{field}{'!' + conversion if conversion else ''}{':' + spec if spec else ''}}}"
-            )
+        if field not in ("{name}", "{description}"):
             raise DataError(
-                f"the template {template!r} has the field {shown}; only {{name}} and "
+                f"the template {template!r} has the field {field}; only {{name}} and "
                 "{description} are known"
             )
     if not fields:
@@ -121,7 +114,7 @@ and {description} are known
 
 def uses_description(template: str) -> bool:
     """Say whether a template has a place for the description."""
-    return any(field == "description" for _, field, _, _ in Formatter().parse(template))
+    return "{description}" in template.replace("{{", "")
 
 
 def make_sentence(
