@@ -27,10 +27,9 @@ from hgkt.cli._output import emit, figures_table, note, out, progress_bar, say
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
-    from hgkt.calibration.curve import SeenUnseenCurve
     from hgkt.data import GZSLDataset
     from hgkt.estimators import ClassExplanation
-    from hgkt.evaluation import GZSLMetrics
+    from hgkt.evaluation import GZSLMetrics, SeenUnseenCurve
 
 _HIDDEN = "six"
 _N_IMAGES = 10

@@ -246,7 +246,7 @@ def _predict_in_bulk(
     """Predict all rows of Parquet files, and say what was done."""
     from hgkt.data.tables import read_extra
     from hgkt.estimators import load_model
-    from hgkt.evaluation.bulk import predict_shards
+    from hgkt.evaluation import predict_shards
 
     loaded = load_model(model)
     extra = data / "dataset.json"

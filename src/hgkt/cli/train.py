@@ -41,7 +41,7 @@ from hgkt.exceptions import DataError
 if TYPE_CHECKING:
     from hgkt.data import ShardedData
     from hgkt.estimators import GZSLClassifier
-    from hgkt.evaluation.fitting import Fitted
+    from hgkt.evaluation import Fitted
     from hgkt.items import Training
 
 # How long the stages of photographs take on a CPU; a bar over all of them is drawn by it.
@@ -224,7 +224,7 @@ class _Run:
         return fitted
 
     def _train(self, progress: Progress) -> Fitted:
-        from hgkt.evaluation.fitting import fit_dataset
+        from hgkt.evaluation import fit_dataset
 
         options, dataset = self.options, self.source.dataset.load()
         self.name, self.n_instances = dataset.name, len(dataset.train)

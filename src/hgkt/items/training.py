@@ -14,7 +14,7 @@ from hgkt._typing import Progress
 from hgkt.data import GZSLDataset
 from hgkt.estimators import GZSLClassifier
 from hgkt.estimators.methods import method_for
-from hgkt.evaluation.fitting import Fitted, fit_dataset
+from hgkt.evaluation import Fitted, fit_dataset
 from hgkt.exceptions import DataError
 from hgkt.items.images import ImageClassifier, read_photos
 
