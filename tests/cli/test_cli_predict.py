@@ -12,7 +12,7 @@ from scipy.io import savemat
 from hgkt.data import load_dataset, load_digits, write_xlsa17
 from hgkt.estimators import METHODS, HGKTClassifier, load_model
 from hgkt.evaluation import per_class_accuracy
-from hgkt.evaluation.answers import use_device
+from hgkt.evaluation.confidence import use_device
 from hgkt.exceptions import DataError
 
 
@@ -206,7 +206,7 @@ def test_a_gpu_that_is_not_there_is_told_and_the_cpu_can_be_asked_for(
 
 
 def test_a_model_computes_where_it_is_asked_to(monkeypatch):
-    monkeypatch.setattr("hgkt.evaluation.answers.torch_device", lambda name: name)
+    monkeypatch.setattr("hgkt.evaluation.confidence.torch_device", lambda name: name)
     model = HGKTClassifier(device="cuda")
     for device, where in (("auto", "cuda"), ("cpu", "cpu"), ("cuda", "cuda")):
         use_device(model, device)

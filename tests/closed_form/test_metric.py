@@ -9,8 +9,9 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
 from hgkt._arrays import distance_scores, map_rows, normalised_scores, torch_device
-from hgkt.closed_form.accelerated import eigh_on, gather_on
-from hgkt.closed_form.metric import WithinClassSpectrum, dual_coefficients
+from hgkt.closed_form.metric import WithinClassSpectrum
+from hgkt.closed_form.posterior import dual_coefficients
+from hgkt.closed_form.transfer import gather
 from hgkt.exceptions import DataError
 from hgkt.statistics import ClassStatistics
 
@@ -87,12 +88,12 @@ def test_torch_path_equals_numpy_path():
     X, codes, _ = make()
     for kind in ("none", "l2", "sqrt+l2", 0.3):
         ours = ClassStatistics(4, 6).update(map_rows(X, kind), codes)
-        theirs = gather_on("cpu", X, codes, 4, kind)
+        theirs = gather(X, codes, 4, kind, "cpu")
         np.testing.assert_allclose(theirs.sums, ours.sums, atol=1e-12)
         np.testing.assert_allclose(theirs.second_moment, ours.second_moment, atol=1e-10)
-    values, vectors = eigh_on("cpu", ours.within_scatter)
-    rebuilt = (vectors * values) @ vectors.T
-    np.testing.assert_allclose(rebuilt, ours.within_scatter, atol=1e-10)
+    spectrum = WithinClassSpectrum.of(ours, "cpu")
+    rebuilt = (spectrum.basis * spectrum.eigenvalues) @ spectrum.basis.T
+    np.testing.assert_allclose(rebuilt * ours.n_instances, ours.within_scatter, atol=1e-10)
 
 
 def test_torch_device_refuses_what_is_not_there():

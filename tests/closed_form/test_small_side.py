@@ -144,11 +144,10 @@ def test_a_model_for_a_gpu_keeps_to_the_small_side(wide, monkeypatch):
     for rows in (others, torch.tensor(others)):
         np.testing.assert_array_equal(model.score_classes(rows), expected.score_classes(others))
         np.testing.assert_array_equal(model.predict(rows), expected.predict(others))
-    answers = iter(["cuda", "cpu", "cpu"])
-    monkeypatch.setattr(grid, "torch_device", lambda name: next(answers))
+    monkeypatch.setattr(grid, "fitting_device", lambda name: "cpu")
     codes = np.unique(y, return_inverse=True)[1]
-    data = grid.GridData(X, codes, np.eye(7), np.eye(7)[:1], others)
-    assert isinstance(grid.fold_scorer(data, [MetricTerm()], Mixture()), grid.FoldScorer)
+    data = grid.GridData.of_rows(X, codes, np.eye(7), np.eye(7)[:1], others)
+    assert grid.fold_scorer(data, [MetricTerm()], Mixture()).device is None
 
 
 def test_no_square_of_many_features_is_made(monkeypatch):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hgkt.closed_form.metric import WithinClassSpectrum
-from hgkt.closed_form.whitening import whitened
+from hgkt.closed_form.metric import WithinClassSpectrum, whitened
 from hgkt.statistics import ClassStatistics
 
 

@@ -156,7 +156,7 @@ def test_search_takes_given_folds(toy, ridge):
     assert len(search.cv_results_[0].values) == 2
 
 
-def test_search_calls_the_grid_hook_once_a_fold(toy, ridge):
+def test_search_calls_the_grid_hook_once_a_fold(toy, ridge, monkeypatch):
     calls = []
 
     class Shared(ridge):
@@ -168,8 +168,12 @@ def test_search_calls_the_grid_hook_once_a_fold(toy, ridge):
     X, y, table = training_data(toy)
     search = ClassFoldSearch(Shared(), [{"alpha": [1e3, 0.01, 1.0]}]).fit(X, y, table)
     plain = ClassFoldSearch(ridge(), [{"alpha": [1e3, 0.01, 1.0]}]).fit(X, y, table)
-    assert calls == [3, 3, 3, 1, 1, 1]  # the winner is calibrated afterwards
+    assert calls == [3, 3, 3]  # what the winner was chosen by calibrates it
     assert [r.values for r in search.cv_results_] == [r.values for r in plain.cv_results_]
+    monkeypatch.setattr("hgkt.evaluation.selection._MAX_SCORES", 0)
+    again = ClassFoldSearch(Shared(), [{"alpha": [1e3, 0.01, 1.0]}]).fit(X, y, table)
+    assert calls[3:] == [3, 3, 3, 1, 1, 1]  # scores too many to keep are computed once more
+    assert again.calibration_ == search.calibration_
 
 
 def test_search_reports_progress(toy, ridge):

@@ -19,7 +19,7 @@ from hgkt.exceptions import DataError
 if TYPE_CHECKING:
     from hgkt.data import GZSLDataset, ShardedData
     from hgkt.estimators import GZSLClassifier
-    from hgkt.evaluation.fitting import Fitted
+    from hgkt.evaluation.selection import Fitted
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from hgkt.exceptions import DataError
 if TYPE_CHECKING:
     from hgkt.data import GZSLDataset, ShardedData
     from hgkt.estimators import GZSLClassifier
-    from hgkt.evaluation.fitting import Fitted
+    from hgkt.evaluation.selection import Fitted
     from hgkt.photos import Photos
 
 
@@ -59,7 +59,7 @@ class TrainingRun:
 
     def train(self) -> tuple[TrainedOn, Fitted]:
         """Read the data and fit."""
-        from hgkt.evaluation.fitting import fit_dataset
+        from hgkt.evaluation.selection import fit_dataset
 
         if self.gathered is not None:
             with progress_bar() as bar, _interrupt_between_steps(bar) as progress:

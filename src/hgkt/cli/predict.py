@@ -91,7 +91,7 @@ def predict_command(
     Example: hgkt predict --model digits-model --data digits --split test_unseen --top-k 3
     """
     from hgkt.estimators import load_model
-    from hgkt.evaluation.answers import answer_rows, use_device
+    from hgkt.evaluation.confidence import answer_rows, use_device
 
     if (input_file is None) == (data is None):
         raise DataError("say what to predict: either --input FILE or --data NAME")

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from hgkt._arrays import is_tensor
 from hgkt._validation import LONGEST_ROW, check_features
-from hgkt.closed_form.accelerated import lengths_of
-from hgkt.closed_form.device_scores import DeviceScores
+from hgkt.closed_form.scoring import Scorer
 from hgkt.estimators._best_tensors import best_of_blocks, block_best
 from hgkt.estimators._scoring import Candidates, ClassBlock, slices
 
@@ -36,7 +35,7 @@ class _Blocks(NamedTuple):
 
 
 def score_blocks(
-    model: GZSLClassifier, there: DeviceScores, features: Any, seen: bool, added: bool
+    model: GZSLClassifier, there: Scorer, features: Any, seen: bool, added: bool
 ) -> Iterator[tuple[slice, ClassBlock, NDArray[Any]]]:
     """Yield rows, classes and their scores on the host; see `_scoring.score_blocks`."""
     blocks = _blocks(model, features, seen, added)
@@ -47,7 +46,7 @@ def score_blocks(
 
 
 def top_classes(
-    model: GZSLClassifier, there: DeviceScores, features: Any, candidates: Candidates, k: int
+    model: GZSLClassifier, there: Scorer, features: Any, candidates: Candidates, k: int
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """Return the `k` best classes of each row and their scores; see `_scoring.top_classes`."""
     blocks = _blocks(model, features, candidates.seen, candidates.added)
@@ -67,7 +66,7 @@ def top_classes(
 
 
 def best_classes(
-    model: GZSLClassifier, there: DeviceScores, features: Any, candidates: Candidates, gamma: float
+    model: GZSLClassifier, there: Scorer, features: Any, candidates: Candidates, gamma: float
 ) -> NDArray[np.intp]:
     """Return the best class of each row by the folded metric; see `_scoring.best_classes`."""
     blocks = _blocks(model, features, candidates.seen, candidates.added)
@@ -91,9 +90,7 @@ def best_classes(
     return best.cpu().numpy()
 
 
-def _exceeds(
-    there: DeviceScores, rows: torch.Tensor, gaps: torch.Tensor, gamma: float
-) -> torch.Tensor:
+def _exceeds(there: Scorer, rows: torch.Tensor, gaps: torch.Tensor, gamma: float) -> torch.Tensor:
     """Say for which rows (n, D) a gap in the folded scores is at least γ in the scores."""
     low, high = there.length_bounds(rows)
     ends = torch.stack([gamma * low, gamma * high]).sort(dim=0).values
@@ -113,15 +110,15 @@ class _Part(NamedTuple):
     penalty: float
     penalties: torch.Tensor | None
 
-    def scores(self, there: DeviceScores, prepared: torch.Tensor) -> torch.Tensor:
-        scores = there.scores(prepared, self.table, self.some)
+    def scores(self, there: Scorer, prepared: torch.Tensor) -> torch.Tensor:
+        scores: torch.Tensor = there.scores(prepared, self.table, self.some)
         return scores if self.penalties is None else scores.sub_(self.penalties)
 
     def positions(self, columns: torch.Tensor) -> torch.Tensor:
         return columns + self.places if isinstance(self.places, int) else self.places[columns]
 
 
-def _on(there: DeviceScores, table: NDArray[Any], own: slice, wanted: Any) -> _Part | None:
+def _on(there: Scorer, table: NDArray[Any], own: slice, wanted: Any) -> _Part | None:
     """Return the candidates of a block as tensors; None where there is none."""
     if not wanted.n:
         return None
@@ -159,9 +156,7 @@ def _blocks(model: GZSLClassifier, features: Any, seen: bool, added: bool) -> _B
     )
 
 
-def _row_blocks(
-    features: Any, n_rows: int, there: DeviceScores
-) -> Iterator[tuple[slice, torch.Tensor]]:
+def _row_blocks(features: Any, n_rows: int, there: Scorer) -> Iterator[tuple[slice, torch.Tensor]]:
     """Yield blocks of rows on the device, refused where they cannot be compared."""
     parts = slices(len(features), n_rows)
     blocks: Iterator[tuple[slice, torch.Tensor]]
@@ -172,14 +167,14 @@ def _row_blocks(
     else:
         blocks = _copied_ahead(features, parts, there)
     for rows, X in blocks:
-        if not bool((lengths_of(X) <= LONGEST_ROW).all()):
+        if not bool((torch.linalg.vector_norm(X, dim=-1) <= LONGEST_ROW).all()):
             check_features(np.asarray(features.cpu() if is_tensor(features) else features),
                            "features")  # fmt: skip
         yield rows, X
 
 
 def _copied_ahead(
-    features: NDArray[Any], parts: Iterator[slice], there: DeviceScores
+    features: NDArray[Any], parts: Iterator[slice], there: Scorer
 ) -> Iterator[tuple[slice, torch.Tensor]]:
     """Yield blocks of rows of the host while the next one is on its way to the device."""
     copying: torch.cuda.Stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]

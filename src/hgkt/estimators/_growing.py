@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from hgkt._arrays import FeatureMap
 from hgkt._validation import attribute_matrix, attribute_table, label_text
 from hgkt.closed_form.family import FEATURE_MAPS
-from hgkt.closed_form.growth import learned_shares
 from hgkt.closed_form.mixture import Mixture
 from hgkt.closed_form.transfer import ClosedFormTransfer
 from hgkt.estimators._kept import kept_arrays, kept_from, kept_rules
@@ -243,7 +242,7 @@ class GrowingClassifier(TransferClassifier):
         self._transfer, self._seen_table = transfer, table
         self._seen_attributes, self.seen_classes_ = lessons.attributes, seen
         self._grown, self._kept = grown, lessons.kept
-        self._learned_shares = learned_shares(transfer, grown)
+        self._learned_shares = transfer.learned_shares(grown)
         nothing = {key: rows[:0] for key, rows in table.items()}
         self._set_added(seen[:0], lessons.attributes[:0], nothing)
         if left:

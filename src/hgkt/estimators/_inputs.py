@@ -19,7 +19,7 @@ from hgkt._validation import (
     label_text,
     refuse_twins,
 )
-from hgkt.closed_form.device_scores import DeviceScores
+from hgkt.closed_form.scoring import Scorer
 from hgkt.exceptions import DataError
 
 _ROW_OPTIONS: dict[str, Any] = {"dtype": (np.float64, np.float32), "ensure_all_finite": False}
@@ -53,7 +53,7 @@ class CheckedInputs(BaseEstimator):
             )
         return X.detach()
 
-    def _device_scores(self) -> DeviceScores | None:
+    def _device_scores(self) -> Scorer | None:
         """Return the scores on a device, where the user asked for one and a method has them."""
         return None
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt.calibration import HeldOutClasses
-from hgkt.closed_form.sensitivity import attribute_sensitivity
+from hgkt.closed_form.posterior import attribute_sensitivity
 from hgkt.closed_form.separation import ClassGeometry, Places
 from hgkt.closed_form.transfer import ClosedFormTransfer
 from hgkt.estimators._rows import row_chunks

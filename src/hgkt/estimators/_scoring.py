@@ -18,7 +18,7 @@ from hgkt.estimators._best import BestFew, BestOne, Penalty, Places
 from hgkt.estimators._one_row import best_of_row, row_scores
 
 if TYPE_CHECKING:
-    from hgkt.closed_form.folding import FoldedMetric
+    from hgkt.closed_form.scoring import Scorer
     from hgkt.estimators.base import GZSLClassifier
 
 _BLOCK_NUMBERS = 2**22  # scores, or features, of a block: 16 MiB in float32
@@ -164,7 +164,7 @@ def best_classes(
 
 def _folded_best(
     model: GZSLClassifier,
-    folded: FoldedMetric,
+    folded: Scorer,
     rows: NDArray[Any],
     candidates: Candidates,
     gamma: float,
@@ -191,7 +191,7 @@ def _folded_best(
 
 
 def _exceeds(
-    folded: FoldedMetric, rows: NDArray[Any], gaps: NDArray[np.float64], gamma: float
+    folded: Scorer, rows: NDArray[Any], gaps: NDArray[np.float64], gamma: float
 ) -> NDArray[np.bool_]:
     """Say for which rows (n, D) a gap in the folded scores is at least γ in the scores."""
     low, high = folded.length_bounds(rows)

@@ -21,7 +21,7 @@ from hgkt._typing import Progress
 from hgkt._validation import attribute_matrix
 from hgkt.calibration import Calibration, HeldOutClasses
 from hgkt.closed_form.family import FEW_CLASSES
-from hgkt.closed_form.folding import FoldedMetric
+from hgkt.closed_form.scoring import Scorer
 from hgkt.confidence import Confidence
 from hgkt.estimators._calibrating import AUTO, Found, own_calibration
 from hgkt.estimators._check_class import check_class
@@ -107,7 +107,7 @@ class GZSLClassifier(PretrainedModel, ClassifierMixin, FromStatistics, Confident
     def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
         """Score prepared features against the rows of one table: (n, rows), higher is better."""
 
-    def _folded(self, n_classes: int) -> FoldedMetric | None:
+    def _folded(self, n_classes: int) -> Scorer | None:
         """Return a cheaper way to the best of so many classes, where a method has one."""
         return None
 

@@ -14,12 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 from hgkt._arrays import scoring_device
 from hgkt._typing import Progress
 from hgkt._validation import attribute_matrix
-from hgkt.closed_form.device_scores import DeviceScores, on_device
 from hgkt.closed_form.family import FEATURE_MAPS, FEW_CLASSES, MixtureFamily
-from hgkt.closed_form.folding import FoldedMetric
-from hgkt.closed_form.grid import GridData, SumsGridData, score_grid
+from hgkt.closed_form.grid import GridData, score_grid
 from hgkt.closed_form.kernels import KernelTerm, relevance_keys
 from hgkt.closed_form.mixture import METRICS, MetricTerm, Mixture, Ridge
+from hgkt.closed_form.scoring import Scorer
 from hgkt.closed_form.transfer import ClosedFormTransfer
 from hgkt.estimators._growing import GrowingClassifier
 from hgkt.estimators._rivalry import Newcomer, Rivalry
@@ -174,15 +173,15 @@ class HGKTClassifier(GrowingClassifier):
     def _make_transfer(self) -> ClosedFormTransfer:
         return ClosedFormTransfer(self._settings())
 
-    def _folded(self, n_classes: int) -> FoldedMetric | None:
-        folded = self._transfer.folded
-        return folded if folded is not None and folded.saves(n_classes) else None
+    def _folded(self, n_classes: int) -> Scorer | None:
+        scorer = self._transfer.scorer()
+        return scorer if scorer.saves(n_classes) else None
 
-    def _device_scores(self) -> DeviceScores | None:
+    def _device_scores(self) -> Scorer | None:
         device = scoring_device(self.device)
         if device is None or self._transfer.on_small_side:
             return None
-        return on_device(self._transfer, device)
+        return self._transfer.scorer(device)
 
     def _settings(self) -> Mixture:
         shared: dict[str, Any] = {
@@ -269,7 +268,7 @@ class HGKTClassifier(GrowingClassifier):
         settings = [clone(self).set_params(**params)._settings() for params in grid]
         features, codes, _, attributes = self._check_training_data(X, y, class_attributes)
         new = attribute_matrix(new_attributes, list(new_attributes), attributes.shape[1])
-        data = GridData(features, codes, attributes, new, X_eval)
+        data = GridData.of_rows(features, codes, attributes, new, X_eval)
         yield from _told(score_grid(settings, data), len(grid), progress)
 
     def score_grid_sums(
@@ -285,7 +284,7 @@ class HGKTClassifier(GrowingClassifier):
         settings = [clone(self).set_params(**params)._settings() for params in grid]
         attributes = attribute_matrix(class_attributes, sums.classes.tolist())
         new = attribute_matrix(new_attributes, list(new_attributes), attributes.shape[1])
-        data = SumsGridData(sums, attributes, new, X_eval)
+        data = GridData.of_sums(sums, attributes, new, X_eval)
         yield from _told(score_grid(settings, data), len(grid), progress)
 
     # ------------------------------------------------------------------ before a class is added

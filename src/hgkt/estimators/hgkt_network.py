@@ -212,6 +212,11 @@ default="wasserstein"
         self._checkpoint, self._tensorboard = checkpoint, tensorboard
         return self
 
+    @property
+    def output_files(self) -> dict[str, str | Path | None]:
+        """What `write_to` was given."""
+        return {"checkpoint": self._checkpoint, "tensorboard": self._tensorboard}
+
     def fit_batches(
         self, batches: LabelledBatches, class_attributes: Any, memory: int = MEMORY
     ) -> Self:
@@ -246,9 +251,9 @@ default="wasserstein"
         codes: NDArray[np.intp],
         attributes: NDArray[np.float64],
     ) -> ClassTable:
-        files = {"checkpoint": self._checkpoint, "tensorboard": self._tensorboard}
         settings = self._settings(X.dtype)
-        self._transfer = NetworkTransfer(replace(settings, training=settings.training | files))
+        training = settings.training | self.output_files
+        self._transfer = NetworkTransfer(replace(settings, training=training))
         if isinstance(X, ReducedInstances):
             return {"embedding": self._transfer.fit_reduced(X, attributes, self._progress)}
         return {"embedding": self._transfer.fit(X, codes, attributes, self._progress)}

@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils.validation import check_is_fitted
 
 from hgkt._typing import Progress
-from hgkt._validation import check_choice, check_number
-from hgkt.calibration.curve import SeenUnseenCurve, best_calibration
-from hgkt.calibration.folds import ClassFolds, class_folds
+from hgkt._validation import attribute_matrix, attribute_table, check_choice, check_number
+from hgkt.calibration import ScoredFold
+from hgkt.calibration.curve import SeenUnseenCurve, ValidationRows, best_calibration
+from hgkt.calibration.folds import ClassFolds, ValidationFold, class_folds, validation_folds
 from hgkt.calibration.held_out import HeldOutRows
 from hgkt.calibration.law import Calibration, fit_calibration
-from hgkt.closed_form.family import mixture_setting, single_setting
+from hgkt.closed_form.family import area, choose_mixture, mixture_setting, single_setting
+from hgkt.closed_form.grid import GridData
 from hgkt.confidence import FoldSample, keep_samples
-from hgkt.estimators._calibrating import blank_clone
+from hgkt.data import GZSLDataset
+from hgkt.estimators._calibrating import AUTO, MIN_CLASSES, blank_clone
+from hgkt.estimators._sums_folds import SumsFold, sums_folds
 from hgkt.estimators.base import GZSLClassifier
-from hgkt.estimators.hgkt import HGKTClassifier
-from hgkt.evaluation.election import ElectionFold, area, elect_mixture
 from hgkt.evaluation.metrics import harmonic_mean
-from hgkt.evaluation.search_data import RowData, SearchData, SearchFold, SumsData, score_folds
-from hgkt.evaluation.settings import SettingResult, settings_frame
 from hgkt.exceptions import DataError
 from hgkt.statistics import GatheredStatistics
 
@@ -36,8 +36,151 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Stage = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
+SearchFold = ValidationFold | SumsFold
+"""One class fold: rows or their sums to fit on, and validation rows to score."""
+
 METRICS = ("ausuc", "H", "zsl")
-_UNKNOWN = (np.nan, np.nan, np.nan)
+_NAN = (np.nan, np.nan, np.nan)
+_SELECT_FROM = 12  # classes
+_MAX_SCORES = 2**25  # numbers of a stage whose scores are kept: 256 MiB in float64
+
+
+@dataclass(frozen=True)
+class SettingResult:
+    """What one setting reached on the validation classes, in percent.
+
+    Parameters
+    ----------
+    stage : int
+        Stage of the search, counted from 0.
+    params : dict
+        The setting: the grid's values and those fixed by earlier stages.
+    values : tuple of float
+        The metric on each fold.
+    mean : float
+        Mean of `values`: what is compared.
+    calibration : float
+        The γ with the highest mean H over the folds; NaN for members of a mixture.
+    H : float
+        Mean H over the folds at the calibration that would be in force; NaN as well.
+    zsl : float
+        Mean ZSL accuracy over the folds; NaN as well.
+    """
+
+    stage: int
+    params: dict[str, Any]
+    values: tuple[float, ...]
+    mean: float
+    calibration: float
+    H: float
+    zsl: float
+
+
+def settings_frame(results: Iterable[SettingResult]) -> pd.DataFrame:
+    """Return settings as a table, one row each, with a column for every fold.
+
+    Parameters
+    ----------
+    results : iterable of SettingResult
+        As `ClassFoldSearch.cv_results_` has them.
+    """
+    import pandas as pd
+
+    rows: list[dict[str, Any]] = []
+    for result in results:
+        folds = {f"fold_{k}": value for k, value in enumerate(result.values)}
+        row = {"stage": result.stage, **result.params, "mean": result.mean, **folds}
+        rest = {name: getattr(result, name) for name in ("calibration", "H", "zsl")}
+        rows.append({**row, **rest})
+    return pd.DataFrame(rows)
+
+
+@dataclass(frozen=True)
+class SearchData:
+    """Data of seen classes that can be divided by classes, and learned from as a whole.
+
+    Parameters
+    ----------
+    class_attributes : mapping or DataFrame
+        Attribute vector of every class, keyed by class.
+    classes : ndarray of shape (L,)
+        Labels of the classes with rows, sorted.
+    counts : ndarray of shape (L,)
+        Rows of each.
+    folds : callable
+        From class folds, the share held out and a seed to one fold at a time.
+    fit : callable
+        Fits a model on everything.
+    """
+
+    class_attributes: Any
+    classes: NDArray[Any]
+    counts: NDArray[Any]
+    folds: Callable[[ClassFolds, float, int], Iterator[SearchFold]]
+    fit: Callable[[GZSLClassifier], GZSLClassifier]
+
+    @classmethod
+    def of_rows(cls, X: ArrayLike, y: ArrayLike, class_attributes: Any) -> Self:
+        """Return rows (n_samples, n_features) of classes `y` (n_samples,) as data to search on."""
+        labels = np.asarray(y)
+
+        def folds(classes: ClassFolds, holdout: float, seed: int) -> Iterator[SearchFold]:
+            table = attribute_table(class_attributes)
+            return validation_folds(np.asarray(X), labels, table, classes, holdout, seed)
+
+        def fit(model: GZSLClassifier) -> GZSLClassifier:
+            return model.fit(X, y, class_attributes=class_attributes)
+
+        return cls(class_attributes, *np.unique(labels, return_counts=True), folds, fit)
+
+    @classmethod
+    def of_sums(cls, statistics: GatheredStatistics, class_attributes: Any) -> Self:
+        """Return gathered statistics, which have class folds of their own, as data to search on."""
+
+        def folds(classes: ClassFolds, holdout: float, seed: int) -> Iterator[SearchFold]:
+            if not statistics.n_folds:
+                raise DataError(
+                    "selection needs statistics with class folds: gather with folds= or classes="
+                )
+            table = attribute_table(class_attributes)
+            return sums_folds(statistics, table, len(classes), holdout, seed)
+
+        def fit(model: GZSLClassifier) -> GZSLClassifier:
+            return model.fit_statistics(statistics, class_attributes=class_attributes)
+
+        return cls(class_attributes, statistics.classes, statistics.counts, folds, fit)
+
+
+def score_settings(
+    fold: SearchFold,
+    model: GZSLClassifier,
+    grid: Sequence[Mapping[str, Any]],
+    progress: Progress | None = None,
+) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Fit a model with each setting of a grid and yield ``(index, scores of validation rows)``."""
+    parts = fold.train_attributes, fold.val_attributes, fold.X_eval
+    if isinstance(fold, SumsFold):
+        return model.score_grid_sums(grid, fold.sums, *parts, progress=progress)
+    return model.fit_score_grid(grid, fold.X, fold.y, *parts, progress=progress)
+
+
+def score_folds(folds: Iterable[SearchFold], model: GZSLClassifier) -> Iterator[ScoredFold]:
+    """Fit a clone on each fold and score its validation rows, without any calibration."""
+    for fold in folds:
+        blank = clone(model).set_params(calibration=0.0)
+        for _, scores in score_settings(fold, blank, [{}]):
+            yield ScoredFold(fold.rows, scores)
+
+
+def _grid_data(fold: SearchFold) -> GridData:
+    """Return what closed forms are fitted on and scored with."""
+    names = np.array(fold.rows.classes[: fold.rows.n_seen])
+    attributes = attribute_matrix(fold.train_attributes, names.tolist())
+    new = fold.val_attributes
+    parts = attributes, attribute_matrix(new, list(new), attributes.shape[1]), fold.X_eval
+    if isinstance(fold, SumsFold):
+        return GridData.of_sums(fold.sums, *parts)
+    return GridData.of_rows(fold.X, np.searchsorted(names, fold.y), *parts)
 
 
 class ClassFoldSearch(ClassifierMixin, BaseEstimator):
@@ -116,6 +259,7 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
 
     cv_results_: list[SettingResult]
     best_params_: dict[str, Any]
+    _winner: _Winner | None = None
 
     def __init__(
         self,
@@ -170,7 +314,7 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         folds : list of (train classes, validation classes), optional
             Class folds; by default random ones.
         """
-        return self.fit_data(RowData(X, y, class_attributes), folds)
+        return self.fit_data(SearchData.of_rows(X, y, class_attributes), folds)
 
     def fit_statistics(self, statistics: GatheredStatistics, class_attributes: Any) -> Self:
         """Choose on the class folds of gathered statistics, then fit on all of them.
@@ -182,7 +326,7 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         class_attributes : mapping or DataFrame
             Attribute vector of every class, keyed by class.
         """
-        return self.fit_data(SumsData(statistics, class_attributes), statistics.folds)
+        return self.fit_data(SearchData.of_sums(statistics, class_attributes), statistics.folds)
 
     def fit_data(self, data: SearchData, folds: ClassFolds | None = None) -> Self:
         """Choose on class folds of rows or of statistics, then fit on all of it."""
@@ -197,16 +341,15 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         self.folds_ = list(folds or class_folds(names, n_folds, None, self.random_state))[:n_folds]
         self.calibrated_ = wants_calibration(self.estimator, self.calibrate)
         self.metric_ = "ausuc" if self.metric == "auto" else self.metric
-        if self.stages is None and isinstance(self.estimator, HGKTClassifier):
-            self._elect(self.estimator, self._iter_folds(data))
+        if self.stages is None and hasattr(self.estimator, "mixture_families"):
+            self._choose_mixture(self._iter_folds(data))
         else:
             self._search(lambda: self._iter_folds(data))
-        winner = blank_clone(self.estimator).set_params(**self.best_params_)
         held_out = HeldOutRows()
-        scored = held_out.watch(score_folds(self._iter_folds(data), winner))
         self.fold_samples_: list[FoldSample] = []
-        kept = keep_samples(scored, self.fold_samples_, self.random_state)
-        self.calibration_ = fit_calibration(kept, self.random_state)
+        scored = held_out.watch(self._winner_scores(data))
+        samples = keep_samples(scored, self.fold_samples_, self.random_state)
+        self.calibration_ = fit_calibration(samples, self.random_state)
         self.select_time_ = time.perf_counter() - start
         model = self._best_model().on_progress(self.progress)
         self.best_estimator_ = data.fit(model).on_progress(None)
@@ -223,30 +366,48 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         return max(known, key=lambda result: result.zsl)
 
     def results_frame(self) -> pd.DataFrame:
-        """Return everything tried as a table, one row a setting."""
+        """Return everything tried as a table, one row per setting."""
         return settings_frame(self.cv_results_)
 
     # ------------------------------------------------------------------ the search
-    def _elect(self, estimator: HGKTClassifier, folds: Iterator[SearchFold]) -> None:
+    def _choose_mixture(self, folds: Iterator[SearchFold]) -> None:
         """Choose a mixture of closed forms; what is tried are its members and the mixtures."""
         value = {
             "ausuc": area,
             "H": lambda curve: curve.harmonic.max() if self.calibrated_ else _h_at(curve, 0.0),
             "zsl": lambda curve: curve.zsl,
         }[self.metric_]
-        families = estimator.mixture_families()
-        election = elect_mixture(families, map(_election_fold, folds), value, self.progress)
+        truths = []
+
+        def pairs() -> Iterator[tuple[GridData, ValidationRows]]:
+            for fold in folds:
+                truths.append(fold.rows)
+                yield _grid_data(fold), fold.rows
+
+        families = self.estimator.mixture_families()
+        choice = choose_mixture(families, pairs(), value, self.progress)
         self.cv_results_ = [
-            SettingResult(0, single_setting(member), values, float(np.mean(values)), *_UNKNOWN)
-            for member, values in election.members
+            SettingResult(0, single_setting(member), values, float(np.mean(values)), *_NAN)
+            for member, values in choice.members
         ]
         mixtures = [
             self._result(1, mixture_setting(c.mixture), c.curves, [0.0] * len(c.curves))
-            for c in election.mixtures
+            for c in choice.mixtures
         ]
         self.cv_results_ += mixtures
-        best = max(mixtures, key=lambda result: result.mean)
-        self._take(best)
+        best = max(range(len(mixtures)), key=lambda index: mixtures[index].mean)
+        self._take(mixtures[best])
+        scores = choice.scores(choice.mixtures[best].mixture)
+        scored = map(ScoredFold, truths, scores)
+        self._winner = _Winner(self._key(self.best_params_), self.best_score_, scored)
+
+    def _winner_scores(self, data: SearchData) -> Iterable[ScoredFold]:
+        """Return the winner's scores on each fold: those it was chosen by, where they are kept."""
+        winner, self._winner = self._winner, None
+        if winner is not None and winner.key == self._key(self.best_params_):
+            return winner.scored
+        model = blank_clone(self.estimator).set_params(**self.best_params_)
+        return score_folds(self._iter_folds(data), model)
 
     def _search(self, folds: Callable[[], Iterator[SearchFold]]) -> None:
         default = self.stages is None
@@ -278,24 +439,32 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
     def _search_stage(
         self, stage: int, label: str, grid: list[dict[str, Any]], folds: Iterator[SearchFold]
     ) -> list[SettingResult]:
-        # A curve is what is kept of a score matrix: a few numbers an image, whatever the classes.
+        # A curve is what is kept of a score matrix: a few numbers per row, whatever the classes.
         curves: list[list[SeenUnseenCurve]] = [[] for _ in grid]
         laws = [
             Calibration.of(blank_clone(self.estimator).set_params(**params).calibration)
             for params in grid
         ]
         paid: list[list[float]] = [[] for _ in grid]
+        scored: list[list[ScoredFold]] = [[] for _ in grid]
         done, total = 0, len(grid) * len(self.folds_)
         for number, fold in enumerate(folds):
             penalties = [law.gamma(fold.rows.n_seen, fold.rows.n_unseen) for law in laws]
-            blank, tell = blank_clone(self.estimator), self._training_progress(number)
-            scored = fold.score(blank, grid, tell)
-            for index, scores in scored:
+            blank, report = blank_clone(self.estimator), self._training_progress(number)
+            for index, scores in score_settings(fold, blank, grid, report):
                 curves[index].append(fold.rows.curve(scores))
                 paid[index].append(penalties[index])
+                if scores.size * total <= _MAX_SCORES:
+                    scored[index].append(ScoredFold(fold.rows, scores))
                 done += 1
                 self._report(label, done, total, curves[index][-1], penalties[index])
-        return [self._result(stage, *item) for item in zip(grid, curves, paid, strict=True)]
+        results = [self._result(stage, *item) for item in zip(grid, curves, paid, strict=True)]
+        best = max(range(len(grid)), key=lambda index: results[index].mean)
+        is_best = self._winner is None or results[best].mean > self._winner.score
+        if is_best and len(scored[best]) == len(self.folds_):
+            key = self._key(results[best].params)
+            self._winner = _Winner(key, results[best].mean, scored[best])
+        return results
 
     def _result(
         self,
@@ -329,7 +498,7 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
     def _best_model(self) -> GZSLClassifier:
         model: GZSLClassifier = blank_clone(self.estimator).set_params(**self.best_params_)
         if hasattr(model, "write_to"):  # clones write nothing, so that only the final fit does
-            model.write_to(self.estimator._checkpoint, self.estimator._tensorboard)
+            model.write_to(**self.estimator.output_files)
         if self.calibrated_:
             model.set_params(calibration=self.calibration_.to_dict())
         return model
@@ -366,8 +535,13 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         return forward
 
 
-def _election_fold(fold: SearchFold) -> ElectionFold:
-    return ElectionFold(fold.grid_data(), fold.rows)
+@dataclass(frozen=True)
+class _Winner:
+    """The best setting whose scores on the folds are at hand."""
+
+    key: str
+    score: float
+    scored: Iterable[ScoredFold]
 
 
 def wants_calibration(estimator: GZSLClassifier, calibrate: bool | str) -> bool:
@@ -387,3 +561,194 @@ def wants_calibration(estimator: GZSLClassifier, calibrate: bool | str) -> bool:
 def _h_at(curve: SeenUnseenCurve, gamma: float) -> float:
     seen, unseen = curve.at(gamma)
     return harmonic_mean(float(seen), float(unseen))
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A model, and how it was chosen.
+
+    Parameters
+    ----------
+    model : GZSLClassifier
+        Fitted on the train rows.
+    chosen : dict
+        Values by parameter.
+    validation : dict or None
+        On what they were chosen: ``metric``, ``score``, ``folds``, ``n_folds``, ``n_settings``.
+    selected : bool
+        Whether parameters were chosen, not only γ.
+    """
+
+    model: Any
+    chosen: dict[str, Any] = field(default_factory=dict)
+    validation: dict[str, Any] | None = None
+    selected: bool = False
+
+
+def fit_dataset(
+    estimator: GZSLClassifier,
+    dataset: GZSLDataset,
+    *,
+    select: bool | str = False,
+    calibrate: bool | str = "auto",
+    balance: str = "groups",
+    n_folds: int | None = None,
+    random_state: int = 0,
+    progress: Progress | None = None,
+) -> Fitted:
+    """Fit on the train rows, through a search on class folds where something is to be chosen.
+
+    Parameters
+    ----------
+    estimator : GZSLClassifier
+        The method.
+    dataset : GZSLDataset
+        Its test rows are never read.
+    select : bool or "auto", default=False
+        Whether to choose parameters on validation classes; "auto": where there are twelve
+        classes of two rows or more.
+    calibrate : bool or "auto", default="auto"
+        Whether to choose γ there; "auto": where no γ is set and six classes have two rows or more.
+    balance : {"groups", "classes"}, default="groups"
+        What γ weighs alike. "groups": seen and added classes, each as a whole, as H does; the
+        fewer are added, the more a seen class pays. "classes": every class, so that three
+        added ones do not take the rows of three hundred seen ones.
+    n_folds : int, optional
+        How many class folds; by default the method's own number.
+    random_state : int, default=0
+        Seed of the folds.
+    progress : callable, optional
+        Called as ``progress(stage, done, total, values)``.
+
+    Returns
+    -------
+    Fitted
+
+    Examples
+    --------
+    >>> from hgkt.data import load_dataset
+    >>> from hgkt.estimators import HGKTClassifier
+    >>> fitted = fit_dataset(HGKTClassifier(), load_dataset("digits"), select="auto")
+    >>> sorted(fitted.chosen), fitted.validation["folds"]
+    (['calibration', 'metric'], 'random')
+    """
+    X, y = dataset.rows("train")
+    data = SearchData.of_rows(X, y, dataset.attributes_of(dataset.seen_classes))
+    return _fit_chosen(
+        estimator,
+        data,
+        dataset.class_folds(),
+        "published" if dataset.folds else "random",
+        select=select,
+        calibrate=calibrate,
+        balance=balance,
+        n_folds=n_folds,
+        random_state=random_state,
+        progress=progress,
+    )
+
+
+def fit_gathered(
+    estimator: GZSLClassifier,
+    statistics: GatheredStatistics,
+    class_attributes: Any,
+    *,
+    select: bool | str = False,
+    calibrate: bool | str = "auto",
+    balance: str = "groups",
+    n_folds: int | None = None,
+    random_state: int = 0,
+    published: bool = False,
+    progress: Progress | None = None,
+) -> Fitted:
+    """Do with gathered statistics, on their own class folds, what `fit_dataset` does with rows.
+
+    Parameters
+    ----------
+    estimator : GZSLClassifier
+        A method that learns from sums.
+    statistics : GatheredStatistics
+        See :func:`hgkt.gather`.
+    class_attributes : mapping
+        Attribute vector of every class with rows.
+    published : bool
+        Whether the folds of the statistics came with the data, for the record.
+    select, calibrate, balance, n_folds, random_state, progress
+        As for `fit_dataset`.
+
+    Returns
+    -------
+    Fitted
+    """
+    return _fit_chosen(
+        estimator,
+        SearchData.of_sums(statistics, class_attributes),
+        statistics.folds,
+        "published" if published else "random",
+        select=select,
+        calibrate=calibrate,
+        balance=balance,
+        n_folds=n_folds,
+        random_state=random_state,
+        progress=progress,
+    )
+
+
+def _fit_chosen(
+    estimator: GZSLClassifier,
+    data: SearchData,
+    folds: ClassFolds,
+    origin: str,
+    *,
+    select: bool | str,
+    calibrate: bool | str,
+    balance: str,
+    n_folds: int | None,
+    random_state: int,
+    progress: Progress | None,
+) -> Fitted:
+    """Fit as `fit_dataset` says; `origin` is where the class folds come from, for the record."""
+    check_choice("balance", balance, ("groups", "classes"))
+    if select == "auto":
+        select = _have_enough_rows(data.counts, _SELECT_FROM)
+    if calibrate == "auto":
+        enough = bool(select) or _have_enough_rows(data.counts, MIN_CLASSES)
+        calibrate = wants_calibration(estimator, "auto") and enough
+    if not calibrate and estimator.calibration == AUTO:
+        estimator.set_params(calibration=0.0)  # not left to the method's own fit either
+    if not select and not calibrate:
+        data.fit(estimator.on_progress(progress))
+        return Fitted(estimator.on_progress(None))
+    # What plain stages try was measured with the γ of groups alone.
+    plain = estimator.plain_stages(data.counts) if balance == "groups" else []
+    search = ClassFoldSearch(
+        estimator,
+        stages=None if select else plain,
+        n_folds=n_folds,
+        calibrate=bool(calibrate),
+        random_state=random_state,
+        progress=progress,
+    ).fit_data(data, folds or None)
+    model, law = search.best_estimator_, search.calibration_
+    if balance == "classes" and search.calibrated_:
+        law = law.for_classes()
+        model.set_params(calibration=law.to_dict())
+        model.set_confidence(search.fold_samples_, random_state)
+    gamma = {"calibration": law.to_dict()} if search.calibrated_ else {}
+    validation = {
+        "metric": search.metric_,
+        "score": search.best_score_,
+        "folds": origin,
+        "n_folds": len(search.folds_),
+        "n_settings": len(search.cv_results_),
+    }
+    return Fitted(model, {**search.best_params_, **gamma}, validation, bool(select))
+
+
+def _have_enough_rows(counts: NDArray[Any], n_classes: int) -> bool:
+    """Say whether so many classes, and most of all there are, have two rows or more.
+
+    Validation holds out rows of the classes that a fold trains on, and whole classes besides.
+    """
+    n_good = int((counts > 1).sum())
+    return n_good >= n_classes and 2 * n_good > len(counts)

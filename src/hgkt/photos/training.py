@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 from hgkt._typing import Progress
 from hgkt.estimators import GZSLClassifier, HGKTClassifier
-from hgkt.evaluation.fitting import fit_dataset
+from hgkt.evaluation.selection import fit_dataset
 from hgkt.exceptions import DataError
 from hgkt.photos.model import ImageClassifier
 from hgkt.photos.reading import ReadingOptions, read_photos

@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 
 from hgkt._validation import check_number, import_extra
-from hgkt.evaluation.search_data import SearchFold
-from hgkt.evaluation.selection import ClassFoldSearch, Stage
-from hgkt.evaluation.settings import SettingResult
+from hgkt.evaluation.selection import ClassFoldSearch, SearchFold, SettingResult, Stage
 
 _LOG_RATIO = 10.0
 

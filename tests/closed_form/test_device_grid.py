@@ -7,16 +7,14 @@ import pytest
 
 from hgkt import HGKTClassifier
 from hgkt.calibration.curve import ValidationRows
+from hgkt.closed_form import grid
 from hgkt.closed_form.family import MixtureFamily
 from hgkt.closed_form.grid import FoldScorer, GridData
 from hgkt.closed_form.mixture import MetricTerm, Mixture
 from hgkt.data import load_dataset
 from hgkt.evaluation import ClassFoldSearch
-from hgkt.evaluation import election as election_module
 
 torch = pytest.importorskip("torch")
-from hgkt.closed_form import device_grid  # noqa: E402
-from hgkt.closed_form.device_grid import DeviceFoldScorer  # noqa: E402
 
 METRICS = (MetricTerm("sqrt+l2", 0.3), MetricTerm("l2", "oas"), MetricTerm(0.25, 0.0))
 
@@ -31,21 +29,21 @@ def fold():
     truth = np.repeat(np.arange(24), 4)
     X_eval = np.abs(means[truth] + 0.6 * rng.normal(size=(len(truth), 10)))
     rows = ValidationRows(truth[truth < 20], truth[truth >= 20], range(24), 20)
-    return GridData(X, codes, attributes[:20], attributes[20:], X_eval), rows
+    return GridData.of_rows(X, codes, attributes[:20], attributes[20:], X_eval), rows
 
 
 def members(metric="cosine"):
     base = MixtureFamily.of(Mixture(metric=metric))
     small = MixtureFamily(base.base, METRICS, ("l2",), (("rbf", 0.5), ("linear", 1.0)), (None,))
-    return list(small.voters(METRICS, 20, 6))
+    return list(small.members(METRICS, 20, 6))
 
 
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
 def test_areas_equal_those_of_the_curves(fold, metric, monkeypatch):
-    monkeypatch.setattr(device_grid, "_NUMBERS", 3000)  # rows in several parts
+    monkeypatch.setattr(grid, "_DEVICE_NUMBERS", 3000)  # rows in several parts
     data, rows = fold
     plain = FoldScorer(data, METRICS, Mixture(), "float64")
-    there = DeviceFoldScorer(data, METRICS, Mixture(), "float64", "cpu")
+    there = FoldScorer(data, METRICS, Mixture(), "float64", "cpu")
     asked = members(metric)
     expected = [rows.curve(plain.scores(member)).area for member in asked]
     np.testing.assert_allclose(there.areas(asked, rows), expected, atol=1e-12)
@@ -54,15 +52,15 @@ def test_areas_equal_those_of_the_curves(fold, metric, monkeypatch):
 
 def test_scores_of_mixtures_equal_those_of_numpy(fold):
     data, _ = fold
-    elected = MixtureFamily.of(Mixture()).elect(members())
+    mixed = MixtureFamily.of(Mixture()).mix(members())
     for precision, tolerance in (("float64", 1e-10), ("float32", 1e-4)):
         plain = FoldScorer(data, METRICS, Mixture(), precision)
-        there = DeviceFoldScorer(data, METRICS, Mixture(), precision, "cpu")
+        there = FoldScorer(data, METRICS, Mixture(), precision, "cpu")
         for first in METRICS[::-1]:
             plain.put_first(first)
             there.put_first(first)
             np.testing.assert_allclose(
-                there.scores(elected), plain.scores(elected), rtol=tolerance, atol=tolerance
+                there.scores(mixed), plain.scores(mixed), rtol=tolerance, atol=tolerance
             )
 
 
@@ -70,9 +68,8 @@ def test_rows_that_change_at_the_same_calibration_count_half():
     rows = ValidationRows(["a", "a", "b"], ["c", "d"], ["a", "b", "c", "d"], 2)
     rng = np.random.default_rng(0)
     scores = rng.integers(0, 3, size=(40, 5, 4)).astype(float)
-    truth = device_grid._Truth(rows, "cpu")
-    tops = device_grid._tops(torch.tensor(scores), 2)
-    found = truth.area(tops.seen - tops.unseen, tops)
+    areas = grid._Areas(rows, "cpu")
+    found = areas([areas.tops(torch.tensor(scores))], 1.0)
     np.testing.assert_allclose(found, [rows.curve(part).area for part in scores], atol=1e-12)
 
 
@@ -83,11 +80,7 @@ def test_a_search_on_a_device_chooses_what_numpy_chooses(monkeypatch):
     found = []
     for device in (None, "cpu"):
         if device:
-            monkeypatch.setattr(
-                election_module,
-                "fold_scorer",
-                lambda *given: DeviceFoldScorer(*given, "float32", "cpu"),
-            )
+            monkeypatch.setattr(grid, "fitting_device", lambda name: "cpu")
         search = ClassFoldSearch(HGKTClassifier(device="cpu"), n_folds=2).fit(X, y, attributes)
         found.append(search)
     assert found[0].best_score_ == pytest.approx(found[1].best_score_, abs=0.1)
