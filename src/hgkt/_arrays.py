@@ -98,7 +98,7 @@ def put(array: Any, dtype: Any, device: str | None) -> Any:
         return np.asarray(array, dtype=dtype)
     torch = import_extra("torch", "network")
     kind = torch.float64 if np.dtype(dtype) == np.float64 else torch.float32
-    return torch.tensor(np.ascontiguousarray(array), dtype=kind, device=device)
+    return torch.tensor(np.ascontiguousarray(array), device=device).to(kind)  # widened there
 
 
 def put_like(array: NDArray[Any], rows: Any) -> Any:

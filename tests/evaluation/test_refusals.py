@@ -176,7 +176,8 @@ def test_search_refuses_a_method_that_loses_a_setting(toy) -> None:
     X, y = toy.rows("train")
     fold = ClassFoldSearch(Forgetful(), stages=[], n_folds=2)
     assert refusal(lambda: fold.fit(X, y, toy.attributes_of(toy.seen_classes))) == (
-        "Forgetful.fit_score_grid scored the setting {} 0 times in 2 folds; once a fold is expected"
+        "Forgetful.fit_score_grid scored the setting {} 0 times in 2 folds; "
+        "once per fold is expected"
     )
 
 

@@ -23,6 +23,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from hgkt._arrays import FeatureMap
 from hgkt._typing import Progress
+from hgkt.calibration import ScoredFold
 from hgkt.calibration.curve import SeenUnseenCurve, ValidationRows
 from hgkt.closed_form.grid import FoldScorer, GridData, fold_scorer
 from hgkt.closed_form.kernels import KernelTerm, simplex_grid
@@ -46,6 +47,9 @@ _N_SCREENED = 4  # members by whose mean a metric is judged
 
 Value = Callable[[SeenUnseenCurve], float]
 """What a curve is worth."""
+
+ScorerAndRows = tuple[FoldScorer, ValidationRows]
+"""What scores a fold, and the true classes of its rows, seen ones first."""
 
 
 @dataclass(frozen=True)
@@ -215,19 +219,19 @@ class MixtureChoice:
         Every single closed form in the metrics that stayed and its value on each fold, in percent.
     mixtures : list of Candidate
         The mixtures of the best of them, at every norm power.
-    scorers : list of FoldScorer
-        What scored them, one per fold.
+    folds : list of (FoldScorer, ValidationRows)
+        What scored them, and the true classes of the rows.
     """
 
     members: list[tuple[Mixture, tuple[float, ...]]]
     mixtures: list[Candidate]
-    scorers: list[FoldScorer]
+    folds: list[ScorerAndRows]
 
-    def scores(self, mixture: Mixture) -> Iterator[NDArray[Any]]:
+    def scored_folds(self, mixture: Mixture) -> Iterator[ScoredFold]:
         """Yield the scores (n, L + U) of a mixture on each fold, as in a fit of it alone."""
-        for scorer in self.scorers:
+        for scorer, rows in self.folds:
             scorer.put_first(mixture.metrics[0])  # of which a fit learns relevance
-            yield scorer.scores(mixture)
+            yield ScoredFold(rows, scorer.scores(mixture))
 
 
 def choose_mixture(
@@ -251,10 +255,10 @@ def choose_mixture(
     progress : callable, optional
         Called as ``progress("select", done, total, values)``.
     """
-    scorers, rows, sizes = [], [], []
-    for data, truth in folds:
-        scorers.append(fold_scorer(data, families[0].metrics, families[0].base))
-        rows.append(truth)
+    scored: list[ScorerAndRows] = []
+    sizes = []
+    for data, rows in folds:
+        scored.append((fold_scorer(data, families[0].metrics, families[0].base), rows))
         sizes.append(data.attributes.shape)
     n_classes, n_attributes = min(sizes)
     screened = [list(family.screening()) for family in families]
@@ -262,10 +266,10 @@ def choose_mixture(
         len(list(family.members(family.metrics[: family.n_metrics], n_classes, n_attributes)))
         for family in families
     )
-    report = _Reporter(progress, len(scorers) * (sum(map(len, screened)) + n_members))
+    report = _Reporter(progress, len(scored) * (sum(map(len, screened)) + n_members))
     # All families at once: they differ in what is made of the same products.
     everyone = [member for members in screened for member in members]
-    worths = iter(_values(everyone, scorers, rows, value, report))
+    worths = iter(_values(everyone, scored, value, report))
     ranked = [
         _ranked_metrics(family, members, np.array([next(worths) for _ in members]))
         for family, members in zip(families, screened, strict=True)
@@ -275,19 +279,19 @@ def choose_mixture(
     family = families[chosen]
     metrics = [metric for _, metric in ranked[chosen][: family.n_metrics]]
     # What relevance is learned from is the metric that comes first.
-    for scorer in scorers:
+    for scorer, _ in scored:
         scorer.put_first(metrics[0])
     members = list(family.members(metrics, n_classes, n_attributes))
-    found = _values(members, scorers, rows, value, report)
+    found = _values(members, scored, value, report)
     order = np.argsort(-found.mean(axis=1), kind="stable")
     with threadpool_limits(1, "blas"):
         mixtures = [
-            _candidate(replace(family.mix(shortlist), norm_power=power), scorers, rows)
+            _candidate(replace(family.mix(shortlist), norm_power=power), scored)
             for shortlist in family.shortlists([members[i] for i in order], n_classes)
             for power in family.norm_powers
         ]
     percents = [tuple((100.0 * row).tolist()) for row in found]
-    return MixtureChoice(list(zip(members, percents, strict=True)), mixtures, scorers)
+    return MixtureChoice(list(zip(members, percents, strict=True)), mixtures, scored)
 
 
 class _Reporter:
@@ -304,22 +308,21 @@ class _Reporter:
 
 def _values(
     members: Sequence[Mixture],
-    scorers: Sequence[FoldScorer],
-    rows: Sequence[ValidationRows],
+    folds: Sequence[ScorerAndRows],
     value: Value,
     report: _Reporter,
 ) -> NDArray[np.float64]:
     """Return the value (n_members, n_folds) of every single closed form."""
-    found = np.empty((len(members), len(scorers)))
+    found = np.empty((len(members), len(folds)))
     n_threads = max((pool["num_threads"] for pool in threadpool_info()), default=1)
     blocks = _blocks(members)
-    if scorers[0].device is not None:  # a GPU has threads of its own
+    if folds[0][0].device is not None:  # a GPU has threads of its own
         n_threads, blocks = 1, [list(range(len(members)))]
-    tasks = [(block, fold) for block in blocks for fold in range(len(scorers))]
+    tasks = [(block, fold) for block in blocks for fold in range(len(folds))]
 
     def measure(task: tuple[list[int], int]) -> list[float]:
         block, fold = task
-        return _block_values([members[i] for i in block], scorers[fold], rows[fold], value)
+        return _block_values([members[i] for i in block], *folds[fold], value)
 
     # Thousands of small products: a thread per block brings more than threads inside of each.
     with threadpool_limits(1, "blas"), _threads(n_threads) as pool:
@@ -375,17 +378,12 @@ def _ranked_metrics(
     return sorted(worths, key=lambda pair: pair[0], reverse=True)
 
 
-def _candidate(
-    mixture: Mixture, scorers: Sequence[FoldScorer], rows: Sequence[ValidationRows]
-) -> Candidate:
-    mixture = replace(mixture, metrics=tuple(_balanced_metrics(mixture, scorers, rows)))
-    pairs = zip(scorers, rows, strict=True)
-    return Candidate(mixture, [truth.curve(scorer.scores(mixture)) for scorer, truth in pairs])
+def _candidate(mixture: Mixture, folds: Sequence[ScorerAndRows]) -> Candidate:
+    mixture = replace(mixture, metrics=tuple(_balanced_metrics(mixture, folds)))
+    return Candidate(mixture, [rows.curve(scorer.scores(mixture)) for scorer, rows in folds])
 
 
-def _balanced_metrics(
-    mixture: Mixture, scorers: Sequence[FoldScorer], rows: Sequence[ValidationRows]
-) -> Iterator[MetricTerm]:
+def _balanced_metrics(mixture: Mixture, folds: Sequence[ScorerAndRows]) -> Iterator[MetricTerm]:
     """Divide how often each metric counts by the deviation of its scores over held-out seen rows.
 
     The scores of the mixture have a deviation of about one; those of a single metric stay.
@@ -396,8 +394,7 @@ def _balanced_metrics(
     total = sum(term.weight for term in mixture.metrics)
     for term in mixture.metrics:
         deviations = [
-            scorer.metric_scores(mixture, term)[: truth.n_seen_rows].std()
-            for scorer, truth in zip(scorers, rows, strict=True)
+            scorer.metric_scores(mixture, term)[: rows.n_seen_rows].std() for scorer, rows in folds
         ]
         weight = term.weight / total / max(float(np.mean(deviations)), 1e-12)
         yield replace(term, weight=weight)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -46,22 +46,6 @@ def averaged_coefficients(kernel: Any, noise: Any, shares: Any, targets: Any) ->
     for share, row in zip(shares, noise, strict=True):
         total += share * dual_coefficients(kernel, row, targets)
     return total
-
-
-class LeftOut(NamedTuple):
-    """Seen classes, each predicted from all others.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (L, L)
-        Row c: how much of each other seen mean is in the prediction of class c; its own weight
-        is zero.
-    variance : ndarray of shape (L,)
-        Posterior variance of each class as a new one.
-    """
-
-    weights: NDArray[np.float64]
-    variance: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -125,28 +109,23 @@ class ClassPosterior:
 
         Row c of K(K + Λ)⁻¹ has 1 − Λ_c·C_cc on its diagonal, with C = (K + Λ)⁻¹.
         """
-        total = np.zeros(len(self.kernel))
-        for share, noise in zip(self.shares, self.noise, strict=True):
-            inverse = dual_coefficients(self.kernel, noise, np.eye(len(self.kernel)))
-            total += share * (1.0 - noise * np.diag(inverse))
-        return total
+        result: NDArray[np.float64] = self.shares @ (1.0 - self.noise * self._own_precisions)
+        return result
 
-    def left_out(self) -> LeftOut:
-        """Predict every seen class from all others, without solving anything again.
+    def left_out_variance(self) -> NDArray[np.float64]:
+        """Return the posterior variance (L,) of every seen class as a new one.
 
-        With C = (K + Λ)⁻¹ the prediction of class c without its own mean is
-        v_c − (C V)_c / C_cc, and its variance 1 / C_cc − Λ_c (Rasmussen and Williams, 2006,
-        section 5.4.2). Metric, median distances and relevance stay those of all classes.
+        With C = (K + Λ)⁻¹ it is 1 / C_cc − Λ_c: nothing is solved again (Rasmussen and Williams,
+        2006, section 5.4.2). Metric, median distances and relevance stay those of all classes.
         """
-        n_classes = len(self.kernel)
-        weights, variance = np.zeros((n_classes, n_classes)), np.zeros(n_classes)
-        for share, noise in zip(self.shares, self.noise, strict=True):
-            inverse = dual_coefficients(self.kernel, noise, np.eye(n_classes))
-            own = np.diag(inverse)
-            weights -= share * inverse / own[:, None]
-            variance += share * (1.0 / own - noise)
-        np.fill_diagonal(weights, 0.0)
-        return LeftOut(weights, np.maximum(variance, 0.0))
+        variance = self.shares @ (1.0 / self._own_precisions - self.noise)
+        return np.maximum(variance, 0.0)
+
+    @cached_property
+    def _own_precisions(self) -> NDArray[np.float64]:
+        """C_cc (R, L) of each class under each ridge."""
+        eye = np.eye(len(self.kernel))
+        return np.stack([np.diag(dual_coefficients(self.kernel, row, eye)) for row in self.noise])
 
     def weights_without(self, held_out: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return the weights (L, L) of every class in a model that lacks some of them.
@@ -154,13 +133,13 @@ class ClassPosterior:
         Rows of classes held out are predictions from the classes that are left, rows of those
         their own embeddings in the smaller model; columns of classes held out are zero.
         """
-        kept = np.setdiff1d(np.arange(len(self.kernel)), held_out)
-        inner = np.ix_(kept, kept)
+        rest = np.setdiff1d(np.arange(len(self.kernel)), held_out)
+        inner = np.ix_(rest, rest)
         inverse = averaged_coefficients(
-            self.kernel[inner], self.noise[:, kept], self.shares, np.eye(len(kept))
+            self.kernel[inner], self.noise[:, rest], self.shares, np.eye(len(rest))
         )
         weights = np.zeros_like(self.kernel)
-        weights[:, kept] = self.kernel[:, kept] @ inverse
+        weights[:, rest] = self.kernel[:, rest] @ inverse
         return weights
 
     def variance_of(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -29,7 +29,7 @@ _SLACK = 1e-3  # of a bound, for the rounding of what it is made of
 class Scorer:
     """What a fitted closed form needs of itself to score, as arrays or as tensors on a device.
 
-    Tensors of float32 are multiplied in float32, unless torch was told to allow TF32.
+    Tensors of float32 are multiplied in float32, unless torch is set to allow TF32.
 
     Parameters
     ----------
@@ -196,8 +196,8 @@ class _TableMemo:
     def __call__(self, table: NDArray[Any]) -> Any:
         """Return what is computed of the rows (C, …) of a table."""
         last = self._last
-        for known, rows in last:
-            if known is table:
+        for earlier, rows in last:
+            if earlier is table:
                 return rows
         same = next((e for e in last if np.shares_memory(e[0][:1], table[:1])), None)
         if same is None:

@@ -18,7 +18,7 @@ from hgkt._arrays import FeatureMap, batches, fitting_device, map_rows, put
 from hgkt.closed_form.kernels import ClassKernel, relevance_keys
 from hgkt.closed_form.metric import WithinClassSpectrum
 from hgkt.closed_form.mixture import Mixture
-from hgkt.closed_form.posterior import ClassPosterior, averaged_coefficients
+from hgkt.closed_form.posterior import ClassPosterior
 from hgkt.closed_form.relevance import attribute_relevance, relevance_noise
 from hgkt.closed_form.scoring import Scorer
 from hgkt.exceptions import DataError
@@ -185,18 +185,18 @@ class ClosedFormTransfer:
         `grown` (L,) says which classes came by their attributes: how far their examples are
         trusted is measured, see `_grown_noise`.
         """
-        device = fitting_device(self.settings.device)
+        device, self._scorers = fitting_device(self.settings.device), {}
+        for derived in ("posterior", "_linear_maps"):  # of an earlier solution
+            self.__dict__.pop(derived, None)
         for name, space in self.spaces.items():
             shrinkages = [m.shrinkage for m in self.settings.metrics if m.feature_map == name]
             space.solve_metrics(statistics[name], shrinkages, device, grown)
         self.kernel = self.settings.class_kernel().fit(attributes, self._learn_relevance)
         self.noise = self.settings.noise(self.counts, self.kernel.seen, grown)
-        some = grown is not None and 0 < grown.sum() < len(grown)
-        if grown is not None and some and self.settings.weighting == "count":
+        if grown is not None and self.settings.weighting == "count":
             self.noise = self._grown_noise(grown)
-        weights = self._weights(np.eye(len(attributes)))
         for space in self.spaces.values():
-            space.dual = weights @ space.source_vectors()
+            space.dual = self.posterior.precision.T @ space.source_vectors()
             space.cast(self.dtype)
         return self._embeddings(self.kernel.seen)
 
@@ -222,14 +222,8 @@ class ClosedFormTransfer:
 
     @cached_property
     def posterior(self) -> ClassPosterior:
-        """The Gaussian process over classes; a transfer is solved once."""
+        """The Gaussian process over classes."""
         return ClassPosterior(self.kernel.seen, self.noise, self.settings.ridge_shares())
-
-    def _weights(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return rows (n, L) times Σ_r w_r (K + Λ_r)⁻¹."""
-        shares = self.settings.ridge_shares()
-        found = averaged_coefficients(self.kernel.seen, self.noise, shares, rows.T)
-        return np.ascontiguousarray(found.T)
 
     # ------------------------------------------------------------------ classes that grow
     def _grown_noise(self, grown: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -244,6 +238,8 @@ class ClosedFormTransfer:
         beside the prediction v/(v + ν/n) is the one of least squared error.
         """
         others, noise = ~grown, self.noise.copy()
+        if grown.all() or others.all():
+            return noise
         kernel = self.kernel.seen[np.ix_(others, others)]
         shares = self.settings.ridge_shares()
         precision = ClassPosterior(kernel, noise[:, others], shares).precision
@@ -356,7 +352,7 @@ class ClosedFormTransfer:
     # ------------------------------------------------------------------ explaining
     def source_weights(self, attributes: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return k(a, A) Σ_r w_r (K + Λ_r)⁻¹ (n, L): how much of each seen mean is in a class."""
-        return self._weights(self.kernel(attributes))
+        return self.posterior.weights(self.kernel(attributes))
 
     def source_vectors(self) -> NDArray[np.float64]:
         """Return the seen means in every metric (L, G·D), what the source weights multiply."""

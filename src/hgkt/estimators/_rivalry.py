@@ -73,7 +73,7 @@ class Rivalry:
             geometry,
             model._held_out,
             sharpness,
-            np.sort(posterior.left_out().variance),
+            np.sort(posterior.left_out_variance()),
             crowds,
             places,
             model._seen_attributes[:0],

@@ -176,7 +176,7 @@ class BulkOptions:
 
 @dataclass(frozen=True)
 class ShardReport:
-    """What is known of one file of predictions; it is also kept in that file.
+    """What one file of predictions holds; the file says it of itself.
 
     Parameters
     ----------
@@ -261,7 +261,7 @@ def predict_shards(
     among : str or sequence, default="all"
         The candidates; see `GZSLClassifier.predict`.
     top_k : int, default=1
-        How many classes a row.
+        How many classes per row.
     reject, coverage : float, optional
         See `GZSLClassifier.answers`.
     engine : {"local", "ray"}, default="local"
@@ -295,9 +295,9 @@ def predict_shards(
     tasks = [
         ShardTask(shard, target / name, folder, identity, options, device) for shard, name in shards
     ]
-    known = [(task, task.report()) for task in tasks]
-    there = [report for _, report in known if report is not None]
-    todo = [task for task, report in known if report is None]
+    found = [task.report() for task in tasks]
+    earlier = [report for report in found if report is not None]
+    todo = [task for task, report in zip(tasks, found, strict=True) if report is None]
     made: list[ShardReport] = []
     if todo:
         with open_engine(engine, n_workers, address, len(todo)) as runner:
@@ -305,14 +305,14 @@ def predict_shards(
                 runner, predict_shard, todo, describe=_name, progress=progress, stage="predict"
             )
             made = [report for _, report in results]
-    kept = {task.path for task in tasks}
-    others = [path for path in sorted(target.rglob("*.parquet")) if path not in kept]
-    reports = [*there, *made]
+    own = {task.path for task in tasks}
+    others = [path for path in sorted(target.rglob("*.parquet")) if path not in own]
+    reports = [*earlier, *made]
     return BulkReport(
         Path(out),
         sum(report.n_rows for report in reports),
         len(made),
-        len(there),
+        len(earlier),
         tuple(path.relative_to(target).as_posix() for path in others),
         dict(sum((Counter(report.n_of) for report in reports), Counter())),
         dict(sum((Counter(report.n_right) for report in reports), Counter())),

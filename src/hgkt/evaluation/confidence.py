@@ -115,10 +115,10 @@ def group_confidence(
 class _RowFacts(NamedTuple):
     """What is left of the probabilities of each row (n,), after temperatures and before."""
 
-    sure: NDArray[Any]  # the highest probability
+    top: NDArray[Any]  # the highest probability
     right: NDArray[Any]  # whether it is that of the true class
     own: NDArray[Any]  # the probability of the true class
-    sure_before: NDArray[Any]
+    top_before: NDArray[Any]
     right_before: NDArray[Any]
     own_before: NDArray[Any]
     held: NDArray[Any]  # (n, coverages): whether a set holds the true class
@@ -167,12 +167,12 @@ def reliability(probabilities: ArrayLike, truth: ArrayLike, n_bins: int = N_BINS
     return _bins(table.max(axis=1), table.argmax(axis=1) == labels, n_bins)
 
 
-def _bins(sure: NDArray[np.float64], right: NDArray[np.bool_], n_bins: int = N_BINS) -> list[Any]:
-    bins = np.minimum((sure * n_bins).astype(int), n_bins - 1)
+def _bins(top: NDArray[np.float64], right: NDArray[np.bool_], n_bins: int = N_BINS) -> list[Any]:
+    bins = np.minimum((top * n_bins).astype(int), n_bins - 1)
     counts = np.bincount(bins, minlength=n_bins)
-    sums = (np.bincount(bins, values, n_bins) for values in (sure, right))
+    sums = (np.bincount(bins, values, n_bins) for values in (top, right))
     means = [total / np.maximum(counts, 1) for total in sums]
-    stacked = np.stack([*means, counts / max(len(sure), 1)], axis=1)
+    stacked = np.stack([*means, counts / max(len(top), 1)], axis=1)
     found: list[Any] = stacked[counts > 0].tolist()
     return found
 
@@ -183,13 +183,13 @@ def calibration_error(bins: ArrayLike) -> float:
     return float((np.abs(confidence - accuracy) * share).sum())
 
 
-def risk_coverage(sureness: ArrayLike, right: ArrayLike) -> NDArray[np.float64]:
+def risk_coverage(certainty: ArrayLike, right: ArrayLike) -> NDArray[np.float64]:
     """Return the share of errors (n,) among the k surest rows, k from 1 to n.
 
     Parameters
     ----------
-    sureness : array-like of shape (n,)
-        Higher is surer.
+    certainty : array-like of shape (n,)
+        Higher is more certain.
     right : array-like of bool, shape (n,)
         Which answers are right.
 
@@ -198,28 +198,28 @@ def risk_coverage(sureness: ArrayLike, right: ArrayLike) -> NDArray[np.float64]:
     >>> risk_coverage([0.9, 0.5, 0.7, 0.6], [True, False, True, False]).round(2)
     array([0.  , 0.  , 0.33, 0.5 ])
     """
-    order = np.argsort(-np.asarray(sureness), kind="stable")
+    order = np.argsort(-np.asarray(certainty), kind="stable")
     wrong = ~np.asarray(right, dtype=bool)[order]
     result: NDArray[np.float64] = np.cumsum(wrong) / np.arange(1, len(wrong) + 1)
     return result
 
 
 def _measure_group(rows: _RowFacts) -> GroupConfidence:
-    bins = _bins(rows.sure, rows.right)
-    risks = risk_coverage(rows.sure, rows.right)
-    kept = np.maximum((_POINTS * len(risks)).astype(int) - 1, 0)
+    bins = _bins(rows.top, rows.right)
+    risks = risk_coverage(rows.top, rows.right)
+    ends = np.maximum((_POINTS * len(risks)).astype(int) - 1, 0)
     coverage, sizes = rows.held.mean(axis=0), rows.sizes.mean(axis=0)
     asked = COVERAGES.index(0.9)
     return GroupConfidence(
         ece=100 * calibration_error(bins),
-        ece_before=100 * calibration_error(_bins(rows.sure_before, rows.right_before)),
+        ece_before=100 * calibration_error(_bins(rows.top_before, rows.right_before)),
         log_loss=_log_loss(rows.own),
         log_loss_before=_log_loss(rows.own_before),
         set_coverage=100 * float(coverage[asked]),
         set_size=float(sizes[asked]),
         aurc=100 * float(risks.mean()),
         reliability=bins,
-        risk=np.stack([_POINTS, risks[kept]], axis=1).tolist(),
+        risk=np.stack([_POINTS, risks[ends]], axis=1).tolist(),
         sets=np.stack([COVERAGES, coverage, sizes], axis=1).tolist(),
     )
 
@@ -323,10 +323,10 @@ def mahalanobis(dataset: GZSLDataset) -> NDArray[np.float64]:
         [X[codes == code].mean(axis=0, dtype=np.float64) for code in range(len(names))]
     )
     covariance = LedoitWolf(assume_centered=True).fit(X - means[codes])
-    known = attribute_matrix(dataset.attributes_of(dataset.seen_classes), names.tolist())
+    seen = attribute_matrix(dataset.attributes_of(dataset.seen_classes), names.tolist())
     unseen = dataset.attributes_of(dataset.unseen_classes)
     new = attribute_matrix(unseen, list(unseen))
-    ridge = RidgeCV(np.geomspace(1e-3, 1e3, 13)).fit(known, means, counts)
+    ridge = RidgeCV(np.geomspace(1e-3, 1e3, 13)).fit(seen, means, counts)
     centres = np.concatenate([means, ridge.predict(new)])
     tests = np.concatenate([dataset.rows(part)[0] for part in ("test_seen", "test_unseen")])
     half = tests @ covariance.precision_
@@ -337,12 +337,12 @@ def mahalanobis(dataset: GZSLDataset) -> NDArray[np.float64]:
     return squared
 
 
-def oscr(sureness: NDArray[Any], right: NDArray[np.bool_], unknown: NDArray[np.bool_]) -> float:
+def oscr(certainty: NDArray[Any], right: NDArray[np.bool_], unknown: NDArray[np.bool_]) -> float:
     """Return the area under the open-set classification rate, a fraction.
 
     Parameters
     ----------
-    sureness : ndarray of shape (n,)
+    certainty : ndarray of shape (n,)
         Rows above a threshold are answered; all thresholds are gone through.
     right : ndarray of bool, shape (n,)
         Known rows that are named right.
@@ -354,7 +354,7 @@ def oscr(sureness: NDArray[Any], right: NDArray[np.bool_], unknown: NDArray[np.b
     >>> oscr(np.array([4.0, 3.0, 2.0, 1.0]), np.array([1, 0, 1, 0]) > 0, np.array([0, 0, 0, 1]) > 0)
     0.6666666666666666
     """
-    order = np.argsort(-sureness, kind="stable")
+    order = np.argsort(-certainty, kind="stable")
     ccr = np.cumsum(right[order] & ~unknown[order]) / max(int((~unknown).sum()), 1)
     fpr = np.cumsum(unknown[order]) / max(int(unknown.sum()), 1)
     return float(np.sum(np.diff(np.concatenate([[0.0], fpr])) * ccr))

@@ -333,7 +333,7 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         check_choice("metric", self.metric, ("auto", *METRICS))
         if data.class_attributes is None:
             raise DataError("selection on validation classes needs class_attributes; got None")
-        start = time.perf_counter()
+        start, self._winner = time.perf_counter(), None
         names, n_folds = data.classes, self.n_folds
         if n_folds is None:
             n_folds = self.estimator.default_folds(len(names))
@@ -362,8 +362,8 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
     def best_by_zsl_(self) -> SettingResult:
         """The setting with the highest mean ZSL accuracy of all tried, the first of equal ones."""
         check_is_fitted(self, "cv_results_")
-        known = [result for result in self.cv_results_ if not np.isnan(result.zsl)]
-        return max(known, key=lambda result: result.zsl)
+        measured = [result for result in self.cv_results_ if not np.isnan(result.zsl)]
+        return max(measured, key=lambda result: result.zsl)
 
     def results_frame(self) -> pd.DataFrame:
         """Return everything tried as a table, one row per setting."""
@@ -377,28 +377,22 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
             "H": lambda curve: curve.harmonic.max() if self.calibrated_ else _h_at(curve, 0.0),
             "zsl": lambda curve: curve.zsl,
         }[self.metric_]
-        truths = []
-
-        def pairs() -> Iterator[tuple[GridData, ValidationRows]]:
-            for fold in folds:
-                truths.append(fold.rows)
-                yield _grid_data(fold), fold.rows
-
         families = self.estimator.mixture_families()
-        choice = choose_mixture(families, pairs(), value, self.progress)
+        pairs = ((_grid_data(fold), fold.rows) for fold in folds)
+        choice = choose_mixture(families, pairs, value, self.progress)
         self.cv_results_ = [
             SettingResult(0, single_setting(member), values, float(np.mean(values)), *_NAN)
             for member, values in choice.members
         ]
-        mixtures = [
-            self._result(1, mixture_setting(c.mixture), c.curves, [0.0] * len(c.curves))
-            for c in choice.mixtures
+        trials = [
+            _Trial(mixture_setting(candidate.mixture), Calibration(), candidate.curves)
+            for candidate in choice.mixtures
         ]
+        mixtures = [self._result(1, trial) for trial in trials]
         self.cv_results_ += mixtures
         best = max(range(len(mixtures)), key=lambda index: mixtures[index].mean)
         self._take(mixtures[best])
-        scores = choice.scores(choice.mixtures[best].mixture)
-        scored = map(ScoredFold, truths, scores)
+        scored = choice.scored_folds(choice.mixtures[best].mixture)
         self._winner = _Winner(self._key(self.best_params_), self.best_score_, scored)
 
     def _winner_scores(self, data: SearchData) -> Iterable[ScoredFold]:
@@ -415,15 +409,15 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         grids = [list(ParameterGrid(stage)) for stage in stages] or [[{}]]
         self._check_names(grids)
         self.cv_results_, self.best_params_ = [], {}
-        known: dict[str, SettingResult] = {}  # a later stage may come back to a setting
+        tried: dict[str, SettingResult] = {}  # a later stage may come back to a setting
         for number, grid in enumerate(grids):
             fixed = [{**self.best_params_, **params} for params in grid]
             label = "select" if len(grids) == 1 else f"select {number + 1}/{len(grids)}"
-            fresh = [params for params in fixed if self._key(params) not in known]
+            fresh = [params for params in fixed if self._key(params) not in tried]
             for result in self._search_stage(number, label, fresh, folds()) if fresh else []:
-                known[self._key(result.params)] = result
+                tried[self._key(result.params)] = result
             results = [
-                replace(known[self._key(params)], stage=number, params=params) for params in fixed
+                replace(tried[self._key(params)], stage=number, params=params) for params in fixed
             ]
             best = max(results, key=lambda result: result.mean)  # the first of equal ones
             self.cv_results_ += results
@@ -439,49 +433,34 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
     def _search_stage(
         self, stage: int, label: str, grid: list[dict[str, Any]], folds: Iterator[SearchFold]
     ) -> list[SettingResult]:
-        # A curve is what is kept of a score matrix: a few numbers per row, whatever the classes.
-        curves: list[list[SeenUnseenCurve]] = [[] for _ in grid]
-        laws = [
-            Calibration.of(blank_clone(self.estimator).set_params(**params).calibration)
-            for params in grid
+        trials = [
+            _Trial(params, Calibration.of(blank.set_params(**params).calibration))
+            for blank, params in ((blank_clone(self.estimator), params) for params in grid)
         ]
-        paid: list[list[float]] = [[] for _ in grid]
-        scored: list[list[ScoredFold]] = [[] for _ in grid]
         done, total = 0, len(grid) * len(self.folds_)
         for number, fold in enumerate(folds):
-            penalties = [law.gamma(fold.rows.n_seen, fold.rows.n_unseen) for law in laws]
             blank, report = blank_clone(self.estimator), self._training_progress(number)
             for index, scores in score_settings(fold, blank, grid, report):
-                curves[index].append(fold.rows.curve(scores))
-                paid[index].append(penalties[index])
-                if scores.size * total <= _MAX_SCORES:
-                    scored[index].append(ScoredFold(fold.rows, scores))
+                trials[index].add(fold.rows, scores, scores.size * total <= _MAX_SCORES)
                 done += 1
-                self._report(label, done, total, curves[index][-1], penalties[index])
-        results = [self._result(stage, *item) for item in zip(grid, curves, paid, strict=True)]
+                self._report(label, done, total, trials[index])
+        results = [self._result(stage, trial) for trial in trials]
         best = max(range(len(grid)), key=lambda index: results[index].mean)
-        is_best = self._winner is None or results[best].mean > self._winner.score
-        if is_best and len(scored[best]) == len(self.folds_):
-            key = self._key(results[best].params)
-            self._winner = _Winner(key, results[best].mean, scored[best])
+        score, scored = results[best].mean, trials[best].scored
+        if scored and (self._winner is None or score > self._winner.score):
+            self._winner = _Winner(self._key(trials[best].params), score, scored)
         return results
 
-    def _result(
-        self,
-        stage: int,
-        params: dict[str, Any],
-        curves: list[SeenUnseenCurve],
-        penalties: Sequence[float],
-    ) -> SettingResult:
+    def _result(self, stage: int, trial: _Trial) -> SettingResult:
+        params, curves = trial.params, trial.curves
         if len(curves) != len(self.folds_):
             raise DataError(
                 f"{type(self.estimator).__name__}.fit_score_grid scored the setting {params} "
-                f"{len(curves)} times in {len(self.folds_)} folds; once a fold is expected"
+                f"{len(curves)} times in {len(self.folds_)} folds; once per fold is expected"
             )
-        gamma, best = best_calibration(curves)
-        harmonic = best
+        gamma, harmonic = best_calibration(curves)
         if not self.calibrated_:
-            pairs = zip(curves, penalties, strict=True)
+            pairs = zip(curves, trial.gammas or [0.0] * len(curves), strict=True)
             harmonic = np.array([_h_at(curve, penalty) for curve, penalty in pairs])
         options: dict[str, Any] = {
             "ausuc": [curve.area for curve in curves],
@@ -504,21 +483,20 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         return model
 
     def _check_names(self, grids: list[list[dict[str, Any]]]) -> None:
-        known = self.estimator.get_params()
+        parameters = self.estimator.get_params()
         for name in {name for grid in grids for params in grid for name in params}:
-            if name not in known:
+            if name not in parameters:
                 raise DataError(
                     f"{type(self.estimator).__name__} has no parameter {name!r}; choose from: "
-                    f"{', '.join(sorted(known))}"
+                    f"{', '.join(sorted(parameters))}"
                 )
 
     # ------------------------------------------------------------------ progress
-    def _report(
-        self, label: str, done: int, total: int, curve: SeenUnseenCurve, penalty: float
-    ) -> None:
+    def _report(self, label: str, done: int, total: int, trial: _Trial) -> None:
         if self.progress is None:
             return
-        h = float(curve.harmonic.max()) if self.calibrated_ else _h_at(curve, penalty)
+        curve = trial.curves[-1]
+        h = float(curve.harmonic.max()) if self.calibrated_ else _h_at(curve, trial.gammas[-1])
         value = {"ausuc": curve.area, "H": h, "zsl": curve.zsl}[self.metric_]
         self.progress(label, done, total, {self.metric_: 100 * value, "H": 100 * h})
 
@@ -533,6 +511,28 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
                 report(f"fold {fold + 1} {stage}", done, total, values)
 
         return forward
+
+
+@dataclass
+class _Trial:
+    """A setting, its own calibration, and what it reached on each fold.
+
+    A curve is what stays of a score matrix: a few numbers per row, whatever the classes. Where
+    they are few, scores stay too.
+    """
+
+    params: dict[str, Any]
+    law: Calibration
+    curves: list[SeenUnseenCurve] = field(default_factory=list)
+    gammas: list[float] = field(default_factory=list)
+    scored: list[ScoredFold] = field(default_factory=list)
+
+    def add(self, rows: ValidationRows, scores: NDArray[Any], keep: bool) -> None:
+        """Take in the scores (n, n_classes) of one fold."""
+        self.curves.append(rows.curve(scores))
+        self.gammas.append(self.law.gamma(rows.n_seen, rows.n_unseen))
+        if keep:
+            self.scored.append(ScoredFold(rows, scores))
 
 
 @dataclass(frozen=True)
