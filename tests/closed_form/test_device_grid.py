@@ -57,8 +57,8 @@ def test_scores_of_mixtures_equal_those_of_numpy(fold):
         plain = FoldScorer(data, METRICS, Mixture(), precision)
         there = FoldScorer(data, METRICS, Mixture(), precision, "cpu")
         for first in METRICS[::-1]:
-            plain.put_first(first)
-            there.put_first(first)
+            plain.learn_relevance_from(first)
+            there.learn_relevance_from(first)
             np.testing.assert_allclose(
                 there.scores(mixed), plain.scores(mixed), rtol=tolerance, atol=tolerance
             )

@@ -230,7 +230,7 @@ class MixtureChoice:
     def scored_folds(self, mixture: Mixture) -> Iterator[ScoredFold]:
         """Yield the scores (n, L + U) of a mixture on each fold, as in a fit of it alone."""
         for scorer, rows in self.folds:
-            scorer.put_first(mixture.metrics[0])  # of which a fit learns relevance
+            scorer.learn_relevance_from(mixture.metrics[0])  # of which a fit learns relevance
             yield ScoredFold(rows, scorer.scores(mixture))
 
 
@@ -280,7 +280,7 @@ def choose_mixture(
     metrics = [metric for _, metric in ranked[chosen][: family.n_metrics]]
     # What relevance is learned from is the metric that comes first.
     for scorer, _ in scored:
-        scorer.put_first(metrics[0])
+        scorer.learn_relevance_from(metrics[0])
     members = list(family.members(metrics, n_classes, n_attributes))
     found = _values(members, scored, value, report)
     order = np.argsort(-found.mean(axis=1), kind="stable")
@@ -338,7 +338,7 @@ def _block_values(
 ) -> list[float]:
     """Return the value of every member of a block on one fold."""
     if scorer.device is None:
-        scorer = scorer.beside()
+        scorer = scorer.thread_copy()
     elif value is area:
         areas: list[float] = scorer.areas(members, truth).tolist()
         return areas

@@ -122,8 +122,9 @@ class FoldScorer:
         self._products: dict[MetricKey, _Products] = {}
         self._relevance: dict[tuple[FeatureMap, int], NDArray[np.float64]] = {}
         self._learning = Lock()
-        self._forget()
+        self._clear()
         keys = dict.fromkeys((term.feature_map, term.shrinkage) for term in metrics)
+        self._relevance_metric = next(iter(keys))
         X_eval = put(data.X_eval, precision, device)
         for name in dict.fromkeys(name for name, _ in keys):
             statistics = data.statistics(name, device)
@@ -135,28 +136,28 @@ class FoldScorer:
                 found = _Products(rows @ means.T, means @ means.T, lengths)
                 self._products[name, shrinkage] = found
 
-    def _forget(self) -> None:
+    def _clear(self) -> None:
         """Drop what is kept of the last kernel and ridges."""
         self._kernel_of: tuple[Any, Any] = (None, None)
         self._weights_of: tuple[Any, Any] = (None, None)
         self._dots_of: dict[MetricKey, tuple[Any, Any]] = {}
 
-    def beside(self) -> FoldScorer:
+    def thread_copy(self) -> FoldScorer:
         """Return a scorer of the same fold for another thread.
 
         Products and what is learned of attributes are shared, scores are not.
         """
         other = copy.copy(self)
-        other._forget()
+        other._clear()
         return other
 
-    def put_first(self, term: MetricTerm) -> None:
+    def learn_relevance_from(self, term: MetricTerm) -> None:
         """Have relevance learned from this metric."""
         key = (term.feature_map, term.shrinkage)
-        if key != next(iter(self._products)):
-            self._products = {key: self._products[key], **self._products}
-            self._relevance = {}
-            self._forget()
+        if key != self._relevance_metric:
+            self._relevance_metric, self._relevance = key, {}
+            if self._kernel_of[0] and any(term.relevance for term in self._kernel_of[0]):
+                self._clear()
 
     # ------------------------------------------------------------------ scores
     def scores(self, mixture: Mixture) -> NDArray[Any]:
@@ -228,8 +229,8 @@ class FoldScorer:
         return found
 
     def _learn_relevance(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Weigh mapped attributes (L, d) by what the means in the first metric say."""
-        gram = to_numpy(next(iter(self._products.values())).gram).astype(np.float64)
+        """Weigh mapped attributes (L, d) by what the means in one metric say."""
+        gram = to_numpy(self._products[self._relevance_metric].gram).astype(np.float64)
         return attribute_relevance(rows, gram, relevance_noise(self.counts), self.device)
 
     # ------------------------------------------------------------------ areas on a device
@@ -356,7 +357,8 @@ def score_grid(
         order = sorted(group, key=lambda index: _sharing_key(settings[index]))
         for index in order:
             if any(term.relevance for term in settings[index].kernels):
-                scorer.put_first(settings[index].metrics[0])  # as in a fit of this setting alone
+                # As in a fit of this setting alone.
+                scorer.learn_relevance_from(settings[index].metrics[0])
             yield index, scorer.scores(settings[index])
 
 

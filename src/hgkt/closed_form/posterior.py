@@ -17,8 +17,8 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from hgkt._arrays import FeatureMap, array_module, is_tensor, power_of
-from hgkt.closed_form.kernels import ClassKernel
+from hgkt._arrays import array_module, is_tensor, power_of
+from hgkt.closed_form.kernels import ClassKernel, View
 
 
 def dual_coefficients(kernel: Any, noise: Any, targets: Any) -> Any:
@@ -183,7 +183,7 @@ def attribute_sensitivity(
 
 def _moved(
     kernel: ClassKernel,
-    view: tuple[FeatureMap, bool],
+    view: View,
     block: int,
     row: NDArray[np.float64],
     slopes: NDArray[np.float64],

@@ -52,7 +52,7 @@ class Scorer:
         self.dtype = self._metrics[0][1].dtype
         # It saves a product where one metric compares by cosines. On the small side there is none
         # to save: features are brought into the span of the rows.
-        self.folds = (
+        self.can_fold = (
             self._settings.metric == "cosine"
             and len(self._metrics) == 1
             and not transfer.on_small_side
@@ -119,7 +119,7 @@ class Scorer:
     # ------------------------------------------------------------------ folded
     def saves(self, n_classes: int) -> bool:
         """Whether folding takes fewer operations than bringing features into the metric."""
-        return self.folds and n_classes <= len(self._space[1])
+        return self.can_fold and n_classes <= len(self._space[1])
 
     def rows(self, X: Any) -> Any:
         """Return u (n, D) of features (n, D)."""

@@ -149,7 +149,7 @@ def best_classes(
     """
     candidates = Candidates.of(model, columns)
     gamma, there = candidates.gamma, model._device_scores()
-    if there is not None and there.folds and candidates.are_groups and gamma is not None:
+    if there is not None and there.can_fold and candidates.are_groups and gamma is not None:
         from hgkt.estimators import _device_scoring
 
         return _device_scoring.best_classes(model, there, features, candidates, gamma)
