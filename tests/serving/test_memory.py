@@ -11,7 +11,7 @@ pytestmark = pytest.mark.endure
 
 CODE = """
 import psutil
-from hgkt.serving.memory import returned
+from hgkt.serving.routes.bodies import memory_returned
 
 def rss():
     return psutil.Process().memory_info().rss

@@ -30,12 +30,6 @@ BOUNDED = settings(
 )
 
 
-@schemathesis.serializer("application/vnd.apache.arrow.stream")
-def as_octets(_context, value):
-    """No generated body is an Arrow stream; the service must say so."""
-    return getattr(value, "data", value) if isinstance(value, bytes) else str(value).encode()
-
-
 KEY = "a key of some length"
 # Read when the test runs: making requests takes seconds, in every worker that collects tests.
 schema = schemathesis.pytest.from_fixture("described")

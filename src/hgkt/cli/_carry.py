@@ -1,37 +1,17 @@
-"""Classes that were added to a model, taken along to the one that replaces it."""
+"""What becomes of a model that a new one replaces, and of the classes that were added to it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hgkt.cli._common import note
-from hgkt.cli._model import about_model
-from hgkt.exceptions import DataError, ModelFolderError
+from hgkt.exceptions import ModelFolderError
+from hgkt.serving import transfer
+from hgkt.serving.transfer import Carried
 
 if TYPE_CHECKING:
     from hgkt.estimators import GZSLClassifier
-    from hgkt.statistics import ExampleSums
-
-
-@dataclass(frozen=True)
-class Carried:
-    """What became of the added classes of an old model.
-
-    Parameters
-    ----------
-    names : tuple
-        Those that were added to the new one.
-    left : tuple
-        Those that could not be.
-    reason : str
-        Why not, in a clause.
-    """
-
-    names: tuple[Any, ...] = ()
-    left: tuple[Any, ...] = ()
-    reason: str = ""
 
 
 def check_replaced(path: Path, overwrite: bool, carry: bool) -> GZSLClassifier | None:
@@ -62,59 +42,8 @@ def check_replaced(path: Path, overwrite: bool, carry: bool) -> GZSLClassifier |
 
 
 def carry_classes(old: GZSLClassifier, new: Any, about: dict[str, Any], where: Path) -> Carried:
-    """Add the added classes of one model to another, where their attributes fit.
-
-    Those that have grown grow again, where both models read the same features.
-
-    Parameters
-    ----------
-    old : GZSLClassifier
-        The model that is replaced.
-    new : GZSLClassifier
-        The model to add them to; classes that it has already are passed over.
-    about : dict
-        What the new one was made with.
-    where : Path
-        The folder of the old one, for messages.
-    """
-    from hgkt.confidence.samples import SEEN
-    from hgkt.language.describer import Describer
-
-    known = set(new.classes_.tolist())
-    table = dict(zip(old.classes_.tolist(), old.class_attributes_, strict=True))
-    came = old.classes_[old.class_groups() != SEEN].tolist()
-    added = {n: table[n] for n in came if n not in known}
-    if not added:
-        return Carried()
-    made = about_model(old)
-    width = old.class_attributes_.shape[1]
-    blocks = made.get("attribute_blocks") or [width]
-    kinds = made.get("attribute_kinds") or ["att"] * len(blocks)
-    names, now = made.get("attribute_names"), about.get("attribute_names")
-    try:
-        describer = Describer(about, new.class_attributes_.shape[1])
-        describer.check_made_with(str(where), made.get("encoder"), blocks, kinds)
-        if names and now and list(names) != list(now):
-            raise DataError(f"{where} has other attributes, or in another order")
-        new.add_classes(added)
-    except DataError as error:
-        return Carried(left=tuple(added), reason=str(error))
-    if old.can_grow:
-        told = [(made.get(key), about.get(key)) for key in ("backbone", "features")]
-        same = all(before == now for before, now in told if before and now)
-        sums = {n: each for n, each in old.kept_examples().items() if n in added}
-        _grow_again(new, sums, same)
-    return Carried(names=tuple(added))
-
-
-def _grow_again(model: Any, examples: dict[Any, ExampleSums], same_features: bool) -> None:
-    """Let carried classes learn from the sums of their examples, or say why they do not."""
-    if not examples:
-        return
-    try:
-        if not same_features:
-            raise DataError("the model reads other features now")
-        model.grow(examples)
-    except DataError as error:
-        shown = ", ".join(map(str, examples))
-        note(f"what {shown} learned from examples is not carried along: {error}")
+    """Add the added classes of one model to another, and say what could not go along."""
+    carried = transfer.carry_classes(old, new, about, where)
+    for line in carried.notes:
+        note(line)
+    return carried

@@ -14,7 +14,7 @@ from hgkt.estimators import GZSLClassifier
 from hgkt.estimators.attribute_names import attribute_names
 from hgkt.estimators.explanation import Contribution
 from hgkt.estimators.transfer import TransferClassifier
-from hgkt.serving.editions import Edition
+from hgkt.serving.edition import Edition
 
 N_SOURCES = 8
 N_RELATIVES = 5
