@@ -17,7 +17,7 @@ def rss():
     return psutil.Process().memory_info().rss
 
 def work(large):
-    with returned(large):
+    with memory_returned(None if large else []):
         parts = [bytes(100_000) for _ in range(2000)]
         kept = parts[-1]  # at the end of the heap: nothing below it goes back by itself
         del parts
