@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import schemathesis
 from fastapi.testclient import TestClient
@@ -36,9 +34,9 @@ schema = schemathesis.pytest.from_fixture("described")
 
 
 @pytest.fixture
-def described(request):
+def described(request, app):
     request.node._nodeid = request.node.nodeid  # what schemathesis reads; pytest 9.2 has no such
-    return schemathesis.openapi.from_path(Path(__file__).with_name("openapi.json"))
+    return schemathesis.openapi.from_dict(app.openapi())
 
 
 @pytest.fixture(scope="module")
