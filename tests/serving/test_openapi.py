@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from fastapi.testclient import TestClient
 from hgkt.estimators import HGKTClassifier
 from hgkt.serving import ServiceSettings, create_app
 
-AGREED = Path(__file__).with_name("openapi.json")
 COMMAND = "HGKT_WRITE_OPENAPI=1 python -m pytest tests/serving/test_openapi.py"
 
 
