@@ -19,7 +19,7 @@ from hgkt.calibration.curve import SeenUnseenCurve, best_calibration
 from hgkt.data import load_dataset
 from hgkt.estimators import HGKTClassifier
 from hgkt.evaluation import ClassFoldSearch, harmonic_mean
-from hgkt.evaluation.search_data import RowData, score_folds
+from hgkt.evaluation.selection import SearchData, score_folds
 
 N_ADDED = (1, 2, 5, 10, 20, 50)
 N_DRAWS = 20
@@ -33,7 +33,8 @@ def results(name: str, root: str) -> Iterator[dict[str, Any]]:
     search = ClassFoldSearch(HGKTClassifier(device="cpu"))
     search.fit(X, y, table, folds=data.class_folds())
     winner = HGKTClassifier(device="cpu", **search.best_params_)
-    parts = RowData(X, y, table).folds(search.folds_, search.holdout, search.random_state)
+    whole = SearchData.of_rows(X, y, table)
+    parts = whole.folds(search.folds_, search.holdout, search.random_state)
     folds = list(score_folds(parts, winner))
     others = [[fold for fold in folds if fold is not own] for own in folds]
     laws = [fit_calibration(group) for group in others]

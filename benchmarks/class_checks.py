@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,8 +30,7 @@ from hgkt._arrays import unit_rows
 from hgkt.calibration import HeldOutClasses
 from hgkt.data import GZSLDataset, load_dataset
 from hgkt.estimators import HGKTClassifier
-from hgkt.estimators.checking import ClassCheck
-from hgkt.estimators.views import view_of
+from hgkt.estimators.class_check import ClassCheck
 from hgkt.evaluation import ClassFoldSearch
 
 SETS = (("CUB", "att"), ("CUB", "sent"), ("AWA1", "att"), ("digits", "att"))
@@ -73,7 +73,7 @@ def fitted(data: GZSLDataset, seed: int, select: bool) -> HGKTClassifier:
 def truth_of(model: HGKTClassifier, data: GZSLDataset, table: dict[Any, Any]) -> Truth:
     """Score the unseen test images among all classes."""
     X, y = data.rows("test_unseen")
-    full = view_of(model).add_classes(table)
+    full = copy(model).add_classes(table)
     scores = full.score_classes(X)
     labels, seen = full.classes_, full.candidates("seen")
     X_seen, y_seen = data.rows("test_seen")
@@ -107,7 +107,7 @@ def row_of(name: str, attributes: str, seed: int, select: bool, root: str) -> di
     together = []
     for label, row in table.items():
         others = {key: value for key, value in table.items() if key != label}
-        together.append(view_of(model).add_classes(others).check_class(row, label))
+        together.append(copy(model).add_classes(others).check_class(row, label))
     vectors = np.concatenate([model.class_attributes_, list(table.values())])
     cosines = unit_rows(vectors)[len(model.classes_) :] @ unit_rows(vectors).T
     np.fill_diagonal(cosines[:, len(model.classes_) :], -np.inf)
@@ -165,13 +165,13 @@ def timing() -> dict[str, Any]:
     folds, gammas = np.repeat([0.0, 1.0, 2.0], 250), np.zeros(750)
     labels = tuple(model.seen_classes_[held_out].tolist())
     # Accuracies from nowhere: what is timed does not depend on them, only that they are there.
-    model.remember_held_out(HeldOutClasses(labels, folds, gammas, gammas, accuracies, accuracies))
+    model.set_held_out(HeldOutClasses(labels, folds, gammas, gammas, accuracies, accuracies))
     rows = rng.random((N_TIMED, n_attributes))
     first = _milliseconds(lambda: model.check_class(rows[0]))
     checks, adds = [], []
     for number, row in enumerate(rows):
         checks.append(_milliseconds(lambda row=row: model.check_class(row)))
-        trial = view_of(model)
+        trial = copy(model)
         trial.class_doubts({"a first one": row})  # what an add makes once is there
         adds.append(_milliseconds(lambda n=number, r=row, t=trial: t.add_classes({f"n {n}": r})))
     check, add = np.median(checks, axis=0), np.median(adds, axis=0)

@@ -20,7 +20,7 @@ from hgkt.calibration import class_folds, fit_calibration, split_fold
 from hgkt.data import load_dataset, make_synthetic
 from hgkt.estimators import HGKTClassifier
 from hgkt.evaluation import harmonic_mean
-from hgkt.evaluation.search_data import RowData, score_folds
+from hgkt.evaluation.selection import SearchData, score_folds
 
 N_DRAWS = {6: 28, 8: 20, 12: 16, 20: 12, 40: 8}
 N_ROWS, N_COLUMNS = 60, 256
@@ -72,7 +72,7 @@ def _one_draw(
     kept, columns = np.sort(np.concatenate(rows)), np.sort(rng.permutation(X.shape[1])[:N_COLUMNS])
     X, y = X[np.ix_(kept, columns)], y[kept]
     part = split_fold(y, seen, added, 0.2, [draw])
-    data = RowData(X[part.fit], y[part.fit], {name: table[name] for name in seen})
+    data = SearchData.of_rows(X[part.fit], y[part.fit], {name: table[name] for name in seen})
     found: dict[str, Any] = {}
     for variant, metric in METRICS.items():
         model = HGKTClassifier(metric=metric, device="cpu")

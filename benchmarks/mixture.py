@@ -23,12 +23,12 @@ from hgkt.evaluation import ClassFoldSearch, split_fold
 VARIANTS: dict[str, Callable[[MixtureFamily], MixtureFamily]] = {
     "mixture": lambda family: family,
     "the best single closed form": lambda family: replace(
-        family, n_votes=(1,), weighs_attributes=False
+        family, n_members=(1,), weighs_attributes=False
     ),
     "mixture, one metric": lambda family: replace(family, max_metrics=1),
     "mixture, attributes weigh the same": lambda family: replace(family, weighs_attributes=False),
-    "mixture of 20": lambda family: replace(family, n_votes=(20,)),
-    "mixture of 160": lambda family: replace(family, n_votes=(160,)),
+    "mixture of 20": lambda family: replace(family, n_members=(20,)),
+    "mixture of 160": lambda family: replace(family, n_members=(160,)),
 }
 
 

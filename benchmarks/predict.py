@@ -20,7 +20,7 @@ from _timing import Size, document, in_fresh_process, make_problem, peak_mb, tim
 from hgkt._arrays import torch_device
 from hgkt._validation import import_extra
 from hgkt.estimators import HGKTClassifier
-from hgkt.estimators.ranking import rank_classes
+from hgkt.estimators.scoring import rank_classes
 
 SEED = 7
 GAMMA = 0.05

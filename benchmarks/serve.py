@@ -326,8 +326,8 @@ class Outcome:
 
     @property
     def rate(self) -> float:
-        """Calls per second."""
-        return len(self.latencies) / (self.end - self.start)
+        """Calls per second that were answered with 200."""
+        return (len(self.latencies) - self.n_failures) / (self.end - self.start)
 
 
 def batches(n_rows: int, n_features: int) -> list[NDArray[np.float32]]:
@@ -451,7 +451,7 @@ def direct_calls(folder: Path) -> Iterator[Callable[[int, int, float], Outcome]]
 
 def _rank(folder: Path, n_rows: int, n_threads: int, seconds: float) -> Outcome:
     """Find what a request is answered with; `predict` would leave out the scores."""
-    from hgkt.estimators.ranking import rank_classes
+    from hgkt.estimators.scoring import rank_classes
 
     model = _model(folder)
     rows, columns = batches(n_rows, model.n_features_in_), model.candidates("all")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hgkt.estimators import HGKTClassifier, HGKTNetworkClassifier, load_model
     from hgkt.evaluation import ClassFoldSearch, evaluate, gather, gzsl_metrics
     from hgkt.exceptions import HGKTError
-    from hgkt.photos import ImageClassifier, train_on_images
+    from hgkt.items import ImageClassifier, train_on_images
     from hgkt.statistics import GatheredStatistics
 
 __version__ = "0.1.0"
@@ -28,14 +28,14 @@ _HOMES = {
     "HGKTClassifier": "hgkt.estimators",
     "HGKTError": "hgkt.exceptions",
     "HGKTNetworkClassifier": "hgkt.estimators",
-    "ImageClassifier": "hgkt.photos",
+    "ImageClassifier": "hgkt.items",
     "evaluate": "hgkt.evaluation",
     "gather": "hgkt.evaluation",
     "gzsl_metrics": "hgkt.evaluation",
     "load_dataset": "hgkt.data",
     "load_model": "hgkt.estimators",
     "open_shards": "hgkt.data",
-    "train_on_images": "hgkt.photos",
+    "train_on_images": "hgkt.items",
 }
 
 __all__ = [

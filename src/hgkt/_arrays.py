@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,9 @@ from hgkt.exceptions import DataError
 
 FeatureMap = str | float
 """``"none"``, ``"l2"``, ``"sqrt+l2"``, or an exponent in (0, 1] followed by the unit norm."""
+
+Rows = TypeVar("Rows")
+"""An array or a tensor whose rows are instances or classes."""
 
 MAPS = ("none", "l2", "sqrt+l2")
 
@@ -56,6 +59,12 @@ def torch_device(name: str) -> str:
     return "cpu"
 
 
+def fitting_device(name: str) -> str | None:
+    """Return the torch device on which a closed form of `device` is fitted; None: NumPy."""
+    device = torch_device(name)
+    return None if device == "cpu" else device
+
+
 def scoring_device(name: str) -> str | None:
     """Return the torch device on which a model of `device` scores; None: NumPy, on the CPU.
 
@@ -74,6 +83,38 @@ def is_tensor(rows: object) -> bool:
     return torch is not None and isinstance(rows, torch.Tensor)
 
 
+def array_module(rows: Any) -> Any:
+    """Return the module whose functions take `rows`: torch for a tensor, else NumPy.
+
+    Formulas that call nothing but what the two share are written once. torch takes ``axis`` and
+    ``keepdims`` as NumPy does.
+    """
+    return sys.modules["torch"] if is_tensor(rows) else np
+
+
+def put(array: Any, dtype: Any, device: str | None) -> Any:
+    """Return an array in a type of NumPy's: as a tensor on a torch device, or by NumPy for None."""
+    if device is None:
+        return np.asarray(array, dtype=dtype)
+    torch = import_extra("torch", "network")
+    kind = torch.float64 if np.dtype(dtype) == np.float64 else torch.float32
+    return torch.tensor(np.ascontiguousarray(array), device=device).to(kind)  # widened there
+
+
+def put_like(array: NDArray[Any], rows: Any) -> Any:
+    """Return an array in the type of `rows`, and where they are."""
+    if not is_tensor(rows):
+        return np.asarray(array, dtype=rows.dtype)
+    torch = sys.modules["torch"]
+    return torch.tensor(np.ascontiguousarray(array), dtype=rows.dtype, device=rows.device)
+
+
+def to_numpy(rows: Any) -> NDArray[Any]:
+    """Return an array or a tensor as an array."""
+    found: NDArray[Any] = rows.cpu().numpy() if is_tensor(rows) else np.asarray(rows)
+    return found
+
+
 def check_map(name: str, kind: Any) -> None:
     """Refuse what is no map: a name of `MAPS` or an exponent in (0, 1]."""
     if isinstance(kind, str):
@@ -82,8 +123,8 @@ def check_map(name: str, kind: Any) -> None:
         check_number(name, kind, low=0.0, high=1.0, open_low=True)
 
 
-def map_rows(rows: NDArray[Any], kind: FeatureMap) -> NDArray[Any]:
-    """Map each row of an (n, D) array; an all-zero row stays zero.
+def map_rows(rows: Rows, kind: FeatureMap) -> Rows:
+    """Map each row of an (n, D) array or tensor; an all-zero row stays zero.
 
     Powers are signed, sign(x)|x|^p, so that features with negative entries have a map too (the
     power normalisation of Perronnin et al., ECCV 2010) and each row is mapped without looking at
@@ -95,16 +136,20 @@ def map_rows(rows: NDArray[Any], kind: FeatureMap) -> NDArray[Any]:
     array([[ 0.6, -0.8],
            [ 0. ,  0. ]])
     """
-    power = power_of(kind)
+    power, xp = power_of(kind), array_module(rows)
     if power is None:
         return rows
+    if power == 1.0:
+        return unit_rows(rows)
+    sizes = xp.abs(rows)
     if power == 0.5:
-        rows = np.copysign(np.sqrt(np.abs(rows)), rows)
+        sizes = xp.sqrt(sizes)
     elif power == 0.25:  # two square roots take a tenth of the time of a general power
-        rows = np.copysign(np.sqrt(np.sqrt(np.abs(rows))), rows)
-    elif power != 1.0:
-        rows = np.copysign(np.abs(rows) ** power, rows)
-    return unit_rows(rows)
+        sizes = xp.sqrt(xp.sqrt(sizes))
+    else:
+        sizes = sizes**power
+    mapped: Rows = xp.copysign(sizes, rows)
+    return unit_rows(mapped)
 
 
 def power_of(kind: FeatureMap) -> float | None:
@@ -114,8 +159,8 @@ def power_of(kind: FeatureMap) -> float | None:
     return float(kind)
 
 
-def unit_rows(rows: NDArray[Any]) -> NDArray[Any]:
-    """Scale each row to unit length; a zero row stays zero.
+def unit_rows(rows: Rows) -> Rows:
+    """Scale each row of an (n, D) array or tensor to unit length; a zero row stays zero.
 
     Examples
     --------
@@ -124,32 +169,35 @@ def unit_rows(rows: NDArray[Any]) -> NDArray[Any]:
            [0. , 0. ]], dtype=float32)
     """
     # Not scikit-learn's normalize: it refuses no rows, and takes four times as long for few.
+    xp, array = array_module(rows), cast(Any, rows)
     with np.errstate(over="ignore"):
-        norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    if not ((norms > 0) & np.isfinite(norms)).all():
+        norms = xp.linalg.vector_norm(array, axis=1, keepdims=True)
+    if array.shape[1] and not bool(((norms > 0) & xp.isfinite(norms)).all()):
         # Squares of tiny numbers are zero, of huge ones infinite: such a row is brought to size.
-        largest = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
-        lost = ((norms == 0) & (largest > 0)) | np.isinf(norms)
-        if lost.any():
-            rows = np.where(lost, rows / np.where(lost, largest, 1.0), rows)
-            norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows / np.where(norms > 0, norms, 1.0)
+        largest = xp.amax(xp.abs(array), axis=1, keepdims=True)
+        lost = ((norms == 0) & (largest > 0)) | xp.isinf(norms)
+        if bool(lost.any()):
+            array = xp.where(lost, array / xp.where(lost, largest, 1.0), array)
+            norms = xp.linalg.vector_norm(array, axis=1, keepdims=True)
+    scaled: Rows = array / xp.where(norms > 0, norms, 1.0)
+    return scaled
 
 
-def safe_lengths(rows: NDArray[Any]) -> NDArray[Any]:
-    """Return the lengths of rows (n, D) to divide by: 1 for a zero row.
+def safe_lengths(rows: Any) -> Any:
+    """Return the lengths (n,) of rows (n, D) to divide by: 1 for a zero row.
 
     Examples
     --------
     >>> safe_lengths(np.array([[3e-30, 4e-30], [0.0, 0.0]], dtype=np.float32)).tolist()
     [5.000000015855384e-30, 1.0]
     """
-    lengths: NDArray[Any] = np.linalg.norm(rows, axis=1)
-    if not (lengths > 0).all():  # squares of tiny numbers are zero
-        largest = np.abs(rows).max(axis=1)
-        scaled = rows / np.where(largest > 0, largest, 1.0)[:, None]
-        lengths = largest * np.linalg.norm(scaled, axis=1)
-    return np.where(lengths > 0, lengths, 1.0)
+    xp = array_module(rows)
+    lengths = xp.linalg.vector_norm(rows, axis=1)
+    if not bool((lengths > 0).all()):  # squares of tiny numbers are zero
+        largest = xp.amax(xp.abs(rows), axis=1)
+        scaled = rows / xp.where(largest > 0, largest, 1.0)[:, None]
+        lengths = largest * xp.linalg.vector_norm(scaled, axis=1)
+    return xp.where(lengths > 0, lengths, 1.0)
 
 
 def normalised_scores(

@@ -125,6 +125,11 @@ def attribute_table(class_attributes: Any, argument: str = "class_attributes") -
     """
     if isinstance(class_attributes, Mapping):
         return dict(class_attributes)
+    if hasattr(class_attributes, "index") and not hasattr(class_attributes, "columns"):
+        raise DataError(
+            f"{argument} is one {type(class_attributes).__name__}; a vector per class is expected: "
+            "{class: vector}, or a DataFrame indexed by class"
+        )
     if hasattr(class_attributes, "index") and hasattr(class_attributes, "to_numpy"):
         if class_attributes.index.has_duplicates:
             twice = class_attributes.index[class_attributes.index.duplicated()][0]
@@ -173,6 +178,8 @@ def attribute_matrix(
                 f"class {label_text(name)} has no attributes in class_attributes"
                 f"{_hint(name, table)}"
             )
+        if np.iscomplexobj(table[name]):
+            raise DataError(f"the attributes of class {label_text(name)} are not real numbers")
         try:
             row = np.asarray(table[name], dtype=np.float64)
         except (TypeError, ValueError):
@@ -232,6 +239,8 @@ def label_list(classes: Any) -> list[Any]:
     """Turn a sequence of labels into a list of plain strings or numbers."""
     if isinstance(classes, str):
         raise DataError(f"a list of classes is expected; got the string {classes!r}")
+    if not isinstance(classes, Iterable):
+        raise DataError(f"a list of classes is expected; got {classes!r}")
     return [name.item() if isinstance(name, np.generic) else name for name in classes]
 
 

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from tests.folds import make_fold
 
 from hgkt.baselines.attribute_prediction import DAPClassifier, IAPClassifier, attribute_scores
 from hgkt.data import make_synthetic
@@ -93,7 +94,7 @@ def test_dap_scores_of_a_grid_are_those_of_separate_fits(data):
         {"C": 1.0, "prior": "class_mean"},
         {"C": 5.0, "prior": "uniform"},
     ]
-    found = dict(DAPClassifier().fit_score_grid(grid, X, y, seen, unseen, X_eval))
+    found = dict(DAPClassifier().score_grid(grid, make_fold(X, y, seen, unseen, X_eval)))
     assert sorted(found) == [0, 1, 2]
     for index, params in enumerate(grid):
         alone = _fit(DAPClassifier(**params), data)
@@ -166,7 +167,7 @@ def test_iap_scores_of_a_grid_are_those_of_separate_fits(data):
         {"C": 1.0, "binarization": "attribute"},
         {"C": 5.0, "binarization": "attribute"},
     ]
-    found = dict(IAPClassifier().fit_score_grid(grid, X, y, seen, unseen, X_eval))
+    found = dict(IAPClassifier().score_grid(grid, make_fold(X, y, seen, unseen, X_eval)))
     for index, params in enumerate(grid):
         alone = _fit(IAPClassifier(**params), data)
         np.testing.assert_allclose(found[index], alone.score_classes(X_eval), rtol=1e-6)

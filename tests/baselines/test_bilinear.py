@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 from sklearn.preprocessing import StandardScaler
+from tests.folds import make_fold
 
 from hgkt.baselines._shared.rows import ZScore, hinge_sum
 from hgkt.baselines.bilinear import (
@@ -195,7 +196,7 @@ def test_zscore_below_one_matches_standard_scaler_divided_by_its_maximum():
 
 
 @pytest.mark.parametrize("method", ALL)
-def test_fit_score_grid_equals_separate_fits_and_trains_once_a_learning_rate(method):
+def test_score_grid_equals_separate_fits_and_trains_once_a_learning_rate(method):
     X, y, seen, new, data = small()
     grid = [{"learning_rate": r, "n_epochs": e} for e in (4, 1, 3) for r in (0.05, 0.5)]
     grid += [{**setting, "averaged": True} for setting in grid]
@@ -206,7 +207,7 @@ def test_fit_score_grid_equals_separate_fits_and_trains_once_a_learning_rate(met
             epochs.append(done)
 
     estimator = method(random_state=3)
-    results = dict(estimator.fit_score_grid(grid, X, y, seen, new, X_eval, progress=count))
+    results = dict(estimator.score_grid(grid, make_fold(X, y, seen, new, X_eval), progress=count))
     assert sorted(results) == list(range(12))
     assert epochs == [1, 2, 3, 4, 1, 2, 3, 4]
     for index, params in enumerate(grid):

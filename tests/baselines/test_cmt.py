@@ -9,6 +9,7 @@ import pytest
 from scipy.optimize import check_grad
 from scipy.stats import multivariate_normal
 from sklearn.linear_model import Ridge
+from tests.folds import make_fold
 
 from hgkt.baselines._shared.lbfgs import predict_softmax
 from hgkt.baselines.cmt import (
@@ -127,7 +128,7 @@ def test_cmt_scores_of_a_grid_are_those_of_separate_fits(data):
     X_eval = data.rows("test_unseen")[0]
     grid = [{"n_steps": 10, "decay": 1e-3}, {"n_steps": 4, "decay": 1e-3}, {"n_steps": 4}]
     base = CMTClassifier(n_hidden=8, random_state=0)
-    found = dict(base.fit_score_grid(grid, X, y, seen, unseen, X_eval))
+    found = dict(base.score_grid(grid, make_fold(X, y, seen, unseen, X_eval)))
     for index, params in enumerate(grid):
         alone = _fit(CMTClassifier(n_hidden=8, random_state=0, **params), data)
         np.testing.assert_allclose(found[index], alone.score_classes(X_eval), rtol=1e-6)
@@ -196,7 +197,7 @@ def test_cmt_star_rejecting_more_lets_more_go_to_unseen_classes(data):
     X_eval = np.concatenate([data.rows("test_seen")[0], data.rows("test_unseen")[0]])
     grid = [{"rejected": r} for r in (0.0, 0.1, 0.5, 1.0)]
     base = CMTStarClassifier(n_steps=30, **SMALL)
-    scores = dict(base.fit_score_grid(grid, X, y, seen, unseen, X_eval))
+    scores = dict(base.score_grid(grid, make_fold(X, y, seen, unseen, X_eval)))
     novel = [(scores[k].argmax(axis=1) >= len(seen)).mean() for k in range(4)]
     assert novel == sorted(novel)
     assert novel[0] < novel[2]

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import torch
+from tests.folds import make_fold
 from torch import nn
 
 from hgkt.baselines import cn_zsl
@@ -90,7 +91,7 @@ def test_cn_zsl_path_equals_separate_fits(training):
     grid = [{"n_epochs": 4}, {"n_epochs": 2}, {"n_epochs": 2, "seen_factor": 0.9}]
     grid.append({"n_epochs": 1, "scale": 10.0})
     base = small(decay_epoch=2)
-    found = dict(base.fit_score_grid(grid, X, y, attributes, new, X_eval))
+    found = dict(base.score_grid(grid, make_fold(X, y, attributes, new, X_eval)))
     assert sorted(found) == list(range(4))
     for index, params in enumerate(grid):
         model = small(decay_epoch=2, **params).fit(X, y, attributes).add_classes(new)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from tests.folds import make_fold
 
 from hgkt.baselines.conse import ConSEClassifier
 from hgkt.data import make_synthetic
@@ -59,7 +60,7 @@ def test_conse_scores_of_a_grid_are_those_of_separate_fits(data):
     seen, unseen = (data.attributes_of(c) for c in (data.seen_classes, data.unseen_classes))
     X_eval = data.rows("test_unseen")[0]
     grid = [{"C": 1.0, "n_top": 3}, {"C": 5.0, "n_top": 3}, {"C": 1.0, "n_top": 10}]
-    found = dict(ConSEClassifier().fit_score_grid(grid, X, y, seen, unseen, X_eval))
+    found = dict(ConSEClassifier().score_grid(grid, make_fold(X, y, seen, unseen, X_eval)))
     for index, params in enumerate(grid):
         alone = _fit(ConSEClassifier(**params), data)
         np.testing.assert_allclose(found[index], alone.score_classes(X_eval), rtol=1e-6)

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import torch
+from tests.folds import make_fold
 
 from hgkt.baselines._shared.networks import class_mean_loss, two_layers
 from hgkt.baselines.dem import DEMClassifier
@@ -102,7 +103,7 @@ def test_dem_path_equals_separate_fits(training):
     new, X_eval = {"new": np.full(16, 0.4)}, X[:20]
     grid = [{"n_steps": n, "metric": m} for n in (30, 5) for m in ("cosine", "euclidean")]
     grid.append({"n_steps": 5, "weight_decay": 0.1})
-    found = dict(small().fit_score_grid(grid, X, y, attributes, new, X_eval))
+    found = dict(small().score_grid(grid, make_fold(X, y, attributes, new, X_eval)))
     assert sorted(found) == list(range(5))
     for index, params in enumerate(grid):
         model = small(**params).fit(X, y, attributes).add_classes(new)

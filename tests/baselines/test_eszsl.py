@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from tests.folds import make_fold
 
 from hgkt.baselines.eszsl import ESZSLClassifier
 from hgkt.data import make_synthetic
@@ -63,7 +64,7 @@ def test_eszsl_grid_equals_separate_fits(small):
     grid = [{"feature_ridge": g, "attribute_ridge": r} for g in (0.1, 10.0) for r in (0.5, 2.0)]
     grid += [{"label_coding": "signed", "feature_ridge": 3.0}, {}]
     base = ESZSLClassifier()
-    found = dict(base.fit_score_grid(grid, X, y, attributes, new, X_eval))
+    found = dict(base.score_grid(grid, make_fold(X, y, attributes, new, X_eval)))
     assert sorted(found) == list(range(len(grid)))
     for index, params in enumerate(grid):
         model = ESZSLClassifier(**params).fit(X, y, attributes).add_classes(new)

@@ -3,6 +3,7 @@ import pytest
 from scipy.spatial.distance import cdist, pdist
 from sklearn.decomposition import PCA
 from sklearn.svm import NuSVR
+from tests.folds import make_fold
 
 from hgkt.baselines.exem import EXEMClassifier
 from hgkt.data import make_synthetic
@@ -55,7 +56,7 @@ def test_exem_grid_over_components_and_variants_equals_separate_fits(data):
     seen, unseen = data.attributes_of(data.seen_classes), data.attributes_of(data.unseen_classes)
     X_eval, _ = data.rows("test_unseen")
     grid = [{"n_components": n, "variant": v} for n in (3, 8, 5) for v in ("nn", "nns")]
-    found = dict(EXEMClassifier().fit_score_grid(grid, X, y, seen, unseen, X_eval))
+    found = dict(EXEMClassifier().score_grid(grid, make_fold(X, y, seen, unseen, X_eval)))
     for index, params in enumerate(grid):
         expected = fitted(data, **params).score_classes(X_eval)
         np.testing.assert_allclose(found[index], expected, rtol=1e-9)

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 from sklearn.kernel_ridge import KernelRidge
+from tests.folds import make_fold
 
 from hgkt.baselines._shared.rows import class_means_and_variances
 from hgkt.baselines.gfzsl import GFZSLClassifier
@@ -62,7 +63,7 @@ def test_gfzsl_empirical_seen_classes_keep_their_own_gaussian(small):
 
 def test_gfzsl_authors_variance_ridge_gives_unit_variances(small):
     model = GFZSLClassifier().fit(*small)
-    np.testing.assert_allclose(model._seen_table["variance"], 1.0, atol=1e-6)
+    np.testing.assert_allclose(model._table.seen["variance"], 1.0, atol=1e-6)
 
 
 def test_gfzsl_grid_equals_separate_fits(small):
@@ -74,7 +75,7 @@ def test_gfzsl_grid_equals_separate_fits(small):
         for v in (1.0, 1e8)
         for s in ("regressed", "empirical")
     ]
-    found = dict(GFZSLClassifier().fit_score_grid(grid, X, y, attributes, new, X_eval))
+    found = dict(GFZSLClassifier().score_grid(grid, make_fold(X, y, attributes, new, X_eval)))
     for index, params in enumerate(grid):
         model = GFZSLClassifier(**params).fit(X, y, attributes).add_classes(new)
         np.testing.assert_allclose(found[index], model.score_classes(X_eval), rtol=1e-9)

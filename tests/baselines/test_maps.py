@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from tests.folds import make_fold
 
 from hgkt._arrays import map_rows
 from hgkt.baselines import BASELINES
@@ -54,7 +55,7 @@ def test_a_grid_over_maps_equals_separate_fits(data, name):
     grid = [
         {"feature_map": f, "attribute_map": a} for a in ("l2", "sqrt+l2") for f in ("sqrt+l2", "l2")
     ]
-    found = dict(build(name).fit_score_grid(grid, X, y, seen, unseen, X_new))
+    found = dict(build(name).score_grid(grid, make_fold(X, y, seen, unseen, X_new)))
     assert sorted(found) == list(range(len(grid)))
     for index, maps in enumerate(grid):
         model = build(name, **maps).fit(X, y, seen).add_classes(unseen)
@@ -108,7 +109,7 @@ def test_a_grid_over_centering_equals_separate_fits(data, name):
         for c in ("both", "none", "features", "attributes")
         for f in ("sqrt+l2", "l2")
     ]
-    found = dict(build(name).fit_score_grid(grid, X, y, seen, unseen, X_new))
+    found = dict(build(name).score_grid(grid, make_fold(X, y, seen, unseen, X_new)))
     for index, setting in enumerate(grid):
         model = build(name, **setting).fit(X, y, seen).add_classes(unseen)
         np.testing.assert_allclose(found[index], model.score_classes(X_new), rtol=1e-6, atol=1e-8)

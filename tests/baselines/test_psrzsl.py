@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import torch
+from tests.folds import make_fold
 
 from hgkt.baselines.psrzsl import PSRZSLClassifier, relation_losses, similar_classes
 from hgkt.data import make_synthetic
@@ -91,7 +92,7 @@ def test_psrzsl_path_equals_separate_fits(training):
     X, y, attributes = training
     new, X_eval = {"new": np.full(16, 0.4)}, X[:20]
     grid = [{"n_steps": 12}, {"n_steps": 5}, {"n_steps": 5, "dissimilar_weight": 1.0}]
-    found = dict(small().fit_score_grid(grid, X, y, attributes, new, X_eval))
+    found = dict(small().score_grid(grid, make_fold(X, y, attributes, new, X_eval)))
     for index, params in enumerate(grid):
         model = small(**params).fit(X, y, attributes).add_classes(new)
         np.testing.assert_allclose(found[index], model.score_classes(X_eval), rtol=1e-13)

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 from sklearn.neighbors import NearestCentroid
+from tests.folds import make_fold
 
 from hgkt.baselines.ridge import RidgeClassMeanClassifier
 from hgkt.data import make_synthetic
@@ -39,7 +40,7 @@ def test_ridge_grid_equals_separate_fits(data):
     seen, unseen = data.attributes_of(data.seen_classes), data.attributes_of(data.unseen_classes)
     X_eval, _ = data.rows("test_unseen")
     grid = [{"ridge": r, "metric": m} for r in (1e-3, 1.0) for m in ("cosine", "euclidean")]
-    found = dict(RidgeClassMeanClassifier().fit_score_grid(grid, X, y, seen, unseen, X_eval))
+    found = dict(RidgeClassMeanClassifier().score_grid(grid, make_fold(X, y, seen, unseen, X_eval)))
     for index, params in enumerate(grid):
         model = RidgeClassMeanClassifier(**params).fit(X, y, seen).add_classes(unseen)
         np.testing.assert_allclose(found[index], model.score_classes(X_eval), rtol=1e-9)

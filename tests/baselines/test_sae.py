@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from scipy.linalg import solve_sylvester
+from tests.folds import make_fold
 
 from hgkt.baselines.sae import SAEClassifier
 from hgkt.data import make_synthetic
@@ -75,7 +76,7 @@ def test_sae_grid_equals_separate_fits(small):
         for direction in ("to-features", "to-attributes")
         for weight in (0.1, 1.0, 1e4)
     ]
-    found = dict(SAEClassifier().fit_score_grid(grid, X, y, attributes, new, X_eval))
+    found = dict(SAEClassifier().score_grid(grid, make_fold(X, y, attributes, new, X_eval)))
     for index, params in enumerate(grid):
         model = SAEClassifier(**params).fit(X, y, attributes).add_classes(new)
         np.testing.assert_allclose(found[index], model.score_classes(X_eval), rtol=1e-9)

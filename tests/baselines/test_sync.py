@@ -7,6 +7,7 @@ import pytest
 from scipy.optimize import check_grad, minimize
 from scipy.spatial.distance import cdist, pdist
 from sklearn.svm import LinearSVC
+from tests.folds import make_fold
 
 from hgkt.baselines.sync import SeenObjective, SynCClassifier
 from hgkt.data import make_synthetic
@@ -148,7 +149,7 @@ def test_scores_ignore_the_length_of_features_and_turn_with_them():
     )
 
 
-def test_fit_score_grid_equals_separate_fits_and_trains_once_a_regularization():
+def test_score_grid_equals_separate_fits_and_trains_once_a_regularization():
     X, codes, attributes = overlapping()
     new, starts = {7: np.full(4, 0.5)}, []
     grid = [
@@ -159,7 +160,9 @@ def test_fit_score_grid_equals_separate_fits_and_trains_once_a_regularization():
         if stage == "train" and done == 1:
             starts.append(total)
 
-    scored = SynCClassifier().fit_score_grid(grid, X, codes, attributes, new, X[:9], progress=count)
+    scored = SynCClassifier().score_grid(
+        grid, make_fold(X, codes, attributes, new, X[:9]), progress=count
+    )
     results = dict(scored)
     assert len(results) == 6
     assert len(starts) == 2

@@ -62,7 +62,7 @@ def test_what_a_class_learned_is_carried_to_a_new_training(hgkt, folder, digits,
     assert set(json.loads(hgkt(*train).stdout)["carried"]) == {"two", "six"}
     carried = load_model(folder)
     assert carried.unseen_classes_.tolist() == ["two"]
-    assert carried.kept_examples()["six"].n_examples == 5
+    assert carried.grown_examples()["six"].n_examples == 5
 
 
 @pytest.mark.parametrize(

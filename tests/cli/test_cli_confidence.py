@@ -25,6 +25,8 @@ def test_the_table_is_printed_below_the_result(hgkt):
     assert "seen rows" in shown
     assert "unseen rows" in shown
     assert "never added" not in shown
+    for meaning in ("ts, tr: accuracy", "ZSL: accuracy on unseen", "AUSUC: area", "H*: the best H"):
+        assert meaning in shown
 
 
 def test_a_drawing_of_another_kind_is_refused_before_the_run(hgkt, tmp_path):
@@ -49,10 +51,17 @@ def sure_folder(tmp_path):
 
 def test_predict_rejects_and_names_sets(hgkt, sure_folder, tmp_path):
     asked = ("--model", sure_folder, "--data", "digits", "--reject", 0.4, "--coverage", 0.7)
-    rows = json.loads(hgkt("predict", *asked, "--json").stdout)["predictions"]
+    document = json.loads(hgkt("predict", *asked, "--json").stdout)
+    rows = document["predictions"]
     assert {type(row["label"]) for row in rows} == {str, type(None)}
     assert all(0 < row["probability"] <= 1 and 0 <= row["novelty"] <= 1 for row in rows)
     assert all(row["set"] for row in rows)
+    n_rejected = sum(row["label"] is None for row in rows)
+    assert document["n_rejected"] == n_rejected > 1
+    shown = hgkt("predict", *asked).stdout
+    assert (
+        f"{n_rejected} of {len(rows)} rows were rejected as unknown; they count as wrong" in shown
+    )
     out = tmp_path / "rows.csv"
     hgkt("predict", *asked, "--out", out)
     frame = pd.read_csv(out)

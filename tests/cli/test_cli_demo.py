@@ -41,6 +41,22 @@ def test_help_has_an_example_and_json(hgkt, name):
     assert ("--json" in text) == (name != "serve")  # a service yields no result
 
 
+@pytest.mark.parametrize("name", sorted({name.split()[0] for name in COMMANDS} - {"serve"}))
+def test_a_command_has_few_options_that_are_called_alike(name):
+    command = get_command(app).commands[name]  # type: ignore[attr-defined]
+    for each in getattr(command, "commands", {name: command}).values():
+        assert len(each.params) <= 20, each.name
+        options = {option for parameter in each.params for option in parameter.opts}
+        assert not options & {"--top-k", "--n-jobs", "--gpu", "--random-state"}
+
+
+def test_help_is_wide_and_names_no_type_for_flags(hgkt):
+    text = hgkt("train", "--help").stdout
+    assert "<bool>" not in text
+    first = [line.split()[0] for line in text.splitlines() if line.startswith("  --")][:4]
+    assert first == ["--images", "--data", "--classes,", "--backbone,"]
+
+
 def test_every_command_is_listed(hgkt):
     names = set(get_command(app).commands)  # type: ignore[attr-defined]
     assert names == {name.split()[0] for name in COMMANDS} | {"datasets"}

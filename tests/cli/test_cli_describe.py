@@ -40,7 +40,7 @@ def test_describe_writes_a_file_with_its_encoder(hgkt, classes, tmp_path):
     np.testing.assert_allclose(file.attributes[:1], expected, atol=1e-6)
     assert pd.read_parquet(path)["description"].tolist() == ["a dark bird", "white loud"]
     first = path.read_bytes()
-    assert "384 numbers a class" in hgkt("describe", classes, "--out", path).stdout
+    assert "384 numbers per class" in hgkt("describe", classes, "--out", path).stdout
     assert path.read_bytes() == first
 
 

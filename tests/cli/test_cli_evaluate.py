@@ -11,8 +11,8 @@ import typer
 from typer.testing import CliRunner
 
 from hgkt._registry import Entry
+from hgkt.cli._options import DataOptions
 from hgkt.cli.evaluate import evaluate_command
-from hgkt.cli.methods import FitOptions
 from hgkt.data import load_dataset
 from hgkt.estimators.base import GZSLClassifier
 from hgkt.estimators.methods import METHODS
@@ -221,7 +221,7 @@ def test_evaluate_shows_its_results_although_the_disk_refuses_the_record(tmp_pat
         folder.write_text("")  # now nothing can be written there
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hgkt.cli.methods.FitOptions.load", _then(FitOptions.load, lose))
+        patch.setattr("hgkt.cli._options.DataOptions.load", _then(DataOptions.load, lose))
         result = CliRunner().invoke(app, ["--data", "digits", "--out", str(folder)])
     assert isinstance(result.exception, DataError)
     assert "cannot write" in str(result.exception)

@@ -127,7 +127,7 @@ def test_images_to_prediction_through_the_command_line(hgkt, world, extracted, t
     assert (frame["label"] == truth)[seen].mean() >= 0.9
     # Two photographs never seen: six are too few to name them, but what was written down about
     # them orders their crops rightly.
-    options = ["--among", "unseen", "--top-k", "2", "--json"]
+    options = ["--among", "unseen", "--top", "2", "--json"]
     unseen = json.loads(
         hgkt("predict", "--model", model, "--input", world / "new", *options).stdout
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import partial
 
 import pytest
 from typer.testing import CliRunner
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 from hgkt.cli.main import app
 from hgkt.estimators import load_model
 from hgkt.exceptions import DataError, ModelFolderError
+from hgkt.items import read_photos
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +48,7 @@ def test_classify_takes_photos_and_folders(hgkt, drawings, trained, tmp_path):
     document = json.loads(result.stdout)
     assert document["n_photos"] == 10
     assert document["unreadable"][0]["file"] == str(bad)
-    assert "left out" in result.stderr
+    assert "1 image could not be read and was left out" in result.stderr
     last = document["photos"][-1]
     assert (last["file"], last["label"], last["seen"]) == (str(paths[1]), "red circle", True)
     assert next(guess["label"] for guess in last["top"]) == "red circle"
@@ -82,12 +84,12 @@ def test_words_train_as_well_and_take_classes_later(hgkt, drawings, tmp_path):
     hgkt("classes", "add", "--model", out, "--name", "moon", "--text", "a white disk")
     with pytest.raises(ModelFolderError, match="holds a model already; --overwrite replaces"):
         hgkt(*train, "--out", out)
-    carried = hgkt(*train, "--out", out, "--carry-classes", "--cache", tmp_path / "kept")
+    carried = hgkt(*train, "--out", out, "--carry-classes", "--checkpoint", tmp_path / "kept")
     assert "carried over from the old model: moon" in carried.stdout
     assert set(load_model(out).unseen_classes_) == {"blue square", "moon"}
     assert (tmp_path / "kept" / "rows.jsonl").is_file()
     # Numbers now: a class that is known by words does not fit.
-    numbers = [*train[:4], drawings / "numbers.csv", "--cache", tmp_path / "kept", "--json"]
+    numbers = [*train[:4], drawings / "numbers.csv", "--checkpoint", tmp_path / "kept", "--json"]
     document = json.loads(hgkt(*numbers, "--out", out, "--carry-classes").stdout)
     assert document["not_carried"] == ["moon"]
     assert document["n_from_cache"] == 15
@@ -101,16 +103,21 @@ def test_bad_pictures_are_left_out_and_named(hgkt, drawings, tmp_path):
     shutil.copytree(drawings / "photos" / "red circle", folder / "red circle")
     (folder / "red square" / "bad.png").write_bytes(b"")
     (folder / "blue moon").mkdir()
+    (folder / "blue moon" / "1.HEIC").write_bytes(b"\0\0\0\x18ftypheic" + bytes(64))
+    (folder / "blue moon" / "2.cr2").write_bytes(b"raw")
     result = hgkt("train", "--images", folder, "--out", tmp_path / "m")
     assert "3 photos of 2 classes, 1 class added" in result.stdout
-    assert "1 photos could not be read" not in result.stdout
-    assert "1 photo could not be read and was left out" in result.stdout
+    assert "2 photos could not be read and were left out" in result.stdout
     assert "bad.png is empty" in result.stdout
-    assert "too few classes with two photos" in result.stdout
+    assert "1.HEIC is a HEIC image; reading it needs pip install 'hgkt[heif]'" in result.stdout
+    assert "1 file was passed over, since its suffix is not that of an image: .cr2 (1)" in (
+        result.stdout
+    )
+    assert "too few classes with two photos or more (1): 12 are needed to choose" in result.stdout
 
 
 def test_train_images_refuses_with_one_sentence(hgkt, drawings, tmp_path, monkeypatch):
-    monkeypatch.setattr("hgkt.photos.reading.load_backbone", lambda *a: pytest.fail("loaded"))
+    monkeypatch.setattr("hgkt.items.images.load_backbone", lambda *a: pytest.fail("loaded"))
     (tmp_path / "empty").mkdir()
     (tmp_path / "flat").mkdir()
     shutil.copy(drawings / "photos" / "red circle" / "0.png", tmp_path / "flat")
@@ -121,8 +128,8 @@ def test_train_images_refuses_with_one_sentence(hgkt, drawings, tmp_path, monkey
         (["--images", tmp_path / "flat"], "lies outside any class folder"),
         ([*photos, "--classes", tmp_path / "c.csv"], "c.csv does not exist; a table"),
         ([*photos, "--data", "digits"], "--data and --images do not go together"),
-        ([*photos, "--attributes", "att"], "class attributes come with --classes"),
-        (["--classes", tmp_path / "c.csv"], "--classes is for --images DIR"),
+        ([*photos, "--engine", "local"], "--engine and --images do not go together"),
+        (["--classes", tmp_path / "c.csv"], "c.csv is not here"),
     ]:
         with pytest.raises(DataError, match=sentence) as error:
             hgkt("train", *arguments, "--out", tmp_path / "m")
@@ -144,7 +151,8 @@ def test_an_interrupted_extraction_goes_on(hgkt, drawings, tmp_path, monkeypatch
 
     monkeypatch.setattr(Backbone, "extract_pixels", stopped)
     arguments = ["train", "--images", drawings / "photos", "--classes", drawings / "numbers.csv"]
-    arguments += ["--batch-size", 4, "--out", tmp_path / "m"]
+    arguments += ["--out", tmp_path / "m"]
+    monkeypatch.setattr("hgkt.items.training.read_photos", partial(read_photos, batch_size=4))
     result = hgkt(*arguments)
     assert result.exit_code == 130
     assert "m.partial holds the state: run the same command again" in result.stderr

@@ -12,7 +12,7 @@ from scipy.io import savemat
 from hgkt.data import load_dataset, load_digits, write_xlsa17
 from hgkt.estimators import METHODS, HGKTClassifier, load_model
 from hgkt.evaluation import per_class_accuracy
-from hgkt.evaluation.answers import use_device
+from hgkt.evaluation.confidence import use_device
 from hgkt.exceptions import DataError
 
 
@@ -50,7 +50,7 @@ def test_predict_reads_every_kind_of_file(hgkt, model_folder, tmp_path, rows, su
 
 def test_predict_top_k_and_among_are_the_sorted_scores(hgkt, model_folder, tmp_path, rows):
     path = write(tmp_path / "rows.npy", rows)
-    arguments = ["--model", model_folder, "--input", path, "--top-k", "5", "--json"]
+    arguments = ["--model", model_folder, "--input", path, "--top", "5", "--json"]
     document = json.loads(hgkt("predict", *arguments, "--among", "one,four, nine").stdout)
     model = load_model(model_folder)
     columns = [model.classes_.tolist().index(name) for name in ("one", "four", "nine")]
@@ -66,7 +66,7 @@ def test_predict_on_a_split_measures_accuracy_and_writes_tables(hgkt, model_fold
     X, y = data.rows("test_seen")
     for suffix, read in ((".csv", pd.read_csv), (".parquet", pd.read_parquet)):
         out = tmp_path / "deep" / f"p{suffix}"
-        arguments = ["--data", "digits", "--split", "test_seen", "--top-k", "2", "--out", out]
+        arguments = ["--data", "digits", "--split", "test_seen", "--top", "2", "--out", out]
         result = hgkt("predict", "--model", model_folder, *arguments, "--json")
         document = json.loads(result.stdout)
         expected = load_model(model_folder).predict(X)
@@ -206,7 +206,7 @@ def test_a_gpu_that_is_not_there_is_told_and_the_cpu_can_be_asked_for(
 
 
 def test_a_model_computes_where_it_is_asked_to(monkeypatch):
-    monkeypatch.setattr("hgkt.evaluation.answers.torch_device", lambda name: name)
+    monkeypatch.setattr("hgkt.evaluation.confidence.torch_device", lambda name: name)
     model = HGKTClassifier(device="cuda")
     for device, where in (("auto", "cuda"), ("cpu", "cpu"), ("cuda", "cuda")):
         use_device(model, device)

@@ -52,7 +52,7 @@ def test_predict_writes_one_file_per_input_and_makes_none_twice(
 ):
     X, y = rows
     model, out = load_model(model_folder), tmp_path / "predictions"
-    document = predict(hgkt, model_folder, shards, out, "--top-k", "2")
+    document = predict(hgkt, model_folder, shards, out, "--top", "2")
     names = [path.relative_to(out).as_posix() for path in sorted(out.rglob("*.parquet"))]
     assert names == ["a.parquet", "b.parquet", "c/d.parquet"]
     found = read(out)
@@ -71,7 +71,7 @@ def test_predict_writes_one_file_per_input_and_makes_none_twice(
     torn = (out / "b.parquet").read_bytes()
     (out / "b.parquet").write_bytes(torn[: len(torn) // 2])
     kept = (out / "c" / "d.parquet").stat().st_mtime_ns
-    again = predict(hgkt, model_folder, shards, out, "--top-k", "2")
+    again = predict(hgkt, model_folder, shards, out, "--top", "2")
     assert (again["n_made"], again["n_there"], again["accuracy"]) == (2, 1, document["accuracy"])
     assert (out / "c" / "d.parquet").stat().st_mtime_ns == kept
     pd.testing.assert_frame_equal(read(out), found)
@@ -137,10 +137,8 @@ def test_predict_in_bulk_says_how_sure_it_is(hgkt, shards, tmp_path):
 
 def test_predict_in_bulk_refuses_in_a_sentence(hgkt, model_folder, shards, tmp_path):
     out = tmp_path / "predictions"
-    with pytest.raises(DataError, match="--engine, --workers and --address are for Parquet files"):
+    with pytest.raises(DataError, match="--engine and --workers are for Parquet files"):
         hgkt("predict", "--model", model_folder, "--data", shards, "--engine", "local")
-    with pytest.raises(DataError, match="--address is that of a Ray cluster: give --engine ray"):
-        predict(hgkt, model_folder, shards, out, "--engine", "local", "--address", "auto")
     narrow = pd.DataFrame({"features": [[1.0, 2.0]]})
     narrow.to_parquet(shards / "0.parquet")
     with pytest.raises(DataError, match=r"0\.parquet row group 0 has 2 features a row; the model"):

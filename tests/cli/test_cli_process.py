@@ -101,7 +101,7 @@ def test_errors_are_one_sentence_and_exit_code_one(tmp_path, model_folder):
     cases = [
         (["train", "--out", tmp_path / "file" / "m"], "is no folder"),
         (["predict", "--model", model_folder, "--data", "digits"], "format version 9"),
-        (["bench", "speed"], "unknown benchmark 'speed'"),
+        (["evaluate", "--method", "nobody", "--data", "digits"], "unknown method 'nobody'"),
     ]
     for arguments, sentence in cases:
         result = hgkt(*arguments)

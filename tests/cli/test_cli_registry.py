@@ -11,11 +11,10 @@ from hgkt.data import load_dataset
 from hgkt.estimators import HGKTClassifier, load_model
 from hgkt.exceptions import DataError, ModelFolderError
 from hgkt.language import ClassDescription
-from hgkt.serving.catalog import remember
-from hgkt.serving.identity import model_identity
-from hgkt.serving.model_facts import ModelFacts
+from hgkt.serving.edition import model_identity
+from hgkt.serving.live_model import ServedModel
 from hgkt.serving.registry import ClassRegistry
-from hgkt.serving.served_model import ServedModel
+from hgkt.serving.transfer import ModelFacts
 
 DIGITS = load_dataset("digits")
 
@@ -41,7 +40,7 @@ def registry(model_folder, tmp_path):
     url = f"sqlite:///{tmp_path / 'model.registry.sqlite'}"
     with ClassRegistry(url, model_identity(model)) as registry:
         served = ServedModel(model, registry)
-        remember(registry, ModelFacts.of(model, "model"))  # as the service does
+        registry.remember(ModelFacts.of(model, "model").to_json())  # as the service does
         served.add([ClassDescription(name, vector=vector(name)) for name in ("two", "six")])
         X, y = DIGITS.rows("test_unseen")
         served.grow("six", X[y == "six"][:4])
@@ -89,7 +88,7 @@ def test_migrate_reports_first_and_then_carries_once(
 
 def test_pull_and_push_go_round(hgkt, model_folder, registry, tmp_path):
     described = registry.rollback(1)  # the examples of "six" are gone
-    before = {entry.name: entry.attributes.tobytes() for entry in registry.entries()}
+    before = {entry.name: entry.attributes.tobytes() for entry in registry.table().entries}
     pulled = read(hgkt, "pull", "--model", model_folder, "--out", tmp_path / "pulled")
     assert (pulled["revision"], pulled["n_added_classes"]) == (described, 2)
     assert pulled["same_identity"]
@@ -102,7 +101,7 @@ def test_pull_and_push_go_round(hgkt, model_folder, registry, tmp_path):
     common = ["--model", tmp_path / "pulled", "--database", database]
     pushed = read(hgkt, "push", *common)
     assert pushed["added"] == ["two", "six"]
-    assert {entry.name: entry.attributes.tobytes() for entry in registry.entries()} == before
+    assert {entry.name: entry.attributes.tobytes() for entry in registry.table().entries} == before
     assert registry.events(pushed["revision"] - 1)[0].origin.reason == "pushed from pulled"
     assert read(hgkt, "push", *common) == {
         "added": [], "replaced": [], "there": ["two", "six"], "revision": pushed["revision"]
@@ -133,17 +132,15 @@ def test_pull_takes_growth_along(hgkt, model_folder, registry):
         hgkt("classes", "pull", "--model", model_folder, "--out", model_folder)
 
 
-def test_log_rollback_and_prune_on_a_database(hgkt, model_folder, registry):
+def test_log_and_rollback_on_a_database(hgkt, model_folder, registry):
     shown = hgkt("classes", "log", "--model", model_folder).stdout
     assert "add two" in shown
     assert "grow six by 4 examples" in shown
     done = read(hgkt, "rollback", 1, "--model", model_folder, "--reason", "too few")
-    assert (done["revision"], registry.state().growth) == (3, {})
+    assert (done["revision"], registry.table().growth) == (3, {})
     lines = read(hgkt, "log", "--model", model_folder, "--after", 2, "--name", "six")["events"]
     assert [(line["kind"], line["reason"]) for line in lines] == [("rollback", "too few")]
-    pruned = read(hgkt, "prune", 2, "--model", model_folder)
-    assert (pruned["oldest"], registry.oldest()) == (2, 2)
-    assert [entry.name for entry in registry.entries()] == ["two", "six"]
+    assert [entry.name for entry in registry.table().entries] == ["two", "six"]
     with pytest.raises(DataError, match="--model FOLDER, or --server URL"):
         hgkt("classes", "log")
 
@@ -151,11 +148,10 @@ def test_log_rollback_and_prune_on_a_database(hgkt, model_folder, registry):
 def test_a_service_tells_the_history_that_its_database_has(
     hgkt, model_folder, registry, run_service
 ):
-    registry.prune(1)
     registry.remove(["two"])
     with run_service(model_folder) as url:
         found = read(hgkt, "log", "--server", url)
         shown = hgkt("classes", "log", "--server", url).stdout
     there = read(hgkt, "log", "--model", model_folder)
-    assert (found["revision"], found["oldest"]) == (there["revision"], there["oldest"]) == (3, 1)
-    assert "the registry is at revision 3; 1 is the oldest to go back to" in shown
+    assert found["revision"] == there["revision"] == 3
+    assert "the registry is at revision 3" in shown

@@ -56,7 +56,7 @@ def test_train_on_shards_is_training_in_memory(hgkt, shards, digits, tmp_path):
 def test_train_selects_from_a_checkpoint_that_an_earlier_run_left(hgkt, shards, tmp_path):
     sums = tmp_path / "sums"
     options = ["--data", shards, "--checkpoint", sums, "--workers", 1]
-    options += ["--folds", 1, "--select", "--json"]
+    options += ["--select", "--json"]
     first = json.loads(hgkt("train", "--out", tmp_path / "a", *options).stdout)
     made = {path.name: path.stat().st_mtime_ns for path in sums.iterdir()}
     assert len(made) == 5
@@ -64,8 +64,8 @@ def test_train_selects_from_a_checkpoint_that_an_earlier_run_left(hgkt, shards, 
     second = json.loads(hgkt("train", "--out", tmp_path / "b", *options).stdout)
     assert {path.name: path.stat().st_mtime_ns for path in sums.iterdir()} == made
     assert plain(second["chosen"]) == plain(first["chosen"])
-    said = hgkt("train", "--out", tmp_path / "c", *options[:-2], "--sample", 200).stdout
-    assert "read in 4 shards; 200 rows kept to choose on; the sums are in" in said
+    said = hgkt("train", "--out", tmp_path / "c", *options[:-2]).stdout
+    assert "read in 4 shards; 1151 rows kept to choose on; the sums are in" in said
 
 
 def test_train_reads_a_table_folder_in_shards_where_asked(hgkt, digits, tmp_path):
@@ -95,7 +95,6 @@ def test_train_on_shards_refuses_with_one_sentence(hgkt, shards, tmp_path):
     cases = [
         (["--data", shards, "--method", "sse"], "SSEClassifier learns from rows, not from"),
         (["--data", "digits", "--workers", 2], "'digits' is none"),
-        (["--data", shards, "--address", "x", "--engine", "local"], "--address is that of a Ray"),
         (["--data", shards, "--attributes", "sent"], "attributes 'sent' of shards must be 'att'"),
     ]
     for arguments, sentence in cases:

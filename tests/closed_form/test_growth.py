@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from hgkt.closed_form import ClosedFormTransfer, Mixture
-from hgkt.closed_form.growth import learned_shares
 from hgkt.closed_form.mixture import MetricTerm, Ridge
 
 RNG = np.random.default_rng(3)
@@ -70,7 +69,7 @@ def test_learned_shares_are_own_weights_over_those_of_learned_classes():
         own += 0.5 * np.diag(
             transfer.kernel.seen @ np.linalg.inv(transfer.kernel.seen + np.diag(noise))
         )
-    shares = learned_shares(transfer, GROWN)
+    shares = transfer.learned_shares(GROWN)
     np.testing.assert_allclose(shares[5:], np.minimum(own[5:] / own[:5].mean(), 1.0))
     assert shares[:5].tolist() == [0.0] * 5
     assert shares[6] < shares[5]  # one example, three examples

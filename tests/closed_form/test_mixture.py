@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.folds import matrix_fold
 
 from hgkt import HGKTClassifier, load_model
 from hgkt._arrays import map_rows
 from hgkt.closed_form import KernelTerm, MetricTerm, Mixture, Ridge
-from hgkt.closed_form.family import FEW_CLASSES, N_VOTES, MixtureFamily, single_setting
-from hgkt.closed_form.grid import FoldScorer, GridData, score_grid
+from hgkt.closed_form.family import FEW_CLASSES, N_MEMBERS, MixtureFamily, single_setting
+from hgkt.closed_form.grid import FoldScorer, score_grid
 from hgkt.exceptions import DataError
 
 RNG = np.random.default_rng(3)
@@ -84,7 +85,7 @@ def test_mixture_matches_the_formulas_written_out():
 
 
 def test_scores_of_a_fold_are_those_of_a_fit():
-    data = GridData(X, CODES, A, N, ROWS)
+    data = matrix_fold(X, CODES, A, N, ROWS)
     expected = fitted().score_classes(ROWS)
     (_, found), (_, again) = score_grid([MIXTURE, MIXTURE], data)
     np.testing.assert_allclose(found, expected, atol=1e-9)
@@ -95,7 +96,7 @@ def test_scores_of_a_fold_are_those_of_a_fit():
 
 def test_rough_scores_of_fewer_rows_than_features_are_those_of_a_fit():
     wide = np.random.default_rng(5).normal(size=(8, 90))  # 57 rows span a part of 90 features
-    data = GridData(np.abs(X @ wide), CODES, A, N, np.abs(ROWS @ wide))
+    data = matrix_fold(np.abs(X @ wide), CODES, A, N, np.abs(ROWS @ wide))
     mixture = replace(MIXTURE, device="cpu")
     (_, expected), *_ = score_grid([mixture], data)
     rough = FoldScorer(data, mixture.metrics, mixture).scores(mixture)
@@ -185,16 +186,16 @@ def test_family_stands_in_every_metric_and_kernel():
     screened = list(family.screening())
     assert {member.metrics[0] for member in screened} == set(family.metrics)
     three = family.metrics[:3]
-    many, few = (list(family.voters(three, *sizes)) for sizes in ((150, 312), (8, 20)))
+    many, few = (list(family.members(three, *sizes)) for sizes in ((150, 312), (8, 20)))
     assert {member.kernels[0].relevance for member in many} == {False, True}
     assert not any(member.kernels[0].relevance for member in few)
-    assert not any(m.kernels[0].relevance for m in family.voters(three, 150, 1024))
+    assert not any(m.kernels[0].relevance for m in family.members(three, 150, 1024))
 
 
 def test_family_without_a_relation_has_its_ablated_form_only():
     family = MixtureFamily.of(Mixture(), intra=False, inter=False)
     assert {term.shrinkage for term in family.metrics} == {1.0}
-    assert {member.kernels[0].kernel for member in family.voters(family.metrics, 8, 4)} == {
+    assert {member.kernels[0].kernel for member in family.members(family.metrics, 8, 4)} == {
         "linear"
     }
 
@@ -202,16 +203,16 @@ def test_family_without_a_relation_has_its_ablated_form_only():
 def test_family_weighs_attribute_blocks():
     family = MixtureFamily.of(Mixture(attribute_blocks=[2, 3]))
     weights = {
-        member.kernels[0].block_weights for member in family.voters(family.metrics[:1], 9, 5)
+        member.kernels[0].block_weights for member in family.members(family.metrics[:1], 9, 5)
     }
     assert weights == {(0.5, 0.5), (0.25, 0.75), (0.75, 0.25), (0.0, 1.0), (1.0, 0.0)}
 
 
-def test_elected_terms_count_as_often_as_they_are_among_the_voters():
+def test_terms_count_as_often_as_they_are_among_the_members():
     family = MixtureFamily.of(Mixture())
-    voters = list(family.voters(family.metrics[:2], 30, 400))
-    chosen = [voters[0], voters[0], voters[-1]]
-    mixture = family.elect(chosen)
+    members = list(family.members(family.metrics[:2], 30, 400))
+    chosen = [members[0], members[0], members[-1]]
+    mixture = family.mix(chosen)
     assert [term.weight for term in mixture.metrics] == [2.0, 1.0]
     assert [term.weight for term in mixture.kernels] == [2.0, 1.0]
     assert {(ridge, weight) for ridge, weight in mixture.ridges} == {(0.001, 2.0), (1.0, 1.0)}
@@ -219,9 +220,9 @@ def test_elected_terms_count_as_often_as_they_are_among_the_voters():
 
 def test_all_vote_where_classes_are_few():
     family = MixtureFamily.of(Mixture())
-    voters = list(family.voters(family.metrics[:3], 8, 4))
-    assert [len(part) for part in family.electorates(voters, FEW_CLASSES)] == list(N_VOTES)
-    assert family.electorates(voters, FEW_CLASSES - 1) == [voters]
+    members = list(family.members(family.metrics[:3], 8, 4))
+    assert [len(part) for part in family.shortlists(members, FEW_CLASSES)] == list(N_MEMBERS)
+    assert family.shortlists(members, FEW_CLASSES - 1) == [members]
 
 
 def test_noise_of_a_mean_falls_with_its_instances():

@@ -10,9 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.mixtures import MIXTURE
 
-from hgkt.closed_form.grid import FoldScorer
 from hgkt.estimators import HGKTClassifier, load_model
-from hgkt.estimators.ranking import rank_classes
+from hgkt.estimators.scoring import rank_classes
 from hgkt.evaluation import ClassFoldSearch
 from hgkt.exceptions import ClassWarning, ConfidenceWarning, DataError
 
@@ -242,22 +241,13 @@ def device(request, monkeypatch):
         if not torch.cuda.is_available():
             pytest.skip("there is no CUDA device")
         return "cuda"
-    from hgkt.closed_form.device_grid import DeviceFoldScorer
-
     monkeypatch.setattr(
         "hgkt.estimators.hgkt.scoring_device", lambda name: {"torch": "cpu"}.get(name)
     )
-    monkeypatch.setattr("hgkt._arrays.torch_device", lambda name: "cpu")
-    for module in ("closed_form.grid", "closed_form.transfer"):
-        monkeypatch.setattr(f"hgkt.{module}.torch_device", lambda name: "cpu")
-
-    def scorer(data, metrics, settings, precision="float32"):
-        kind = DeviceFoldScorer if settings.device == "torch" else FoldScorer
-        where = (precision, "cpu") if settings.device == "torch" else (precision,)
-        return kind(data, metrics, settings, *where)
-
-    for module in ("closed_form.grid", "evaluation.election"):
-        monkeypatch.setattr(f"hgkt.{module}.fold_scorer", scorer)
+    for module in ("grid", "transfer"):
+        monkeypatch.setattr(
+            f"hgkt.closed_form.{module}.fitting_device", lambda name: {"torch": "cpu"}.get(name)
+        )
     return "torch"
 
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from hgkt import HGKTClassifier
+from hgkt._arrays import batches
 from hgkt.closed_form import KernelTerm, MetricTerm, Mixture, Ridge
-from hgkt.closed_form.accelerated import eigh_on, gather_on
 from hgkt.closed_form.kernels import ClassKernel, simplex_grid
 from hgkt.closed_form.metric import WithinClassSpectrum
 from hgkt.closed_form.relevance import attribute_relevance
@@ -175,12 +175,13 @@ def test_statistics_are_the_same_however_they_are_gathered(
     rows, codes = RNG.normal(size=(23, 4)), RNG.integers(0, 4, 23)
     rows[5] = 0.0  # a row without direction
     whole = gather(rows, codes, 5, feature_map)
-    for module in ("transfer", "accelerated"):
-        monkeypatch.setattr(f"hgkt.closed_form.{module}._CHUNK_ROWS", 7)
+    monkeypatch.setattr(
+        "hgkt.closed_form.transfer.batches", lambda n_rows, size=7: batches(n_rows, 7)
+    )
     for parts in (
+        gather(rows, codes, 5, feature_map),
         gather(rows, codes, 5, feature_map, "cpu"),
-        gather_on("cpu", rows, codes, 5, feature_map),
-        gather_on("cpu", rows.astype(np.float32), codes.astype(np.int32), 5, feature_map),
+        gather(rows.astype(np.float32), codes.astype(np.int32), 5, feature_map, "cpu"),
     ):
         np.testing.assert_array_equal(parts.counts, whole.counts)
         np.testing.assert_allclose(parts.sums, whole.sums, atol=1e-5)
@@ -191,9 +192,9 @@ def test_statistics_are_the_same_however_they_are_gathered(
 def test_spectrum_of_scatter_is_clipped_floored_and_shared() -> None:
     statistics = ClassStatistics(3, 5).update(X, np.repeat(np.arange(3), 4))
     spectrum = WithinClassSpectrum.of(statistics)
-    values, vectors = eigh_on("cpu", statistics.within_scatter / 12)
-    np.testing.assert_allclose(spectrum.eigenvalues, np.maximum(values, 0.0), atol=1e-12)
-    np.testing.assert_allclose(np.abs(spectrum.basis.T @ vectors), np.eye(5), atol=1e-6)
+    there = WithinClassSpectrum.of(statistics, "cpu")
+    np.testing.assert_allclose(spectrum.eigenvalues, there.eigenvalues, atol=1e-12)
+    np.testing.assert_allclose(np.abs(spectrum.basis.T @ there.basis), np.eye(5), atol=1e-6)
     assert spectrum.n_instances == 12
     flat = WithinClassSpectrum(np.zeros(3), np.array([0.0, 1.0, 2.0]), np.eye(3), 9)
     np.testing.assert_allclose(flat.shrunk(0.0), [2e-10, 1.0, 2.0])

@@ -9,7 +9,7 @@ from scipy.stats import norm
 from hgkt._arrays import map_rows
 from hgkt.closed_form import ClosedFormTransfer, KernelTerm, MetricTerm, Mixture, Ridge
 from hgkt.closed_form.metric import WithinClassSpectrum
-from hgkt.closed_form.sensitivity import attribute_sensitivity
+from hgkt.closed_form.posterior import attribute_sensitivity
 from hgkt.closed_form.separation import ClassGeometry
 
 RNG = np.random.default_rng(0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.folds import make_fold, matrix_fold
 
 import hgkt.estimators.hgkt
 from hgkt import load_model
@@ -129,9 +130,9 @@ def test_selection_uses_the_small_side(wide, monkeypatch):
     X, y, attributes, new, others = _rows()
     settings = [{"shrinkage": s, "ridge": r} for s in (0.2, 0.8) for r in (0.01, 0.1)]
     model = HGKTClassifier()
-    found = dict(model.fit_score_grid(settings, X, y, attributes, new, others))
+    found = dict(model.score_grid(settings, make_fold(X, y, attributes, new, others)))
     _never(monkeypatch)
-    for index, scores in model.fit_score_grid(settings, X, y, attributes, new, others):
+    for index, scores in model.score_grid(settings, make_fold(X, y, attributes, new, others)):
         np.testing.assert_allclose(found[index], scores, atol=1e-8)
 
 
@@ -144,11 +145,10 @@ def test_a_model_for_a_gpu_keeps_to_the_small_side(wide, monkeypatch):
     for rows in (others, torch.tensor(others)):
         np.testing.assert_array_equal(model.score_classes(rows), expected.score_classes(others))
         np.testing.assert_array_equal(model.predict(rows), expected.predict(others))
-    answers = iter(["cuda", "cpu", "cpu"])
-    monkeypatch.setattr(grid, "torch_device", lambda name: next(answers))
+    monkeypatch.setattr(grid, "fitting_device", lambda name: "cpu")
     codes = np.unique(y, return_inverse=True)[1]
-    data = grid.GridData(X, codes, np.eye(7), np.eye(7)[:1], others)
-    assert isinstance(grid.fold_scorer(data, [MetricTerm()], Mixture()), grid.FoldScorer)
+    data = matrix_fold(X, codes, np.eye(7), np.eye(7)[:1], others)
+    assert grid.fold_scorer(data, [MetricTerm()], Mixture()).device is None
 
 
 def test_no_square_of_many_features_is_made(monkeypatch):

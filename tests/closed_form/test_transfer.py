@@ -7,11 +7,14 @@ import pytest
 from safetensors.numpy import load_file
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
+from tests.folds import make_fold
 
 from hgkt import HGKTClassifier, load_model
-from hgkt.closed_form import KernelTerm, MetricTerm, Mixture, Ridge
+from hgkt._arrays import put, to_numpy
+from hgkt.closed_form import ClosedFormTransfer, KernelTerm, MetricTerm, Mixture, Ridge
 from hgkt.closed_form.family import MixtureFamily
 from hgkt.closed_form.kernels import ClassKernel
+from hgkt.closed_form.scoring import Scorer
 from hgkt.exceptions import ClassWarning
 
 RNG = np.random.default_rng(0)
@@ -91,7 +94,9 @@ def test_a_grid_scores_as_its_settings_do_alone(grid):
     model, settings = HGKTClassifier(feature_map="none"), list(ParameterGrid(grid))
     args = (X, Y, ATTRIBUTES, NEW, X[::5])
     heard = []
-    scored = dict(model.fit_score_grid(settings, *args, progress=lambda *call: heard.append(call)))
+    scored = dict(
+        model.score_grid(settings, make_fold(*args), progress=lambda *call: heard.append(call))
+    )
     assert sorted(scored) == list(range(len(settings)))
     assert heard == [("select", done, len(settings), {}) for done in range(1, len(settings) + 1)]
     for index, parameters in enumerate(settings):
@@ -209,3 +214,25 @@ def test_new_classes_are_what_their_source_weights_say(kernel):
     weights = transfer.source_weights(np.array(list(NEW.values())))
     found = model.class_embeddings_[model.candidates("unseen")]
     np.testing.assert_allclose(found, weights @ transfer.source_vectors(), rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("device", [None, "cpu"])
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+def test_tables_that_grow_are_scored_as_new_ones(device, metric):
+    """What is computed once per class follows a table that goes on in the same memory."""
+    if device is not None:
+        pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    X, codes = np.abs(rng.normal(size=(40, 6))), np.repeat(np.arange(8), 5)
+    transfer = ClosedFormTransfer(Mixture(metric=metric, device="cpu"))
+    transfer.fit(X, codes, rng.random((8, 3)))
+    buffer = transfer.embed(rng.random((12, 3)))
+    scorer = transfer.scorer(device)
+    rows = put(X, np.float64, device)
+    for table in (buffer[:2], buffer[:7], buffer[:4], buffer[5:], buffer, buffer[5:8].copy()):
+        fresh = Scorer(transfer, device)
+        found, expected = (s.scores(s.features(rows), table) for s in (scorer, fresh))
+        np.testing.assert_allclose(to_numpy(found), to_numpy(expected), atol=1e-12)
+        if metric == "cosine":
+            found, expected = (s.order(s.rows(rows), table) for s in (scorer, fresh))
+            np.testing.assert_allclose(to_numpy(found), to_numpy(expected), atol=1e-12)

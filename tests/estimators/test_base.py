@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from hgkt.estimators import HGKTClassifier
-from hgkt.estimators._rows import GrowingRows
+from hgkt.estimators.class_table import GrowingRows
 from hgkt.exceptions import DataError
 
 
@@ -86,6 +86,19 @@ def test_predict_refuses_what_it_cannot_do(fitted, small):
         fitted.predict(small["X"][:0])
 
 
+@pytest.mark.parametrize("among", [None, 5])
+def test_predict_refuses_candidates_that_are_no_list(fitted, small, among):
+    check_refused("a list of classes is expected; got", fitted.predict, small["X"], among=among)
+
+
+def test_labels_and_attributes_of_a_wrong_kind_are_refused(fitted, small):
+    fitted.add_classes(small["unseen"])
+    check_refused(r"class \['class g'\] is unknown", fitted.remove_classes, [["class g"]])
+    good = small["unseen"]["class g"]
+    check_refused("one Series; a vector per class", fitted.add_classes, pd.Series(good))
+    check_refused("'x' are not real numbers", fitted.add_classes, {"x": good + 1j})
+
+
 def test_model_without_attributes_takes_no_classes(small):
     model = HGKTClassifier().fit(small["X"], small["y"])
     check_refused("fitted without class_attributes", model.add_classes, {"zebra": [1.0]})
@@ -93,7 +106,7 @@ def test_model_without_attributes_takes_no_classes(small):
 
 def test_scores_in_chunks_equal_scores_at_once(fitted, small, monkeypatch):
     whole = fitted.score_classes(small["X"])
-    monkeypatch.setattr("hgkt.estimators._rows._CHUNK_ELEMENTS", 84)
+    monkeypatch.setattr("hgkt.estimators.scoring._BLOCK_NUMBERS", 84)
     np.testing.assert_allclose(fitted.score_classes(small["X"]), whole, rtol=1e-12)
 
 

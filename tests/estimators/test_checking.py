@@ -58,7 +58,7 @@ def unseen(data):
 def fresh(model):
     """The same model, as if it had never been asked."""
     other = deepcopy(model)
-    other._rivalry = None
+    other._comparison = None
     return other
 
 
@@ -202,14 +202,17 @@ def test_without_folds_rivals_are_named_and_the_reason_is_said(data, unseen):
     assert len(check.rivals) == 5
     assert check.rivals[0].share is None
     assert check.variance > 0
-    assert "no seen class was held out" in check.sentences()[-1]
+    assert check.sentences()[-1] == (
+        "The accuracy to expect is not known, because no seen class was held out when the model "
+        "was fitted: fit it with calibration='auto', or select on class folds."
+    )
 
 
 def test_too_few_classes_are_said_to_be_too_few(small):
     model = HGKTClassifier(device="cpu").fit(small["X"], small["y"], small["seen"])
-    held_out = model._held_out
+    held_out = model._validation.held_out
     assert held_out is not None
-    model.remember_held_out(type(held_out)(*(part[:4] for part in vars(held_out).values())))
+    model.set_held_out(type(held_out)(*(part[:4] for part in vars(held_out).values())))
     check = model.check_class(small["unseen"]["class g"])
     assert check.accuracy is None
     assert "held out: 6 are needed" in str(check)

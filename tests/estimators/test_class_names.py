@@ -9,7 +9,7 @@ import pytest
 
 from hgkt import HGKTClassifier, load_model
 from hgkt.data import GZSLDataset
-from hgkt.exceptions import ClassWarning, DataError
+from hgkt.exceptions import ClassWarning, DataError, ModelFolderError
 
 X = np.array([[3.0, 1.0, 0.1], [3.0, 1.2, 0.1], [1.0, 3.0, 0.1], [1.1, 3.0, 0.2]])
 Y = ["cat", "cat", "dog", "dog"]
@@ -86,11 +86,12 @@ def test_descriptions_that_say_nothing_new_are_warned_of():
         model.add_classes({"elk": [0.5, 0.7]})
 
 
-def test_a_saved_model_with_names_of_an_earlier_release_still_loads(tmp_path):
+@pytest.mark.parametrize("name", [" Cat ", "a\x1bb", "CAT", "x" * 201, "\u202ecat"])
+def test_a_folder_with_a_bad_name_is_refused(tmp_path, name):
     model = fit()
-    model._add([" Cat "], np.array([[0.5, 0.5]]))
-    loaded = load_model(model.save(tmp_path / "model"))
-    assert " Cat " in loaded.classes_.tolist()
+    model._add([name], np.array([[0.5, 0.5]]))
+    with pytest.raises(ModelFolderError, match="does not hold a complete model: "):
+        load_model(model.save(tmp_path / "model"))
 
 
 def test_doubts_about_many_newcomers_are_those_about_each():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hgkt.estimators import METHODS, HGKTClassifier
-from hgkt.estimators.evidence import AlteredClass, attribute_evidence, seen_pulls
+from hgkt.estimators.explain import AlteredClass, attribute_evidence, seen_pulls
 from hgkt.exceptions import ClassWarning, DataError
 
 FAST = {"n_hidden": 16, "n_steps": 40, "n_epochs": 3, "learning_rate": 1e-2, "random_state": 0}

@@ -8,6 +8,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import ParameterGrid
+from tests.folds import make_fold
 
 from hgkt.data import load_dataset
 from hgkt.estimators import HGKTClassifier, load_model
@@ -103,7 +104,7 @@ def test_grid_with_shared_work_equals_separate_fits(small):
     }))  # fmt: skip
     model = HGKTClassifier()
     args = (small["X"], small["y"], small["seen"], small["unseen"], small["X_unseen"])
-    scored = dict(model.fit_score_grid(grid, *args))
+    scored = dict(model.score_grid(grid, make_fold(*args)))
     assert sorted(scored) == list(range(len(grid)))
     for index in range(0, len(grid), 5):
         alone = clone(model).set_params(**grid[index]).fit(*args[:3]).add_classes(args[3])
@@ -238,15 +239,7 @@ def test_wrong_parameters_are_refused_in_one_sentence(small, params, match):
         fit(small, **params)
 
 
-@pytest.mark.parametrize("name", ["mu", "representative", "n_steps", "n_hidden"])
-def test_parameters_of_the_network_are_refused(name):
-    with pytest.raises(TypeError, match=f"'{name}': it is a parameter of HGKTNetworkClassifier"):
-        HGKTClassifier(**{name: 1})
-
-
-def test_what_has_moved_is_said():
-    with pytest.raises(TypeError, match="it is a parameter of HGKTNetworkClassifier"):
-        HGKTClassifier(mu=1.0)
+def test_a_preset_of_the_network_is_refused():
     with pytest.raises(UnknownNameError, match="'paper' is a preset of HGKTNetworkClassifier"):
         HGKTClassifier.from_preset("paper")
 

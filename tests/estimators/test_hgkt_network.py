@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
+from tests.folds import make_fold
 
 from hgkt.estimators import HGKTNetworkClassifier, load_model
 from hgkt.exceptions import DataError, UnknownNameError
@@ -61,7 +60,7 @@ def test_step_path_equals_separate_fits(small):
     grid = list(ParameterGrid({"mu": [0.1, 1.0], "n_steps": [10, 25]}))
     model = HGKTNetworkClassifier(**SMALL)
     args = (small["X"], small["y"], small["seen"], small["unseen"], small["X_unseen"])
-    scored = dict(model.fit_score_grid(grid, *args))
+    scored = dict(model.score_grid(grid, make_fold(*args)))
     for index, params in enumerate(grid):
         alone = clone(model).set_params(**params).fit(*args[:3]).add_classes(args[3])
         np.testing.assert_allclose(scored[index], alone.score_classes(args[4]), atol=1e-9)
@@ -157,15 +156,6 @@ def test_wrong_parameters_are_refused_in_one_sentence(small, params, match):
         fit(small, **params)
 
 
-@pytest.mark.parametrize(("name", "match"), [
-    ("inter", "it is a parameter of HGKTClassifier"),
-    ("kernel", "it is a parameter of HGKTClassifier"),
-])  # fmt: skip
-def test_what_has_moved_is_said(name, match):
-    with pytest.raises(TypeError, match=match):
-        HGKTNetworkClassifier(**{name: 1})
-
-
 @pytest.mark.parametrize("factor", [1e3, 1e-3])
 @pytest.mark.parametrize("options", [{}, {"n_sampled": 3}, {"optimizer": "adam"}])
 def test_predictions_do_not_depend_on_the_unit_of_features(small, factor, options):
@@ -195,20 +185,7 @@ def test_grid_shares_a_run_between_the_end_and_fewer_steps(small):
     grid = [{"n_steps": None}, {"n_steps": 5}]
     model = HGKTNetworkClassifier(**SMALL)
     data = (small["X"], small["y"], small["seen"], small["unseen"], small["X"][:6])
-    scores = dict(model.fit_score_grid(grid, *data))
+    scores = dict(model.score_grid(grid, make_fold(*data)))
     for index, params in enumerate(grid):
         alone = fit(small, **params).add_classes(small["unseen"])
         np.testing.assert_array_equal(scores[index], alone.score_classes(small["X"][:6]))
-
-
-def test_a_folder_of_format_2_loads_without_the_scale_of_its_loss(small, tmp_path):
-    model = fit(small, n_steps=5)
-    model.save(tmp_path / "model")
-    config = tmp_path / "model" / "config.json"
-    old = json.loads(config.read_text())
-    old["format_version"] = 2
-    del old["sha256"]["config.json"]
-    old["parameters"] |= {"loss_reduction": "mean"}
-    config.write_text(json.dumps(old))
-    loaded = load_model(tmp_path / "model")
-    np.testing.assert_array_equal(loaded.predict(small["X"]), model.predict(small["X"]))

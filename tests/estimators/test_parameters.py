@@ -1,15 +1,15 @@
-"""Defaults, grids, folders of earlier releases and ties: small promises of the estimators."""
+"""Defaults, grids, folders and ties: small promises of the estimators."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.folds import make_fold
 
 from hgkt import HGKTClassifier, HGKTNetworkClassifier, load_model
 from hgkt.estimators import METHODS
@@ -17,7 +17,6 @@ from hgkt.estimators.base import GZSLClassifier
 from hgkt.estimators.model_folder import config_digest
 from hgkt.exceptions import ClassWarning, ModelFolderError
 
-SAVED = Path(__file__).parent / "saved"
 RNG = np.random.default_rng(0)
 X, Y = RNG.random((24, 5)), np.repeat(list("abcdef"), 4)
 TABLE = dict(zip("abcdef", RNG.random((6, 3)), strict=True))
@@ -95,8 +94,9 @@ def test_the_network_trains_to_the_end_and_chooses_the_rest() -> None:
 def test_a_method_without_a_grid_of_its_own_fits_every_setting() -> None:
     grid = [{"ridge": 0.01}, {"ridge": 1.0, "calibration": 5.0}]
     heard: list[Any] = []
-    scored = GZSLClassifier.fit_score_grid(
-        HGKTClassifier(), grid, X, Y, TABLE, NEW, X[:4], lambda *call: heard.append(call)
+    fold = make_fold(X, Y, TABLE, NEW, X[:4])
+    scored = GZSLClassifier.score_grid(
+        HGKTClassifier(), grid, fold, lambda *call: heard.append(call)
     )
     found = list(scored)
     assert [index for index, _ in found] == [0, 1]
@@ -110,65 +110,14 @@ def test_settings_of_the_network_share_representatives_and_training() -> None:
     small = HGKTNetworkClassifier(n_hidden=4, random_state=0, device="cpu")
     grid = [{"mu": mu, "n_steps": n} for n in (3, 2) for mu in (0.1, 1.0)]
     heard: list[Any] = []
-    scored = dict(
-        small.fit_score_grid(
-            grid, X, Y, TABLE, NEW, X[:4], progress=lambda *call: heard.append(call[:3])
-        )
-    )
+    fold = make_fold(X, Y, TABLE, NEW, X[:4])
+    scored = dict(small.score_grid(grid, fold, lambda *call: heard.append(call[:3])))
     assert sorted(scored) == [0, 1, 2, 3]
     assert [call for call in heard if call[0] == "representatives"] == [
         ("representatives", done, 6) for done in range(1, 7)
     ]
     trained = [call for call in heard if call[0] == "train" and call[1] == call[2]]
     assert trained == [("train", 3, 3)] * 2  # once for each μ, to the longest
-
-
-# ------------------------------------------------------------------ folders of format 1
-def altered(tmp_path: Path, **parameters: Any) -> Path:
-    folder = shutil.copytree(SAVED / "network", tmp_path / "model")
-    config = json.loads((folder / "config.json").read_text())
-    config["parameters"].update(parameters)
-    config["parameters"] = {k: v for k, v in config["parameters"].items() if v != "left out"}
-    (folder / "config.json").write_text(json.dumps(config))
-    return folder
-
-
-@pytest.mark.parametrize(
-    ("then", "now"),
-    [
-        ({"inter": False}, {"n_neighbors": 0}),
-        ({"inter": True, "n_neighbors": 3}, {"n_neighbors": 3}),
-        ({"inter": "left out", "n_neighbors": 3}, {"n_neighbors": 3}),
-        (
-            {"solver": "sinkhorn", "representative": "wasserstein"},
-            {"representative": "sinkhorn"},
-        ),
-        ({"solver": "sinkhorn", "representative": "medoid"}, {"representative": "medoid"}),
-        (
-            {"solver": "exact", "representative": "wasserstein"},
-            {"representative": "wasserstein"},
-        ),
-        ({"training": "sampled", "n_sampled": 7}, {"n_sampled": 7}),
-        ({"training": "quotient", "n_sampled": 7}, {"n_sampled": None}),
-        ({"activation": "left out"}, {}),
-        ({"activation": "leaky_relu"}, {}),
-    ],
-)
-def test_parameters_of_the_first_release_become_todays(
-    then: dict[str, Any], now: dict[str, Any], tmp_path: Path
-) -> None:
-    parameters = load_model(altered(tmp_path, **then)).get_params()
-    assert {name: parameters[name] for name in now} == now
-
-
-def test_a_hidden_layer_that_is_gone_is_named(tmp_path: Path) -> None:
-    folder = altered(tmp_path, activation="relu")
-    with pytest.raises(ModelFolderError) as refused:
-        load_model(folder)
-    assert str(refused.value) == (
-        "this network's hidden layer is 'relu'; this release has leaky ReLU only, "
-        "load it with hgkt 0.1"
-    )
 
 
 def test_weights_that_are_none_are_refused(tmp_path: Path) -> None:

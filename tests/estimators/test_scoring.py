@@ -8,9 +8,13 @@ from tests.mixtures import MIXTURE
 
 import hgkt.estimators.hgkt
 from hgkt._arrays import scoring_device
-from hgkt.estimators import HGKTClassifier, _scoring
-from hgkt.estimators._best import BestFew, BestOne, best_columns
-from hgkt.estimators.ranking import rank_classes
+from hgkt.estimators import HGKTClassifier, scoring
+from hgkt.estimators.scoring import (
+    BestClasses,
+    best_columns,
+    rank_classes,
+    rank_with_confidence,
+)
 from hgkt.exceptions import DataError
 
 
@@ -33,7 +37,7 @@ def test_best_of_blocks_in_any_order_is_the_best_of_all(k):
     rng = np.random.default_rng(0)
     scores = rng.integers(0, 6, size=(30, 40)).astype(np.float32)
     penalties = rng.choice([0.0, 1.0], size=40)
-    best = BestOne(30) if k == 1 else BestFew(30, k)
+    best = BestClasses(30, k)
     for places in (np.arange(25, 40), np.arange(3), np.arange(3, 25)):
         for rows in (slice(0, 11), slice(11, 30)):
             best.take(rows, scores[rows][:, places], places, penalties[places])
@@ -45,12 +49,10 @@ def test_best_of_blocks_in_any_order_is_the_best_of_all(k):
 def library(request, monkeypatch):
     """What computes scores: NumPy, or torch as on a GPU but on its CPU."""
     if request.param == "torch":
-        from hgkt.estimators import _device_scoring
-
         monkeypatch.setattr(hgkt.estimators.hgkt, "scoring_device", lambda name: "cpu")
-        monkeypatch.setattr(_device_scoring, "_ROW_NUMBERS", 60)
-        monkeypatch.setattr(_device_scoring, "_SCORE_NUMBERS", 60)
-        monkeypatch.setattr(_device_scoring, "_CLASSES", 4)
+        monkeypatch.setattr(scoring, "_DEVICE_ROW_NUMBERS", 60)
+        monkeypatch.setattr(scoring, "_DEVICE_SCORE_NUMBERS", 60)
+        monkeypatch.setattr(scoring, "_BLOCK_CLASSES", 4)
     return request.param
 
 
@@ -73,8 +75,8 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_predict_and_ranking_follow_the_scores(small, library, way, monkeypatch):
-    monkeypatch.setattr(_scoring, "_BLOCK_NUMBERS", 60)
-    monkeypatch.setattr(_scoring, "_BLOCK_CLASSES", 4)
+    monkeypatch.setattr(scoring, "_BLOCK_NUMBERS", 60)
+    monkeypatch.setattr(scoring, "_BLOCK_CLASSES", 4)
     X = np.concatenate([small["X"], small["X_unseen"]])
     model = _model(small["X"], small["y"], small["seen"], small["unseen"], **WAYS[way])
     scores = model.score_classes(X)
@@ -143,22 +145,18 @@ def test_classes_that_come_and_go_are_scored_as_in_a_new_model(small, library):
 
 
 @pytest.mark.parametrize(
-    ("n_classes", "k"), [(10, 3), (500, 7), (500, 400), (3, 3), (3, 5), (1500, 5), (2100, 1)]
+    ("n_classes", "k"), [(10, 3), (500, 7), (500, 400), (3, 3), (1500, 5), (2100, 1)]
 )
 @pytest.mark.parametrize("ties", [False, True])
 def test_best_tensors_equal_a_stable_sort(n_classes, k, ties):
     torch = pytest.importorskip("torch")
-    from hgkt.estimators._best_tensors import best_of_blocks, block_best
-
     rng = np.random.default_rng(n_classes)
     scores = rng.normal(size=(50, n_classes)).astype(np.float32)
     scores[:, 1] = scores[:, 2]
     if ties:
         scores = np.round(scores, 1)
-    values, columns = best_of_blocks([block_best(torch.tensor(scores), k)], k)
     expected = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-    np.testing.assert_array_equal(columns.numpy(), expected)
-    np.testing.assert_array_equal(values.numpy(), np.take_along_axis(scores, expected, axis=1))
+    np.testing.assert_array_equal(best_columns(torch.tensor(scores), k).numpy(), expected)
 
 
 def test_only_cuda_scores_on_a_device(monkeypatch):
@@ -213,3 +211,20 @@ def test_one_row_scores_seen_classes_the_same_whatever_is_added(small):
     alone.add_classes(small["unseen"])
     after = alone.score_classes(x, penalty=False)[:, np.isin(alone.classes_, seen)]
     np.testing.assert_array_equal(after, before)
+
+
+def test_a_confident_ranking_is_what_answers_say(small, monkeypatch):
+    monkeypatch.setattr(scoring, "_CHUNK_NUMBERS", 30)  # a few rows at a time
+    model = HGKTClassifier().fit(small["X"], small["y"], small["seen"])
+    model.add_classes(small["unseen"])
+    X, columns = small["X_unseen"], model.candidates("all")
+    found = rank_with_confidence(model, X, columns, 3, reject=0.2, coverage=0.8)
+    answers = model.answers(X, model.classes_[columns].tolist(), 0.2, 0.8)
+    order = np.argsort(-answers.scores, axis=1, kind="stable")[:, :3]
+    np.testing.assert_array_equal(found.best, columns[order])
+    for name in ("scores", "probabilities"):
+        expected = np.take_along_axis(getattr(answers, name), order, axis=1)
+        np.testing.assert_allclose(getattr(found, name), expected, rtol=1e-12)
+    np.testing.assert_allclose(found.novelty, answers.novelty, rtol=1e-12)
+    np.testing.assert_array_equal(found.unknown, answers.novelty > 0.8)
+    assert found.sets == [names.tolist() for names in answers.sets()]

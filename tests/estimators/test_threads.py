@@ -126,11 +126,14 @@ def test_copies_change_apart(small: dict[str, Any]) -> None:
 
 
 def test_parameters_set_meanwhile_stay(small: dict[str, Any]) -> None:
-    from hgkt.estimators._snapshots import changing
-
     model = HGKTClassifier().fit(small["X"], small["y"], small["seen"])
-    with changing(model) as draft:
+    embed = model._transfer.embed
+
+    def embed_and_set(attributes):  # as another thread may, while a class is added
         model.calibration = 0.5
-        draft._add(["class g"], small["unseen"]["class g"][None])
+        return embed(attributes)
+
+    model._transfer.embed = embed_and_set
+    model.add_classes({"class g": small["unseen"]["class g"]})
     assert model.calibration == 0.5
     assert "class g" in model.classes_

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 import pytest
 
 from hgkt.estimators import METHODS, HGKTClassifier
-from hgkt.estimators.views import view_of
 from hgkt.exceptions import ClassWarning
 
 FAST = {"n_hidden": 8, "n_steps": 5, "n_epochs": 1, "random_state": 0}
@@ -27,7 +28,7 @@ def model(request, small):
 
 def test_view_scores_bit_identically(model, small):
     model.add_classes({"class g": small["unseen"]["class g"]})
-    view = view_of(model)
+    view = copy(model)
     assert type(view) is type(model)
     assert view.classes_.tolist() == model.classes_.tolist()
     assert np.array_equal(view.score_classes(small["X"]), model.score_classes(small["X"]))
@@ -38,13 +39,13 @@ def test_view_and_model_change_apart(model, small):
     g, h = ({name: small["unseen"][name]} for name in ("class g", "class h"))
     model.add_classes(g)
     before = model.score_classes(small["X_unseen"])
-    one, two = view_of(model), view_of(model)
+    one, two = copy(model), copy(model)
     one.add_classes(h)
     two.remove_classes(["class g"])
     with pytest.warns(ClassWarning, match="'class i' is described like class 'class h'"):
-        three = view_of(one).add_classes({"class i": small["unseen"]["class h"]})
+        three = copy(one).add_classes({"class i": small["unseen"]["class h"]})
     with pytest.warns(ClassWarning, match="'class j' is described like class 'class g'"):
-        four = view_of(one).add_classes({"class j": small["unseen"]["class g"]})
+        four = copy(one).add_classes({"class j": small["unseen"]["class g"]})
     assert model.unseen_classes_.tolist() == ["class g"]
     assert one.unseen_classes_.tolist() == ["class g", "class h"]
     assert two.unseen_classes_.tolist() == []
@@ -62,17 +63,17 @@ def test_view_and_model_change_apart(model, small):
 
 def test_view_shares_what_was_learned(small):
     model = fit("hgkt", small).add_classes(small["unseen"])
-    view = view_of(model)
+    view = copy(model)
     assert view._transfer is model._transfer
-    assert view._seen_table["embedding"] is model._seen_table["embedding"]
+    assert view._table.seen["embedding"] is model._table.seen["embedding"]
     assert np.shares_memory(
-        view._added_table["embedding"].array, model._added_table["embedding"].array
+        view._table.added["embedding"].array, model._table.added["embedding"].array
     )
 
 
 def test_view_is_not_touched_by_later_learning(small):
     model = fit("hgkt", small).add_classes(small["unseen"])
-    view = view_of(model)
+    view = copy(model)
     before = view.score_classes(small["X_unseen"])
     model.partial_fit(small["X_unseen"], small["y_unseen"])
     assert model.unseen_classes_.size == 0

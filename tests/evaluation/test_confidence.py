@@ -10,9 +10,8 @@ from sklearn.calibration import calibration_curve
 from sklearn.metrics import auc, log_loss, roc_curve
 
 import hgkt
-from hgkt.evaluation.confidence import calibration_error, reliability, risk_coverage
+from hgkt.evaluation.confidence import calibration_error, oscr, reliability, risk_coverage
 from hgkt.evaluation.records import RunRecord
-from hgkt.evaluation.unknown import oscr
 from hgkt.exceptions import DataError
 
 

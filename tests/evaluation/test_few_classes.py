@@ -7,7 +7,7 @@ import pytest
 
 import hgkt
 from hgkt.baselines.ridge import RidgeClassMeanClassifier
-from hgkt.evaluation.fitting import fit_dataset
+from hgkt.evaluation.selection import fit_dataset
 
 
 @pytest.fixture(scope="module")

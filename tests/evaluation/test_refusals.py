@@ -170,13 +170,13 @@ def test_search_refuses_with_whole_sentences(toy) -> None:
 
 def test_search_refuses_a_method_that_loses_a_setting(toy) -> None:
     class Forgetful(HGKTClassifier):
-        def fit_score_grid(self, *args: Any, **kwargs: Any) -> Any:
+        def score_grid(self, *args: Any, **kwargs: Any) -> Any:
             return iter([])
 
     X, y = toy.rows("train")
     fold = ClassFoldSearch(Forgetful(), stages=[], n_folds=2)
     assert refusal(lambda: fold.fit(X, y, toy.attributes_of(toy.seen_classes))) == (
-        "Forgetful.fit_score_grid scored the setting {} 0 times in 2 folds; once a fold is expected"
+        "Forgetful.score_grid scored the setting {} 0 times in 2 folds; once per fold is expected"
     )
 
 

@@ -15,11 +15,9 @@ class Recorded(HGKTClassifier):
 
     calls: list[tuple[int, int]]
 
-    def fit_score_grid(self, grid, X, y, class_attributes, new_attributes, X_eval, progress=None):
-        Recorded.calls.append((len(X), len(X_eval)))
-        return super().fit_score_grid(
-            grid, X, y, class_attributes, new_attributes, X_eval, progress
-        )
+    def score_grid(self, grid, fold, progress=None):
+        Recorded.calls.append((len(fold.training.X), len(fold.X_eval)))
+        return super().score_grid(grid, fold, progress)
 
 
 def training_data(toy):
@@ -33,14 +31,14 @@ def test_search_holds_out_the_share_it_is_told(toy, holdout, held):
     Recorded.calls = []
     search = ClassFoldSearch(Recorded(), stages=[], n_folds=2, holdout=holdout)
     search.fit(*training_data(toy))
-    # Once to choose, once more to calibrate what was chosen.
-    assert Recorded.calls == [(9 * (12 - held), 9 * held + 3 * 12)] * 4
+    # Once per fold: what it was chosen by calibrates it, too.
+    assert Recorded.calls == [(9 * (12 - held), 9 * held + 3 * 12)] * 2
 
 
 def test_search_holds_out_a_fifth_by_default(toy):
     Recorded.calls = []
     ClassFoldSearch(Recorded(), stages=[], n_folds=1).fit(*training_data(toy))
-    assert Recorded.calls == [(9 * 10, 9 * 2 + 3 * 12)] * 2
+    assert Recorded.calls == [(9 * 10, 9 * 2 + 3 * 12)]
 
 
 @pytest.mark.parametrize("holdout", [0.0, 2.0])

@@ -156,20 +156,24 @@ def test_search_takes_given_folds(toy, ridge):
     assert len(search.cv_results_[0].values) == 2
 
 
-def test_search_calls_the_grid_hook_once_a_fold(toy, ridge):
+def test_search_calls_the_grid_hook_once_a_fold(toy, ridge, monkeypatch):
     calls = []
 
     class Shared(ridge):
-        def fit_score_grid(self, grid, *args, **kwargs):
+        def score_grid(self, grid, *args, **kwargs):
             calls.append(len(grid))
             # Any order is allowed.
-            yield from reversed(list(super().fit_score_grid(grid, *args, **kwargs)))
+            yield from reversed(list(super().score_grid(grid, *args, **kwargs)))
 
     X, y, table = training_data(toy)
     search = ClassFoldSearch(Shared(), [{"alpha": [1e3, 0.01, 1.0]}]).fit(X, y, table)
     plain = ClassFoldSearch(ridge(), [{"alpha": [1e3, 0.01, 1.0]}]).fit(X, y, table)
-    assert calls == [3, 3, 3, 1, 1, 1]  # the winner is calibrated afterwards
+    assert calls == [3, 3, 3]  # what the winner was chosen by calibrates it
     assert [r.values for r in search.cv_results_] == [r.values for r in plain.cv_results_]
+    monkeypatch.setattr("hgkt.evaluation.selection._MAX_SCORES", 0)
+    again = ClassFoldSearch(Shared(), [{"alpha": [1e3, 0.01, 1.0]}]).fit(X, y, table)
+    assert calls[3:] == [3, 3, 3]  # where scores are too many to keep, the winner is fitted again
+    assert again.calibration_ == search.calibration_
 
 
 def test_search_reports_progress(toy, ridge):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hgkt.language import Encoder, load_encoder
-from hgkt.language.sources import find_encoder
+from hgkt.language.encoder import find_encoder
 
 
 @pytest.fixture(scope="session")

@@ -54,14 +54,16 @@ def test_describe_table_reads_parquet_and_counts_cut_sentences(encoder, tmp_path
     frame = pd.DataFrame({"name": ["a", "b"], "description": [None, "bird " * 300]})
     frame.to_parquet(tmp_path / "c.parquet")
     found = describe_table(tmp_path / "c.parquet", encoder)
-    assert found.sentences[0] == "a photo of a a."
+    assert found.sentences[0] == "a photo of an a."
     assert found.n_cut == 1
 
 
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("title\nx\n", "has no column 'name'"),
+        ("title\nx\n", "has no column 'name'; one row per class is expected; it has 'title'$"),
+        ("name;description\nx;y\n", "it has 'name;description'; columns are separated by commas"),
+        ("Name,Description\nx,y\n", "it has 'Name', 'Description'; write 'name' in small letters"),
         ("name\n", "holds no class"),
         ("name,description\n ,x\n", "row 0 of .* has no name"),
     ],

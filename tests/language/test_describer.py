@@ -55,12 +55,17 @@ def test_vectors_of_text_are_those_of_the_encoder(encoder, text_about):
         [
             ClassDescription("scarlet tanager", text="a red bird"),
             ClassDescription("Tern", text=["white", "noisy"]),
-            ClassDescription("gull", text=""),
+            ClassDescription("gull", text=["", "white"]),
             ClassDescription("given", vector=np.arange(384)),
         ]
     )
-    expected = encoder.encode(["a photo of a scarlet tanager. a red bird", "a photo of a gull."])
-    np.testing.assert_allclose(found[[0, 2]], expected, atol=1e-6)
+    expected = encoder.encode(["a photo of a scarlet tanager. a red bird"])
+    np.testing.assert_allclose(found[:1], expected, atol=1e-6)
+    two = encoder.encode(["a photo of a gull.", "a photo of a gull. white"]).mean(axis=0)
+    np.testing.assert_allclose(found[2], two / np.linalg.norm(two), atol=1e-6)
+    for empty in (None, "", [" "]):
+        with pytest.raises(DataError, match="'gull' needs a text: this model was trained on"):
+            describer.vectors([ClassDescription("gull", text=empty)])
     mean = encoder.encode(["a photo of a tern. white", "a photo of a tern. noisy"]).mean(axis=0)
     np.testing.assert_allclose(found[1], mean / np.linalg.norm(mean), atol=1e-6)
     np.testing.assert_array_equal(found[3], np.arange(384))
@@ -74,7 +79,7 @@ def test_vectors_of_both_parts_are_scaled_each(encoder, mixed_about):
     found = describer.vectors([by_name, by_vector])
     np.testing.assert_allclose(found[0, :3], [0.6, 0.8, 0])
     np.testing.assert_allclose(
-        found[0, 3:], encoder.encode(["a photo of a x. a horse"])[0], atol=1e-6
+        found[0, 3:], encoder.encode(["a photo of an x. a horse"])[0], atol=1e-6
     )
     np.testing.assert_allclose(found[0], found[1], atol=1e-6)
     swapped = {**mixed_about, "attribute_blocks": [384, 3], "attribute_kinds": ["text", "att"]}

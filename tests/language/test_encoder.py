@@ -11,8 +11,7 @@ import pytest
 
 from hgkt.exceptions import DataError, HGKTError, UnknownNameError
 from hgkt.language import load_encoder
-from hgkt.language.encoder import encoder_difference
-from hgkt.language.sources import find_encoder, identity
+from hgkt.language.encoder import encoder_difference, find_encoder, identity
 
 TEXTS = [
     "a small bird with a red body and black wings",

@@ -36,6 +36,32 @@ def test_make_sentence_fills_the_template():
 
 
 @pytest.mark.parametrize(
+    ("name", "phrase"),
+    [
+        ("okapi", "an okapi"),
+        ("Indigo_Bunting", "an indigo bunting"),
+        ("underwing moth", "an underwing moth"),
+        ("unicorn", "a unicorn"),
+        ("European_robin", "a european robin"),
+        ("one-way sign", "a one-way sign"),
+        ("hourglass", "an hourglass"),
+        ("x-ray", "an x-ray"),
+        ("8-track", "an 8-track"),
+        ("the Eiffel tower", "the eiffel tower"),
+        ("zebra", "a zebra"),
+    ],
+)
+def test_the_article_follows_the_name(name, phrase):
+    assert make_sentence(name) == f"a photo of {phrase}."
+    assert make_sentence(name, template="is it an {name}?") == f"is it {phrase}?"
+
+
+def test_names_of_texts_have_a_neutral_template():
+    assert make_sentence("accept_reservations", template="text") == "accept reservations."
+    assert make_sentence("x", "y", template="photo") == "a photo of an x. y"
+
+
+@pytest.mark.parametrize(
     ("template", "sentence"),
     [
         ("a photo", "neither {name} nor {description}"),

@@ -14,7 +14,7 @@ from typing import Any
 
 import hgkt.cli.main
 import hgkt.serving.app
-import hgkt.serving.workers
+import hgkt.serving.server
 
 
 def launch(command: dict[str, Any]) -> int:

@@ -145,29 +145,28 @@ def _wait_for_a_moment(service: RunningService, clients: list[Changer], rng: ran
 
 def _check(model: Path, database: str, clients: list[Changer], count: Count) -> None:
     """Compare the database with what clients were told; no service runs."""
-    from hgkt.serving.events import Ledger
+    from hgkt.serving.events import ClassTable, replay
     from hgkt.serving.registry import ClassRegistry
 
     with contextlib.closing(ClassRegistry(database, _identity(model))) as registry:
-        state, log = registry.state(), registry.events_after(0)
+        state, log = registry.table(), registry.events_after(0)
     there = {entry.name for entry in state.entries}
     growth = {name: sums.n_examples for name, sums in state.growth.items()}
     for client in clients:
         lost, half = client.compare(there, growth)
         count.lost += lost
         count.half_applied += half
-    ledger = Ledger()
-    ledger.follow(log)
+    replayed, _ = replay(ClassTable(), log)
     revisions = sorted({event.revision for event in log})
     whole = revisions == list(range(1, state.revision + 1))
-    if not whole or not ledger.state(state.revision).same_classes(state):
+    if not whole or not replayed.same_classes(state):
         count.half_applied += 1
 
 
 @cache
 def _identity(model: Path) -> str:
     from hgkt.estimators import load_model
-    from hgkt.serving.identity import model_identity
+    from hgkt.serving.edition import model_identity
 
     return model_identity(load_model(model))
 

@@ -22,10 +22,10 @@ from fastapi.testclient import TestClient
 
 from hgkt.data import load_dataset
 from hgkt.estimators import HGKTClassifier, load_model
-from hgkt.serving.entries import ClassEntry
-from hgkt.serving.identity import model_identity
+from hgkt.serving.edition import model_identity
+from hgkt.serving.events import ClassEntry
+from hgkt.serving.live_model import ServedModel
 from hgkt.serving.registry import ClassRegistry
-from hgkt.serving.served_model import ServedModel
 
 _NUMBERS = itertools.count()
 HGKT = [sys.executable, "-m", "hgkt"]

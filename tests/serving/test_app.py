@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import sys
 import threading
 import time
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -231,8 +231,9 @@ def test_unexpected_errors_tell_nothing(folder, monkeypatch):
 
 def test_create_app_from_environment_serves_the_same(folder, monkeypatch):
     settings = ServiceSettings(folder, api_keys=(KEY,), samples="digits")
-    for name, value in settings.to_environment().items():
-        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("HGKT_SERVE_MODEL", str(settings.model))
+    monkeypatch.setenv("HGKT_SERVE_API_KEYS", json.dumps([KEY]))
+    monkeypatch.setenv("HGKT_SERVE_SAMPLES", "digits")
     with TestClient(create_app_from_environment()) as client:
         card = client.get("/v1/model").json()
     assert card["needs_key"] is True
@@ -328,7 +329,7 @@ def test_images_of_a_request_are_bounded_together(image_model, backbone, tmp_pat
     with TestClient(create_app(settings)) as client:
         # A picture counts at least as large as it is made for the network.
         assert post(client, (8, 8)).status_code == 413
-    settings = replace(settings, max_request_pixels=200_000)
+    settings = settings.model_copy(update={"max_request_pixels": 200_000})
     with TestClient(create_app(settings)) as client:
         assert post(client, (100, 100), (100, 100)).status_code == 200
         opened = []

@@ -8,11 +8,10 @@ import pytest
 import hgkt
 from hgkt.client import RetryPolicy
 from hgkt.estimators import HGKTClassifier, load_model
-from hgkt.serving.adoption import adopt_classes, find_source
-from hgkt.serving.identity import model_identity
-from hgkt.serving.model_facts import ModelFacts
+from hgkt.serving.edition import model_identity
+from hgkt.serving.live_model import ServedModel
 from hgkt.serving.registry import ClassRegistry
-from hgkt.serving.served_model import ServedModel
+from hgkt.serving.transfer import ModelFacts, adopt_classes, find_source
 
 from .mortal import MortalService
 
@@ -55,7 +54,7 @@ def test_a_class_lives_through_a_day_on_which_the_service_dies(
             service.end()
     with ClassRegistry(database, model_identity(load_model(digits_folder))) as registry:
         log = registry.events()
-        state = registry.state()
+        state = registry.table()
     kinds = ["add", "edit", "grow", "grow", "rename", "remove", "rollback", "rollback"]
     assert [line.kind for line in log] == kinds
     assert [line.revision for line in log] == [1, 2, 3, 4, 5, 6, 7, 7]

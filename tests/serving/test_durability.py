@@ -21,9 +21,9 @@ import sqlalchemy as sa
 
 from hgkt.language import ClassDescription
 from hgkt.serving.database import RegistryError
-from hgkt.serving.identity import model_identity
+from hgkt.serving.edition import model_identity
+from hgkt.serving.live_model import ServedModel
 from hgkt.serving.registry import ClassRegistry
-from hgkt.serving.served_model import ServedModel
 
 pytestmark = pytest.mark.endure
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.endure
 WORKER = """
 import json, sys
 import numpy as np
-from hgkt.serving.entries import ClassEntry, ClassExistsError
+from hgkt.serving.events import ClassEntry, ClassExistsError
 from hgkt.serving.registry import ClassRegistry
 
 url, model_id, calls = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
@@ -66,7 +66,7 @@ def go(*workers):
 
 
 def names(registry):
-    return [entry.name for entry in registry.entries()]
+    return [entry.name for entry in registry.table().entries]
 
 
 # ---------------------------------------------------------------------- several processes
@@ -201,15 +201,15 @@ def test_full_sqlite_file_is_told_and_survived(tmp_path, digits_model, digits):
     registry = ClassRegistry(f"sqlite:///{tmp_path}/c.sqlite", model_identity(digits_model))
     pages = {"limit": 40}
 
-    @sa.event.listens_for(registry._engine, "connect")
+    @sa.event.listens_for(registry.database.engine, "connect")
     def limited(connection, _record):
         connection.execute(f"PRAGMA max_page_count = {pages['limit']}")
 
     def free():
         pages["limit"] = 10_000
-        registry._engine.dispose()
+        registry.database.engine.dispose()
 
-    registry._engine.dispose()
+    registry.database.engine.dispose()
     served = ServedModel(digits_model, registry)
     check_full(served, digits_model, digits, free)
     served.close()

@@ -179,22 +179,6 @@ def test_a_signal_during_the_start_ends_the_process(digits_folder, n_workers, pl
     assert shared_folders(place) == set()
 
 
-def test_what_workers_share_leaves_the_signals_of_another_process_alone():
-    # What a process ignores, the programs that it starts ignore too.
-    code = (
-        "import signal\n"
-        "def handlers():\n"
-        "    return [str(signal.getsignal(sign)) for sign in (signal.SIGINT, signal.SIGTERM)]\n"
-        "print(handlers())\n"
-        "import hgkt.serving.warm\n"
-        "print(handlers())\n"
-    )
-    command = [sys.executable, "-c", code]
-    told = subprocess.run(command, check=True, timeout=60, capture_output=True, text=True)
-    before, after = told.stdout.splitlines()
-    assert after == before
-
-
 def test_workers_die_with_their_parent_and_its_folder_is_swept(digits_folder, serve, place):
     with serve("--model", digits_folder, "--workers", 2, TMPDIR=str(place)) as service:
         workers = workers_of(service)

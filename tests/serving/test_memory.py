@@ -11,13 +11,13 @@ pytestmark = pytest.mark.endure
 
 CODE = """
 import psutil
-from hgkt.serving.memory import returned
+from hgkt.serving.routes.bodies import memory_returned
 
 def rss():
     return psutil.Process().memory_info().rss
 
 def work(large):
-    with returned(large):
+    with memory_returned(None if large else []):
         parts = [bytes(100_000) for _ in range(2000)]
         kept = parts[-1]  # at the end of the heap: nothing below it goes back by itself
         del parts

@@ -8,21 +8,19 @@ import pytest
 from hgkt.estimators import HGKTClassifier, load_model
 from hgkt.exceptions import DataError
 from hgkt.language import ClassDescription
-from hgkt.serving.adoption import (
+from hgkt.serving.edition import Edition, model_identity
+from hgkt.serving.events import ClassEntry
+from hgkt.serving.live_model import ServedModel
+from hgkt.serving.registry import ClassRegistry
+from hgkt.serving.transfer import (
+    ModelFacts,
+    Redescriber,
     adopt_classes,
     compare_predictions,
+    find_model,
     find_source,
-    migrated_edition,
+    plan_transfer,
 )
-from hgkt.serving.carrying import Carrier
-from hgkt.serving.catalog import ModelCatalog, remember
-from hgkt.serving.editions import Edition
-from hgkt.serving.entries import ClassEntry
-from hgkt.serving.identity import model_identity
-from hgkt.serving.migration import plan_migration
-from hgkt.serving.model_facts import ModelFacts
-from hgkt.serving.registry import ClassRegistry
-from hgkt.serving.served_model import ServedModel
 
 NAMES = ["black", "hooves", "striped", "tail"]
 SEEN = {
@@ -60,10 +58,10 @@ class Opened:
         self.facts = ModelFacts.of(self.model, folder.name)
         self.registry = ClassRegistry(url, model_identity(self.model))
         self.served = ServedModel(self.model, self.registry)
-        remember(self.registry, self.facts)
+        self.registry.remember(self.facts.to_json())
 
     def names(self):
-        return [entry.name for entry in self.registry.entries()]
+        return [entry.name for entry in self.registry.table().entries]
 
 
 @pytest.fixture
@@ -107,15 +105,15 @@ def test_classes_go_by_the_names_of_their_attributes(database, tmp_path, opened,
     new = opened(database, train(tmp_path / "new", seed=1, order=(3, 1, 0, 2)))
     source = find_source(database, old.registry.model_id[:10])
     assert source.facts == old.facts
-    before = old.registry.state()
+    before = old.registry.table()
 
-    plan = plan_migration(source, new.served, new.facts)
+    plan = plan_transfer(source, new.served.refresh(), new.facts, new.served.vectors)
     assert [entry.name for entry in plan.moving] == ["zebra", "okapi"]
     assert new.names() == []  # only said so far
 
     migration, revision = adopt_classes(source, new.served, new.facts)
     assert revision == 1
-    assert {entry.name: entry.attributes.tolist() for entry in new.registry.entries()} == {
+    assert {entry.name: entry.attributes.tolist() for entry in new.registry.table().entries} == {
         "zebra": [0.8, 1.0, 0.5, 1.0],
         "okapi": [0.7, 1.0, 0.3, 0.5],
     }
@@ -141,7 +139,7 @@ def test_classes_go_by_the_names_of_their_attributes(database, tmp_path, opened,
     assert (revision, again.moving, dict(again.growing)) == (None, (), {})
     assert again.there == ("zebra", "okapi")
     assert new.registry.revision() == 1
-    assert old.registry.state().same_classes(before)
+    assert old.registry.table().same_classes(before)
     # What came later comes along, and what was edited since stays.
     old.served.add([ClassDescription("quagga", vector=[0.4, 1.0, 0.6, 0.8])])
     new.served.edit("okapi", ClassDescription("okapi", vector=[0.0, 1.0, 0.0, 0.5]))
@@ -161,7 +159,7 @@ def test_a_class_that_does_not_fit_stops_all_or_is_left_out(url, tmp_path, opene
     migration, revision = adopt_classes(source, new.served, new.facts, skip_unfit=True)
     assert [left.name for left in migration.unfit] == ["zebra", "okapi"]
     assert revision == 1  # horse, which both have learned, keeps its examples
-    assert dict(new.registry.state().growth).keys() == {"horse"}
+    assert dict(new.registry.table().growth).keys() == {"horse"}
     assert migration.left_examples[0].reason == "the new model does not have the class"
     assert old.names() == ["zebra", "okapi"]
 
@@ -183,7 +181,7 @@ def test_examples_of_other_features_stay_behind(url, tmp_path, opened, fill):
     new = opened(url, train(tmp_path / "new", seed=1, backbone=record | {"sha256": "cd"}))
     migration, _ = adopt_classes(find_source(url, old.registry.model_id), new.served, new.facts)
     assert new.names() == ["zebra", "okapi"]
-    assert dict(new.registry.state().growth) == {}
+    assert dict(new.registry.table().growth) == {}
     reasons = {left.name: left.reason for left in migration.left_examples}
     assert reasons == dict.fromkeys(("zebra", "horse"), "they are features of another backbone")
 
@@ -193,17 +191,17 @@ def test_without_names_width_and_kind_decide():
         return ModelFacts("m", "hgkt", 8, width, tuple(names), (width,), (kind,))
 
     entry = ClassEntry("zebra", np.array([1.0, 0.5]))
-    assert Carrier(facts(2), facts(2, names="ab")).describe(entry).vector.tolist() == [1.0, 0.5]
+    assert Redescriber(facts(2), facts(2, names="ab")).describe(entry).vector.tolist() == [1.0, 0.5]
     for old, new, message in (
         (facts(2), facts(3), "it has 2 attributes; the model expects 3"),
         (facts(2), facts(2, "sent"), "of the kind att; the model expects sent"),
         (facts(3), facts(3), "stored with 2 attributes, and the old model has 3"),
     ):
         with pytest.raises(DataError, match=message):
-            Carrier(old, new).describe(entry)
+            Redescriber(old, new).describe(entry)
     with pytest.raises(DataError, match="nothing is stored of how its attributes were made"):
-        Carrier(None, facts(2)).describe(entry)
-    fewer = Carrier(facts(2, names="ab"), facts(1, names="b"))
+        Redescriber(None, facts(2)).describe(entry)
+    fewer = Redescriber(facts(2, names="ab"), facts(1, names="b"))
     assert fewer.describe(entry).vector.tolist() == [0.5]
     assert fewer.note() == "the new model does not use the attribute 'a'"
 
@@ -216,16 +214,16 @@ def test_texts_are_read_anew_where_another_encoder_made_the_numbers():
 
     entry = ClassEntry("zebra", np.array([1.0, 0.6, 0.8]), "stripes\nhooves")
     sentences = facts("{name}: {description}")
-    assert Carrier(sentences, sentences).describe(entry).vector.tolist() == [1.0, 0.6, 0.8]
-    found = Carrier(sentences, facts("{name}: {description}", "cd")).describe(entry)
+    assert Redescriber(sentences, sentences).describe(entry).vector.tolist() == [1.0, 0.6, 0.8]
+    found = Redescriber(sentences, facts("{name}: {description}", "cd")).describe(entry)
     assert (found.vector.tolist(), found.texts) == ([1.0], ["stripes", "hooves"])
-    found = Carrier(sentences, facts("a {name}", names=())).describe(entry)
+    found = Redescriber(sentences, facts("a {name}", names=())).describe(entry)
     assert (found.vector, found.texts) == (None, [""])
     silent = ClassEntry("zebra", np.array([1.0, 0.6, 0.8]))
     with pytest.raises(DataError, match="it was described without one"):
-        Carrier(sentences, facts("{description}", names=())).describe(silent)
+        Redescriber(sentences, facts("{description}", names=())).describe(silent)
     plain = ModelFacts("m", "hgkt", 8, 1, ("black",), (1,), ("att",))
-    assert Carrier(sentences, plain).describe(entry).vector.tolist() == [1.0]
+    assert Redescriber(sentences, plain).describe(entry).vector.tolist() == [1.0]
 
 
 @pytest.mark.slow
@@ -251,15 +249,15 @@ def test_classes_go_by_their_texts_to_a_model_of_texts(url, tmp_path, opened):
     old.served.add([ClassDescription("number", vector=np.full(384, 0.1))])
     new = opened(url, train_text(tmp_path / "new", other, 1))
     source = find_source(url, str(tmp_path / "old"))
-    plan = plan_migration(source, new.served, new.facts)
+    plan = plan_transfer(source, new.served.refresh(), new.facts, new.served.vectors)
     assert [(left.name, left.reason) for left in plan.unfit] == [
         ("number", "the model reads texts, and it was described without one")
     ]
     adopt_classes(source, new.served, new.facts, skip_unfit=True)
-    (entry,) = new.registry.entries()
+    (entry,) = new.registry.table().entries
     expected = new.served.vectors([ClassDescription("zebra", text=text)])[0]
     np.testing.assert_allclose(entry.attributes, expected, atol=1e-6)
-    assert not np.allclose(entry.attributes, old.registry.entries()[0].attributes, atol=1e-3)
+    assert not np.allclose(entry.attributes, old.registry.table().entries[0].attributes, atol=1e-3)
 
 
 def test_predictions_before_and_after_are_compared(url, tmp_path, opened):
@@ -268,35 +266,37 @@ def test_predictions_before_and_after_are_compared(url, tmp_path, opened):
     new = opened(url, train(tmp_path / "new", seed=1))
     source = find_source(url, str(tmp_path / "old"))
     X = np.concatenate([rows_of(name, 4, seed=5) for name in (*SEEN, "zebra")])
-    plan = plan_migration(source, new.served, new.facts)
-    same = Edition.load(old.model, source.state).model
+    plan = plan_transfer(source, new.served.refresh(), new.facts, new.served.vectors)
+    same = Edition.load(old.model, source.table).model
     assert compare_predictions(same, same, X).moves == ()
     found = compare_predictions(same, new.served.current().model, X)
     assert found.n_different > 0  # zebras are something else without the class
     assert {move[0] for move in found.moves} >= {"zebra"}
     assert sum(move[2] for move in found.moves) == found.n_different
     assert found.to_dict()["share_different"] == found.n_different / 20
-    carried = compare_predictions(same, migrated_edition(new.served, plan).model, X)
+    carried = compare_predictions(same, plan.edition(new.served).model, X)
     assert carried.n_different < found.n_different
 
 
 def test_the_catalog_lists_models_and_finds_one(database, tmp_path, opened, fill):
     old = fill(opened(database, train(tmp_path / "old")))
     new = opened(database, train(tmp_path / "new", seed=1))
-    with ModelCatalog(database) as catalog:
-        first, second = catalog.models()
-        assert (first.model_id, first.n_classes, first.n_grown, first.revision) == (
+    with ClassRegistry(database, "") as catalog:
+        first, second = catalog.known_models()
+        assert (
+            first.model_id, len(first.table.classes), len(first.table.growth), first.table.revision
+        ) == (
             old.registry.model_id, 2, 2, 3,
         )  # fmt: skip
-        assert first.facts.name == "old"
-        assert (second.model_id, second.n_classes, second.changed_at) == (
+        assert ModelFacts.from_json(first.facts).name == "old"
+        assert (second.model_id, len(second.table.classes), second.changed_at) == (
             new.registry.model_id, 0, None,
         )  # fmt: skip
-        assert catalog.find(old.registry.model_id[:20]).model_id == old.registry.model_id
+        assert find_model(catalog, old.registry.model_id[:20]).model_id == old.registry.model_id
         with pytest.raises(DataError, match="knows no model whose identity begins with 'xyz'"):
-            catalog.find("xyz")
+            find_model(catalog, "xyz")
         with pytest.raises(DataError, match="2 models of"):
-            catalog.find("")
+            find_model(catalog, "")
     with pytest.raises(DataError, match="are the same one"):
         adopt_classes(find_source(database, str(tmp_path / "old")), old.served, old.facts)
     with pytest.raises(DataError, match="is not the one whose classes are to be carried"):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import html
 import json
 import math
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -364,30 +362,6 @@ def test_page_forgets_what_no_longer_holds(visit, clean):
     page.wait_for_selector("#add-error:has-text('Give the class a name.')")
     page.fill("#name", "s")
     assert page.locator("#add-error").is_hidden()
-
-
-@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
-def test_commands_of_the_api_page_run_as_they_stand(digits_service, tmp_path):
-    from PIL import Image
-
-    Image.new("RGB", (8, 8)).save(tmp_path / "photo.jpg")
-    found = re.findall(r"<pre>(.*?)</pre>", httpx.get(f"{digits_service}/docs").text, re.DOTALL)
-    commands = [html.unescape(command) for command in found]
-    assert len(commands) == len({*commands}) == 25
-    failed = []
-    # A class is checked before it is there and goes after all that asks for it.
-    late = ("classes/check", "classes ", "examples", "PATCH", "DELETE", "rollback")
-
-    def place(command):
-        return max((n for n, part in enumerate(late) if part in command), default=1)
-
-    for command in sorted(commands, key=place):
-        line = command.replace("curl ", "curl --silent --show-error --fail-with-body ", 1)
-        done = subprocess.run(line, shell=True, cwd=tmp_path, capture_output=True, text=True)
-        if done.returncode:
-            failed.append((command, done.stdout))
-    # This model reads no images, and says so.
-    assert [command for command, _ in failed] == [c for c in commands if "photo.jpg" in c]
 
 
 def test_page_map_selects_a_class_and_shows_its_sources(visit, clean):

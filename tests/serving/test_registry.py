@@ -4,7 +4,6 @@ import sqlite3
 import threading
 import traceback
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,15 +12,14 @@ import sqlalchemy as sa
 from hgkt.estimators import HGKTClassifier, load_model
 from hgkt.exceptions import DataError
 from hgkt.serving import database as db
-from hgkt.serving import schema
 from hgkt.serving.database import RegistryError
-from hgkt.serving.entries import ClassEntry, ClassExistsError, UnknownClassError
-from hgkt.serving.identity import model_identity
+from hgkt.serving.edition import model_identity
+from hgkt.serving.events import ClassEntry, ClassExistsError, UnknownClassError
 from hgkt.serving.registry import ClassRegistry
 
 
 def names(registry):
-    return [entry.name for entry in registry.entries()]
+    return [entry.name for entry in registry.table().entries]
 
 
 # ---------------------------------------------------------------------- what is kept
@@ -32,7 +30,7 @@ def test_registry_keeps_every_bit_of_a_class(open_registry):
         ClassEntry("a.b/../c%2F?d=e#f", values[::-1], None),
     ]
     open_registry().add(given)
-    found = open_registry().entries()
+    found = open_registry().table().entries
     assert [(e.name, e.text) for e in found] == [(e.name, e.text) for e in given]
     for before, after in zip(given, found, strict=True):
         assert after.attributes.dtype == np.float64
@@ -102,13 +100,13 @@ def test_registry_remembers_removed_classes_of_the_model_folder(open_registry, e
     with pytest.raises(ClassExistsError):
         registry.add([entry("blot")], saved)
     registry.remove(["blot"], saved)
-    assert registry.state().removed == {"blot"}
+    assert registry.table().removed == {"blot"}
     with pytest.raises(UnknownClassError):
         registry.remove(["blot"], saved)
     registry.add([entry("blot")], saved)
     assert names(registry) == ["blot"]
     registry.remove(["blot"], saved)
-    state = open_registry().state()
+    state = open_registry().table()
     assert (state.entries, state.removed, state.revision) == ((), {"blot"}, 3)
 
 
@@ -156,7 +154,7 @@ def after_reading(registry, table, act):
     """Have `act` called once, right after `registry` has read a table."""
     waiting = [act]
 
-    @sa.event.listens_for(registry._engine, "after_cursor_execute")
+    @sa.event.listens_for(registry.database.engine, "after_cursor_execute")
     def _read(_connection, _cursor, statement, *_):
         if statement.startswith("SELECT") and f"FROM {table} " in " ".join(statement.split()):
             while waiting:
@@ -167,10 +165,10 @@ def test_state_is_that_of_one_moment_whatever_is_written_meanwhile(open_registry
     reader, writer = open_registry(), open_registry()
     writer.add([entry("one")])
     after_reading(reader, "hgkt_models", lambda: writer.add([entry("two")]))
-    after_reading(reader, "hgkt_classes", lambda: writer.remove(["blot"], {"blot"}))
-    state = reader.state()
+    after_reading(reader, "hgkt_events", lambda: writer.remove(["blot"], {"blot"}))
+    state = reader.table()
     assert (state.revision, [e.name for e in state.entries], state.removed) == (1, ["one"], set())
-    state = reader.state()
+    state = reader.table()
     assert (state.revision, [e.name for e in state.entries]) == (3, ["one", "two"])
     assert state.removed == {"blot"}
 
@@ -186,7 +184,7 @@ def test_a_change_waits_for_the_one_before_it(open_registry, entry):
             later[0].result(timeout=0.3)
 
     with ThreadPoolExecutor(1) as pool:
-        after_reading(first, "hgkt_removed", follow)  # the last look before it writes
+        after_reading(first, "hgkt_models", follow)  # the last look before it writes
         assert first.add([entry("new")]) == 2
         assert later[0].result() == 3
     assert [(e.revision, e.kind, e.entry.name) for e in second.events_after(1)] == [
@@ -230,21 +228,21 @@ def test_many_may_open_an_empty_database_at_once(database, entry):
 def test_a_change_that_fails_at_its_end_leaves_nothing(open_registry, entry, statement):
     registry, saved = open_registry(), {"blot"}
     registry.add([entry("one")])
-    before = registry.state()
+    before = registry.table()
 
     def fail(_connection, _cursor, text, *_):
         if text.startswith(statement):
             raise RuntimeError("the power went")
 
-    sa.event.listen(registry._engine, "before_cursor_execute", fail)
+    sa.event.listen(registry.database.engine, "before_cursor_execute", fail)
     with pytest.raises(RuntimeError):
         registry.add([entry("two")])
     with pytest.raises(RuntimeError):
         registry.remove(["one", "blot"], saved)
-    sa.event.remove(registry._engine, "before_cursor_execute", fail)
+    sa.event.remove(registry.database.engine, "before_cursor_execute", fail)
     for other in (registry, open_registry()):
         assert names(other) == ["one"]
-        assert (other.state().revision, other.state().removed) == (1, before.removed)
+        assert (other.table().revision, other.table().removed) == (1, before.removed)
         assert len(other.events_after(0)) == 1
     assert registry.add([entry("two")]) == 2
 
@@ -252,8 +250,8 @@ def test_a_change_that_fails_at_its_end_leaves_nothing(open_registry, entry, sta
 # ---------------------------------------------------------------------- what can go wrong
 def test_registry_refuses_a_newer_schema(open_registry, database):
     registry = open_registry()
-    with registry._writing() as connection:
-        connection.execute(schema.schema_table.insert().values(version=99))
+    with registry.database.writing() as connection:
+        connection.execute(db.schema_table.insert().values(version=99))
     with pytest.raises(RegistryError, match="newer release of hgkt") as caught:
         ClassRegistry(database, "model")
     assert caught.value.kind == "newer"
@@ -265,8 +263,8 @@ def test_registry_says_that_it_is_locked_and_goes_on_afterwards(
     monkeypatch.setattr(db, "BUSY_SECONDS", 0.2)
     monkeypatch.setattr(db, "WRITE_SECONDS", 0.2)
     registry, other = open_registry(), open_registry()
-    with other._writing() as connection:
-        other._lock_model(connection)
+    with other.database.writing() as connection:
+        other._lock(connection)
         with pytest.raises(RegistryError, match="is busy with other writers") as caught:
             registry.add([entry("zebra")])
         assert registry.revision() == 0  # reading does not wait for writers
@@ -288,11 +286,12 @@ def test_registry_says_that_a_sqlite_file_is_read_only(tmp_path, entry):
 @pytest.mark.endure
 def test_registry_says_that_postgresql_is_read_only(postgresql_url, entry):
     registry = ClassRegistry(postgresql_url, "model")
-    with registry._writing() as connection:
+    with registry.database.writing() as connection:
         connection.exec_driver_sql(
-            f"ALTER DATABASE {registry._engine.url.database} SET default_transaction_read_only = on"
+            f"ALTER DATABASE {registry.database.engine.url.database} "
+            "SET default_transaction_read_only = on"
         )
-    registry._engine.dispose()
+    registry.database.engine.dispose()
     with pytest.raises(RegistryError, match="may be read only"):
         registry.add([entry("zebra")])
     assert registry.revision() == 0
@@ -337,7 +336,7 @@ def test_registry_never_tells_a_password(url, caplog):
 def test_registry_survives_a_restart_of_the_server(postgresql_url, entry):
     registry, other = (ClassRegistry(postgresql_url, "model") for _ in range(2))
     assert registry.revision() == 0
-    with other._writing() as connection:
+    with other.database.writing() as connection:
         connection.exec_driver_sql(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
             "WHERE datname = current_database() AND pid <> pg_backend_pid()"
@@ -351,7 +350,7 @@ def test_registry_survives_a_restart_of_the_server(postgresql_url, entry):
 def test_registry_writes_sqlite_so_that_it_survives_a_power_cut(tmp_path):
     path = tmp_path / "classes.sqlite"
     registry = ClassRegistry(f"sqlite:///{path}", "model")
-    with registry._reading() as connection:
+    with registry.database.reading() as connection:
         full = 2
         assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == full
     with sqlite3.connect(path) as plain:
@@ -363,48 +362,19 @@ def test_registry_writes_sqlite_so_that_it_survives_a_power_cut(tmp_path):
 @pytest.mark.endure
 def test_registry_is_durable_where_the_postgresql_server_is_not(postgresql_url):
     registry = ClassRegistry(postgresql_url, "model")
-    with registry._writing() as connection:
+    with registry.database.writing() as connection:
         connection.exec_driver_sql(
-            f"ALTER DATABASE {registry._engine.url.database} SET synchronous_commit = off"
+            f"ALTER DATABASE {registry.database.engine.url.database} SET synchronous_commit = off"
         )
-    registry._engine.dispose()
-    with registry._reading() as connection:
+    registry.database.engine.dispose()
+    with registry.database.reading() as connection:
         assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "off"
-    with registry._writing() as connection:
+    with registry.database.writing() as connection:
         assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
     registry.close()
 
 
 # ---------------------------------------------------------------------- which model
-SAVED = Path(__file__).parents[1] / "estimators" / "saved"
-# As release 0.1 computed them.
-IDENTITIES = {
-    "closed-form": "8f84b8d9bdad48efec45b060df2cd4fad8931e04a77718c0929fee3ddb029c38",
-    "closed-form-blocks": "e0d08ea9fa3620f816b18e680fc5788bee40c6672caaab6da02fa2a6da64aaa8",
-    "closed-form-grown": "f461f3d202313be012236d190d8d3c7f431e00cf9d254049a0e8f53ae71afa30",
-    "closed-form-integers": "fdf798774247557dbf5855cb246db507e46c20debc65fa8d8018ac716ded7ffb",
-    "network": "35829cf80ac95ca6f68da217731064844221b446702b349be86060bdd00264fb",
-    "network-calibrated": "35829cf80ac95ca6f68da217731064844221b446702b349be86060bdd00264fb",
-    "plain": "09201c0ca61559049b00da7270fb0a16f5c0b64b3f119cd9787a41f7b3cdd2a2",
-    "stacked": "1cead2fac50140f36e9d999e622ad8bad3e07f41b5f419dd1c154e04bcdf585b",
-}
-
-
-@pytest.mark.parametrize("name", IDENTITIES)
-def test_model_identity_is_that_of_the_release_that_saved_it(name, tmp_path):
-    model = load_model(SAVED / name)
-    assert model_identity(model) == IDENTITIES[name]
-    # Written anew, as `hgkt classes add` does, it stays the same model.
-    assert model_identity(load_model(model.save(tmp_path / "again"))) == IDENTITIES[name]
-
-
-def test_model_identity_ignores_what_a_later_release_keeps_besides(monkeypatch):
-    model = load_model(SAVED / "closed-form")
-    state = {**model._state(), "transfer/weights": np.ones(3)}
-    monkeypatch.setattr(model, "_state", lambda: state)
-    assert model_identity(model) == IDENTITIES["closed-form"]
-
-
 def test_model_identity_is_that_of_what_was_learned(digits, digits_model, digits_folder, tmp_path):
     own = model_identity(digits_model)
     assert own == model_identity(load_model(digits_folder))

@@ -16,9 +16,8 @@ import pytest
 from hgkt.exceptions import DataError
 from hgkt.language import ClassDescription
 from hgkt.serving.database import RegistryError
-from hgkt.serving.entries import ClassEntry
-from hgkt.serving.idempotency import KeyedRequest
-from hgkt.serving.registry import ClassRegistry
+from hgkt.serving.events import ClassEntry
+from hgkt.serving.registry import ClassRegistry, KeyedRequest
 
 
 def entries(n, seed=0):
@@ -27,7 +26,7 @@ def entries(n, seed=0):
 
 
 def contents(registry):
-    state = registry.state()
+    state = registry.table()
     return [
         state.revision,
         *((e.name, e.attributes.tobytes(), e.text, e.added_at) for e in state.entries),
@@ -73,13 +72,17 @@ def test_a_mutated_database_is_told_or_right(tmp_path):
 @pytest.mark.parametrize(
     "damage",
     [
-        "UPDATE hgkt_classes SET attributes = zeroblob(40) WHERE name = 'class 5'",
-        "UPDATE hgkt_classes SET text = 'other' WHERE name = 'class 5'",
-        "DELETE FROM hgkt_classes WHERE name = 'class 5'",
-        "DELETE FROM hgkt_removed",
+        "UPDATE hgkt_events SET attributes = zeroblob(40) WHERE name = 'class 5'",
+        "UPDATE hgkt_events SET text = 'other' WHERE name = 'class 5'",
+        "DELETE FROM hgkt_events WHERE name = 'class 5'",
+        "DELETE FROM hgkt_events WHERE revision = 3",
+        "DELETE FROM hgkt_events WHERE hidden",
         "UPDATE hgkt_models SET revision = 7",
-        "UPDATE hgkt_classes SET digest = '' WHERE name = 'class 5'",
-        "UPDATE hgkt_classes SET attributes = 12 WHERE name = 'class 5'",
+        "UPDATE hgkt_models SET revision = 2",
+        "UPDATE hgkt_models SET digest = ''",
+        "UPDATE hgkt_events SET digest = '' WHERE name = 'class 5'",
+        "UPDATE hgkt_events SET attributes = 12 WHERE name = 'class 5'",
+        "UPDATE hgkt_events SET position = 99 WHERE name = 'class 5'",
         "UPDATE hgkt_models SET model_id = 'other'",
     ],
 )
@@ -95,34 +98,31 @@ def test_rows_that_do_not_say_what_was_written_are_refused(tmp_path, damage):
 def test_a_damaged_line_of_the_log_is_refused(open_registry):
     registry = open_registry()
     registry.add(entries(2))
-    with registry._writing() as connection:
+    with registry.database.writing() as connection:
         connection.exec_driver_sql("UPDATE hgkt_events SET name = 'other' WHERE position = 1")
     with pytest.raises(RegistryError, match="damaged") as caught:
         open_registry().events_after(0)
     assert caught.value.kind == "corrupt"
 
 
-# ---------------------------------------------------------------------- older releases
-def test_a_database_of_version_1_opens_and_gets_digests(database, open_registry):
-    expected = fill(database)
-    registry = open_registry()
-    with registry._writing() as connection:
-        for table in ("models", "classes", "removed", "events"):
-            connection.exec_driver_sql(f"ALTER TABLE hgkt_{table} DROP COLUMN digest")
-        connection.exec_driver_sql("ALTER TABLE hgkt_models DROP COLUMN content")
-        connection.exec_driver_sql("DROP TABLE hgkt_requests")
-        connection.exec_driver_sql("UPDATE hgkt_schema SET version = 1")
-    registry.close()
-    again = open_registry()
-    assert contents(again) == expected
-    request = KeyedRequest.of("key", "more")
-    again.add([ClassEntry("more", np.ones(5))], request=request)
-    assert again.receipt(request).names == ("more",)
-    assert len(open_registry().events_after(0)) == 24
-    with again._writing() as connection:
-        connection.exec_driver_sql("UPDATE hgkt_classes SET text = 'x' WHERE name = 'class 1'")
-    with pytest.raises(RegistryError, match="damaged"):
-        open_registry().state()
+def test_a_database_of_an_earlier_release_is_refused(tmp_path):
+    path = tmp_path / "classes.sqlite"
+    fill(f"sqlite:///{path}")
+    with closing(sqlite3.connect(path)) as plain, plain:
+        plain.execute("UPDATE hgkt_schema SET version = 3")
+    with pytest.raises(RegistryError, match="earlier release of hgkt") as caught:
+        ClassRegistry(f"sqlite:///{path}", "model")
+    assert caught.value.kind == "older"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="permissions are POSIX")
+def test_only_the_owner_may_read_a_new_registry(tmp_path):
+    path = tmp_path / "classes.sqlite"
+    with closing(ClassRegistry(f"sqlite:///{path}", "model")) as registry:
+        registry.add(entries(1))
+        files = sorted(tmp_path.glob("classes.sqlite*"))
+        assert len(files) > 1
+        assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
 
 
 # ---------------------------------------------------------------------- gone while in use
@@ -178,7 +178,7 @@ def test_a_file_that_goes_while_a_change_is_written_is_noticed(tmp_path):
         registry.add(entries(1))
 
         def write():
-            with registry._writing():
+            with registry.database.writing():
                 replaced(path)
 
         with pytest.raises(RegistryError) as caught:
@@ -218,7 +218,7 @@ WRITER = """
 import sys
 import numpy as np
 from concurrent.futures import ThreadPoolExecutor
-from hgkt.serving.entries import ClassEntry
+from hgkt.serving.events import ClassEntry
 from hgkt.serving.registry import ClassRegistry
 
 registry = ClassRegistry(sys.argv[1], "model")
@@ -242,4 +242,4 @@ def test_many_writers_of_several_processes_all_get_their_turn(database, open_reg
     for process in processes:
         process.communicate("go\n", timeout=120)
     assert [process.returncode for process in processes] == [0, 0, 0]
-    assert open_registry().revision() == len(open_registry().entries()) == 3 * 16 * 6
+    assert open_registry().revision() == len(open_registry().table().entries) == 3 * 16 * 6

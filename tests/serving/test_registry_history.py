@@ -7,16 +7,15 @@ import pytest
 import sqlalchemy as sa
 
 from hgkt.exceptions import DataError
-from hgkt.serving import schema
 from hgkt.serving.database import RegistryError
-from hgkt.serving.entries import (
+from hgkt.serving.events import (
     ClassEntry,
     ClassExistsError,
+    Origin,
     UnknownClassError,
     UnknownRevisionError,
 )
-from hgkt.serving.events import Origin
-from hgkt.serving.idempotency import AnsweredError, KeyedRequest
+from hgkt.serving.registry import AnsweredError, KeyedRequest
 from hgkt.statistics import ExampleSums
 
 SAVED = {"blot": ClassEntry("blot", np.full(3, 0.25), "a blot")}
@@ -36,12 +35,12 @@ def contents(state):
 
 
 def names(registry):
-    return [entry.name for entry in registry.entries()]
+    return [entry.name for entry in registry.table().entries]
 
 
 def live(registry, entry):
     """Let classes live through everything; return the state after each change, by revision."""
-    states = {0: registry.state()}
+    states = {0: registry.table()}
     for change in (
         lambda: registry.add([entry("one"), entry("two", text="a two"), entry("three")], SAVED),
         lambda: registry.edit({"two": entry("two", 9.0, 9.0, 9.0)}, SAVED),
@@ -54,7 +53,7 @@ def live(registry, entry):
         lambda: registry.grow({"fleck": sums(1, 3)}, SAVED),
     ):
         revision = change()
-        states[revision] = registry.state()
+        states[revision] = registry.table()
     return states
 
 
@@ -62,10 +61,10 @@ def live(registry, entry):
 def test_edit_keeps_the_place_the_time_and_the_growth(open_registry, entry):
     registry = open_registry()
     registry.add([entry("one"), entry("two"), entry("three")])
-    added_at = registry.entries()[1].added_at
+    added_at = registry.table().entries[1].added_at
     registry.grow({"two": sums()})
     assert registry.edit({"two": entry("deux", 4.0, 5.0, 6.0, text="the second")}) == 3
-    state = open_registry().state()
+    state = open_registry().table()
     assert [e.name for e in state.entries] == ["one", "deux", "three"]
     changed = state.entries[1]
     assert changed.attributes.tolist() == [4.0, 5.0, 6.0]
@@ -106,15 +105,15 @@ def test_edit_and_rename_are_refused_whole(open_registry, entry):
 def test_a_class_of_the_folder_can_be_edited_and_renamed(open_registry, entry):
     registry = open_registry()
     registry.rename({"blot": "fleck"}, SAVED)
-    state = registry.state()
+    state = registry.table()
     assert state.removed == {"blot"}
     assert state.entries[0].attributes.tolist() == [0.25] * 3
     other = open_registry("other")
     other.edit({"blot": entry("blot", 1.0, 1.0, 1.0)}, SAVED)
-    assert (names(other), other.state().removed) == (["blot"], frozenset())
+    assert (names(other), other.table().removed) == (["blot"], frozenset())
     # Once more renamed, what lies in the folder under the old name stays away.
     other.rename({"blot": "fleck"}, SAVED)
-    assert (names(other), other.state().removed) == (["fleck"], {"blot"})
+    assert (names(other), other.table().removed) == (["fleck"], {"blot"})
     with pytest.raises(DataError, match="its entry is not known"):
         open_registry("third").rename({"blot": "fleck"}, {"blot"})
 
@@ -126,7 +125,7 @@ def test_growth_adds_up_and_goes_with_its_class(open_registry, entry):
     rows = np.random.default_rng(0).random((5, 5))
     for part in (rows[:2], rows[2:3], rows[3:]):
         registry.grow({"one": ExampleSums.of(part, ["l2"])})
-    kept = open_registry().state().growth["one"]
+    kept = open_registry().table().growth["one"]
     whole = ExampleSums.of(rows, ["l2"])
     assert kept.n_examples == 5
     np.testing.assert_allclose(
@@ -138,9 +137,9 @@ def test_growth_adds_up_and_goes_with_its_class(open_registry, entry):
         registry.grow({"one": sums(), "nobody": sums()})
     registry.grow({"cat": sums()}, learned={"cat"})
     registry.remove(["one"])
-    assert set(registry.state().growth) == {"cat"}
+    assert set(registry.table().growth) == {"cat"}
     registry.add([entry("one")])
-    assert set(registry.state().growth) == {"cat"}
+    assert set(registry.table().growth) == {"cat"}
 
 
 def test_a_request_grows_a_class_once(open_registry, entry):
@@ -150,7 +149,7 @@ def test_a_request_grows_a_class_once(open_registry, entry):
     registry.grow({"one": sums()}, request=request)
     with pytest.raises(AnsweredError):
         open_registry().grow({"one": sums()}, request=request)
-    assert registry.state().growth["one"].n_examples == 2
+    assert registry.table().growth["one"].n_examples == 2
     receipt = open_registry().receipt(request)
     assert (receipt.names, receipt.n_examples, receipt.revision) == (("one",), 2, 2)
 
@@ -207,13 +206,13 @@ def test_every_earlier_state_can_be_had_and_returned_to(open_registry, entry):
     states = live(registry, entry)
     assert len(states) == 10
     for revision, expected in states.items():
-        found = open_registry().state_at(revision)
+        found = open_registry().table_at(revision)
         assert found.revision == revision
         assert contents(found) == contents(expected)
     for revision in (5, 2, 9, 0, 7):
         again = registry.rollback(revision, SAVED, origin=Origin("ann", f"to {revision}"))
-        assert contents(registry.state()) == contents(states[revision])
-        assert contents(open_registry().state_at(again)) == contents(states[revision])
+        assert contents(registry.table()) == contents(states[revision])
+        assert contents(open_registry().table_at(again)) == contents(states[revision])
         head = registry.events(after=again - 1)[0]
         assert (head.kind, head.target, head.origin.reason) == (
             "rollback",
@@ -221,46 +220,20 @@ def test_every_earlier_state_can_be_had_and_returned_to(open_registry, entry):
             f"to {revision}",
         )
     # The way there is still there.
-    assert contents(registry.state_at(8)) == contents(states[8])
+    assert contents(registry.table_at(8)) == contents(states[8])
 
 
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 def test_a_rollback_to_what_there_is_changes_nothing_but_is_told(open_registry, entry):
     registry = open_registry()
     registry.add([entry("one")])
-    before = contents(registry.state())
+    before = contents(registry.table())
     assert registry.rollback(1) == 2
-    assert contents(registry.state()) == before
+    assert contents(registry.table()) == before
     assert [e.kind for e in registry.events(after=1)] == ["rollback"]
     for revision in (-1, 3):
         with pytest.raises(UnknownRevisionError, match="the newest is 2"):
             registry.rollback(revision)
-
-
-def test_a_pruned_log_begins_with_a_state(open_registry, entry):
-    registry = open_registry()
-    states = live(registry, entry)
-    assert registry.prune(0) == 0
-    assert registry.prune(6) == 10
-    assert registry.oldest() == 6
-    assert registry.prune(6) == 0
-    assert registry.revision() == 9
-    for revision in (6, 7, 9):
-        assert contents(open_registry().state_at(revision)) == contents(states[revision])
-    with pytest.raises(
-        UnknownRevisionError,
-        match="revision 5 cannot be had; the log was pruned and reaches back to revision 6",
-    ) as caught:
-        registry.state_at(5)
-    assert caught.value.pruned
-    with pytest.raises(UnknownRevisionError):
-        registry.prune(10)
-    registry.rollback(6, SAVED)
-    assert contents(registry.state()) == contents(states[6])
-    assert {e.kind for e in registry.events()} == {"remove", "add", "grow", "rollback"}
-    assert registry.prune(10) > 0
-    assert registry.events() == []
-    assert contents(open_registry().state_at(10)) == contents(states[6])
 
 
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)
@@ -272,13 +245,12 @@ def test_a_pruned_log_begins_with_a_state(open_registry, entry):
         "DELETE FROM hgkt_events WHERE revision = 7 AND position = 1",
         "UPDATE hgkt_events SET sums = NULL WHERE revision = 5",
         "UPDATE hgkt_events SET reason = 'other' WHERE revision = 4",
-        "DELETE FROM hgkt_growth",
     ],
 )
 def test_a_damaged_history_is_never_returned_to(open_registry, entry, damage):
     registry = open_registry()
     live(registry, entry)
-    with registry._writing() as connection:
+    with registry.database.writing() as connection:
         connection.exec_driver_sql(damage)
     with pytest.raises(RegistryError, match="damaged"):
         open_registry().rollback(7)
@@ -290,87 +262,22 @@ def test_a_damaged_history_is_never_returned_to(open_registry, entry, damage):
 def test_a_change_that_breaks_off_leaves_nothing(open_registry, entry, statement):
     registry = open_registry()
     live(registry, entry)
-    before = contents(registry.state())
+    before = contents(registry.table())
 
     def fail(_connection, _cursor, text, *_):
         if text.startswith(statement):
             raise RuntimeError("the power went")
 
-    sa.event.listen(registry._engine, "before_cursor_execute", fail)
+    sa.event.listen(registry.database.engine, "before_cursor_execute", fail)
     for change in (
         lambda: registry.edit({"three": entry("trois")}),
         lambda: registry.rename({"three": "trois"}),
         lambda: registry.grow({"three": sums()}),
         lambda: registry.rollback(3),
-        lambda: registry.prune(8),
     ):
         with pytest.raises(RuntimeError):
             change()
-    sa.event.remove(registry._engine, "before_cursor_execute", fail)
+    sa.event.remove(registry.database.engine, "before_cursor_execute", fail)
     other = open_registry()
-    assert contents(other.state()) == before
-    assert (other.revision(), other.oldest(), len(other.events())) == (9, 0, 15)
-
-
-# ---------------------------------------------------------------------- older releases
-def make_version_2(registry):
-    """Take away what the third version of the tables added."""
-    with registry._writing() as connection:
-        for table in (schema.models, schema.classes, schema.events):
-            for column in table.columns:
-                if column.info.get("later"):
-                    command = f"ALTER TABLE {table.name} DROP COLUMN {column.name}"
-                    connection.exec_driver_sql(command)
-        connection.exec_driver_sql("DROP TABLE hgkt_growth")
-        connection.exec_driver_sql("UPDATE hgkt_schema SET version = 2")
-        for table in (schema.classes, schema.events, schema.models):
-            known = [c.name for c in table.columns if not c.info.get("later")]
-            for row in connection.execute(sa.select(*(table.c[name] for name in known))).all():
-                values = dict(row._mapping)
-                values["digest"] = schema.row_digest(table, values)
-                if table is schema.models:
-                    values["content"] = schema.add_digests(
-                        schema.EMPTY,
-                        [
-                            digest
-                            for rows in (schema.classes, schema.removed)
-                            for digest in connection.execute(sa.select(rows.c.digest)).scalars()
-                        ],
-                    )
-                    values["digest"] = schema.row_digest(table, values)
-                keys = sa.and_(*(key == values[key.name] for key in table.primary_key.columns))
-                connection.execute(table.update().where(keys).values(values))
-    registry.close()
-
-
-@pytest.mark.parametrize("gap", [False, True])
-def test_tables_of_version_2_are_completed_and_keep_their_digests(open_registry, entry, gap):
-    registry = open_registry()
-    registry.add([entry("one"), entry("two", text="a two")], SAVED)
-    registry.remove(["one", "blot"], SAVED)
-    registry.add([entry("one", 3.0)], SAVED)
-    make_version_2(registry)
-    with registry._writing() as connection:
-        if gap:
-            connection.exec_driver_sql("DELETE FROM hgkt_events WHERE revision = 1")
-        query = sa.select(schema.classes.c.digest)
-        digests = set(connection.execute(query).scalars())
-    registry.close()
-    again = open_registry()
-    assert names(again) == ["two", "one"]
-    with again._reading() as connection:
-        assert set(connection.execute(query).scalars()) == digests
-    assert again.oldest() == (3 if gap else 0)
-    again.rename({"two": "zwei"}, origin=Origin("ann"))
-    again.grow({"one": sums()})
-    if gap:
-        with pytest.raises(UnknownRevisionError, match="reaches back to revision 3"):
-            again.rollback(1)
-        again.rollback(3)
-        assert sorted(names(again)) == ["one", "two"]
-        return
-    assert [e.name for e in again.state_at(1).entries] == ["one", "two"]
-    assert again.state_at(2).removed == {"blot"}
-    again.rollback(1)
-    assert sorted(names(open_registry())) == ["one", "two"]
-    assert open_registry().state().removed == frozenset()
+    assert contents(other.table()) == before
+    assert (other.revision(), len(other.events())) == (9, 15)

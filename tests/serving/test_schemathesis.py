@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import schemathesis
 from fastapi.testclient import TestClient
@@ -30,21 +28,15 @@ BOUNDED = settings(
 )
 
 
-@schemathesis.serializer("application/vnd.apache.arrow.stream")
-def as_octets(_context, value):
-    """No generated body is an Arrow stream; the service must say so."""
-    return getattr(value, "data", value) if isinstance(value, bytes) else str(value).encode()
-
-
 KEY = "a key of some length"
 # Read when the test runs: making requests takes seconds, in every worker that collects tests.
 schema = schemathesis.pytest.from_fixture("described")
 
 
 @pytest.fixture
-def described(request):
+def described(request, app):
     request.node._nodeid = request.node.nodeid  # what schemathesis reads; pytest 9.2 has no such
-    return schemathesis.openapi.from_path(Path(__file__).with_name("openapi.json"))
+    return schemathesis.openapi.from_dict(app.openapi())
 
 
 @pytest.fixture(scope="module")

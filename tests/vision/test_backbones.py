@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from hgkt.exceptions import DataError, DownloadError, UnknownNameError
 from hgkt.vision import BACKBONES, load_backbone, open_image, preprocess
 from hgkt.vision.huggingface import POOLINGS
-from hgkt.vision.resnet import LAYOUTS, ResNet, load_resnet
+from hgkt.vision.networks import LAYOUTS, ResNet, load_resnet
 
 transformers = pytest.importorskip("transformers")
 
@@ -299,7 +299,7 @@ def test_efficientnet_lite0_weights_are_real(photo, lite0):
         "coffee.png": {967, 968},
         "motorcycle_left.png": {665, 670},
     }
-    images = [lite0.open(photo(name)) for name in expected]
+    images = [photo(name) for name in expected]
     features = lite0.extract(images)
     assert features.shape == (3, 1280)
     assert (features >= 0).all()
@@ -359,5 +359,5 @@ def test_backbone_decodes_to_what_it_extracts_from(photo, lite0):
     path = photo("coffee.png")
     pixels = lite0.decode(path)
     assert pixels.shape == (224, 224, 3)
-    expected = lite0.extract([lite0.open(path)])
+    expected = lite0.extract([path])
     np.testing.assert_array_equal(lite0.extract_pixels([pixels]), expected)

@@ -22,8 +22,8 @@ from hgkt.vision import (
     read_manifest,
 )
 from hgkt.vision.backbones import Backbone
-from hgkt.vision.decoding import decode_all
-from hgkt.vision.journal import Journal, file_key
+from hgkt.vision.extraction import Journal, decode_all, file_key
+from hgkt.vision.listing import passed_over
 
 HOW = Preprocessing(height=8, width=8, mean=(0, 0, 0), std=(1, 1, 1))
 
@@ -77,6 +77,18 @@ def test_list_images_takes_the_first_folder_as_the_class(images):
     (images / "empty").mkdir()
     with pytest.raises(DataError, match="has no images"):
         list_images(images / "empty")
+
+
+def test_files_that_are_no_images_are_counted_by_suffix(images):
+    assert passed_over(images) == {".txt": 1}
+    (images / "cat" / "a.MOV").write_bytes(b"x")
+    (images / "dog" / "README").write_bytes(b"x")
+    assert passed_over(images) == {".mov": 1, ".txt": 1, "README": 1}
+    raw = images.parent / "raw"
+    (raw / "cat").mkdir(parents=True)
+    (raw / "cat" / "1.cr2").write_bytes(b"x")
+    with pytest.raises(DataError, match=r"raw has no images.*1 file was passed over.*\.cr2 \(1\)"):
+        list_images(raw)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])

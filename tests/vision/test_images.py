@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import resource
+import sys
 from contextlib import suppress
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageFile
 
 from hgkt.exceptions import DataError
 from hgkt.vision import open_image
@@ -242,3 +244,41 @@ def test_open_image_refuses_a_line():
     for read in (open_image, measure_image):
         with pytest.raises(DataError, match="too long and narrow"):
             read(line)
+
+
+def test_avif_is_read_and_heic_says_what_reads_it(photo, tmp_path, monkeypatch):
+    image = Image.open(photo("coffee.png")).convert("RGB")
+    features = pytest.importorskip("PIL.features")
+    if features.check("avif"):
+        image.save(tmp_path / "a.avif")
+        assert open_image(tmp_path / "a.avif").size == image.size
+    heic = tmp_path / "a.HEIC"
+    heic.write_bytes(b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + bytes(64))
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    with pytest.raises(DataError, match=r"a\.HEIC is a HEIC image; reading it needs pip install"):
+        open_image(heic)
+
+
+def test_heic_is_read_where_its_package_is_installed(tmp_path, monkeypatch):
+    """A stand-in for pillow-heif, which registers a reader under its name."""
+
+    class HeifFile(ImageFile.ImageFile):
+        format = "HEIF"
+
+        def _open(self):
+            self._size, self._mode = (2, 1), "RGB"
+            self.tile = []
+
+        def load(self):
+            self.im = Image.new("RGB", (2, 1), "red").im
+            return super().load()
+
+    def register_heif_opener():
+        Image.register_open("HEIF", HeifFile, lambda head: head[4:12] == b"ftypheic")
+
+    opener = SimpleNamespace(register_heif_opener=register_heif_opener)
+    monkeypatch.setitem(sys.modules, "pillow_heif", opener)
+    monkeypatch.setattr(Image, "OPEN", dict(Image.OPEN))
+    monkeypatch.setattr(Image, "ID", list(Image.ID))
+    heic = b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + bytes(64)
+    assert open_image(heic).getpixel((0, 0)) == (255, 0, 0)

@@ -66,7 +66,8 @@ def serve(records: Records) -> str:
     """Return the service under load beside the estimator itself."""
     found = records.bench("serve")
     columns = {
-        "requests/s": "requests_per_s", "p50 ms": "p50_ms", "p99 ms": "p99_ms",
+        "requests/s": "requests_per_s", "refused": "n_failures",
+        "p50 ms": "p50_ms", "p99 ms": "p99_ms",
         "rows/s": "rows_per_s", "direct rows/s": "direct_rows_per_s",
         "CPU ms": "server_cpu_ms", "direct CPU ms": "direct_cpu_ms",
         "`/health` p99 ms": "health_p99_ms", "`/health` longest ms": "health_max_ms",

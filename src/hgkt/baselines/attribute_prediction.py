@@ -13,8 +13,7 @@ from hgkt._arrays import MAPS, FeatureMap
 from hgkt._validation import check_choice, check_number
 from hgkt.baselines._shared.grids import GridClassifier, Seen, parameters
 from hgkt.baselines._shared.lbfgs import fit_sigmoids, fit_softmax, predict_softmax
-from hgkt.estimators.base import ClassTable
-from hgkt.estimators.state_rules import shapes
+from hgkt.estimators.base import ClassRows
 
 BINARIZATIONS = ("global", "attribute")
 PRIORS = ("class_mean", "uniform")
@@ -69,7 +68,7 @@ class AttributeProbabilityClassifier(GridClassifier):
     def _probabilities(self, X: NDArray[Any]) -> NDArray[Any]:
         """Return how probable each attribute is for each image, (n, d)."""
 
-    def _binarize(self, attributes: NDArray[np.float64]) -> ClassTable:
+    def _binarize(self, attributes: NDArray[np.float64]) -> ClassRows:
         """Learn the threshold from seen classes, and return their table."""
         self.threshold_ = binarization_threshold(attributes, self.binarization)
         return self._embed_rows(attributes)
@@ -77,10 +76,10 @@ class AttributeProbabilityClassifier(GridClassifier):
     def _learn_priors(self, binary: NDArray[np.float64]) -> None:
         self.priors_ = attribute_priors(binary, self.prior)
 
-    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassTable:
+    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassRows:
         return {"embedding": (rows > self.threshold_).astype(np.float64)}
 
-    def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
+    def _score(self, X: NDArray[Any], table: ClassRows, seen: bool) -> NDArray[Any]:
         return attribute_scores(self._probabilities(X), table["embedding"], self.priors_)
 
 
@@ -133,11 +132,11 @@ class DAPClassifier(AttributeProbabilityClassifier):
     array(['jet', 'owl'], dtype='<U3')
     """
 
-    _learned = shapes(weights_="d D", bias_="d", threshold_="d", priors_="d")
+    _learned = ("weights_", "bias_", "threshold_", "priors_")
     _late = ("prior",)
     _grid = (0.01, 0.1, 1.0, 10.0, 100.0)
 
-    def _train(self, gathered: Seen) -> ClassTable:
+    def _train(self, gathered: Seen) -> ClassRows:
         X, codes, attributes = gathered
         table = self._binarize(attributes)
         learnable = varying(table["embedding"])
@@ -149,7 +148,7 @@ class DAPClassifier(AttributeProbabilityClassifier):
             self.weights_[learnable], self.bias_[learnable] = fitted
         return table
 
-    def _finish(self, trained: ClassTable) -> ClassTable:
+    def _finish(self, trained: ClassRows) -> ClassRows:
         self._learn_priors(trained["embedding"])
         return trained
 
@@ -212,7 +211,7 @@ class IAPClassifier(AttributeProbabilityClassifier):
     array(['jet', 'owl'], dtype='<U3')
     """
 
-    _learned = shapes(weights_="L D", bias_="L", seen_binary_="L d", threshold_="d", priors_="d")
+    _learned = ("weights_", "bias_", "seen_binary_", "threshold_", "priors_")
     _late = ("binarization", "prior")
     _grid = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 
@@ -221,7 +220,7 @@ class IAPClassifier(AttributeProbabilityClassifier):
         self.weights_, self.bias_ = fit_softmax(X, codes, len(attributes), self.C, self._progress)
         return attributes
 
-    def _finish(self, trained: NDArray[np.float64]) -> ClassTable:
+    def _finish(self, trained: NDArray[np.float64]) -> ClassRows:
         table = self._binarize(trained)
         binary = table["embedding"]
         self._learn_priors(binary)

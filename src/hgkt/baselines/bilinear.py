@@ -14,8 +14,7 @@ from hgkt._arrays import FeatureMap, batches
 from hgkt._validation import check_choice, check_number
 from hgkt.baselines._shared.grids import GridClassifier, Seen, center_grid, parameters
 from hgkt.baselines._shared.rows import ValueAndSlope, ZScore, hinge_sum, violations
-from hgkt.estimators.base import ClassTable
-from hgkt.estimators.state_rules import shapes
+from hgkt.estimators.base import ClassRows
 
 SCALINGS = ("zscore", "none")
 PREPARATIONS = (
@@ -82,7 +81,7 @@ class BilinearClassifier(GridClassifier):
 
     mathematics_version: ClassVar[int] = 4  # 3: nothing centred
 
-    _learned = shapes(weights_="n_matrices D d", mean_="D", divisor_="D", loss_="")
+    _learned = ("weights_", "mean_", "divisor_", "loss_")
     _path = "n_epochs"
     _late = ("averaged",)
     _loss: ClassVar[str]
@@ -143,16 +142,16 @@ class BilinearClassifier(GridClassifier):
                 self.loss_ = loss
                 yield epoch, trainer
 
-    def _finish(self, trained: BilinearTrainer) -> ClassTable:
+    def _finish(self, trained: BilinearTrainer) -> ClassRows:
         self.weights_ = trained.mean if self.averaged else trained.weights
         return self._embed_rows(trained.attributes)
 
-    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassTable:
+    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassRows:
         if self.n_matrices == 1:
             return {"embedding": rows @ self.weights_[0].T}
         return {"embeddings": np.stack([rows @ w.T for w in self.weights_], axis=1)}
 
-    def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
+    def _score(self, X: NDArray[Any], table: ClassRows, seen: bool) -> NDArray[Any]:
         X = self._scale(X.astype(np.float64))
         if self.n_matrices == 1:
             return X @ table["embedding"].T

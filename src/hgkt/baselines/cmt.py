@@ -17,8 +17,7 @@ from hgkt._validation import check_choice, check_number
 from hgkt.baselines._shared.grids import ATTRIBUTE_MAPS, GridClassifier, Seen, parameters
 from hgkt.baselines._shared.lbfgs import fit_softmax, minimise_lbfgs, predict_softmax
 from hgkt.baselines._shared.rows import ZScore
-from hgkt.estimators.base import ClassTable
-from hgkt.estimators.state_rules import Rule, shapes
+from hgkt.estimators.base import ClassRows
 
 _RADIUS_STEP = 0.05
 _N_NEIGHBORS = 20
@@ -56,7 +55,7 @@ class CrossModalClassifier(GridClassifier):
             self.inner_, self.inner_bias_, self.outer_, self.outer_bias_ = network
             yield stop
 
-    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassTable:
+    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassRows:
         return {"embedding": rows}
 
     def _embed_images(self, X: NDArray[Any]) -> NDArray[Any]:
@@ -120,7 +119,7 @@ class CMTClassifier(CrossModalClassifier):
     calibration: float = 0.0
     random_state: Any = None
 
-    _learned = shapes(inner_="h D", inner_bias_="h", outer_="d h", outer_bias_="d")
+    _learned = ("inner_", "inner_bias_", "outer_", "outer_bias_")
 
     def default_stages(self) -> list[Any]:
         """Return maps, then weight decay, with, along each training run, when to stop."""
@@ -130,11 +129,11 @@ class CMTClassifier(CrossModalClassifier):
             {"decay": [1e-6, 1e-5, 1e-4, 1e-3], "n_steps": [10, 20, 50, 100, 200]},
         ]
 
-    def _train_path(self, gathered: Seen, stops: Sequence[int]) -> Iterator[tuple[int, ClassTable]]:
+    def _train_path(self, gathered: Seen, stops: Sequence[int]) -> Iterator[tuple[int, ClassRows]]:
         for stop in self._train_network(gathered, stops):
             yield stop, self._embed_rows(gathered.attributes)
 
-    def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
+    def _score(self, X: NDArray[Any], table: ClassRows, seen: bool) -> NDArray[Any]:
         return distance_scores(self._embed_images(X), table["embedding"])
 
 
@@ -215,19 +214,19 @@ class CMTStarClassifier(CrossModalClassifier):
     calibration: float = 0.0
     random_state: Any = None
 
-    _learned = shapes(
-        inner_="h D",
-        inner_bias_="h",
-        outer_="d h",
-        outer_bias_="d",
-        weights_="L D",
-        bias_="L",
-        centres_="L d",
-        spreads_="L",
-        points_="n d",
-        point_spreads_="n",
-        starts_=Rule("m", "i"),
-        cutoff_="",
+    _learned = (
+        "inner_",
+        "inner_bias_",
+        "outer_",
+        "outer_bias_",
+        "weights_",
+        "bias_",
+        "centres_",
+        "spreads_",
+        "points_",
+        "point_spreads_",
+        "starts_",
+        "cutoff_",
     )
     _late = ("detector", "rejected")
     _seen_apart = True
@@ -254,12 +253,12 @@ class CMTStarClassifier(CrossModalClassifier):
         for stop in self._train_network(gathered, stops):
             yield stop, Seen(self._embed_images(X), codes, attributes)
 
-    def _finish(self, trained: Seen) -> ClassTable:
+    def _finish(self, trained: Seen) -> ClassRows:
         state, self.cutoff_ = fit_detector(self.detector, *trained, self.rejected)
         self.centres_, self.spreads_, self.points_, self.point_spreads_, self.starts_ = state
         return self._embed_rows(trained.attributes)
 
-    def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
+    def _score(self, X: NDArray[Any], table: ClassRows, seen: bool) -> NDArray[Any]:
         embedded = self._embed_images(X)
         arrays = (self.centres_, self.spreads_, self.points_, self.point_spreads_, self.starts_)
         novelty = DETECTORS[self.detector][1](embedded, NoveltyState(*arrays))

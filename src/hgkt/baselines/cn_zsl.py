@@ -21,8 +21,8 @@ from hgkt.baselines._shared.networks import (
     uniform,
 )
 from hgkt.baselines._shared.rows import similarity_scores
-from hgkt.estimators.base import ClassTable, Preset
-from hgkt.estimators.state_rules import shapes
+from hgkt.estimators.base import ClassRows
+from hgkt.estimators.methods import Preset
 
 if TYPE_CHECKING:
     import torch
@@ -120,7 +120,7 @@ class CNZSLClassifier(AttributeNetworkClassifier):
     mathematics_version: ClassVar[int] = 4  # 3: narrower grids of weight decay, rate and scale
 
     _weights = ("w1_", "b1_", "w2_", "b2_", "w3_", "b3_")
-    _learned = shapes(w1_="h d", b1_="h", w2_="h h", b2_="h", w3_="D h", b3_="D", running_="4 h")
+    _learned = ("w1_", "b1_", "w2_", "b2_", "w3_", "b3_", "running_")
     _path = "n_epochs"
     _late = ("seen_factor",)
     _seen_apart = True
@@ -148,7 +148,7 @@ class CNZSLClassifier(AttributeNetworkClassifier):
             check_number(name, getattr(self, name), low=0.0, open_low=True)
         check_choice("standardization", self.standardization, STANDARDIZATIONS)
 
-    def _train_path(self, gathered: Seen, stops: Sequence[int]) -> Iterator[tuple[int, ClassTable]]:
+    def _train_path(self, gathered: Seen, stops: Sequence[int]) -> Iterator[tuple[int, ClassRows]]:
         import torch
 
         X, codes, attributes = gathered
@@ -163,7 +163,7 @@ class CNZSLClassifier(AttributeNetworkClassifier):
             self.running_ = to_numpy(torch.stack(network.running))
             yield step // per_epoch, self._embed_rows(attributes)
 
-    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassTable:
+    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassRows:
         hidden = np.maximum(attribute_rows(rows) @ self.w1_.T + self.b1_, 0.0)
         hidden = self._standardize(hidden @ self.w2_.T + self.b2_, self.running_[:2])
         hidden = self._standardize(np.maximum(hidden, 0.0), self.running_[2:])
@@ -179,7 +179,7 @@ class CNZSLClassifier(AttributeNetworkClassifier):
         standardized: NDArray[np.float64] = (values - running[0]) / scales
         return standardized
 
-    def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
+    def _score(self, X: NDArray[Any], table: ClassRows, seen: bool) -> NDArray[Any]:
         scores = self.scale * similarity_scores(X, table["embedding"], "cosine")
         return self.seen_factor * scores if seen else scores
 

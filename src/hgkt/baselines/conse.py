@@ -11,8 +11,7 @@ from hgkt._arrays import MAPS, FeatureMap, unit_rows
 from hgkt._validation import check_number
 from hgkt.baselines._shared.grids import GridClassifier, Seen, center_grid, parameters
 from hgkt.baselines._shared.lbfgs import fit_softmax, predict_softmax
-from hgkt.estimators.base import ClassTable
-from hgkt.estimators.state_rules import shapes
+from hgkt.estimators.base import ClassRows
 
 
 @parameters
@@ -71,7 +70,7 @@ class ConSEClassifier(GridClassifier):
 
     mathematics_version: ClassVar[int] = 3  # 2: nothing centred
 
-    _learned = shapes(weights_="L D", bias_="L", seen_embeddings_="L d")
+    _learned = ("weights_", "bias_", "seen_embeddings_")
     _late = ("n_top",)
 
     def default_stages(self) -> list[Any]:
@@ -91,16 +90,16 @@ class ConSEClassifier(GridClassifier):
         check_number("n_top", self.n_top, low=1, integer=True)
         check_number("C", self.C, low=0.0, open_low=True)
 
-    def _train(self, gathered: Seen) -> ClassTable:
+    def _train(self, gathered: Seen) -> ClassRows:
         X, codes, attributes = gathered
         self.weights_, self.bias_ = fit_softmax(X, codes, len(attributes), self.C, self._progress)
         self.seen_embeddings_ = unit_rows(attributes)
         return {"embedding": self.seen_embeddings_}
 
-    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassTable:
+    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassRows:
         return {"embedding": unit_rows(rows)}
 
-    def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
+    def _score(self, X: NDArray[Any], table: ClassRows, seen: bool) -> NDArray[Any]:
         probabilities = predict_softmax(X, self.weights_, self.bias_)
         if self.n_top < probabilities.shape[1]:
             # argpartition, not a cut-off value: ties must not let more than T classes in.

@@ -21,8 +21,7 @@ from hgkt.baselines._shared.networks import (
     two_layers,
 )
 from hgkt.baselines._shared.rows import METRICS, similarity_scores
-from hgkt.estimators.base import ClassTable
-from hgkt.estimators.state_rules import shapes
+from hgkt.estimators.base import ClassRows
 from hgkt.network.weights import ACTIVATIONS, NEGATIVE_SLOPE
 from hgkt.statistics import class_counts_and_means
 
@@ -110,7 +109,7 @@ class DEMClassifier(AttributeNetworkClassifier):
     random_state: Any = None
     device: str = "auto"
 
-    _learned = shapes(w1_="h d", b1_="h", w2_="D h", b2_="D")
+    _learned = ("w1_", "b1_", "w2_", "b2_")
     _late = ("metric",)
 
     def default_stages(self) -> list[Any]:
@@ -135,7 +134,7 @@ class DEMClassifier(AttributeNetworkClassifier):
         tags.classifier_tags.poor_score = self.activation == "relu"
         return tags
 
-    def _train_path(self, gathered: Seen, stops: Sequence[int]) -> Iterator[tuple[int, ClassTable]]:
+    def _train_path(self, gathered: Seen, stops: Sequence[int]) -> Iterator[tuple[int, ClassRows]]:
         import torch
 
         X, codes, attributes = gathered
@@ -177,11 +176,11 @@ class DEMClassifier(AttributeNetworkClassifier):
     def _attribute_rows(self, attributes: NDArray[np.float64]) -> NDArray[np.float64]:
         return attribute_rows(attributes, self.attribute_rms) if self.attribute_rms else attributes
 
-    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassTable:
+    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassRows:
         hidden = _activate(self._attribute_rows(rows) @ self.w1_.T + self.b1_, self.activation)
         return {"embedding": _activate(hidden @ self.w2_.T + self.b2_, self.activation)}
 
-    def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
+    def _score(self, X: NDArray[Any], table: ClassRows, seen: bool) -> NDArray[Any]:
         return similarity_scores(X, table["embedding"], self.metric)
 
 

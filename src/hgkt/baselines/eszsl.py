@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from hgkt._arrays import MAPS, FeatureMap
 from hgkt._validation import check_choice, check_number
 from hgkt.baselines._shared.grids import Seen, SumsClassifier, center_grid, parameters, powers
-from hgkt.estimators.base import ClassTable
-from hgkt.estimators.state_rules import shapes
+from hgkt.estimators.base import ClassRows
 from hgkt.statistics import ClassStatistics, Sums
 
 LABEL_CODINGS = ("binary", "signed")
@@ -73,7 +72,7 @@ class ESZSLClassifier(SumsClassifier):
 
     mathematics_version: ClassVar[int] = 3  # 2: nothing centred
 
-    _learned = shapes(weights_="D d")
+    _learned = ("weights_",)
     _late = ("feature_ridge", "attribute_ridge")
 
     def default_stages(self) -> list[Any]:
@@ -105,7 +104,7 @@ class ESZSLClassifier(SumsClassifier):
         targets = feature_basis.T @ self._label_products(sums, rows) @ basis
         return rows, targets, (feature_values, values), (feature_basis, basis)
 
-    def _finish(self, trained: Any) -> ClassTable:
+    def _finish(self, trained: Any) -> ClassRows:
         rows, targets, (feature_values, values), (feature_basis, basis) = trained
         scales = np.outer(feature_values + self.feature_ridge, values + self.attribute_ridge)
         self.weights_ = feature_basis @ (targets / scales) @ basis.T
@@ -120,10 +119,10 @@ class ESZSLClassifier(SumsClassifier):
             return binary
         return 2.0 * binary - np.outer(sums.sum(axis=0), rows.sum(axis=0))
 
-    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassTable:
+    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassRows:
         return {"embedding": rows @ self.weights_.T}
 
-    def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
+    def _score(self, X: NDArray[Any], table: ClassRows, seen: bool) -> NDArray[Any]:
         return X @ table["embedding"].T
 
 

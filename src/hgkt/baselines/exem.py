@@ -15,8 +15,7 @@ from hgkt._arrays import FeatureMap, distance_scores
 from hgkt._validation import check_choice, check_number
 from hgkt.baselines._shared.grids import GridClassifier, Seen, map_grid, parameters
 from hgkt.baselines._shared.rows import class_means_and_variances
-from hgkt.estimators.base import ClassTable
-from hgkt.estimators.state_rules import shapes
+from hgkt.estimators.base import ClassRows
 
 VARIANTS = ("nns", "nn")
 _RELATIVE_RANK = 1e-12  # eigenvalues below this share of the largest are rounding
@@ -106,13 +105,13 @@ class EXEMClassifier(GridClassifier):
     attribute_map: FeatureMap = "l2"
     calibration: float = 0.0
 
-    _learned = shapes(
-        center_="D",
-        components_="D k",
-        dual_weights_="L k",
-        intercept_="k",
-        positions_="L d",
-        attribute_unit_="",
+    _learned = (
+        "center_",
+        "components_",
+        "dual_weights_",
+        "intercept_",
+        "positions_",
+        "attribute_unit_",
     )
     _late = ("variant", "n_components")
 
@@ -156,7 +155,7 @@ class EXEMClassifier(GridClassifier):
         kernel = self._kernel(self.positions_)
         return gathered, ExemplarRegressions(kernel, means, self.C, self.nu)
 
-    def _finish(self, trained: Any) -> ClassTable:
+    def _finish(self, trained: Any) -> ClassRows:
         (basis, _, spreads), regressions = trained
         n = min(self.n_components, basis.shape[1])
         scales = 1.0 / spreads[:n] if self.variant == "nns" else np.ones(n)
@@ -165,7 +164,7 @@ class EXEMClassifier(GridClassifier):
         self.dual_weights_, self.intercept_ = weights * scales, intercepts * scales
         return {"embedding": self._exemplars(self.positions_)}
 
-    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassTable:
+    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassRows:
         return {"embedding": self._exemplars(rows / self.attribute_unit_)}
 
     def _exemplars(self, positions: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -178,7 +177,7 @@ class EXEMClassifier(GridClassifier):
         kernel: NDArray[np.float64] = np.exp(-self.kernel_scale * squared)
         return kernel
 
-    def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
+    def _score(self, X: NDArray[Any], table: ClassRows, seen: bool) -> NDArray[Any]:
         rows = (X - self.center_.astype(X.dtype)) @ self.components_.astype(X.dtype)
         squared = -distance_scores(rows, table["embedding"])
         distances: NDArray[Any] = np.sqrt(np.maximum(squared, 0.0))

@@ -20,8 +20,8 @@ from hgkt.baselines._shared.grids import (
     powers,
 )
 from hgkt.baselines._shared.rows import class_means_and_variances, variances_of
-from hgkt.estimators.base import ClassTable, Preset
-from hgkt.estimators.state_rules import shapes
+from hgkt.estimators.base import ClassRows
+from hgkt.estimators.methods import Preset
 from hgkt.statistics import Sums
 
 SEEN_PARAMETERS = ("regressed", "empirical")
@@ -95,7 +95,7 @@ class GFZSLClassifier(SumsClassifier):
 
     mathematics_version: ClassVar[int] = 3  # 2: nothing centred
 
-    _learned = shapes(mean_weights_="L D", variance_weights_="L D", references_="L d")
+    _learned = ("mean_weights_", "variance_weights_", "references_")
     _late = ("mean_ridge", "variance_ridge", "seen_parameters", "variance_floor")
     _needs_squares = True
     named_presets: ClassVar[Mapping[str, Preset]] = {
@@ -147,7 +147,7 @@ class GFZSLClassifier(SumsClassifier):
         targets = basis.T @ means, basis.T @ logarithms
         return gathered, np.maximum(values, 0.0)[:, None], basis, targets
 
-    def _finish(self, trained: Any) -> ClassTable:
+    def _finish(self, trained: Any) -> ClassRows:
         (rows, means, variances), values, basis, (mean_targets, variance_targets) = trained
         self.mean_weights_ = basis @ (mean_targets / (values + self.mean_ridge))
         self.variance_weights_ = basis @ (variance_targets / (values + self.variance_ridge))
@@ -155,12 +155,12 @@ class GFZSLClassifier(SumsClassifier):
             return {"embedding": means, "variance": variances}
         return self._embed_rows(rows)
 
-    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassTable:
+    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassRows:
         kernel = _quadratic(rows, self.references_)
         variances = np.exp(kernel @ self.variance_weights_)
         return {"embedding": kernel @ self.mean_weights_, "variance": variances}
 
-    def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
+    def _score(self, X: NDArray[Any], table: ClassRows, seen: bool) -> NDArray[Any]:
         X = np.asarray(X, dtype=np.float64)
         means, variances = table["embedding"], table["variance"] + self.variance_floor
         # Σ(x−μ)²/σ² multiplied out: three matrix products, and no array of n × classes × D.

@@ -21,8 +21,7 @@ from hgkt.baselines._shared.networks import (
     two_layers,
 )
 from hgkt.baselines._shared.rows import similarity_scores
-from hgkt.estimators.base import ClassTable
-from hgkt.estimators.state_rules import shapes
+from hgkt.estimators.base import ClassRows
 from hgkt.statistics import class_counts_and_means
 
 if TYPE_CHECKING:
@@ -116,7 +115,7 @@ class PSRZSLClassifier(AttributeNetworkClassifier):
     random_state: Any = None
     device: str = "auto"
 
-    _learned = shapes(w1_="h d", b1_="h", w2_="D h", b2_="D")
+    _learned = ("w1_", "b1_", "w2_", "b2_")
 
     def default_stages(self) -> list[Any]:
         """Return maps, then the weight of dissimilar classes, with step counts of one run."""
@@ -134,7 +133,7 @@ class PSRZSLClassifier(AttributeNetworkClassifier):
             check_number(name, getattr(self, name), low=0.0)
         check_number("similar_share", self.similar_share, low=0.0, high=1.0)
 
-    def _train_path(self, gathered: Seen, stops: Sequence[int]) -> Iterator[tuple[int, ClassTable]]:
+    def _train_path(self, gathered: Seen, stops: Sequence[int]) -> Iterator[tuple[int, ClassRows]]:
         import torch
 
         X, codes, attributes = gathered
@@ -179,11 +178,11 @@ class PSRZSLClassifier(AttributeNetworkClassifier):
         encoder = centred_layers(rows.shape[1], n_hidden, means, generator)
         return encoder + centred_layers(means.shape[1], n_hidden, rows, generator)
 
-    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassTable:
+    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassRows:
         hidden = np.maximum(attribute_rows(rows) @ self.w1_.T + self.b1_, 0.0)
         return {"embedding": np.maximum(hidden @ self.w2_.T + self.b2_, 0.0)}
 
-    def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
+    def _score(self, X: NDArray[Any], table: ClassRows, seen: bool) -> NDArray[Any]:
         return similarity_scores(X, table["embedding"], "cosine")
 
 

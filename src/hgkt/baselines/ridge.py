@@ -12,8 +12,7 @@ from hgkt._arrays import FeatureMap
 from hgkt._validation import check_choice, check_number
 from hgkt.baselines._shared.grids import Seen, SumsClassifier, map_grid, parameters, powers
 from hgkt.baselines._shared.rows import METRICS, similarity_scores
-from hgkt.estimators.base import ClassTable
-from hgkt.estimators.state_rules import shapes
+from hgkt.estimators.base import ClassRows
 from hgkt.statistics import Sums, class_counts_and_means
 
 
@@ -62,7 +61,7 @@ class RidgeClassMeanClassifier(SumsClassifier):
     attribute_map: FeatureMap = "l2"
     calibration: float = 0.0
 
-    _learned = shapes(weights_="d D", intercept_="D")
+    _learned = ("weights_", "intercept_")
     _late = ("ridge", "metric")
 
     def default_stages(self) -> list[Any]:
@@ -87,14 +86,14 @@ class RidgeClassMeanClassifier(SumsClassifier):
         targets = basis.T @ (means - center)
         return means, (rows - origin, origin, center), (np.maximum(values, 0.0), basis, targets)
 
-    def _finish(self, trained: Any) -> ClassTable:
+    def _finish(self, trained: Any) -> ClassRows:
         means, (centred, origin, center), (values, basis, targets) = trained
         self.weights_ = centred.T @ (basis @ (targets / (values + self.ridge)[:, None]))
         self.intercept_ = center - origin @ self.weights_
         return {"embedding": means}
 
-    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassTable:
+    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassRows:
         return {"embedding": rows @ self.weights_ + self.intercept_}
 
-    def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
+    def _score(self, X: NDArray[Any], table: ClassRows, seen: bool) -> NDArray[Any]:
         return similarity_scores(X, table["embedding"], self.metric)

@@ -13,8 +13,8 @@ from hgkt._arrays import MAPS, FeatureMap, batches, unit_rows
 from hgkt._validation import check_choice, check_number
 from hgkt.baselines._shared.grids import Seen, SumsClassifier, center_grid, parameters, powers
 from hgkt.baselines._shared.rows import similarity_scores
-from hgkt.estimators.base import ClassTable, Preset
-from hgkt.estimators.state_rules import shapes
+from hgkt.estimators.base import ClassRows
+from hgkt.estimators.methods import Preset
 from hgkt.statistics import ClassStatistics, Sums
 
 DIRECTIONS = ("to-features", "to-attributes")
@@ -85,7 +85,7 @@ class SAEClassifier(SumsClassifier):
 
     mathematics_version: ClassVar[int] = 3  # 2: nothing centred, λ from 1e-5 on
 
-    _learned = shapes(weights_="d D")
+    _learned = ("weights_",)
     _late = ("encoder_weight", "direction", "normalize_weights")
     named_presets: ClassVar[Mapping[str, Preset]] = {
         "released": Preset(
@@ -123,7 +123,7 @@ class SAEClassifier(SumsClassifier):
         targets = basis.T @ (rows.T @ statistics.sums) @ feature_basis
         return rows, targets, (values[:, None], feature_values), (basis, feature_basis)
 
-    def _finish(self, trained: Any) -> ClassTable:
+    def _finish(self, trained: Any) -> ClassRows:
         rows, targets, (values, feature_values), (basis, feature_basis) = trained
         weight = self.encoder_weight
         solved = (1.0 + weight) * targets / (values + weight * feature_values)
@@ -131,10 +131,10 @@ class SAEClassifier(SumsClassifier):
         self.weights_ = unit_rows(weights) if self.normalize_weights else weights
         return self._embed_rows(rows)
 
-    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassTable:
+    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassRows:
         return {"embedding": rows @ self.weights_ if self.direction == "to-features" else rows}
 
-    def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
+    def _score(self, X: NDArray[Any], table: ClassRows, seen: bool) -> NDArray[Any]:
         rows = X if self.direction == "to-features" else X @ self.weights_.T
         return similarity_scores(rows, table["embedding"], "cosine")
 

@@ -14,8 +14,7 @@ from hgkt._arrays import FeatureMap, batches, unit_rows
 from hgkt._validation import check_choice, check_number
 from hgkt.baselines._shared.grids import ATTRIBUTE_MAPS, GridClassifier, Seen, parameters
 from hgkt.baselines._shared.rows import hinge_sum
-from hgkt.estimators.base import ClassTable
-from hgkt.estimators.state_rules import Rule, shapes
+from hgkt.estimators.base import ClassRows
 from hgkt.statistics import class_counts_and_means
 
 COMPARISONS = ("relu", "intersection")
@@ -115,7 +114,7 @@ class SSEClassifier(GridClassifier):
 
     mathematics_version: ClassVar[int] = 3  # 2: γ from 0.1 on, which selection took
 
-    _learned = shapes(weights_="D|2D", templates_="L D|L 2D", sources_="L d", signed_=Rule("", "b"))
+    _learned = ("weights_", "templates_", "sources_", "signed_")
 
     def default_stages(self) -> list[Any]:
         """Return maps with the spread of mixtures, the weight of the hinge, the spread again."""
@@ -126,7 +125,7 @@ class SSEClassifier(GridClassifier):
             {"gamma": [0.001, 0.01, 0.1, 1.0, 10.0, 100.0]},
         ]
 
-    def _train(self, gathered: Seen) -> ClassTable:
+    def _train(self, gathered: Seen) -> ClassRows:
         X, codes, attributes = gathered
         self.sources_ = unit_rows(attributes)
         table = self._embed_rows(attributes)
@@ -181,10 +180,10 @@ class SSEClassifier(GridClassifier):
             positive = np.concatenate([positive, positive - X], axis=1)
         return unit_rows(positive)
 
-    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassTable:
+    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassRows:
         return {"embedding": simplex_mixtures(unit_rows(rows), self.sources_, self.gamma)}
 
-    def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
+    def _score(self, X: NDArray[Any], table: ClassRows, seen: bool) -> NDArray[Any]:
         model = TemplateModel(self.weights_, self.templates_, self.comparison)
         return model.similarities(self._scaled(X)) @ table["embedding"].T
 

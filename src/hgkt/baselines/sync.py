@@ -16,8 +16,8 @@ from hgkt._arrays import FeatureMap, batches
 from hgkt._validation import check_choice, check_number
 from hgkt.baselines._shared.grids import GridClassifier, Seen, center_grid, parameters
 from hgkt.baselines._shared.lbfgs import minimise_lbfgs
-from hgkt.estimators.base import ClassTable, Preset
-from hgkt.estimators.state_rules import shapes
+from hgkt.estimators.base import ClassRows
+from hgkt.estimators.methods import Preset
 
 LOSSES = ("ovo", "cs", "struct")
 _UNIT = ("l2", "sqrt+l2")
@@ -101,7 +101,7 @@ class SynCClassifier(GridClassifier):
 
     mathematics_version: ClassVar[int] = 3  # 2: nothing centred
 
-    _learned = shapes(phantoms_="L D", positions_="L d", attribute_unit_="")
+    _learned = ("phantoms_", "positions_", "attribute_unit_")
     _late = ("similarity_scale",)
     named_presets: ClassVar[Mapping[str, Preset]] = {
         # The authors' demonstration has this loss and unit-length rows, and searches λ and δ for
@@ -138,17 +138,17 @@ class SynCClassifier(GridClassifier):
         self.positions_ = seen.attributes / self.attribute_unit_
         return seen
 
-    def _finish(self, classifiers: NDArray[np.float64]) -> ClassTable:
+    def _finish(self, classifiers: NDArray[np.float64]) -> ClassRows:
         # W = SV, solved for the phantoms.
         similarities = self._similarities(self.positions_)
         # The similarities of a small δ are nearly equal: pinv cuts what rounding leaves of rank.
         self.phantoms_ = np.linalg.pinv(similarities) @ classifiers
         return {"embedding": similarities @ self.phantoms_}
 
-    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassTable:
+    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassRows:
         return {"embedding": self._similarities(rows / self.attribute_unit_) @ self.phantoms_}
 
-    def _score(self, X: NDArray[Any], table: ClassTable, seen: bool) -> NDArray[Any]:
+    def _score(self, X: NDArray[Any], table: ClassRows, seen: bool) -> NDArray[Any]:
         return X @ table["embedding"].T
 
     def _similarities(self, positions: NDArray[np.float64]) -> NDArray[np.float64]:

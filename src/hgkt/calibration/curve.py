@@ -199,6 +199,14 @@ class ValidationRows:
         return curve_of(*parts)
 
 
+@dataclass(frozen=True)
+class ScoredFold:
+    """Validation rows of one fold and their scores (n, n_classes), seen rows and classes first."""
+
+    rows: ValidationRows
+    scores: NDArray[Any]
+
+
 def best_calibration(
     curves: Sequence[SeenUnseenCurve],
 ) -> tuple[float, NDArray[np.float64]]:

@@ -1,23 +1,37 @@
-"""Validation classes taken from the seen ones: random class folds and their rows."""
+"""Class folds: seen classes to learn from, others that play unseen ones, and rows of both.
+
+A `Fold` is made of rows or of gathered sums; whoever fits, calibrates or selects on folds does not
+ask which. What is scored on it is kept as a `FoldSample`, in bounded memory.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hgkt._validation import check_number, label_text
-from hgkt.calibration.curve import ValidationRows
+from hgkt._validation import attribute_matrix, check_number, label_text
+from hgkt.calibration.curve import ScoredFold, ValidationRows
+from hgkt.calibration.gamma import Calibration
 from hgkt.exceptions import DataError
+from hgkt.statistics import GatheredStatistics, Sums
+from hgkt.statistics.gathered import FoldSums
 
 ClassFolds = Sequence[tuple[Sequence[Any], Sequence[Any]]]
 """Pairs (train classes, validation classes)."""
 
+SEEN, ADDED, GROWN = range(3)
+"""Codes of the groups: classes learnt from images, added by attributes, and added then grown."""
+
+FEW_CLASSES = 20
+"""Of fewer seen classes each makes up so much that folds and comparisons are chosen with care."""
+
 _SHARE = 0.25
+_MAX_ROWS = 6_000  # per fold; three numbers and some quantiles do not get better with more
 
 
 class FoldRows(NamedTuple):
@@ -38,23 +52,45 @@ class FoldRows(NamedTuple):
     val_unseen: NDArray[np.intp]
 
 
-@dataclass(frozen=True)
-class ValidationFold:
-    """Training data of one fold, its validation rows (seen ones first) and their labels."""
+class Instances(NamedTuple):
+    """Rows to learn from: features (N, D) and the code (N,) of each row's class."""
 
     X: NDArray[Any]
-    y: NDArray[Any]
-    X_eval: NDArray[Any]
-    y_seen: NDArray[Any]
-    y_unseen: NDArray[Any]
-    train_attributes: dict[Any, Any]
-    val_attributes: dict[Any, Any]
+    codes: NDArray[np.intp]
 
-    @cached_property
-    def rows(self) -> ValidationRows:
-        """The validation rows, their labels looked up once."""
-        classes = [*np.unique(self.y).tolist(), *self.val_attributes]
-        return ValidationRows(self.y_seen, self.y_unseen, classes, len(self.train_attributes))
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """What is learned from in one fold, the classes added then, and the rows that validate it.
+
+    Parameters
+    ----------
+    training : Instances or Sums
+        Rows of the train classes, or their sums.
+    classes : ndarray of shape (L,)
+        The train classes, sorted.
+    attributes : ndarray of shape (L, d)
+    new_classes : tuple of length U
+        The validation classes, which are added by their attributes.
+    new_attributes : ndarray of shape (U, d)
+    X_eval : ndarray of shape (n, D)
+        Validation rows: held-out rows of the train classes first.
+    rows : ValidationRows
+        Their classes, and the curve of any scores.
+    """
+
+    training: Instances | Sums
+    classes: NDArray[Any]
+    attributes: NDArray[np.float64]
+    new_classes: tuple[Any, ...]
+    new_attributes: NDArray[np.float64]
+    X_eval: NDArray[Any]
+    rows: ValidationRows
+
+
+def default_folds(n_classes: int) -> int:
+    """Return 3, or 6 where classes are few: a fold then holds out two or three of them."""
+    return 3 if n_classes >= FEW_CLASSES else 6
 
 
 def class_folds(
@@ -174,15 +210,15 @@ def split_fold(
     )
 
 
-def validation_folds(
+def folds_of_rows(
     X: NDArray[Any],
     y: NDArray[Any],
     attributes: Mapping[Any, Any],
     folds: ClassFolds,
     holdout: float = 0.2,
     random_state: int = 0,
-) -> Iterator[ValidationFold]:
-    """Yield the data of one fold at a time: only one copy of its rows is ever held.
+) -> Iterator[Fold]:
+    """Yield one fold of rows at a time: only one copy of its rows is ever held.
 
     Parameters
     ----------
@@ -197,25 +233,84 @@ def validation_folds(
     random_state : int, default=0
         Seed of what is held out.
     """
+    vectors = _vectors(attributes, folds)
     for number, (train, val) in enumerate(folds):
         rows = split_fold(y, train, val, holdout, [random_state, number])
-        if not len(rows.val_seen):
+        classes, codes = np.unique(y[rows.fit], return_inverse=True)
+        training = Instances(X[rows.fit], codes)
+        yield _fold(training, classes, val, vectors, X, y, rows)
+
+
+def folds_of_sums(
+    statistics: GatheredStatistics,
+    attributes: Mapping[Any, Any],
+    n_folds: int | None = None,
+    holdout: float = 0.2,
+    random_state: int = 0,
+) -> Iterator[Fold]:
+    """Yield the folds that statistics were gathered with; where all rows were kept, those of rows.
+
+    Parameters
+    ----------
+    statistics : GatheredStatistics
+        With class folds and rows kept.
+    attributes : mapping
+        Attribute vector of every class.
+    n_folds : int, optional
+        How many of the folds; by default all.
+    holdout : float, default=0.2
+        Share of the rows of a train class that plays its test images, as far as rows were kept.
+    random_state : int, default=0
+        Seed of what is held out.
+    """
+    X, y = statistics.rows()
+    if not len(y):
+        raise DataError("the statistics hold no rows to validate on; gather with sample=")
+    folds = statistics.folds[:n_folds]
+    for number, (train, val) in enumerate(folds):
+        if len(train) < 2 or not val:
             raise DataError(
-                "every train class of a fold has one image only, so none can be held out; "
-                "selection needs classes of two images or more"
+                f"fold {number + 1} of the statistics trains on {len(train)} classes with rows and "
+                f"holds out {len(val)}; two and one are expected at least"
             )
-        for name in (*train, *val):
-            if name not in attributes:
-                raise DataError(f"class {name!r} has no attributes in class_attributes")
-        yield ValidationFold(
-            X[rows.fit],
-            y[rows.fit],
-            X[np.concatenate([rows.val_seen, rows.val_unseen])],
-            y[rows.val_seen],
-            y[rows.val_unseen],
-            {name: attributes[name] for name in train},
-            {name: attributes[name] for name in val},
+    vectors = _vectors(attributes, folds)
+    counts = dict(zip(statistics.classes.tolist(), statistics.counts.tolist(), strict=True))
+    for number, (train, val) in enumerate(folds):
+        rows = split_fold(y, train, val, holdout, [random_state, number], counts)
+        training = FoldSums(statistics, number, X[rows.val_seen], y[rows.val_seen])
+        yield _fold(training, training.classes, val, vectors, X, y, rows)
+
+
+def _vectors(attributes: Mapping[Any, Any], folds: ClassFolds) -> dict[Any, NDArray[np.float64]]:
+    """Return the checked attribute vector (d,) of every class that a fold names."""
+    names = list(dict.fromkeys(chain.from_iterable(chain(*fold) for fold in folds)))
+    return dict(zip(names, attribute_matrix(attributes, names), strict=True))
+
+
+def _fold(
+    training: Instances | Sums,
+    classes: NDArray[Any],
+    val: Sequence[Any],
+    vectors: Mapping[Any, NDArray[np.float64]],
+    X: NDArray[Any],
+    y: NDArray[Any],
+    rows: FoldRows,
+) -> Fold:
+    if not len(rows.val_seen):
+        raise DataError(
+            "every train class of a fold has one image only, so none can be held out; "
+            "selection needs classes of two images or more"
         )
+    names = classes.tolist()
+    return Fold(
+        training,
+        classes,
+        np.array([vectors[name] for name in names]),
+        tuple(val),
+        np.array([vectors[name] for name in val]),
+        X[np.concatenate([rows.val_seen, rows.val_unseen])],
+        ValidationRows(y[rows.val_seen], y[rows.val_unseen], [*names, *val], len(names)),
+    )
 
 
 def _codes(classes: Sequence[Any], positions: dict[Any, int]) -> list[int]:
@@ -223,3 +318,91 @@ def _codes(classes: Sequence[Any], positions: dict[Any, int]) -> list[int]:
         if name not in positions:
             raise DataError(f"a fold names class {label_text(name)}, which has no instance in y")
     return [positions[name] for name in classes]
+
+
+@dataclass(frozen=True)
+class FoldSample:
+    """Rows of one validation fold.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n, n_classes)
+        Without γ; rows and columns of seen classes first.
+    truth : ndarray of shape (n,)
+        The column of each row's class.
+    n_seen : int
+        How many of the columns are seen classes.
+    names : tuple
+        The held-out classes, which the other columns stand for.
+    """
+
+    scores: NDArray[Any]
+    truth: NDArray[np.intp]
+    n_seen: int
+    names: tuple[Any, ...]
+
+    @property
+    def n_classes(self) -> int:
+        """How many columns there are."""
+        return int(self.scores.shape[1])
+
+    @property
+    def groups(self) -> NDArray[np.intp]:
+        """Group of each column (n_classes,)."""
+        return np.where(np.arange(self.n_classes) < self.n_seen, SEEN, ADDED)
+
+    @property
+    def of_seen(self) -> NDArray[np.bool_]:
+        """Which rows (n,) are images of seen classes."""
+        result: NDArray[np.bool_] = self.truth < self.n_seen
+        return result
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """Weights (n,) by which each group sums to one half, and its classes count alike."""
+        weights = np.empty(len(self.truth))
+        for group in (self.of_seen, ~self.of_seen):
+            _, position, counts = np.unique(
+                self.truth[group], return_inverse=True, return_counts=True
+            )
+            weights[group] = 0.5 / (counts[position] * max(len(counts), 1))
+        return weights
+
+    def calibrated(self, law: Calibration) -> NDArray[np.float64]:
+        """Return the scores with γ taken off the seen classes."""
+        scores = self.scores.astype(np.float64)
+        scores[:, : self.n_seen] -= law.gamma(self.n_seen, self.n_classes - self.n_seen)
+        return scores
+
+    def part(self, rows: slice) -> FoldSample:
+        """Return some of the rows."""
+        return FoldSample(self.scores[rows], self.truth[rows], self.n_seen, self.names)
+
+    def among(self, columns: NDArray[np.intp]) -> FoldSample:
+        """Return the sample as if only these classes were known; others' truth is −1."""
+        position = np.full(self.n_classes, -1)
+        position[columns] = np.arange(len(columns))
+        n_seen = int((columns < self.n_seen).sum())
+        names = tuple(self.names[c - self.n_seen] for c in columns if c >= self.n_seen)
+        return FoldSample(self.scores[:, columns], position[self.truth], n_seen, names)
+
+
+def sample_folds(
+    folds: Iterable[ScoredFold], samples: list[FoldSample], random_state: int = 0
+) -> Iterator[ScoredFold]:
+    """Pass folds on, and put at most 6,000 random rows of each, in float32, into `samples`."""
+    rng = np.random.default_rng(random_state)
+    for fold in folds:
+        rows = np.arange(len(fold.scores))
+        if len(rows) > _MAX_ROWS:
+            rows = np.sort(rng.permutation(len(rows))[:_MAX_ROWS])
+        names = tuple(fold.rows.classes[fold.rows.n_seen :])
+        samples.append(
+            FoldSample(
+                np.asarray(fold.scores[rows], dtype=np.float32),
+                fold.rows.truth[rows],
+                fold.rows.n_seen,
+                names,
+            )
+        )
+        yield fold

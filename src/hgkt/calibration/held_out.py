@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt.calibration.law import Calibration, ScoredFold
+from hgkt.calibration.curve import ScoredFold
+from hgkt.calibration.gamma import Calibration
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,10 @@ class HeldOutClasses:
         rows = np.array([positions[label] for label in self.labels], dtype=np.float64)
         known = (self.folds, self.gammas, self.gammas_alone, self.together, self.alone)
         return np.column_stack([rows, *known])
+
+    def renamed(self, names: Mapping[Any, Any]) -> Self:
+        """Return the same of classes with other names."""
+        return replace(self, labels=tuple(names.get(name, name) for name in self.labels))
 
     @classmethod
     def from_array(cls, array: NDArray[np.float64], classes: Sequence[Any]) -> Self:

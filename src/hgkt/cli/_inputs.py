@@ -1,39 +1,160 @@
-"""What a user hands in: rows of features, images, attribute vectors."""
+"""What a user hands in: a model folder, rows of features, images, attribute vectors."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 
-from hgkt._files import reading
+from hgkt._files import locked, reading
 from hgkt._validation import check_features
-from hgkt.cli._common import note, progress_bar
-from hgkt.cli._model import about_model
-from hgkt.exceptions import DataError
+from hgkt.cli._options import FEATURE_SUFFIXES
+from hgkt.cli._output import note, progress_bar, unreadable_document, unreadable_lines
+from hgkt.exceptions import DataError, ModelFolderError
 
 if TYPE_CHECKING:
+    from hgkt.data import GZSLDataset
     from hgkt.estimators import GZSLClassifier
 
-_SHOWN_UNREADABLE = 5
-_SUFFIXES = (".npy", ".npz", ".csv", ".parquet", ".mat")
 
-InputOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--input",
-        metavar="PATH",
-        help=f"Features ({', '.join(_SUFFIXES)}), an image, or a folder of images.",
-    ),
-]
+# ---------------------------------------------------------------------- models
+def about_model(model: Any) -> dict[str, Any]:
+    """Return what a loaded model was made with."""
+    about: dict[str, Any] = getattr(model, "about_", {})
+    return about
 
 
+def label_of(model: GZSLClassifier, text: str) -> Any:
+    """Turn text into a label of the kind the model has: a string or a number."""
+    kind = model.seen_classes_.dtype.kind
+    if kind not in "iuf":
+        return text
+    try:
+        return float(text) if kind == "f" else int(text)
+    except ValueError:
+        raise DataError(f"the classes of this model are numbers; got {text!r}") from None
+
+
+def candidate_names(model: GZSLClassifier, among: str) -> str | list[Any]:
+    """Return what ``--among`` stands for as `GZSLClassifier.candidates` takes it."""
+    if among in ("all", "seen", "unseen"):
+        return among
+    # A class name may hold a comma, so the whole text is tried first.
+    names = [among] if among in model.classes_.tolist() else among.split(",")
+    return [label_of(model, name.strip()) for name in names]
+
+
+def check_backbone(model: GZSLClassifier, about: Mapping[str, Any], name: str) -> None:
+    """Refuse features of another network, which would be scored without a word.
+
+    Parameters
+    ----------
+    model : GZSLClassifier
+        The model; its folder says which backbone made the features it was trained on.
+    about : mapping
+        What is known of a data set.
+    name : str
+        Its name.
+    """
+    own, other = about_model(model).get("backbone"), about.get("backbone")
+    if own and other and own.get("sha256") != other.get("sha256"):
+        raise DataError(
+            f"the model was trained on features of {own['name']!r}; those of data set "
+            f"{name!r} come from {other['name']!r} with other weights and cannot be mixed"
+        )
+
+
+def load_matching(
+    model: GZSLClassifier,
+    name: str,
+    root: Path | None,
+    features: str | None = None,
+    with_attributes: bool = False,
+) -> GZSLDataset:
+    """Load a data set with the feature file and the attribute kind that the model was made with.
+
+    Parameters
+    ----------
+    model : GZSLClassifier
+        The model; what it was made with is in its folder.
+    name : str
+        Name or path of the data set.
+    root : Path or None
+        Folder of the benchmark's folders.
+    features : str, optional
+        Another feature file, without suffix; by default the model's.
+    with_attributes : bool
+        Whether the class vectors are needed too. Those of a file of their own, which may be gone,
+        are read only then; to predict, features are enough.
+    """
+    from hgkt.data import load_dataset
+    from hgkt.data.attributes import is_file, split_kinds
+
+    about = about_model(model)
+    kinds = split_kinds(str(about.get("attributes") or "att"))
+    chosen = [kind for kind in kinds if with_attributes or not is_file(kind)]
+    from_files = [kind for kind in chosen if is_file(kind)]
+    options: dict[str, Any] = {}
+    if about.get("layout") == "xlsa17":
+        stem = Path(str(about.get("features", ""))).stem
+        if features is not None and features != stem:
+            raise DataError(
+                f"the model was trained on the features {stem!r}; {features!r} cannot be mixed in"
+            )
+        options = {"features": stem, "attributes": "+".join(chosen) or "att"}
+    elif features is not None:
+        options = {"features": features}
+    if from_files:
+        options["attributes"] = "+".join(chosen)
+    try:
+        data = load_dataset(name, root=root, **options)
+    except DataError as error:
+        if not from_files:
+            raise
+        raise DataError(
+            f"{error}; the class vectors of this model came from {', '.join(from_files)}: put the "
+            "file there, or add classes with --text or --file"
+        ) from error
+    if data.features.shape[1] != model.n_features_in_:
+        raise DataError(
+            f"data set {data.name!r} has {data.features.shape[1]} features a row; "
+            f"the model expects {model.n_features_in_}"
+        )
+    return data
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[Any]:
+    """Load a model to change it; other commands that would change its folder wait.
+
+    Parameters
+    ----------
+    folder : Path
+        The model folder.
+
+    Yields
+    ------
+    GZSLClassifier
+        The model as it is once nobody else changes it.
+    """
+    from hgkt.estimators import load_model
+
+    def waiting() -> None:
+        note(f"waiting: another command is changing {folder}")
+
+    # Of a folder that is not there, reading it says so better than locking it.
+    with locked(folder, ModelFolderError, waiting) if folder.is_dir() else nullcontext():
+        yield load_model(folder)
+
+
+# ---------------------------------------------------------------------- features and images
 @dataclass(frozen=True)
 class Input:
     """Features to predict, and where they came from.
@@ -46,14 +167,26 @@ class Input:
         The image of each row; None where the features came from a file of features.
     unreadable : tuple of (str, str)
         Images that were left out, each with the sentence that says why.
+    passed_over : dict of str to int
+        Files of folders that are no images, by suffix.
     """
 
     features: NDArray[Any]
     files: tuple[str, ...] | None = None
     unreadable: tuple[tuple[str, str], ...] = ()
+    passed_over: Mapping[str, int] = field(default_factory=dict)
+
+    def report(self) -> dict[str, Any]:
+        """Return what JSON says about images that were left out; of features, nothing."""
+        if self.files is None:
+            return {}
+        return {
+            "n_unreadable": len(self.unreadable),
+            "unreadable": unreadable_document(self.unreadable),
+            "passed_over": dict(self.passed_over),
+        }
 
 
-# ---------------------------------------------------------------------- features and images
 def read_input(
     path: Path, model: GZSLClassifier, weights: Path | None = None, device: str = "auto"
 ) -> Input:
@@ -79,73 +212,74 @@ def read_input(
     if not path.is_dir() and path.suffix.lower() not in IMAGE_SUFFIXES:
         return Input(read_features(path, model.n_features_in_))
     base = path if path.is_dir() else path.parent
-    entries = {file.relative_to(base).as_posix(): file for file in _images_at(path)}
-    return _extract(entries, model, weights, device)
+    return read_images([path], model, weights, device, base)
 
 
 def read_images(
-    paths: Sequence[Path], model: GZSLClassifier, weights: Path | None = None, device: str = "auto"
+    paths: Sequence[Path],
+    model: GZSLClassifier,
+    weights: Path | None = None,
+    device: str = "auto",
+    base: Path | None = None,
 ) -> Input:
     """Extract the features of images and of folders of images, with the model's own backbone.
 
     Parameters
     ----------
     paths : sequence of Path
-        Images, and folders of images (of any depth); rows keep these names.
+        Images, and folders of images (of any depth).
     model, weights, device
         See `read_input`.
+    base : Path, optional
+        What the names of files are relative to; by default they are as given.
 
     Returns
     -------
     Input
     """
-    entries = {str(file): file for path in paths for file in _images_at(path)}
-    return _extract(entries, model, weights, device)
+    from hgkt.items import ImageClassifier
+    from hgkt.vision import ImageEntry
 
-
-def show_unreadable(given: Input) -> None:
-    """Say on stderr which images were left out, and why."""
-    for _, reason in given.unreadable[:_SHOWN_UNREADABLE]:
-        note(f"left out: {reason}")
-    if len(given.unreadable) > _SHOWN_UNREADABLE:
-        more = len(given.unreadable) - _SHOWN_UNREADABLE
-        note(f"… {more} more were left out; --json has them all")
-
-
-def _images_at(path: Path) -> list[Path]:
-    from hgkt.vision import find_images
-
-    files = find_images(path) if path.is_dir() else [path]
-    if not files:
-        raise DataError(f"{path} has no images")
-    return files
-
-
-def _extract(
-    files: Mapping[str, Path], model: GZSLClassifier, weights: Path | None, device: str
-) -> Input:
-    from hgkt.vision import ImageEntry, extract_features, load_backbone
-
-    record = about_model(model).get("backbone")
-    if not record:
-        raise DataError(
-            f"this model reads features ({', '.join(_SUFFIXES)}), as it was trained on features of "
-            f"which it does not know the backbone; {next(iter(files.values()))} is an image"
-        )
-    backbone = load_backbone(record, device, None if weights is None else str(weights))
-    if backbone.n_features != model.n_features_in_:
-        raise DataError(
-            f"backbone {backbone.record['name']!r} makes {backbone.n_features} features; the model "
-            f"expects {model.n_features_in_}"
-        )
-    entries = [ImageEntry(name, file) for name, file in files.items()]
+    reader = ImageClassifier(model, device, weights)
+    files, others = _images_at(paths)
+    names = [str(file) if base is None else file.relative_to(base).as_posix() for file in files]
     with progress_bar() as bar:
-        found = extract_features(entries, backbone, progress=bar)
+        found = reader.extract([*map(ImageEntry, names, files)], bar)
     return Input(
         found.features,
         tuple(entry.id for entry in found.entries),
         tuple((entry.id, reason) for entry, reason in found.unreadable),
+        others,
     )
+
+
+def show_unreadable(given: Input) -> None:
+    """Say on stderr which files were left out, and why."""
+    from hgkt.vision.listing import passed_over_text
+
+    lines = unreadable_lines(unreadable_document(given.unreadable), "image", "; --json has all")
+    for line in lines:
+        note(line)
+    if given.passed_over:
+        note(passed_over_text(given.passed_over))
+
+
+def _images_at(paths: Sequence[Path]) -> tuple[list[Path], dict[str, int]]:
+    """Return the images of files and folders, each once, and what folders hold besides."""
+    from hgkt.vision import find_images
+    from hgkt.vision.listing import passed_over, passed_over_text
+
+    files: dict[Path, None] = {}
+    others: Counter[str] = Counter()
+    for path in paths:
+        found = find_images(path) if path.is_dir() else [path]
+        more = passed_over(path)
+        if not found:
+            why = f"; {passed_over_text(more)}" if more else ""
+            raise DataError(f"{path} has no images{why}")
+        files |= dict.fromkeys(found)
+        others.update(more)
+    return list(files), dict(others)
 
 
 def read_features(path: Path, n_features: int) -> NDArray[Any]:
@@ -166,9 +300,10 @@ def read_features(path: Path, n_features: int) -> NDArray[Any]:
     -------
     ndarray of shape (n, n_features)
     """
-    if path.suffix not in _SUFFIXES:
+    if path.suffix not in FEATURE_SUFFIXES:
         raise DataError(
-            f"{path} has the suffix {path.suffix!r}; one of {', '.join(_SUFFIXES)} is expected"
+            f"{path} has the suffix {path.suffix!r}; one of {', '.join(FEATURE_SUFFIXES)} is "
+            "expected"
         )
     if not path.is_file():
         raise DataError(f"{path} does not exist")

@@ -10,9 +10,8 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from hgkt.cli._common import RootOption
-from hgkt.cli._inputs import read_pairs, read_vector
-from hgkt.cli._model import about_model, label_of, load_matching
+from hgkt.cli._inputs import about_model, label_of, load_matching, read_pairs, read_vector
+from hgkt.cli._options import RootOption
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:

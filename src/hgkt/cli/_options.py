@@ -1,16 +1,289 @@
-"""Options that several commands share, as parameters that are dataclasses."""
+"""Options that several commands share; groups of them are dataclasses."""
 
 from __future__ import annotations
 
 import inspect
+import json
+import os
+import sys
 from collections.abc import Callable
-from dataclasses import is_dataclass
+from dataclasses import dataclass, is_dataclass
+from enum import StrEnum
 from functools import wraps
-from typing import Any, get_type_hints
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+from hgkt.exceptions import DataError
+
+if TYPE_CHECKING:
+    from hgkt.data import GZSLDataset, ShardedData
+    from hgkt.estimators import GZSLClassifier
 
 
+class Device(StrEnum):
+    """Where a network computes."""
+
+    auto = "auto"
+    cpu = "cpu"
+    cuda = "cuda"
+
+
+class EngineName(StrEnum):
+    """Where tasks run."""
+
+    local = "local"
+    ray = "ray"
+
+
+FEATURE_SUFFIXES = (".npy", ".npz", ".csv", ".parquet", ".mat")
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+SeedOption = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of everything random.")]
+DeviceOption = Annotated[Device, typer.Option("--device", help="Where to compute.")]
+ModelOption = Annotated[
+    Path,
+    typer.Option("--model", metavar="FOLDER", help="Model folder, as `hgkt train` writes it."),
+]
+AmongOption = Annotated[
+    str,
+    typer.Option("--among", metavar="A,B", help="Candidates: all, seen, unseen, or classes a,b,c."),
+]
+TopOption = Annotated[
+    int, typer.Option("--top", min=1, metavar="N", help="How many classes to show.")
+]
+RootOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--root", metavar="FOLDER", help="Folder that holds the benchmark's data-set folders."
+    ),
+]
+AttributesOption = Annotated[
+    str,
+    typer.Option(
+        "--attributes",
+        metavar="KIND",
+        help="Class attributes: att, original_att, NAME of a NAME_splits.mat (sent), "
+        "a file (.parquet, .csv), or a+b.",
+    ),
+]
+InputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--input",
+        metavar="PATH",
+        help=f"Features ({', '.join(FEATURE_SUFFIXES)}), an image, or a folder of images.",
+    ),
+]
+WeightsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--weights", metavar="PATH", help="Of images: the backbone's weights, if they were moved."
+    ),
+]
+RejectOption = Annotated[
+    float | None,
+    typer.Option(
+        "--reject",
+        metavar="SHARE",
+        help="Answer “unknown” where a row looks like no known class; so many rows of known "
+        "classes may be rejected by mistake, e.g. 0.05.",
+        show_default=False,
+    ),
+]
+CoverageOption = Annotated[
+    float | None,
+    typer.Option(
+        "--coverage",
+        metavar="SHARE",
+        help="Also give the classes among which the true one is, so often, e.g. 0.9.",
+        show_default=False,
+    ),
+]
+
+
+def split_names(names: str) -> list[str]:
+    """Return names that an option holds, separated by commas, each once.
+
+    Examples
+    --------
+    >>> split_names("CUB, AWA1,CUB")
+    ['CUB', 'AWA1']
+    """
+    return list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
+
+
+def read_parameters(pairs: list[str] | None) -> dict[str, Any]:
+    """Read ``NAME=VALUE`` pairs; a value is JSON where it can be, else text.
+
+    Examples
+    --------
+    >>> read_parameters(["ridge=0.1", "kernel=rbf"])
+    {'ridge': 0.1, 'kernel': 'rbf'}
+    """
+    parsed = {}
+    for text in pairs or []:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise DataError(f"--param expects NAME=VALUE; got {text!r}")
+        try:
+            parsed[name.strip()] = json.loads(value)
+        except ValueError:
+            parsed[name.strip()] = value
+    return parsed
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """Where tasks run, and how many at a time; one field per option."""
+
+    engine: Annotated[
+        EngineName | None,
+        typer.Option(
+            "--engine",
+            help="Processes of this machine, or tasks of the Ray cluster that $RAY_ADDRESS names, "
+            "else of one that is started here.",
+            show_default="local",
+        ),
+    ] = None
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers", min=0, metavar="N", help="How many at a time.", show_default="one per core"
+        ),
+    ] = None
+
+    @property
+    def are_given(self) -> bool:
+        """Whether anything was said."""
+        return self != EngineOptions()
+
+    def engine_and_address(self) -> dict[str, Any]:
+        """Return `engine` and `address` as the library's functions take them."""
+        engine = self.engine or EngineName.local
+        address = os.environ.get("RAY_ADDRESS") if engine is EngineName.ray else None
+        return {"engine": str(engine), "address": address}
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """A data set; one field per option."""
+
+    data: Annotated[
+        str,
+        typer.Option(
+            "--data", metavar="NAME", help="Data set: a name of `hgkt datasets list`, or a path."
+        ),
+    ] = "digits"
+    root: RootOption = None
+    features: Annotated[
+        str | None,
+        typer.Option(
+            "--features",
+            metavar="NAME",
+            help="Feature file of an xlsa17 folder, without .mat.",
+            show_default="res101, or the only one",
+        ),
+    ] = None
+    attributes: AttributesOption = "att"
+
+    def load(self) -> GZSLDataset:
+        """Load the data set."""
+        from hgkt.data import load_dataset
+
+        return load_dataset(
+            self.data, root=self.root, features=self.features, attributes=self.attributes
+        )
+
+
+@dataclass(frozen=True)
+class MethodOptions:
+    """A method and what is chosen on validation classes; one field per option."""
+
+    method: Annotated[
+        str,
+        typer.Option(
+            "--method",
+            "-m",
+            metavar="NAME",
+            help="Method: a name of `hgkt methods`, or package.module:Class.",
+        ),
+    ] = "hgkt"
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            "--preset",
+            metavar="NAME",
+            help="Preset of parameters: default, paper or exact (hgkt); released (cn-zsl, sync, "
+            "gfzsl, sae): what its authors published.",
+        ),
+    ] = None
+    param: Annotated[
+        list[str] | None,
+        typer.Option("--param", "-p", metavar="NAME=VALUE", help="Set a parameter; repeatable."),
+    ] = None
+    select: Annotated[
+        bool | None,
+        typer.Option(
+            "--select/--no-select",
+            help="Choose parameters on validation classes.",
+            show_default="no; of photos: where there are enough",
+        ),
+    ] = None
+    calibrate: Annotated[
+        bool | None,
+        typer.Option(
+            "--calibrate/--no-calibrate",
+            help="Choose a calibration on validation classes.",
+            show_default="calibrate, unless --param sets one",
+        ),
+    ] = None
+    seed: SeedOption = 0
+    device: DeviceOption = Device.auto
+
+    @property
+    def calibration(self) -> bool | str:
+        """Whether γ is chosen: True, False or "auto"."""
+        return "auto" if self.calibrate is None else self.calibrate
+
+    def check(self) -> GZSLClassifier:
+        """Return the method as it is without data; what is wrong with its parameters is said."""
+        from hgkt.estimators.methods import build_method
+
+        if ":" in self.method and "" not in sys.path:
+            sys.path.insert(0, "")  # a method of one's own may lie in the working folder
+        model: GZSLClassifier = build_method(self.method, self.preset, read_parameters(self.param))
+        return model
+
+    def estimator(
+        self, dataset: GZSLDataset | ShardedData, seed: int | None = None
+    ) -> GZSLClassifier:
+        """Return the method for a data set, unfitted.
+
+        Parameters
+        ----------
+        dataset : GZSLDataset or ShardedData
+            The data it is for, which knows the blocks of the attribute vectors.
+        seed : int, optional
+            Another seed than that of the options.
+        """
+        from hgkt.estimators.methods import method_for
+
+        model: GZSLClassifier = method_for(
+            dataset,
+            self.method,
+            self.preset,
+            read_parameters(self.param),
+            device=str(self.device),
+            random_state=self.seed if seed is None else seed,
+        )
+        return model
+
+
+# ---------------------------------------------------------------------- groups of options
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Spread parameters that are dataclasses of options, such as `FitOptions`, for Typer."""
+    """Spread parameters that are dataclasses of options, such as `MethodOptions`, for Typer."""
     own = inspect.signature(command, eval_str=True).parameters
     groups: dict[str, Any] = {
         name: parameter.annotation

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from hgkt.cli._common import log
+from hgkt.cli._output import log
 
 if TYPE_CHECKING:
     from hgkt.experiments.plan import CellResult

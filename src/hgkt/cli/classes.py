@@ -3,25 +3,43 @@
 from __future__ import annotations
 
 import warnings
-from typing import Annotated, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
 
 from hgkt._arrays import unit_rows
-from hgkt.cli._checks import show_checks
-from hgkt.cli._class_changes import edit, grow, rename
-from hgkt.cli._class_lists import export, import_
-from hgkt.cli._common import JsonOption, emit, note, show_table
-from hgkt.cli._model import ModelOption, about_model, held, label_of, report_change
+from hgkt._files import atomic_file, escape_frame
+from hgkt._validation import label_text
+from hgkt.cli._inputs import (
+    about_model,
+    held,
+    label_of,
+    read_features,
+    read_images,
+    show_unreadable,
+)
 from hgkt.cli._new_classes import NewClasses, describer_of
-from hgkt.cli._options import with_options
-from hgkt.cli._registry_folders import pull_command, push_command
-from hgkt.cli._registry_log import log_command, prune_command, rollback_command
-from hgkt.cli._registry_models import migrate_command, models_command
-from hgkt.exceptions import ClassWarning
+from hgkt.cli._options import Device, DeviceOption, JsonOption, ModelOption, with_options
+from hgkt.cli._output import emit, note, report_change, say, show_table
+from hgkt.cli._registry import (
+    log_command,
+    migrate_command,
+    models_command,
+    pull_command,
+    push_command,
+    rollback_command,
+)
+from hgkt.exceptions import ClassWarning, DataError
 
+if TYPE_CHECKING:
+    from hgkt.data import AttributeFile
+    from hgkt.estimators.class_check import ClassCheck
+
+_RTOL, _ATOL = 1e-6, 1e-9  # a table holds single precision
 app = typer.Typer(help="List and change the classes of a model.", no_args_is_help=True)
 
 
@@ -37,7 +55,7 @@ def list_(
 
     Example: hgkt classes list --model digits-model --relatives 2
     """
-    from hgkt.confidence.samples import GROWN
+    from hgkt.calibration.folds import GROWN
     from hgkt.estimators import load_model
 
     loaded = load_model(model)
@@ -109,7 +127,7 @@ def check(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) -
     loaded = load_model(model)
     checks = [loaded.check_class(row, label) for label, row in wanted.table(loaded).items()]
     document = {"model": model, "classes": [found.to_dict() for found in checks]}
-    emit(document, as_json, lambda: show_checks(checks))
+    emit(document, as_json, lambda: _show_checks(checks))
 
 
 @app.command()
@@ -128,18 +146,226 @@ def remove(
     report_change("removed", labels, loaded, model, as_json)
 
 
-app.command()(grow)
-app.command()(edit)
-app.command()(rename)
-app.command("import")(import_)
-app.command()(export)
-app.command("models")(models_command)
-app.command("migrate")(migrate_command)
-app.command("pull")(pull_command)
-app.command("push")(push_command)
-app.command("log")(log_command)
-app.command("rollback")(rollback_command)
-app.command("prune")(prune_command)
+@app.command()
+def grow(
+    model: ModelOption,
+    name: Annotated[
+        str | None,
+        typer.Option("--name", help="The class; with --images its sub-folders may name several."),
+    ] = None,
+    images: Annotated[
+        Path | None,
+        typer.Option(
+            "--images",
+            metavar="DIR",
+            help="Images of the class, or without --name one sub-folder per class.",
+        ),
+    ] = None,
+    features: Annotated[
+        Path | None,
+        typer.Option("--features", metavar="FILE", help="Rows of features of the class instead."),
+    ] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option("--weights", help="Of images: the backbone's weights, if they were moved."),
+    ] = None,
+    device: DeviceOption = Device.auto,
+    as_json: JsonOption = False,
+) -> None:
+    """Let classes learn from examples, without retraining; the examples are not kept.
+
+    Example: hgkt classes grow --model birds --name tanager --images photos/tanager
+
+    Example: hgkt classes grow --model digits-model --name six --features rows.npy
+    """
+    if (images is None) == (features is None):
+        raise DataError("say what to learn from: either --images DIR or --features FILE")
+    if features is not None and name is None:
+        raise DataError("--features holds rows of one class; give its --name")
+    with held(model) as loaded:
+        if not loaded.can_grow:
+            loaded.grow({})  # says which method can
+        files = {name: features or images} if name is not None else _sub_folders(images)
+        labels = {label_of(loaded, str(text)): path for text, path in files.items()}
+        for label in labels:
+            if label not in loaded.classes_.tolist():
+                raise DataError(
+                    f"class {label_text(label)} is unknown to this model; add it with "
+                    "`hgkt classes add` before it grows"
+                )
+        found = {
+            label: _rows(Path(str(path)), features is not None, loaded, weights, str(device))
+            for label, path in labels.items()
+        }
+        loaded.grow({label: loaded.example_sums(rows) for label, rows in found.items()})
+        loaded.save(model)
+    n_examples = {label: len(rows) for label, rows in found.items()}
+    total = sum(n_examples.values())
+    noun = "example" if total == 1 else "examples"
+    report_change(
+        "grown", list(found), loaded, model, as_json, {"n_examples": n_examples},
+        f" by {total} {noun}",
+    )  # fmt: skip
+
+
+def _sub_folders(folder: Path | None) -> dict[str, Path]:
+    """Return the folders in a folder, by name: one per class."""
+    if folder is None or not folder.is_dir():
+        raise DataError(f"{folder} is not a folder; give the --name of the class")
+    found = {path.name: path for path in sorted(folder.iterdir()) if path.is_dir()}
+    if not found:
+        raise DataError(f"{folder} has no sub-folder per class; give the --name of the class")
+    return found
+
+
+def _rows(path: Path, are_features: bool, model: Any, weights: Path | None, device: str) -> Any:
+    """Return the feature rows (n, D) of a file of features or of images."""
+    if are_features:
+        return read_features(path, model.n_features_in_)
+    given = read_images([path], model, weights, device)
+    show_unreadable(given)
+    if not len(given.features):
+        raise DataError(f"none of the images in {path} can be read")
+    return given.features
+
+
+@app.command()
+@with_options
+def edit(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) -> None:
+    """Give classes that were added other attributes, all or none; what they learned stays.
+
+    Example: hgkt classes edit --model birds --name tanager --text "a red bird with black wings"
+    """
+    with held(model) as loaded, warnings.catch_warnings(record=True) as doubts:
+        warnings.simplefilter("always", ClassWarning)
+        new = wanted.table(loaded)
+        loaded.edit_classes(new).save(model)
+    for doubt in doubts:
+        note(f"warning: {doubt.message}")
+    report_change("edited", list(new), loaded, model, as_json)
+
+
+@app.command()
+def rename(
+    old: Annotated[str, typer.Argument(help="The class.")],
+    new: Annotated[str, typer.Argument(help="Its new name, which must be free.")],
+    model: ModelOption,
+    as_json: JsonOption = False,
+) -> None:
+    """Give a class another name; any class may be renamed.
+
+    Example: hgkt classes rename six half-dozen --model digits-model
+    """
+    with held(model) as loaded:
+        labels = {label_of(loaded, old): label_of(loaded, new)}
+        loaded.rename_classes(labels).save(model)
+    report_change("renamed", [f"{old} to {new}"], loaded, model, as_json)
+
+
+@app.command()
+def export(
+    model: ModelOption,
+    out_file: Annotated[
+        Path, typer.Option("--out", help="The table: .csv, or .parquet, which any model can read.")
+    ],
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also the classes that the model was fitted on.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the added classes of a model with their attributes to a table, for `import`.
+
+    What a class has learned from examples stays in the model.
+
+    Example: hgkt classes export --model birds --out classes.parquet
+    """
+    from hgkt.data import write_attribute_file
+    from hgkt.estimators import load_model
+
+    if out_file.suffix not in (".csv", ".parquet"):
+        raise DataError(f"--out must end in .csv or .parquet; got {str(out_file)!r}")
+    loaded = load_model(model)
+    if out_file.suffix == ".csv" and describer_of(loaded).accepts_text:
+        raise DataError(
+            "the attributes of this model are made of text, and only .parquet can say by which "
+            "encoder; give --out FILE.parquet"
+        )
+    file, fitted = _table(loaded, everything)
+    if not file.names:
+        raise DataError(f"{model} has no added class; --all writes those that it was fitted on")
+    if out_file.suffix == ".parquet":
+        write_attribute_file(out_file, file, seen=fitted.tolist())
+    else:
+        _write_csv(out_file, file, fitted)
+    document = {"out": out_file, "n_classes": len(file.names), "classes": list(file.names)}
+    noun = "class" if len(file.names) == 1 else "classes"
+    emit(document, as_json, lambda: say(f"wrote {len(file.names)} {noun} to {out_file}"))
+
+
+def _table(model: Any, everything: bool) -> tuple[AttributeFile, NDArray[np.bool_]]:
+    """Return the classes of a model as a file holds them, and which the model was fitted on."""
+    from hgkt.calibration.folds import SEEN
+    from hgkt.data import AttributeFile
+
+    columns = model.candidates()
+    fitted = model.class_groups()[columns] == SEEN
+    chosen = np.ones(len(columns), dtype=bool) if everything else ~fitted
+    about = about_model(model)
+    rows = model.class_attributes_[columns[chosen]].astype(np.float32)
+    blocks = about.get("attribute_blocks") or [rows.shape[1]]
+    file = AttributeFile(
+        tuple(map(str, model.classes_[columns[chosen]].tolist())),
+        rows,
+        tuple(blocks),
+        tuple(about.get("attribute_kinds") or ["file"] * len(blocks)),
+        about.get("encoder"),
+        describer_of(model).attribute_names or None,
+    )
+    return file, fitted[chosen]
+
+
+def _write_csv(path: Path, file: AttributeFile, fitted: NDArray[np.bool_]) -> None:
+    import pandas as pd
+
+    width = file.attributes.shape[1]
+    columns = file.attribute_names or [f"a{number}" for number in range(width)]
+    frame = pd.DataFrame(file.attributes, columns=list(columns))
+    frame.insert(0, "name", list(file.names))
+    frame.insert(1, "seen", fitted)
+    with atomic_file(path) as scratch:
+        escape_frame(frame).to_csv(scratch, index=False)
+
+
+@app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Table as `export` writes it.")],
+    model: ModelOption,
+    as_json: JsonOption = False,
+) -> None:
+    """Take the classes of a table, all or none: new ones are added, others get its attributes.
+
+    Classes that the table does not have stay as they are.
+
+    Example: hgkt classes import classes.csv --model birds
+    """
+    with held(model) as loaded, warnings.catch_warnings(record=True) as doubts:
+        warnings.simplefilter("always", ClassWarning)
+        table = NewClasses(file=file).table(loaded)
+        known = dict(zip(loaded.classes_.tolist(), loaded.class_attributes_, strict=True))
+        new = {name: row for name, row in table.items() if name not in known}
+        other = {
+            name: row
+            for name, row in table.items()
+            if name in known and not np.allclose(row, known[name], _RTOL, _ATOL)
+        }
+        loaded.edit_classes(other).add_classes(new).save(model)
+    for doubt in doubts:
+        note(f"warning: {doubt.message}")
+    changed = {"added": list(new), "edited": list(other), "n_same": len(table) - len(new | other)}
+    report_change(
+        "imported", list(table), loaded, model, as_json, changed,
+        f": {len(new)} added, {len(other)} edited, {changed['n_same']} as they were",
+    )  # fmt: skip
 
 
 def _kind(entry: dict[str, Any]) -> str:
@@ -158,3 +384,45 @@ def _relatives(model: Any, columns: NDArray[np.intp], k: int) -> list[list[dict[
         order = [c for c in np.argsort(-similarities, kind="stable") if c != own][:k]
         found.append([{"name": labels[c], "similarity": float(similarities[c])} for c in order])
     return found
+
+
+for _name, _command in (
+    ("models", models_command),
+    ("migrate", migrate_command),
+    ("pull", pull_command),
+    ("push", push_command),
+    ("log", log_command),
+    ("rollback", rollback_command),
+):
+    app.command(_name)(_command)
+
+
+def _show_checks(checks: Sequence[ClassCheck]) -> None:
+    """Print the sentences of one check and its rivals; of several, one line each."""
+    if len(checks) == 1:
+        say(*checks[0].sentences())
+        if checks[0].rivals:
+            rows = [
+                [rival.label, _percent(rival.share), f"{rival.similarity:.2f}"]
+                for rival in checks[0].rivals
+            ]
+            show_table(["rival", "share of its images", "similarity of attributes"], rows)
+        return
+    rows = [
+        [
+            check.name,
+            _percent(check.accuracy),
+            _percent(check.distance),
+            ", ".join(str(rival.label) for rival in check.rivals[:3]),
+            ", ".join(str(loss.label) for loss in check.losses),
+            ", ".join(map(str, check.duplicates)),
+        ]
+        for check in checks
+    ]
+    show_table(["class", "accuracy", "distance", "rivals", "would lose", "same as"], rows)
+    for reason in dict.fromkeys(reason for check in checks for reason in check.reasons):
+        say(reason)
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100.0 * share:.0f} %"

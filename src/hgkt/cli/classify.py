@@ -7,38 +7,45 @@ from typing import Annotated, Any
 
 import typer
 
-from hgkt.cli._common import Device, DeviceOption, JsonOption, emit, say
-from hgkt.cli._inputs import read_images, show_unreadable
-from hgkt.cli._model import AmongOption, ModelOption, candidates
+from hgkt.cli._inputs import candidate_names, read_images, show_unreadable
+from hgkt.cli._options import (
+    AmongOption,
+    Device,
+    DeviceOption,
+    JsonOption,
+    ModelOption,
+    TopOption,
+    WeightsOption,
+)
+from hgkt.cli._output import emit, say
 
-_KNOWN_BY = {True: "photos", False: "description"}
+_SOURCES = {True: "photos", False: "description"}
 
 
 def classify_command(
     photos: Annotated[list[Path], typer.Argument(help="Images, and folders of images.")],
     model: ModelOption,
-    top: Annotated[int, typer.Option("--top", min=1, help="How many classes per photo.")] = 1,
+    top: TopOption = 1,
     among: AmongOption = "all",
-    weights: Annotated[
-        Path | None,
-        typer.Option("--weights", help="The backbone's weights, if they were moved."),
-    ] = None,
+    weights: WeightsOption = None,
     device: DeviceOption = Device.auto,
     as_json: JsonOption = False,
 ) -> None:
-    """Name what is in photos: class, score, and whether it was learned from photos or described.
+    """Name what is in photos.
+
+    The answer says whether a class was learned from photos or is known by description.
 
     Example: hgkt classify new.jpg more/ --model photo-model --top 3
     """
     from hgkt.estimators import load_model
-    from hgkt.estimators.ranking import rank_classes
-    from hgkt.photos.model import guesses
+    from hgkt.items import ImageClassifier
 
-    loaded = load_model(model)
-    columns = candidates(loaded, among)
-    given = read_images(photos, loaded, weights, str(device))
+    classifier = load_model(model)
+    names = candidate_names(classifier, among)
+    classifier.candidates(names)  # wrong names are told before photos are read
+    given = read_images(photos, classifier, weights, str(device))
     show_unreadable(given)
-    found = guesses(loaded, *rank_classes(loaded, given.features, columns, top))
+    found = ImageClassifier(classifier).rank_features(given.features, top, names)
     rows = [
         {"file": file, **vars(best[0]), **({"top": [*map(vars, best)]} if top > 1 else {})}
         for file, best in zip(given.files or (), found, strict=True)
@@ -48,8 +55,7 @@ def classify_command(
         "among": among,
         "n_photos": len(rows),
         "photos": rows,
-        "n_unreadable": len(given.unreadable),
-        "unreadable": [{"file": file, "reason": reason} for file, reason in given.unreadable],
+        **given.report(),
     }
     emit(document, as_json, lambda: _render(rows))
 
@@ -59,8 +65,8 @@ def _render(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         for rank, guess in enumerate(row.get("top", [row])):
             file = row["file"] if rank == 0 else ""
-            known = _KNOWN_BY[guess["seen"]]
-            lines.append((file, str(guess["label"]), f"{guess['score']:.4f}", known))
+            source = _SOURCES[guess["seen"]]
+            lines.append((file, str(guess["label"]), f"{guess['score']:.4f}", source))
     # No table of rich's: it would cut the names of files to the width of the terminal.
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:

@@ -8,17 +8,8 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.markup import escape
 
-from hgkt.cli._common import (
-    AttributesOption,
-    JsonOption,
-    RootOption,
-    emit,
-    note,
-    out,
-    progress_bar,
-    say,
-    show_table,
-)
+from hgkt.cli._options import AttributesOption, JsonOption, RootOption
+from hgkt.cli._output import emit, note, out, progress_bar, say, show_table
 from hgkt.data import DATASETS, GZSLDataset, data_root, find_folder, load_dataset
 from hgkt.data.catalog import CATALOG, find_facts
 from hgkt.exceptions import DataError, HGKTError

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from hgkt.cli._common import Device, DeviceOption, JsonOption, emit, note, progress_bar, say
+from hgkt.cli._options import Device, DeviceOption, JsonOption
+from hgkt.cli._output import emit, note, progress_bar, say
 from hgkt.exceptions import DataError
-from hgkt.language.sentences import DEFAULT_TEMPLATE
 
 
 def describe_command(
@@ -21,11 +21,21 @@ def describe_command(
     ],
     encoder: Annotated[
         str,
-        typer.Option("--encoder", help="minilm, a sentence-transformers folder, or a hub name."),
+        typer.Option(
+            "--encoder",
+            metavar="NAME",
+            help="minilm, a sentence-transformers folder, or a hub name.",
+        ),
     ] = "minilm",
     template: Annotated[
-        str, typer.Option("--template", help="How name and description become a sentence.")
-    ] = DEFAULT_TEMPLATE,
+        str,
+        typer.Option(
+            "--template",
+            metavar="TEXT",
+            help="How name and description become a sentence: photo (“a photo of a {name}. "
+            "{description}”), text (“{name}. {description}”), or one of your own.",
+        ),
+    ] = "photo",
     words: Annotated[
         bool,
         typer.Option(
@@ -44,7 +54,9 @@ def describe_command(
     device: DeviceOption = Device.cpu,
     as_json: JsonOption = False,
 ) -> None:
-    """Encode class names and descriptions; the file goes to --attributes or `classes add --file`.
+    """Encode class names and descriptions.
+
+    The file goes to `train --classes`, to --attributes of any command, or `classes add --file`.
 
     Example: hgkt describe classes.csv --out names.parquet
     """
@@ -77,6 +89,6 @@ def describe_command(
     lines = (
         f"{document['n_classes']} classes, {document['n_sentences']} sentences such as "
         f"“{document['first_sentence']}”",
-        f"wrote {' + '.join(map(str, described.file.blocks))} numbers a class to {out_file}",
+        f"wrote {' + '.join(map(str, described.file.blocks))} numbers per class to {out_file}",
     )
     emit(document, as_json, lambda: say(*lines))

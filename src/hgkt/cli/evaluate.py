@@ -3,41 +3,65 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.box import SIMPLE
-from rich.table import Table
 
-from hgkt._files import check_writable
-from hgkt._plain import short
-from hgkt.cli._common import JsonOption, emit, out, progress_bar, say
-from hgkt.cli._confidence import (
-    check_drawing,
-    confidence_document,
-    draw_risk,
-    print_confidence,
-)
-from hgkt.cli._options import with_options
-from hgkt.cli.methods import FitOptions
+from hgkt._files import check_writable, write_file
+from hgkt._plain import plain, short
+from hgkt.cli._options import DataOptions, JsonOption, MethodOptions, with_options
+from hgkt.cli._output import emit, figures_table, out, progress_bar, say
 from hgkt.exceptions import DataError, HGKTError
 
 _HEAD = ("ts", "tr", "H", "zsl", "ausuc")
 _BESIDE = {f"{name}_uncalibrated": name for name in ("ts", "tr", "H")}
 _FIGURES = (*_HEAD, "H_star")
 _BLOCKS = ("uncalibrated", "calibrated")
+_MEANINGS = (
+    "ts, tr: accuracy on unseen and on seen classes, each among all classes; H: harmonic mean",
+    "ZSL: accuracy on unseen classes among these alone; AUSUC: area under the curve of tr over ts",
+    "H*: the best H over all calibrations, an oracle",
+)
+_GROUPS = {"confidence_seen": "seen rows", "confidence_unseen": "unseen rows"}
+_UNKNOWN = {
+    "auroc": "AUROC",
+    "auroc_softmax": "softmax",
+    "auroc_mahalanobis": "Mahalanobis",
+    "rejected_known": "known rejected",
+    "rejected_unknown": "unknown rejected",
+    "oscr": "OSCR",
+    "oscr_softmax": "softmax",
+}
 
 
 @with_options
 def evaluate_command(
-    options: FitOptions,
+    source: DataOptions,
+    options: MethodOptions,
+    folds: Annotated[
+        int | None,
+        typer.Option(
+            "--folds",
+            min=1,
+            metavar="N",
+            help="Class folds to choose on.",
+            show_default="3, or 6 where classes are few",
+        ),
+    ] = None,
     seeds: Annotated[
-        int, typer.Option("--seeds", min=1, help="Repeat with this many seeds from --seed on.")
+        int,
+        typer.Option(
+            "--seeds", min=1, metavar="N", help="Repeat with this many seeds from --seed on."
+        ),
     ] = 1,
     metric: Annotated[
-        str, typer.Option("--metric", help="What --select maximises: auto (AUSUC), H or zsl.")
+        str,
+        typer.Option(
+            "--metric", metavar="NAME", help="What --select maximises: auto (AUSUC), H or zsl."
+        ),
     ] = "auto",
     unknown: Annotated[
         int,
@@ -62,9 +86,10 @@ def evaluate_command(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Fit a method, add the unseen classes and measure ts, tr, H, ZSL and AUSUC, in percent.
+    """Measure a method on a data set: ts, tr, H, ZSL and AUSUC.
 
-    How right the confidence of answers is stands below: calibration error, log loss, 90 % sets.
+    In percent. The method is fitted on the seen classes, then the unseen ones are added. How right
+    the confidence of answers is stands below: calibration error, log loss, 90 % sets.
 
     Example: hgkt evaluate --data CUB --root data --features efflite2 --select
     """
@@ -74,9 +99,9 @@ def evaluate_command(
     if out_folder is not None:
         check_writable(out_folder)
     if risk is not None:
-        check_drawing(risk)
-    options.estimator()  # a wrong parameter is told before the data is read
-    dataset = options.load()
+        _check_drawing(risk)
+    options.check()  # a wrong parameter is told before the data is read
+    dataset = source.load()
     runs: list[dict[str, Any]] = []
     troubles: list[str] = []
     for seed in range(options.seed, options.seed + seeds):
@@ -88,7 +113,7 @@ def evaluate_command(
                 select=bool(options.select),
                 calibrate=options.calibration,
                 metric=metric,
-                n_folds=options.folds,
+                n_folds=folds,
                 random_state=seed,
                 progress=progress,
                 unknown_classes=unknown,
@@ -100,7 +125,7 @@ def evaluate_command(
     document = _summary(runs, time.perf_counter() - start)
     emit(document, as_json, lambda: _render(document))
     if risk is not None:
-        draw_risk(runs[0], risk)
+        _draw_risk(runs[0], risk)
         if not as_json:
             say(f"drawn: {risk}")
     for trouble in troubles[:1]:  # told after the results, which are not lost
@@ -132,7 +157,7 @@ def _document(record: Any, seconds: float) -> dict[str, Any]:
             name: getattr(record, name)
             for name in ("validation", "timings", "method", "parameters", "data", "seed")
         },
-        **confidence_document(record),
+        **_confidence_document(record),
     }
 
 
@@ -162,15 +187,8 @@ def _over(runs: list[dict[str, Any]], names: list[str], reduce: Any) -> dict[str
 
 
 def _render(document: dict[str, Any]) -> None:
-    table = Table(
-        title=f"{document['method']} on {document['data']['name']} (%, mean over classes)",
-        caption="H*: the best H over all calibrations, an oracle",
-        box=SIMPLE,
-        pad_edge=False,
-    )
-    table.add_column("")
-    for name in ("ts", "tr", "H", "ZSL", "AUSUC", "H*"):
-        table.add_column(name, justify="right", no_wrap=True)
+    title = f"{document['method']} on {document['data']['name']} (%, mean over classes)"
+    table = figures_table(title, ("ts", "tr", "H", "ZSL", "AUSUC", "H*"))
     std = document.get("std")
     spread = [f"±{std[name]:.1f}" if std else "" for name in _FIGURES]
     cells = zip(_FIGURES, spread, strict=True)
@@ -180,9 +198,65 @@ def _render(document: dict[str, Any]) -> None:
         if values is not None and any(values[name] != document[name] for name in _FIGURES):
             table.add_row(block, *(f"{values[name]:.1f}" for name in _FIGURES))
     out.print(table)
-    print_confidence(document.get("runs", [document]))
+    say(*_MEANINGS)
+    _print_confidence(document.get("runs", [document]))
     for run in document.get("runs", [document]):
         chosen = ", ".join(f"{name}={short(value)}" for name, value in run["selected"].items())
         where = "" if run["record"] is None else f"; record {run['record']}"
         picked = f"; chosen on validation classes: {chosen}" if chosen else ""
         say(f"seed {run['seed']}: {run['seconds']:.1f} s{picked}{where}")
+
+
+# ---------------------------------------------------------------------- confidence
+def _confidence_document(record: Any) -> dict[str, Any]:
+    """Return ``confidence_seen``, ``confidence_unseen`` and ``unknown`` of a run record."""
+    parts = {name: getattr(record, name) for name in (*_GROUPS, "unknown")}
+    return {name: None if part is None else plain(asdict(part)) for name, part in parts.items()}
+
+
+def _print_confidence(runs: list[dict[str, Any]]) -> None:
+    """Print the tables, means over runs; nothing where there is no confidence."""
+    from hgkt.evaluation.confidence import COLUMNS
+
+    if runs[0]["confidence_seen"] is None:
+        return
+    table = figures_table("confidence (%, log loss and sizes apart)", COLUMNS.values())
+    for name, words in _GROUPS.items():
+        table.add_row(words, *_means([run[name] for run in runs], COLUMNS))
+    out.print(table)
+    if runs[0]["unknown"] is not None:
+        first = runs[0]["unknown"]
+        table = figures_table(f"{first['n_unknown']} classes never added (%)", _UNKNOWN.values())
+        table.add_row(first["score"], *_means([run["unknown"] for run in runs], _UNKNOWN))
+        out.print(table)
+
+
+def _check_drawing(path: Path) -> None:
+    """Refuse a file that could not be written, or is of a kind that is not drawn."""
+    if path.suffix not in (".png", ".svg"):
+        raise DataError(f"--risk draws .png or .svg files; got {str(path)!r}")
+    check_writable(path.parent)
+
+
+def _draw_risk(run: dict[str, Any], path: Path) -> None:
+    """Write the drawing of one run."""
+    from hgkt.experiments import style
+    from hgkt.experiments.confidence import GROUPS, draw_confidence
+
+    if run["confidence_seen"] is None:
+        raise DataError(
+            "--risk has nothing to draw: without selection or calibration on validation classes "
+            "the model has no thresholds"
+        )
+    drawing = draw_confidence({words: run[name] for name, words in GROUPS.items()})
+    if path.suffix == ".svg":
+        write_file(path, style.svg_of(drawing))
+    else:
+        write_file(path, style.png_of(drawing))
+
+
+def _means(parts: list[dict[str, Any]], columns: dict[str, str]) -> list[str]:
+    return [
+        f"{np.mean([part[name] for part in parts]):.{2 if 'log' in name else 1}f}"
+        for name in columns
+    ]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hgkt.cli._common import JsonOption, emit, say, show_table
-from hgkt.cli._inputs import InputOption, read_input
-from hgkt.cli._model import ModelOption, label_of
+from hgkt.cli._inputs import label_of, read_input
+from hgkt.cli._options import InputOption, JsonOption, ModelOption, TopOption
+from hgkt.cli._output import emit, say, show_table
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -25,12 +25,15 @@ def explain_command(
     ] = None,
     input_file: InputOption = None,
     row: Annotated[
-        int, typer.Option("--row", min=0, help="Row of --input to explain, counted from 0.")
+        int,
+        typer.Option(
+            "--row", min=0, metavar="N", help="Row of --input to explain, counted from 0."
+        ),
     ] = 0,
-    top: Annotated[int, typer.Option("--top", min=1, help="How many classes to show.")] = 5,
+    top: TopOption = 5,
     as_json: JsonOption = False,
 ) -> None:
-    """Show which seen classes a class was made from, or what pulled a prediction.
+    """Show from which seen classes a class, or an answer, was made.
 
     Example: hgkt explain --model model --class six
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from hgkt.cli._common import JsonOption, emit, say
-from hgkt.cli._model import ModelOption
+from hgkt.cli._options import JsonOption, ModelOption
+from hgkt.cli._output import emit, say
 from hgkt.exceptions import DataError
 
 
@@ -20,7 +20,7 @@ def export_command(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a model for other runtimes; classes can still be added there.
+    """Write a model for other runtimes, where classes can be added.
 
     Example: hgkt export --model digits-model --onnx --out digits-onnx
     """

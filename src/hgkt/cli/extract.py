@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from hgkt._files import check_place
-from hgkt.cli._common import Device, DeviceOption, JsonOption, emit, note, progress_bar, say
-from hgkt.exceptions import DataError
+from hgkt.cli._options import Device, DeviceOption, JsonOption
+from hgkt.cli._output import emit, note, progress_bar, say, unreadable_document, unreadable_lines
 
 if TYPE_CHECKING:
-    from hgkt.vision import Extraction
-
-_SHOWN_UNREADABLE = 5
+    from hgkt.vision.output import ExtractedFolder
 
 
 def extract_command(
@@ -54,71 +51,66 @@ def extract_command(
     ] = "parquet",
     as_json: JsonOption = False,
 ) -> None:
-    """Extract the features of images; interrupted, the same command goes on where it was.
+    """Extract the features of images, as a data set.
+
+    Interrupted, the same command goes on where it was.
 
     Example: hgkt extract photos --classes classes.csv --out photos-lite0
     """
-    from hgkt.vision import load_backbone
-    from hgkt.vision.backbones import identity
-    from hgkt.vision.extraction import extract_features
-    from hgkt.vision.journal import Journal
-    from hgkt.vision.listing import find_entries
-    from hgkt.vision.output import check_plan, read_classes, write_extraction
+    from hgkt.vision.output import extract_folder, partial_folder
 
-    check_place(out_path)
-    if unseen and classes is None:
-        raise DataError("--unseen needs the table of classes; give it with --classes FILE")
-    entries = find_entries(images, manifest)
-    table = None if classes is None else read_classes(classes, unseen or ())
-    name = out_path.resolve().name
-    needed = check_plan(entries, table, name, layout)
-    network = load_backbone(backbone, str(device))
-    partial = out_path.absolute().with_name(f"{name}.partial")
-    with Journal(partial, identity(network.record), network.n_features) as journal:
-        if len(journal):
-            note(f"resuming: {partial} has {len(journal)} rows")
-        try:
-            with progress_bar() as bar:
-                found = extract_features(
-                    entries, network, journal, batch_size, workers, progress=bar
-                )
-        except KeyboardInterrupt:
-            note(
-                f"interrupted; {partial} holds {len(journal)} of {len(entries)} rows: run the same "
-                "command again to resume"
+    partial = partial_folder(out_path)
+    if partial.is_dir():
+        note(f"resuming: rows that {partial} has are not extracted again")
+    try:
+        with progress_bar() as bar:
+            found = extract_folder(
+                images,
+                out_path,
+                backbone=backbone,
+                manifest=manifest,
+                classes=classes,
+                unseen=unseen or (),
+                format=layout,
+                batch_size=batch_size,
+                workers=workers,
+                device=str(device),
+                progress=bar,
             )
-            raise typer.Exit(130) from None
-        write_extraction(found, out_path, network.record, table, name, layout)
-        journal.remove()
-    document = _document(found, out_path, layout, network.record, needed)
+    except KeyboardInterrupt:
+        note(f"interrupted; {partial} holds the state: run the same command again to resume")
+        raise typer.Exit(130) from None
+    document = _document(found, layout)
     emit(document, as_json, lambda: _render(document))
 
 
-def _document(
-    found: Extraction, path: Path, layout: str, record: dict[str, Any], needed: str | None
-) -> dict[str, Any]:
+def _document(made: ExtractedFolder, layout: str) -> dict[str, Any]:
     from hgkt.vision.output import feature_stem
 
+    found = made.extraction
     n_extracted = len(found.entries) - found.n_resumed
     document: dict[str, Any] = {
-        "out": path,
+        "out": made.path,
         "format": layout,
-        "backbone": record,
+        "backbone": made.record,
         "n_images": len(found.entries) + len(found.unreadable),
         "n_rows": len(found.entries),
         "n_classes": len({entry.label for entry in found.entries}),
         "n_features": found.n_features,
         "n_resumed": found.n_resumed,
         "n_unreadable": len(found.unreadable),
-        "unreadable": [{"file": entry.id, "reason": text} for entry, text in found.unreadable],
+        "unreadable": unreadable_document([(e.id, reason) for e, reason in found.unreadable]),
         "seconds": found.seconds,
         "images_per_second": n_extracted / found.seconds if n_extracted else None,
-        "needed": needed,
+        "needed": made.needed,
+        "passed_over": made.passed_over,
     }
-    return document | ({"features": feature_stem(record)} if layout == "xlsa17" else {})
+    return document | ({"features": feature_stem(made.record)} if layout == "xlsa17" else {})
 
 
 def _render(document: dict[str, Any]) -> None:
+    from hgkt.vision.listing import passed_over_text
+
     rate = document["images_per_second"]
     lines = [
         f"{document['n_rows']} images of {document['n_classes']} classes, "
@@ -126,11 +118,9 @@ def _render(document: dict[str, Any]) -> None:
         + (f", {document['n_resumed']} of them from before" if document["n_resumed"] else "")
         + (f", {rate:.1f} images/s" if rate else "")
     ]
-    if document["n_unreadable"]:
-        noun = "image" if document["n_unreadable"] == 1 else "images"
-        lines.append(f"{document['n_unreadable']} {noun} could not be read (unreadable.csv):")
-        shown = document["unreadable"][:_SHOWN_UNREADABLE]
-        lines += [f"  {entry['reason']}" for entry in shown]
+    lines += unreadable_lines(document["unreadable"], "image", " (unreadable.csv)")
+    if document["passed_over"]:
+        lines.append(passed_over_text(document["passed_over"]))
     lines.append(f"wrote {document['out']}")
     if document["needed"]:
         lines.append(f"still needed: {document['needed']}")

@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from hgkt import __version__
 from hgkt.cli import classes, datasets, model
-from hgkt.cli._common import log
+from hgkt.cli._output import log
 from hgkt.cli.classify import classify_command
 from hgkt.cli.demo import demo_command
 from hgkt.cli.describe import describe_command
@@ -31,12 +31,13 @@ app = typer.Typer(
     help="Generalized zero-shot learning: train on the classes you have, add the classes you get.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,  # plain help: more room for its sentences
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(asked: bool) -> None:
+    if asked:
         typer.echo(f"hgkt {__version__}")
         raise typer.Exit
 

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from hgkt._files import locked
-from hgkt.cli._common import JsonOption, emit, note, say
+from hgkt.cli._options import JsonOption
+from hgkt.cli._output import emit, note, say
 from hgkt.exceptions import ModelFolderError
 
 app = typer.Typer(help="Sign a model folder, and verify who signed it.", no_args_is_help=True)

@@ -1,4 +1,4 @@
-"""`hgkt predict`: the best classes of features, of images, or of a split of a data set."""
+"""`hgkt predict`: the best classes of features, of images, of a data set, or of many files."""
 
 from __future__ import annotations
 
@@ -12,37 +12,40 @@ from numpy.typing import NDArray
 from hgkt._files import atomic_file, escape_frame
 from hgkt._plain import plain
 from hgkt._validation import UNKNOWN
-from hgkt.cli._bulk import (
-    AddressOption,
-    Asked,
-    EngineOption,
-    Workers,
-    WorkersOption,
-    is_bulk,
-    predict_in_bulk,
-    say_accuracy,
+from hgkt.cli._inputs import (
+    Input,
+    candidate_names,
+    check_backbone,
+    load_matching,
+    read_input,
+    show_unreadable,
 )
-from hgkt.cli._common import (
+from hgkt.cli._options import (
+    AmongOption,
+    CoverageOption,
     Device,
     DeviceOption,
+    EngineOptions,
+    InputOption,
     JsonOption,
+    ModelOption,
+    RejectOption,
     RootOption,
-    emit,
-    note,
-    say,
-    show_table,
+    TopOption,
+    WeightsOption,
+    with_options,
 )
-from hgkt.cli._confidence import CoverageOption, RejectOption
-from hgkt.cli._inputs import Input, InputOption, read_input, show_unreadable
-from hgkt.cli._model import AmongOption, ModelOption, candidates, check_backbone, load_matching
+from hgkt.cli._output import counted, emit, note, progress_bar, say, say_accuracy, show_table
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
     from hgkt.estimators import GZSLClassifier
+    from hgkt.evaluation.confidence import Answers
 
 _SHOWN_ROWS = 20
 
 
+@with_options
 def predict_command(
     model: ModelOption,
     input_file: InputOption = None,
@@ -50,19 +53,16 @@ def predict_command(
         str | None,
         typer.Option(
             "--data",
+            metavar="NAME",
             help="Instead of --input: a data set, name or path; with --out FOLDER: Parquet files.",
         ),
     ] = None,
     split: Annotated[
-        str, typer.Option("--split", help="Of --data: train, test_seen or test_unseen.")
+        str,
+        typer.Option("--split", metavar="NAME", help="Of --data: train, test_seen or test_unseen."),
     ] = "test_unseen",
-    root: RootOption = None,
-    features: Annotated[
-        str | None,
-        typer.Option("--features", help="Of --data: feature file.", show_default="the model's"),
-    ] = None,
+    top: TopOption = 1,
     among: AmongOption = "all",
-    top_k: Annotated[int, typer.Option("--top-k", min=1, help="How many classes a row.")] = 1,
     reject: RejectOption = None,
     coverage: CoverageOption = None,
     out_file: Annotated[
@@ -73,33 +73,44 @@ def predict_command(
             help="Write the predictions: .csv, .parquet, or a folder for many Parquet files.",
         ),
     ] = None,
-    engine: EngineOption = None,
-    workers: WorkersOption = None,
-    address: AddressOption = None,
-    weights: Annotated[
-        Path | None,
-        typer.Option("--weights", help="Of images: the backbone's weights, if they were moved."),
+    root: RootOption = None,
+    features: Annotated[
+        str | None,
+        typer.Option(
+            "--features",
+            metavar="NAME",
+            help="Of --data: feature file.",
+            show_default="the model's",
+        ),
     ] = None,
+    *,
+    engine: EngineOptions,
+    weights: WeightsOption = None,
     device: DeviceOption = Device.auto,
     as_json: JsonOption = False,
 ) -> None:
-    """Predict the classes of features or images; with --data the accuracy is measured too.
+    """Predict the classes of features or images.
 
-    Parquet files of any number of rows go to a folder, one file each; what is there is not made
-    again.
+    With --data the accuracy is measured too. Parquet files of any number of rows go to a folder,
+    one file each; what is there is not made again.
 
-    Example: hgkt predict --model digits-model --data digits --split test_unseen --top-k 3
+    Example: hgkt predict --model digits-model --data digits --split test_unseen --top 3
     """
     from hgkt.estimators import load_model
-    from hgkt.evaluation.answers import answer_rows, use_device
+    from hgkt.evaluation.confidence import answer_rows, use_device
 
     if (input_file is None) == (data is None):
         raise DataError("say what to predict: either --input FILE or --data NAME")
-    where = Workers(engine, workers, address)
-    if is_bulk(data, out_file, where):
-        asked = Asked(model, among, top_k, reject, coverage, str(device))
-        predict_in_bulk(asked, Path(str(data)), out_file, where, as_json)
+    asked: dict[str, Any] = {"reject": reject, "coverage": coverage}
+    if out_file is not None and _is_bulk(data, out_file):
+        asked |= {"top_k": top, "device": str(device)}
+        _predict_in_bulk(model, Path(str(data)), out_file, among, engine, asked, as_json)
         return
+    if engine.are_given:
+        raise DataError(
+            "--engine and --workers are for Parquet files whose predictions go to a folder: give "
+            "--data FOLDER and --out FOLDER"
+        )
     if out_file is not None and out_file.suffix not in (".csv", ".parquet"):
         raise DataError(
             f"--out must end in .csv or .parquet, or be a folder where --data is a Parquet file or "
@@ -112,36 +123,42 @@ def predict_command(
         given = read_input(input_file, loaded, weights, str(device))
         show_unreadable(given)
     else:
-        dataset = load_matching(loaded, str(data), root, features)
-        check_backbone(loaded, dataset.about, dataset.name)
-        X, truth = dataset.rows(split)
-        if not len(X):
-            raise DataError(f"data set {dataset.name!r} has no rows in {split}; choose --split")
-        given = Input(X)
-    columns = candidates(loaded, among)
-    answers = answer_rows(loaded, given.features, columns, top_k, reject, coverage)
-    labels, scores = answers.labels, answers.scores
-    extra: dict[str, Any] = dict(answers.extra)
-    extra |= {"file": given.files, "truth": truth}
+        given, truth = _split_rows(loaded, str(data), split, root, features)
+    columns = loaded.candidates(candidate_names(loaded, among))
+    answers = answer_rows(loaded, given.features, columns, top, **asked)
+    labels = answers.labels[:, 0]
+    extra = {"file": given.files, "truth": truth}
     extra = {name: column for name, column in extra.items() if column is not None}
-    result: dict[str, Any] = {"model": model, "among": among, "n_rows": len(labels)}
+    document: dict[str, Any] = {"model": model, "among": among, "n_rows": len(labels)}
+    if reject is not None:
+        document["n_rejected"] = int(np.sum(labels == UNKNOWN))
     if truth is not None:
-        result |= {"data": data, "split": split, **_accuracy(loaded, truth, labels[:, 0])}
-    if given.files is not None:
-        unreadable = [{"file": file, "reason": reason} for file, reason in given.unreadable]
-        result |= {"n_unreadable": len(unreadable), "unreadable": unreadable}
+        document |= {"data": data, "split": split, **_accuracy(loaded, truth, labels)}
+    document |= given.report()
     if out_file is not None:
-        _write(out_file, labels, scores, extra)
-        result["out"] = out_file
-    document = result | {"predictions": _records(labels, scores, extra)}
+        _write(out_file, answers, extra)
+        document["out"] = out_file
+    document["predictions"] = _records(answers, extra)
     emit(document, as_json, lambda: _render(document))
+
+
+def _split_rows(
+    model: GZSLClassifier, name: str, split: str, root: Path | None, features: str | None
+) -> tuple[Input, NDArray[Any]]:
+    """Return the rows of a split and their classes."""
+    dataset = load_matching(model, name, root, features)
+    check_backbone(model, dataset.about, dataset.name)
+    X, truth = dataset.rows(split)
+    if not len(X):
+        raise DataError(f"data set {dataset.name!r} has no rows in {split}; choose --split")
+    return Input(X), truth
 
 
 def _accuracy(
     model: GZSLClassifier, truth: NDArray[Any], predicted: NDArray[Any]
 ) -> dict[str, Any]:
-    known = set(model.classes_.tolist())
-    unknown = [name for name in np.unique(truth).tolist() if name not in known]
+    classes = set(model.classes_.tolist())
+    unknown = [name for name in np.unique(truth).tolist() if name not in classes]
     if unknown:
         shown = ", ".join(unknown[:3]) + ("…" if len(unknown) > 3 else "")
         note(
@@ -153,13 +170,13 @@ def _accuracy(
     return {"accuracy": float(np.mean([*per_class.values()])), "per_class": per_class}
 
 
-def _records(
-    labels: NDArray[Any], scores: NDArray[np.float64], extra: dict[str, Any]
-) -> list[dict[str, Any]]:
+def _records(answers: Answers, extra: dict[str, Any]) -> list[dict[str, Any]]:
     records: list[dict[str, Any]] = []
-    for row, (names, values) in enumerate(zip(labels.tolist(), scores.tolist(), strict=True)):
+    columns = {**answers.extra, **extra}
+    rows = zip(answers.labels.tolist(), answers.scores.tolist(), strict=True)
+    for row, (names, values) in enumerate(rows):
         record: dict[str, Any] = {"row": row, "label": names[0], "score": values[0]}
-        record |= {name: plain(column[row]) for name, column in extra.items()}
+        record |= {name: plain(column[row]) for name, column in columns.items()}
         if record["label"] == UNKNOWN:
             record["label"] = None
         if len(names) > 1:
@@ -169,17 +186,11 @@ def _records(
     return records
 
 
-def _write(
-    path: Path, labels: NDArray[Any], scores: NDArray[np.float64], extra: dict[str, Any]
-) -> None:
+def _write(path: Path, answers: Answers, extra: dict[str, Any]) -> None:
     """Write one row per prediction: label, score, then label_2, score_2, …, file or truth."""
     import pandas as pd
 
-    columns: dict[str, Any] = {"row": np.arange(len(labels))}
-    for rank in range(labels.shape[1]):
-        suffix = f"_{rank + 1}" if rank else ""
-        columns |= {f"label{suffix}": labels[:, rank], f"score{suffix}": scores[:, rank]}
-    frame = pd.DataFrame(columns | extra)
+    frame = pd.DataFrame({"row": np.arange(len(answers.labels)), **answers.columns(), **extra})
     with atomic_file(path) as scratch:
         if path.suffix == ".csv":
             escape_frame(frame).to_csv(scratch, index=False)
@@ -197,6 +208,11 @@ def _render(document: dict[str, Any]) -> None:
         show_table([*names.values()], ([_cell(row[key]) for key in names] for row in shown))
         if len(rows) > _SHOWN_ROWS:
             say(f"… {len(rows) - _SHOWN_ROWS} more rows; --out or --json has them all")
+    if "n_rejected" in document:
+        count, total = document["n_rejected"], document["n_rows"]
+        wrong = "; they count as wrong" if count and "accuracy" in document else ""
+        verb = "was" if count == 1 else "were"
+        say(f"{count} of {counted(total, 'row')} {verb} rejected as unknown{wrong}")
     if "accuracy" in document:
         say_accuracy(document)
 
@@ -208,3 +224,64 @@ def _cell(value: Any) -> str:
     if value is None:
         return "–"
     return f"{value:.4f}" if isinstance(value, float) else str(value)
+
+
+# ---------------------------------------------------------------------- many Parquet files
+def _is_bulk(data: str | None, out: Path) -> bool:
+    """Say whether predictions of Parquet files are to be written to a folder."""
+    place = Path(data or "")
+    rows = data is not None and (place.is_dir() or place.suffix == ".parquet")
+    return rows and out.suffix not in (".csv", ".parquet")
+
+
+def _predict_in_bulk(
+    model: Path,
+    data: Path,
+    out: Path,
+    among: str,
+    engine: EngineOptions,
+    asked: dict[str, Any],
+    as_json: bool,
+) -> None:
+    """Predict all rows of Parquet files, and say what was done."""
+    from hgkt.data.tables import read_extra
+    from hgkt.estimators import load_model
+    from hgkt.evaluation import predict_shards
+
+    loaded = load_model(model)
+    extra = data / "dataset.json"
+    if extra.is_file():
+        check_backbone(loaded, read_extra(extra).get("about", {}), data.name)
+    with progress_bar() as bar:
+        report = predict_shards(
+            model,
+            data,
+            out,
+            among=candidate_names(loaded, among),
+            n_workers=engine.workers,
+            progress=bar,
+            **engine.engine_and_address(),
+            **asked,
+        )
+    document: dict[str, Any] = {
+        **{"model": model, "data": data, "out": out, "among": among},
+        **{"n_rows": report.n_rows, "n_files": report.n_made + report.n_there},
+        **{"n_made": report.n_made, "n_there": report.n_there},
+        "left_alone": list(report.left_alone),
+    }
+    if per_class := report.per_class:
+        document |= {"accuracy": float(np.mean([*per_class.values()])), "per_class": per_class}
+    if report.left_alone:
+        note(
+            f"{out} also has {len(report.left_alone)} Parquet files that this command did not "
+            f"write ({report.left_alone[0]}, …); they are left alone"
+        )
+    emit(document, as_json, lambda: _render_bulk(document))
+
+
+def _render_bulk(document: dict[str, Any]) -> None:
+    earlier = f" ({document['n_there']} of them were there)" if document["n_there"] else ""
+    files = f"{document['n_files']} files{earlier}"
+    say(f"{document['n_rows']} predictions in {files}: {document['out']}")
+    if "accuracy" in document:
+        say_accuracy(document)

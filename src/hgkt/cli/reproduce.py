@@ -14,17 +14,15 @@ from rich.markup import escape
 from rich.table import Table
 
 from hgkt._validation import import_extra
-from hgkt.cli._common import (
+from hgkt.cli._options import (
     AttributesOption,
     Device,
     DeviceOption,
     JsonOption,
     RootOption,
-    emit,
-    log,
-    out,
     split_names,
 )
+from hgkt.cli._output import emit, log, out
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,23 +17,27 @@ import typer
 
 from hgkt._processes import passing_folder, sweep_folders
 from hgkt._validation import import_extra
-from hgkt.cli._adopting import adopt_served
-from hgkt.cli._common import Device, DeviceOption, RootOption, log, out
-from hgkt.cli._registry_options import DatabaseFileOption, DatabaseOption
-from hgkt.cli._served_models import ServedModelsOption, read_models
-from hgkt.exceptions import DataError
+from hgkt.cli._options import Device, DeviceOption, ModelOption, RootOption
+from hgkt.cli._output import log, note, out
+from hgkt.cli._registry import DatabaseFileOption, DatabaseOption
 
 if TYPE_CHECKING:
     from socket import socket
 
-    from fastapi import FastAPI
-
     from hgkt.serving import ServiceSettings
-    from hgkt.serving.editions import Edition
 
 _MIB = 2**20
 _MULTIPROCESS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 _SHARED = "hgkt-serve-"
+_PACKAGES = (
+    "fastapi",
+    "uvicorn",
+    "sqlalchemy",
+    "prometheus_client",
+    "python_multipart",
+    "msgspec",
+    "pydantic_settings",
+)
 
 
 class Guarded(StrEnum):
@@ -51,7 +55,7 @@ class LogFormat(StrEnum):
 
 
 def serve_command(
-    model: ServedModelsOption,
+    model: ModelOption,
     database: DatabaseOption = None,
     database_file: DatabaseFileOption = None,
     host: Annotated[str, typer.Option("--host", help="Address to listen at.")] = "127.0.0.1",
@@ -81,13 +85,7 @@ def serve_command(
         typer.Option("--data", help="Data set whose test instances the page offers to try."),
     ] = None,
     root: RootOption = None,
-    image_root: Annotated[
-        Path | None, typer.Option("--image-root", help="Folder of the images of --data.")
-    ] = None,
     device: DeviceOption = Device.cpu,
-    max_rows: Annotated[
-        int, typer.Option("--max-rows", min=1, help="Most rows per request.")
-    ] = 4096,
     max_body_mib: Annotated[
         int, typer.Option("--max-body-mib", min=1, help="Largest body of a request, in MiB.")
     ] = 64,
@@ -104,18 +102,6 @@ def serve_command(
             show_default=False,
         ),
     ] = None,
-    max_bodies_mib: Annotated[
-        int, typer.Option("--max-bodies-mib", min=1, help="Bodies that a worker holds, in MiB.")
-    ] = 256,
-    max_waiting: Annotated[
-        int, typer.Option("--max-waiting", min=1, help="Predictions that may wait per worker.")
-    ] = 128,
-    max_connections: Annotated[
-        int, typer.Option("--max-connections", min=1, help="Open connections per worker.")
-    ] = 1000,
-    client_seconds: Annotated[
-        float, typer.Option("--client-seconds", help="How long to wait for a slow client.")
-    ] = 10.0,
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Log every request on stderr.")
     ] = False,
@@ -141,19 +127,13 @@ def serve_command(
     log_format: Annotated[
         LogFormat, typer.Option("--log-format", help="Lines of the log: text or JSON objects.")
     ] = LogFormat.text,
-    alias: Annotated[
-        str,
-        typer.Option(
-            "--alias", help="Name that stands for the current one of several models; kept."
-        ),
-    ] = "current",
     adopt: Annotated[
         str | None,
         typer.Option(
             "--adopt",
             metavar="OLD",
             help="Take over the classes of another model in the registry: the beginning of its "
-            "identity, its folder, or the name of one that is served too.",
+            "identity, or its folder.",
         ),
     ] = None,
 ) -> None:
@@ -161,77 +141,68 @@ def serve_command(
 
     Example: hgkt serve --model digits-model --data digits
 
-    Example: hgkt serve --model v1=old --model v2=new --database sqlite:///classes.sqlite
+    Limits and rarer settings are environment variables, such as HGKT_SERVE_MAX_ROWS.
     """
     with ExitStack() as stack:
         ended = stack.enter_context(_signals_end())
-        for package in (
-            "fastapi",
-            "uvicorn",
-            "sqlalchemy",
-            "prometheus_client",
-            "python_multipart",
-            "msgspec",
-        ):
+        sweep_folders(_SHARED)
+        if workers > 1:
+            ended.folder = stack.enter_context(passing_folder(_SHARED))
+            # prometheus_client reads it at import, for all workers.
+            os.environ.setdefault(_MULTIPROCESS_FOLDER, str(ended.folder))
+        for package in _PACKAGES:
             import_extra(package, "serve")
         from hgkt.serving.logs import logging_config
         from hgkt.serving.settings import ServiceSettings, read_api_keys, read_database_url
 
         logging.config.dictConfig(logging_config(log_format.value, access_log))
-        named, beside = read_models(model)
+        given: dict[str, Any] = {
+            "database": database if database_file is None else read_database_url(database_file),
+            "api_keys": None if api_key_file is None else read_api_keys(api_key_file),
+            "samples": data,
+            "root": root,
+            "verify_key": verify_key,
+            "allowed_hosts": tuple(allowed_host or ()) or None,
+        }
         settings = ServiceSettings(
-            model=named.folder,
-            called=named.name,
-            beside=tuple(beside),
-            alias=alias,
-            database=database if database_file is None else read_database_url(database_file),
+            model,
             host=host,
             port=port,
             workers=workers,
-            api_keys=() if api_key_file is None else read_api_keys(api_key_file),
             allow_open=allow_open,
             require_key=require_key.value,
-            samples=data,
-            root=root,
-            image_root=image_root,
-            max_rows=max_rows,
             max_body_bytes=max_body_mib * _MIB,
-            allowed_hosts=tuple(allowed_host or ()),
-            max_bodies_bytes=max_bodies_mib * _MIB,
-            max_waiting=max_waiting,
-            max_connections=max_connections,
-            client_seconds=client_seconds,
             device=str(device),
-            verify_key=verify_key,
             grace_seconds=grace,
             shutdown_seconds=shutdown_timeout,
+            **{name: value for name, value in given.items() if value is not None},
         )
-        _check(settings)
         if adopt is not None:
-            adopt_served(settings, adopt)
+            _adopt(settings, adopt)
         sockets = listen_at(host, port)
         for sock in sockets:
             stack.callback(sock.close)
-        settings = replace(settings, port=sockets[0].getsockname()[1])
+        settings = settings.model_copy(update={"port": sockets[0].getsockname()[1]})
         log_config = logging_config(log_format.value, access_log, settings.api_keys)
-        sweep_folders(_SHARED)
-        folder = stack.enter_context(passing_folder(_SHARED)) if workers > 1 else None
-        ended.folder = folder
-        _run(settings, log_config, sockets, folder)
+        _run(settings, log_config, sockets)
 
 
-def _check(settings: ServiceSettings) -> None:
-    """Say what is wrong in the words of the command line, before anything is loaded."""
-    if not settings.api_keys and not settings.allow_open and not settings.local():
-        raise DataError(
-            f"host {settings.host!r} can be reached from other machines, where anybody could add "
-            "and remove classes; give --api-key-file, or say --allow-open"
-        )
-    if settings.beside and settings.database is None:
-        raise DataError(
-            "several models keep their classes in one class registry; say which with --database"
-        )
-    settings.check()
+def _adopt(settings: ServiceSettings, old: str) -> None:
+    """Have the model that is served take over the classes of another in its registry."""
+    from hgkt.estimators import load_model
+    from hgkt.serving.live_model import ServedModel
+    from hgkt.serving.transfer import ModelFacts, adopt_classes, find_source
+
+    name = settings.name()
+    source = find_source(settings.database_url(), old)
+    loaded = load_model(settings.model, settings.verify_key)
+    with ServedModel.open(loaded, settings) as served:
+        transfer, revision = adopt_classes(source, served, ModelFacts.of(loaded, name))
+    noun = "class" if len(transfer.moving) == 1 else "classes"
+    done = f"{name} took over {len(transfer.moving)} {noun} of {transfer.source}"
+    note(done if revision is not None else f"{name} has all classes of {transfer.source}")
+    for left in transfer.left_examples:
+        note(f"examples of {left.name} stay behind: {left.reason}")
 
 
 def listen_at(host: str, port: int) -> list[socket]:
@@ -258,89 +229,39 @@ def free_port(host: str, port: int) -> int:
     return found
 
 
-def _run(
-    settings: ServiceSettings,
-    log_config: dict[str, Any],
-    sockets: list[socket],
-    folder: Path | None,
-) -> None:
-    from hgkt.serving.connections import PROTOCOL
-
+def _run(settings: ServiceSettings, log_config: dict[str, Any], sockets: list[socket]) -> None:
+    """Serve in this process, or in several."""
     logging.config.dictConfig(log_config)
-    options: dict[str, Any] = {
-        "log_config": log_config,
-        "host": settings.host,
-        "port": settings.port,
-        "access_log": False,  # the service writes its own lines
-        "server_header": False,
-        "http": PROTOCOL,
-        "ws": "none",
-    }
-    if folder is None:
-        _run_alone(settings, sockets, options)
-    else:
-        _run_workers(settings, sockets, options, folder)
+    from hgkt.serving.app import check_folder, create_app
+    from hgkt.serving.server import Ending, ServiceServer, Supervisor, server_options
 
+    options = server_options(settings, log_config)
 
-def _run_alone(settings: ServiceSettings, sockets: list[socket], options: dict[str, Any]) -> None:
-    from hgkt.serving import create_app
-    from hgkt.serving.server import Ending, ServiceServer
+    def announce(n_classes: int, n_added: int) -> None:
+        _announce(settings, n_classes, n_added)
 
-    app = create_app(settings)
-    _announce(settings, app)
-    ending = Ending(settings.grace_seconds, settings.shutdown_seconds)
-    ServiceServer(app, ending, **options).run(sockets)
-
-
-def _run_workers(
-    settings: ServiceSettings, sockets: list[socket], options: dict[str, Any], folder: Path
-) -> None:
-    metrics = folder / "metrics"
-    metrics.mkdir()
-    # prometheus_client reads it at import, here and in the workers.
-    os.environ.setdefault(_MULTIPROCESS_FOLDER, str(metrics))
-    from hgkt.serving import create_app
-    from hgkt.serving.pins import pin_model
-    from hgkt.serving.workers import Supervisor
-
-    pin = pin_model(settings.model, folder / "model")
-    beside = tuple(
-        replace(other, pin=pin_model(other.folder, folder / f"model-{number}"))
-        for number, other in enumerate(settings.beside, start=2)
-    )
-    settings = replace(settings, pin=pin, beside=beside)
-    # What is wrong with the model or the registry shows here, in one sentence, and not in a
-    # worker that dies again and again.
-    app = create_app(settings)
-    _announce(settings, app)
-    settings = settings.in_file(app.state.served.registry.file)
-    for served in app.state.models.values():
-        served.close()
-    del app, served  # workers load their own; this process only watches them
-    if not Supervisor(settings, sockets, options).run():
+    if settings.workers == 1:
+        app = create_app(settings)
+        edition = app.state.served.current()
+        announce(len(edition.names), edition.n_added)
+        ending = Ending(settings.grace_seconds, settings.shutdown_seconds)
+        ServiceServer(app, ending, **options).run(sockets)
+        return
+    settings = settings.model_copy(update={"model_digest": check_folder(settings)})
+    if not Supervisor(settings, sockets, options, announce).run():
         raise typer.Exit(1)
 
 
-def _announce(settings: ServiceSettings, app: FastAPI) -> None:
+def _announce(settings: ServiceSettings, n_classes: int, n_added: int) -> None:
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    what = ", ".join(
-        f"{name} ({_counted(served.current())})" for name, served in app.state.models.items()
-    )
-    if settings.beside:
-        what += f", of which {app.state.switch.current} is {settings.alias},"
-    else:
-        what = f"{settings.model} ({_counted(app.state.served.current())})"
     out.print(
-        f"serving {what} at http://{host}:{settings.port}",
+        f"serving {settings.model} ({n_classes} classes, {n_added} of them added) at "
+        f"http://{host}:{settings.port}",
         soft_wrap=True,
         markup=False,
     )
     if not settings.api_keys and not settings.local():
         log.print("anybody who reaches this address may add and remove classes", soft_wrap=True)
-
-
-def _counted(edition: Edition) -> str:
-    return f"{len(edition.names)} classes, {edition.n_added} of them added"
 
 
 @dataclass

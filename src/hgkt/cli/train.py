@@ -1,37 +1,349 @@
-"""`hgkt train`: fit a method on a data set or on photographs, and save the model."""
+"""`hgkt train`: fit a method on photographs, a data set or shards, and save the model."""
 
 from __future__ import annotations
 
+import shutil
+import signal
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hgkt._plain import short
-from hgkt.cli._carry import Carried, carry_classes, check_replaced
-from hgkt.cli._common import JsonOption, emit, note, say
-from hgkt.cli._gathering import GatherOptions, gathered_run
-from hgkt.cli._options import with_options
-from hgkt.cli._photos import PhotoOptions
-from hgkt.cli._training import TrainingRun, training_files
-from hgkt.cli.methods import FitOptions
+from hgkt._typing import Progress
+from hgkt.cli._options import (
+    DataOptions,
+    EngineOptions,
+    JsonOption,
+    MethodOptions,
+    RootOption,
+    with_options,
+)
+from hgkt.cli._output import (
+    counted,
+    emit,
+    listed,
+    note,
+    progress_bar,
+    say,
+    unreadable_document,
+    unreadable_lines,
+)
+from hgkt.exceptions import DataError, ModelFolderError
 
-_SHOWN = 5
+if TYPE_CHECKING:
+    from hgkt.data import ShardedData
+    from hgkt.estimators import GZSLClassifier
+    from hgkt.evaluation import Fitted
+    from hgkt.items import Training
+    from hgkt.serving.transfer import Carried
+
+# How long the stages of photographs take on a CPU; a bar over all of them is drawn by it.
+_STAGES = {"encode": 0.05, "extract": 0.75, "select": 0.2}
+_SELECT_FROM, _CALIBRATE_FROM = 12, 6  # classes of two photos or more; see `fit_dataset`
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """What to train on: photographs or a data set, and its classes; one field per option."""
+
+    images: Annotated[
+        Path | None,
+        typer.Option(
+            "--images",
+            metavar="DIR",
+            help="Photos: one sub-folder per class, or a manifest.",
+        ),
+    ] = None
+    data: Annotated[
+        str | None,
+        typer.Option(
+            "--data",
+            metavar="NAME",
+            help="Instead of photos a data set: a name of `hgkt datasets list`, or a path.",
+            show_default="digits",
+        ),
+    ] = None
+    attributes: Annotated[
+        str | None,
+        typer.Option(
+            "--classes",
+            "--attributes",
+            metavar="FILE",
+            help="Photos: table of name and description, or numbers (.csv, .parquet), also of "
+            "`hgkt describe`. Data set: att, original_att, NAME of a NAME_splits.mat, a file, a+b.",
+            show_default="the names of the folders; att",
+        ),
+    ] = None
+    features: Annotated[
+        str | None,
+        typer.Option(
+            "--backbone",
+            "--features",
+            metavar="NAME",
+            help="Photos: image network, see `hgkt extract`. Data set: feature file of an xlsa17 "
+            "folder, without .mat.",
+            show_default="efficientnet-lite0; res101, or the only one",
+        ),
+    ] = None
+    root: RootOption = None
+
+    @property
+    def dataset(self) -> DataOptions:
+        """The data set, where it is one."""
+        return DataOptions(
+            self.data or "digits", self.root, self.features, self.attributes or "att"
+        )
+
+
+@dataclass
+class _Run:
+    """One training: what the user asked, what is on disk meanwhile, and what came out.
+
+    Parameters
+    ----------
+    source, options, engine
+        What the command line says.
+    out_path : Path
+        Where the model goes.
+    given : Path or None
+        Where an unfinished training is kept for good, if the user said so.
+    """
+
+    source: SourceOptions
+    options: MethodOptions
+    engine: EngineOptions
+    out_path: Path
+    given: Path | None
+    method: str = ""
+    own_file: Path | None = None  # the state of a network
+    partial: Path | None = None  # features of photos, or sums of shards
+    in_shards: bool = False
+    resumed: bool = False
+    name: str = ""
+    n_instances: int = 0
+    about: dict[str, Any] = field(default_factory=dict)
+    unseen: dict[str, Any] = field(default_factory=dict)
+    described: dict[str, Any] = field(default_factory=dict)
+    more: dict[str, Any] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """Refuse what does not go together, and say where files go; nothing is read."""
+        from hgkt.estimators.model_folder import saved_name
+
+        source = self.source
+        if source.images is not None:
+            for name in ("data", "root"):
+                if getattr(source, name) is not None:
+                    raise DataError(f"--{name} and --images do not go together")
+            if self.engine.engine is not None:
+                raise DataError("--engine and --images do not go together")
+        estimator = self.options.check()
+        self.method = saved_name(estimator)  # one that cannot be saved is refused right away
+        in_steps = hasattr(estimator, "write_to")
+        self.in_shards = source.images is None and self._asks_for_shards(estimator, in_steps)
+        place = self.out_path.absolute()
+        if source.images is not None:
+            self.partial = self.given or place.with_name(f"{place.name}.partial")
+        elif in_steps:
+            self.own_file = self.given
+        elif self.in_shards:
+            self.partial = self.given
+        elif self.given is not None:
+            raise DataError(
+                "--checkpoint is for photos, for folders that are read in shards, and for methods "
+                "that train a network in steps (--preset paper)"
+            )
+        if in_steps and self.own_file is None:
+            self.own_file = place.with_name(f"{place.name}.checkpoint")
+
+    def _asks_for_shards(self, estimator: GZSLClassifier, in_steps: bool) -> bool:
+        """Say whether rows are not to be read into memory.
+
+        A folder that `load_dataset` cannot read is in shards. Any other is read so where a method
+        that learns from sums has a checkpoint, or an option of shards is given.
+        """
+        from hgkt.data import DATASETS, find_folder, has_shards
+
+        data = self.source.dataset
+        if data.data in DATASETS:
+            if self.engine.are_given:
+                raise DataError(
+                    "--engine and --workers are for photos and for a folder that is read in "
+                    f"shards; {data.data!r} is none"
+                )
+            return False
+        one_file = Path(data.data).suffix == ".parquet"
+        place = Path(data.data) if one_file else find_folder(data.data, data.root)
+        asked = self.engine.are_given or (self.given is not None and not in_steps)
+        if not (asked or one_file or has_shards(place)):
+            return False
+        if not hasattr(estimator, "fit_batches"):
+            estimator.gather_options()  # a method that needs the rows in memory is refused here
+        return True
+
+    # ------------------------------------------------------------------ the three ways
+    def train(self) -> Fitted:
+        """Read the data and fit."""
+        of_photos = self.source.images is not None
+        train = self._train_on_photos if of_photos else self._train
+        stages = _STAGES if of_photos else None
+        with progress_bar(stages) as bar, _interrupt_between_steps(bar) as progress:
+            return self._train_on_shards(progress) if self.in_shards else train(progress)
+
+    def _train_on_photos(self, progress: Progress) -> Fitted:
+        from hgkt import train_on_images
+
+        source, options = self.source, self.options
+        if self.partial is not None and (self.partial / "rows.jsonl").is_file():
+            note(f"features that are in {self.partial} are not extracted again")
+        model = train_on_images(
+            source.images or "",
+            source.attributes,
+            estimator=self._estimator,
+            select="auto" if options.select is None else options.select,
+            calibrate=options.calibration,
+            random_state=options.seed,
+            device=str(options.device),
+            progress=progress,
+            cache=self.partial,
+            workers=self.engine.workers or 0,
+            **({} if source.features is None else {"backbone": source.features}),
+        )
+        training: Any = model.training_
+        self.name, self.n_instances, self.about = training.data, training.n_items, model.about
+        self.unseen, self.described = training.unseen, training.described
+        self.more = _photo_report(training, model.about)
+        fitted: Fitted = training.fitted
+        return fitted
+
+    def _train(self, progress: Progress) -> Fitted:
+        from hgkt.evaluation import fit_dataset
+
+        options, dataset = self.options, self.source.dataset.load()
+        self.name, self.n_instances = dataset.name, len(dataset.train)
+        self.about = dataset.provenance()
+        self.unseen = dataset.attributes_of(dataset.unseen_classes)
+        self.described = dataset.attributes_of(dataset.described_classes)
+        return fit_dataset(
+            self._estimator(dataset),
+            dataset,
+            select=bool(options.select),
+            calibrate=options.calibration,
+            random_state=options.seed,
+            progress=progress,
+        )
+
+    def _train_on_shards(self, progress: Progress) -> Fitted:
+        from hgkt.data import open_shards
+
+        source = self.source.dataset
+        data = open_shards(source.data, source.root, source.features, source.attributes)
+        if not data.class_attributes:
+            raise DataError(
+                f"{source.data} has no table of classes (classes.csv or classes.parquet) beside "
+                "its shards; the attributes of each class are expected there"
+            )
+        self.name, self.n_instances = data.name, sum(data.class_counts.values())
+        self.about = data.provenance()
+        self.unseen, self.described = data.unseen_classes, data.described_classes
+        seen = {name: data.class_attributes[name] for name in data.class_counts}
+        report = {"n_shards": len(data.shards), "n_rows_kept": 0, "checkpoint": self.partial}
+        self.more = {"gathered": report}
+        estimator = self._estimator(data)
+        if hasattr(estimator, "fit_batches"):
+            return self._fit_network(estimator, data, seen, progress)
+        fitted, report["n_rows_kept"] = self._fit_sums(estimator, data, seen, progress)
+        return fitted
+
+    def _fit_sums(
+        self, estimator: GZSLClassifier, data: ShardedData, seen: dict[str, Any], progress: Progress
+    ) -> tuple[Fitted, int]:
+        """Sum the rows, unless a checkpoint has the sums, and fit; return how many were kept."""
+        from hgkt.evaluation import fit_gathered, gather
+
+        options = self.options
+        statistics = gather(
+            data,
+            **estimator.gather_options(select=bool(options.select)),
+            **self.engine.engine_and_address(),
+            workers=self.engine.workers,
+            seed=options.seed,
+            checkpoint=self.partial,
+            progress=progress,
+        )
+        fitted = fit_gathered(
+            estimator,
+            statistics,
+            seen,
+            select=bool(options.select),
+            calibrate=options.calibration,
+            random_state=options.seed,
+            published=bool(data.folds),
+            progress=progress,
+        )
+        return fitted, len(statistics.rows()[1])
+
+    def _fit_network(
+        self, estimator: Any, data: ShardedData, seen: dict[str, Any], progress: Progress
+    ) -> Fitted:
+        """Train the network on batches, which are read once or twice."""
+        from hgkt.evaluation import Fitted
+
+        if self.options.select or self.options.calibrate:
+            raise DataError(
+                "--select and --calibrate of a network need its rows in memory; leave them out"
+            )
+
+        def batches() -> Iterator[Any]:
+            for shard in data.shards:
+                yield from shard.batches()
+
+        estimator.on_progress(progress).fit_batches(batches, seen)
+        return Fitted(estimator.on_progress(None))
+
+    def _estimator(self, dataset: Any) -> GZSLClassifier:
+        estimator: Any = self.options.estimator(dataset)
+        if self.own_file is not None:
+            estimator.write_to(checkpoint=self.own_file)
+            self.resumed = self.own_file.exists()
+            if self.resumed:
+                note(f"resuming from {self.own_file}")
+        found: GZSLClassifier = estimator
+        return found
+
+    # ------------------------------------------------------------------ what is on disk
+    def state(self) -> str:
+        """Say what of an interrupted run is on disk."""
+        for path in (self.own_file, self.partial):
+            if path is not None and path.exists():
+                return f"{path} holds the state: run the same command again to resume"
+        return "nothing was saved"
+
+    def clear(self) -> None:
+        """Delete what is needed no more once the model is saved."""
+        if self.own_file is not None and self.own_file != self.given:
+            self.own_file.unlink(missing_ok=True)
+        if self.partial is not None and self.partial != self.given:
+            shutil.rmtree(self.partial, ignore_errors=True)
 
 
 @with_options
 def train_command(
-    context: typer.Context,
+    source: SourceOptions,
     out_path: Annotated[Path, typer.Option("--out", metavar="MODEL", help="Folder to write.")],
-    photos: PhotoOptions,
-    options: FitOptions,
-    gathering: GatherOptions,
     with_unseen: Annotated[
         bool,
         typer.Option("--with-unseen", help="Add unseen classes that have test rows, too."),
     ] = False,
+    *,
+    options: MethodOptions,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a model that is there.")
     ] = False,
@@ -45,16 +357,16 @@ def train_command(
         Path | None,
         typer.Option(
             "--checkpoint",
-            help="Shards: folder of their sums, to resume from and to keep. Network: file.",
-            show_default="network: MODEL.checkpoint, deleted once the model is saved",
+            metavar="PATH",
+            help="Where an unfinished training is kept, and stays for the next one. Photos: "
+            "folder of their features. Shards: folder of their sums. Network: file.",
+            show_default="beside MODEL, deleted once it is saved; of shards: nowhere",
         ),
     ] = None,
-    tensorboard: Annotated[
-        Path | None, typer.Option("--tensorboard", help="Network: folder for TensorBoard.")
-    ] = None,
+    engine: EngineOptions,
     as_json: JsonOption = False,
 ) -> None:
-    """Fit a method on the train split of a data set, or on photos, and save the model folder.
+    """Train on photos or on a data set, and save the model folder.
 
     Classes without rows or photos are added by their description. An interrupted extraction of
     photos, or training of the network, goes on with the same command. A folder of shards (many
@@ -67,54 +379,93 @@ def train_command(
 
     Example: hgkt train --data shards --checkpoint sums --select --out big-model
     """
-    from hgkt.estimators.model_folder import saved_name
-
     start = time.perf_counter()
-    photos.check(context)
-    estimator = options.estimator()
-    method = saved_name(estimator)  # one that cannot be saved is refused before it is trained
-    gathered = None
-    if photos.images is None:
-        gathered = gathered_run(options, gathering, photos.workers, checkpoint, estimator)
-    own = checkpoint if gathered is None or gathered.checkpoint is None else None
-    files = training_files(estimator, out_path, own, tensorboard)
-    old = check_replaced(out_path, overwrite, carry)
-    run = TrainingRun(photos, options, files, photos.cache_beside(out_path), gathered)
+    run = _Run(source, options, engine, out_path, checkpoint)
+    run.check()
+    old = _check_replaced(out_path, overwrite, carry)
     try:
-        data, fitted = run.train()
+        fitted = run.train()
     except KeyboardInterrupt:
-        note(f"interrupted; {run.kept()}")
+        note(f"interrupted; {run.state()}")
         raise typer.Exit(130) from None
-    model, about = fitted.model, data.about
-    model.add_classes(data.unseen if with_unseen else data.described)
-    carried = Carried() if old is None else carry_classes(old, model, about, out_path)
+    model = fitted.model
+    present = set(model.classes_.tolist())  # of photos, those that are described are among them
+    added = run.unseen if with_unseen else run.described
+    model.add_classes({name: row for name, row in added.items() if name not in present})
+    carried = None if old is None else _carry_classes(old, model, run.about, out_path)
     found = {"chosen": fitted.chosen, "validation": fitted.validation}
-    model.save(out_path, **about, selected=fitted.selected, **found)
-    run.clear(keep_checkpoint=checkpoint is not None)
+    model.save(out_path, **{**run.about, "selected": fitted.selected, **found})
+    run.clear()
     document = {
         "model": out_path,
-        "data": data.name,
-        "n_instances": data.n_instances,
+        "data": run.name,
+        "n_instances": run.n_instances,
         "n_seen_classes": len(model.seen_classes_),
         "n_added_classes": len(model.unseen_classes_),
-        "described": list(data.described),
-        "carried": carried.names,
-        "not_carried": carried.left,
+        "described": list(run.described),
+        "carried": () if carried is None else carried.names,
+        "not_carried": () if carried is None else carried.left,
         **found,
         "gamma": model.gamma_,
         "parameters": model.get_params(deep=False),
-        "method": method,
+        "method": run.method,
         "preset": options.preset,
         "seed": options.seed,
         "resumed": run.resumed,
-        **run.photo_report(),
-        **run.shard_report(),
+        **run.more,
         "seconds": time.perf_counter() - start,
     }
     emit(document, as_json, lambda: _render(document, carried))
 
 
-def _render(document: dict[str, Any], carried: Carried) -> None:
+def _photo_report(training: Training, about: dict[str, Any]) -> dict[str, Any]:
+    """Return what JSON says about photographs."""
+    return {
+        "backbone": about["backbone"]["name"],
+        "attribute_kinds": about["attribute_kinds"],
+        "attribute_names": about["attribute_names"],
+        "n_from_cache": training.n_resumed,
+        "n_cut": training.n_cut,
+        "n_classes_to_choose_on": training.n_pairs,
+        "passed_over": training.passed_over,
+        "unreadable": unreadable_document(training.unreadable),
+    }
+
+
+# ---------------------------------------------------------------------- a model that is replaced
+def _check_replaced(path: Path, overwrite: bool, carry: bool) -> GZSLClassifier | None:
+    """Refuse a place for a model that is taken; return the model whose classes are carried."""
+    from hgkt.estimators import load_model
+    from hgkt.estimators.model_folder import check_model_place
+
+    check_model_place(path)
+    if not (path.is_dir() and any(path.iterdir())):
+        return None
+    if carry:
+        old: GZSLClassifier = load_model(path)
+        return old
+    if not overwrite:
+        raise ModelFolderError(
+            f"{path} holds a model already; --overwrite replaces it and drops the classes that "
+            "were added to it, --carry-classes replaces it and keeps them"
+        )
+    return None
+
+
+def _carry_classes(
+    old: GZSLClassifier, new: GZSLClassifier, about: dict[str, Any], where: Path
+) -> Carried:
+    """Add the added classes of one model to another, and say what could not go along."""
+    from hgkt.serving.transfer import carry_classes
+
+    carried = carry_classes(old, new, about, where)
+    for line in carried.notes:
+        note(line)
+    return carried
+
+
+# ---------------------------------------------------------------------- what is said
+def _render(document: dict[str, Any], carried: Carried | None) -> None:
     described, validation = document["described"], document["validation"]
     rows = "photos" if "backbone" in document else "instances"
     added = document["n_added_classes"]
@@ -127,7 +478,7 @@ def _render(document: dict[str, Any], carried: Carried) -> None:
     if "gathered" in document:
         say(_render_shards(document["gathered"]))
     if described:
-        say(f"known by description alone: {_listed(described)}")
+        say(f"known by description alone: {listed(described)}")
     if validation is not None:
         values = {n: value for n, value in document["chosen"].items() if n != "calibration"}
         if "calibration" in document["chosen"]:
@@ -139,43 +490,71 @@ def _render(document: dict[str, Any], carried: Carried) -> None:
         )
     if rows == "photos":
         _render_photos(document)
-    if carried.names:
-        say(f"carried over from the old model: {_listed(carried.names)}")
-    if carried.left:
-        say(f"not carried over: {_listed(carried.left)}, since {carried.reason}")
+    if carried is not None and carried.names:
+        say(f"carried over from the old model: {listed(carried.names)}")
+    if carried is not None and carried.left:
+        say(f"not carried over: {listed(carried.left)}, since {carried.reason}")
     say(f"saved to {document['model']}")
 
 
 def _render_shards(gathered: dict[str, Any]) -> str:
-    count = gathered["n_shards"]
-    shards = "1 shard" if count == 1 else f"{count} shards"
-    kept = f"; the sums are in {gathered['checkpoint']}" if gathered["checkpoint"] else ""
+    shards = counted(gathered["n_shards"], "shard")
+    sums = f"; the sums are in {gathered['checkpoint']}" if gathered["checkpoint"] else ""
     rows = f"; {gathered['n_rows_kept']} rows kept to choose on" if gathered["n_rows_kept"] else ""
-    return f"read in {shards}{rows}{kept}"
+    return f"read in {shards}{rows}{sums}"
 
 
 def _render_photos(document: dict[str, Any]) -> None:
+    from hgkt.vision.listing import passed_over_text
+
     if document["attribute_names"]:
-        say(f"classes are told by the numbers {_listed(document['attribute_names'])}")
-    if document["validation"] is None:
-        say("too few classes with two photos to choose settings on: the defaults are used")
+        say(f"classes are told by the numbers {listed(document['attribute_names'])}")
+    if document["n_classes_to_choose_on"] < _CALIBRATE_FROM:
+        say(
+            f"too few classes with two photos or more ({document['n_classes_to_choose_on']}): "
+            f"{_SELECT_FROM} are needed to choose settings, {_CALIBRATE_FROM} for the calibration; "
+            "the defaults are used"
+        )
     if document["n_cut"]:
         say(f"{document['n_cut']} descriptions are longer than the encoder reads and were cut")
-    if document["unreadable"]:
-        n_bad = len(document["unreadable"])
-        bad = (
-            "1 photo could not be read and was"
-            if n_bad == 1
-            else f"{n_bad} photos could not be read and were"
-        )
-        say(f"{bad} left out:")
-        say(*(f"  {entry['reason']}" for entry in document["unreadable"][:_SHOWN]))
+    if document["passed_over"]:
+        say(passed_over_text(document["passed_over"]))
+    say(*unreadable_lines(document["unreadable"], "photo", ""))
 
 
 def _classes(count: int) -> str:
-    return f"{count} class" if count == 1 else f"{count} classes"
+    return counted(count, "class", "classes")
 
 
-def _listed(names: Sequence[Any]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(map(str, names[:_SHOWN])) + more
+# ---------------------------------------------------------------------- Ctrl-C
+@contextmanager
+def _interrupt_between_steps(progress: Progress) -> Iterator[Progress]:
+    """Yield `progress`, which also raises a KeyboardInterrupt that came while steps were taken.
+
+    Between two reports of the stage "train" the first Ctrl-C waits for the next report, where
+    weights and moments belong together and are saved; a second one does not wait. At any other
+    time Ctrl-C interrupts at once.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield progress  # only the main thread can handle signals
+        return
+    training = pending = False
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal pending
+        if pending or not training:
+            raise KeyboardInterrupt
+        pending = True
+
+    def report(stage: str, done: int, total: int, values: dict[str, float]) -> None:
+        nonlocal training
+        progress(stage, done, total, values)
+        training = stage == "train" and done < total
+        if pending:
+            raise KeyboardInterrupt
+
+    previous = signal.signal(signal.SIGINT, handle)
+    try:
+        yield report
+    finally:
+        signal.signal(signal.SIGINT, previous)

@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING
 from hgkt._lazy import attach
 
 if TYPE_CHECKING:
-    from hgkt.client.answers import (
+    from hgkt.client.connection import RetryPolicy
+    from hgkt.client.service import (
         ClassChange,
         ClassInfo,
+        Client,
         LoggedChange,
         RankedRows,
         SureRows,
     )
-    from hgkt.client.connection import RetryPolicy
-    from hgkt.client.service import Client
 
 _HOMES = {
-    "ClassChange": "hgkt.client.answers",
-    "ClassInfo": "hgkt.client.answers",
+    "ClassChange": "hgkt.client.service",
+    "ClassInfo": "hgkt.client.service",
     "Client": "hgkt.client.service",
-    "LoggedChange": "hgkt.client.answers",
-    "RankedRows": "hgkt.client.answers",
+    "LoggedChange": "hgkt.client.service",
+    "RankedRows": "hgkt.client.service",
     "RetryPolicy": "hgkt.client.connection",
-    "SureRows": "hgkt.client.answers",
+    "SureRows": "hgkt.client.service",
 }
 
 __all__ = [

@@ -124,6 +124,7 @@ class Connection:
         options: Mapping[str, Any],
     ) -> None:
         self._httpx = import_extra("httpx", "client")
+        import_extra("msgspec", "client")
         check_number("timeout", timeout, low=0.0, open_low=True)
         if not url.startswith(("http://", "https://")):
             raise DataError(f"{url!r} is no address of a service; http://… or https://… is one")

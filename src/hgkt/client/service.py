@@ -1,36 +1,253 @@
-"""The client: predictions, classes and their history."""
+"""The client: predictions, classes and their history, and what a service answers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import quote
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from urllib.parse import quote, urlencode
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from hgkt.client.answers import ClassChange, ClassInfo, LoggedChange
-from hgkt.client.predicting import PredictingClient
-from hgkt.client.sending import (
-    IMAGES,
-    OCTETS,
-    Description,
-    batches,
-    described,
-    feature_rows,
-    image_files,
-    sendable,
-)
-from hgkt.exceptions import DataError
+from hgkt._validation import UNKNOWN, check_finite, check_number
+from hgkt.client.connection import Connection, RetryPolicy
+from hgkt.exceptions import DataError, ServiceError, first_line
 
 if TYPE_CHECKING:
     import httpx
 
+    from hgkt._predictions import Predictions
+
+T = TypeVar("T")
+Among = str | Sequence[str]
+Description = ArrayLike | Mapping[str, float] | str
 Kind = Literal["all", "seen", "added"]
+
+OCTETS = "application/octet-stream"
+BATCH_BYTES = 16 * 2**20
+IMAGES = 16  # of one request
 _PAGE = 1000
+_PROBE_SECONDS = 5.0
+_LONG_QUERY = 4000  # beyond, class names go in the body: heads are limited everywhere
 
 
-class Client(PredictingClient):
+# ---------------------------------------------------------------------- answers
+@dataclass(frozen=True)
+class RankedRows:
+    """The best classes of some rows.
+
+    Parameters
+    ----------
+    labels : ndarray of str, shape (n, k)
+        Class names, the best first; fewer than asked for where there are fewer candidates.
+    scores : ndarray of shape (n, k)
+        Their scores; higher is better.
+    seen : ndarray of bool, shape (n,)
+        Whether the best class was learned from instances.
+    revision : int
+        Number of changes of the classes that were known to all of these answers.
+    """
+
+    labels: NDArray[np.str_]
+    scores: NDArray[np.float64]
+    seen: NDArray[np.bool_]
+    revision: int
+
+    @classmethod
+    def of(cls, found: Predictions) -> Self:
+        """Take in what a service answered."""
+        tops = [row.top for row in found.predictions]
+        return cls(
+            labels=np.array([[item.label for item in top] for top in tops], dtype=np.str_),
+            scores=np.array([[item.score for item in top] for top in tops]),
+            seen=np.array([top[0].seen for top in tops], dtype=np.bool_),
+            revision=found.revision,
+        )
+
+    @classmethod
+    def together(cls, parts: Sequence[Self]) -> Self:
+        """Join batches; classes that came or went between them leave the fewest per row."""
+        k = min(part.labels.shape[1] for part in parts)
+        return cls(
+            labels=np.concatenate([part.labels[:, :k] for part in parts]),
+            scores=np.concatenate([part.scores[:, :k] for part in parts]),
+            seen=np.concatenate([part.seen for part in parts]),
+            revision=min(part.revision for part in parts),
+        )
+
+
+@dataclass(frozen=True)
+class SureRows:
+    """The best classes of some rows, and how sure that is.
+
+    Parameters
+    ----------
+    labels : ndarray of str, shape (n,)
+        The best class, or `hgkt.UNKNOWN` where the row was rejected.
+    top_labels : ndarray of str, shape (n, k)
+        Class names, the best first, of rejected rows too.
+    scores, probabilities : ndarray of shape (n, k)
+        Their scores, and how likely they are.
+    novelty : ndarray of shape (n,)
+        Share of rows of known classes that look less strange.
+    sets : list of list of str, or None
+        Classes among which the true one is, where a coverage was asked for.
+    revision : int
+        Number of changes of the classes that were known to all of these answers.
+    """
+
+    labels: NDArray[np.str_]
+    top_labels: NDArray[np.str_]
+    scores: NDArray[np.float64]
+    probabilities: NDArray[np.float64]
+    novelty: NDArray[np.float64]
+    sets: list[list[str]] | None
+    revision: int
+
+    @classmethod
+    def of(cls, found: Predictions) -> Self:
+        """Take in what a service answered."""
+        rows: Any = found.predictions
+        tops = [row.top for row in rows]
+        return cls(
+            labels=np.array([UNKNOWN if row.label is None else row.label for row in rows]),
+            top_labels=np.array([[item.label for item in top] for top in tops]),
+            scores=np.array([[item.score for item in top] for top in tops]),
+            probabilities=np.array([[item.probability for item in top] for top in tops]),
+            novelty=np.array([row.novelty for row in rows]),
+            sets=None if rows[0].set is None else [row.set for row in rows],
+            revision=found.revision,
+        )
+
+    @classmethod
+    def together(cls, parts: Sequence[Self]) -> Self:
+        """Join batches; classes that came or went between them leave the fewest per row."""
+        k = min(part.top_labels.shape[1] for part in parts)
+        sets = [row for part in parts for row in part.sets or []]
+        return cls(
+            labels=np.concatenate([part.labels for part in parts]),
+            top_labels=np.concatenate([part.top_labels[:, :k] for part in parts]),
+            scores=np.concatenate([part.scores[:, :k] for part in parts]),
+            probabilities=np.concatenate([part.probabilities[:, :k] for part in parts]),
+            novelty=np.concatenate([part.novelty for part in parts]),
+            sets=None if parts[0].sets is None else sets,
+            revision=min(part.revision for part in parts),
+        )
+
+
+@dataclass(frozen=True)
+class ClassInfo:
+    """A class that a service knows.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    seen : bool
+        Whether it was learned from instances.
+    text : str or None
+        The text that it was described by.
+    added_at : str or None
+        When it was added, ISO 8601 in UTC.
+    kind : {"described", "grown", "learned"}
+        By what it is known: its description, examples that it got there, or the model's training.
+    n_examples : int
+        How many examples it has grown by there.
+    """
+
+    name: str
+    seen: bool
+    text: str | None = None
+    added_at: str | None = None
+    kind: str = "described"
+    n_examples: int = 0
+
+    @classmethod
+    def of(cls, document: dict[str, Any]) -> Self:
+        """Read one entry of the service's list."""
+        return cls(**{name: document[name] for name in cls.__dataclass_fields__})
+
+
+@dataclass(frozen=True)
+class ClassChange:
+    """Classes were changed, and that is on disk.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Which classes, as the service writes them, by the names that they have now.
+    revision : int
+        Number of changes of the classes so far.
+    n_classes : int
+        How many classes there are now.
+    warnings : tuple of str
+        What is doubtful about them, such as a class described like another.
+    n_examples : int
+        How many examples a class that grew has grown by.
+    """
+
+    names: tuple[str, ...]
+    revision: int
+    n_classes: int
+    warnings: tuple[str, ...] = ()
+    n_examples: int = 0
+
+    @classmethod
+    def of(cls, document: dict[str, Any]) -> Self:
+        """Read the answer to a change."""
+        listed = [document[field] for field in ("added", "removed", "changed") if field in document]
+        return cls(
+            names=tuple(listed[0]) if listed else (document["name"],),
+            revision=document["revision"],
+            n_classes=document["n_classes"],
+            warnings=tuple(document.get("warnings", ())),
+            n_examples=document.get("n_examples", 0),
+        )
+
+
+@dataclass(frozen=True)
+class LoggedChange:
+    """What one change did to one class, as the service's log has it.
+
+    Parameters
+    ----------
+    revision : int
+        The number of the change.
+    kind : {"add", "remove", "edit", "rename", "grow", "rollback"}
+        What happened.
+    created_at : str
+        When, ISO 8601 in UTC.
+    who : str or None
+        Id of the API key.
+    reason : str or None
+        Why, as the client said it.
+    before, after : dict or None
+        The class then: ``name``, ``vector``, ``text``, ``n_examples``; None where it was not there.
+    target : int or None
+        The revision that a rollback went back to.
+    """
+
+    revision: int
+    kind: str
+    created_at: str
+    who: str | None = None
+    reason: str | None = None
+    before: dict[str, Any] | None = field(default=None, repr=False)
+    after: dict[str, Any] | None = field(default=None, repr=False)
+    target: int | None = None
+
+    @classmethod
+    def of(cls, document: dict[str, Any]) -> Self:
+        """Read a line of the log."""
+        return cls(**{name: document[name] for name in cls.__dataclass_fields__})
+
+
+# ---------------------------------------------------------------------- the client
+class Client:
     """A model behind ``hgkt serve``, used like one in this process.
 
     Every method that changes classes takes a `reason`, which the service's log keeps, and an
@@ -59,6 +276,197 @@ class Client(PredictingClient):
     Client('http://localhost:8000')
     >>> client.close()
     """
+
+    def __init__(
+        self,
+        url: str,
+        api_key: str | None = None,
+        *,
+        timeout: float = 60.0,
+        retry: RetryPolicy | None = None,
+        batch_rows: int = 1024,
+        **options: Any,
+    ) -> None:
+        check_number("batch_rows", batch_rows, low=1, integer=True)
+        self._connection = Connection(url, api_key, timeout, retry or RetryPolicy(), options)
+        self.batch_rows = batch_rows
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._connection.url!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._connection.close()
+
+    def model(self) -> dict[str, Any]:
+        """Return what is served, what it reads and what a request may carry."""
+        card: dict[str, Any] = self._connection.json_of(self._connection.ask("GET", "/v1/model"))
+        return card
+
+    def health(self) -> bool:
+        """Return whether the service answers; asked once."""
+        return self._connection.probe("/health", _PROBE_SECONDS)
+
+    def ready(self) -> bool:
+        """Return whether the service can predict and change classes; asked once."""
+        return self._connection.probe("/ready", _PROBE_SECONDS)
+
+    def wait_until_ready(self, seconds: float = 60.0) -> Self:
+        """Return as soon as the service is ready; raise a ServiceError where it never is.
+
+        Parameters
+        ----------
+        seconds : float
+            How long to wait.
+        """
+        deadline = time.monotonic() + seconds
+        while not self.ready():
+            if time.monotonic() > deadline:
+                raise ServiceError(
+                    f"the service at {self._connection.url} is not ready after {seconds:g} s"
+                )
+            time.sleep(0.1)
+        return self
+
+    # ------------------------------------------------------------------ predictions
+    def predict(
+        self,
+        X: ArrayLike,
+        among: Among = "all",
+        reject: float | None = None,
+        revision: int | None = None,
+    ) -> NDArray[np.str_]:
+        """Return the class (n,) of each feature row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Feature rows; computed with as float32.
+        among : str or sequence of str
+            The candidates: ``"all"``, ``"seen"``, ``"unseen"`` or class names.
+        reject : float, optional
+            Share of rows of known classes that may be rejected by mistake. Rows that look like
+            none of the known classes are then labelled `hgkt.UNKNOWN`.
+        revision : int, optional
+            Answer with the classes of this revision, as they were then.
+        """
+        if reject is not None:
+            return self.answers(X, 1, among, reject=reject, revision=revision).labels
+        return self.rank(X, top_k=1, among=among, revision=revision).labels[:, 0]
+
+    def rank(
+        self, X: ArrayLike, top_k: int = 5, among: Among = "all", revision: int | None = None
+    ) -> RankedRows:
+        """Return the best classes of each feature row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Feature rows; computed with as float32.
+        top_k : int
+            How many classes per row.
+        among : str or sequence of str
+            The candidates: ``"all"``, ``"seen"``, ``"unseen"`` or class names.
+        revision : int, optional
+            Answer with the classes of this revision, as they were then.
+        """
+        asked = _question(top_k=top_k, among=among, revision=revision)
+        return RankedRows.together([RankedRows.of(found) for found in self._ask(X, asked)])
+
+    def answers(
+        self,
+        X: ArrayLike,
+        top_k: int = 1,
+        among: Among = "all",
+        reject: float | None = None,
+        coverage: float | None = None,
+        revision: int | None = None,
+    ) -> SureRows:
+        """Return the best classes of each feature row, and how sure that is.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Feature rows; computed with as float32.
+        top_k : int
+            How many classes per row.
+        among : str or sequence of str
+            The candidates: ``"all"``, ``"seen"``, ``"unseen"`` or class names.
+        reject : float, optional
+            Share of rows of known classes that may be rejected by mistake.
+        coverage : float, optional
+            How often the set of a row is to hold its true class.
+        revision : int, optional
+            Answer with the classes of this revision, as they were then.
+        """
+        asked = _question(
+            top_k=top_k,
+            among=among,
+            revision=revision,
+            confidence=True,
+            reject=reject,
+            coverage=coverage,
+        )
+        return SureRows.together([SureRows.of(found) for found in self._ask(X, asked)])
+
+    def predict_images(
+        self,
+        images: Iterable[str | Path | bytes],
+        among: Among = "all",
+        revision: int | None = None,
+    ) -> NDArray[np.str_]:
+        """Return the class (n,) of each image.
+
+        Parameters
+        ----------
+        images : iterable of path or bytes
+            Image files, or their content.
+        among : str or sequence of str
+            The candidates: ``"all"``, ``"seen"``, ``"unseen"`` or class names.
+        revision : int, optional
+            Answer with the classes of this revision, as they were then.
+        """
+        asked = _question(top_k=1, among=among, revision=revision)
+        parts = []
+        for batch in batches(image_files(images), IMAGES):
+            files = [("images", file) for file in batch]
+            parts.append(self._predict("/v1/predict/image", params=asked, files=files))
+        return RankedRows.together([RankedRows.of(found) for found in parts]).labels[:, 0]
+
+    def _batches(self, rows: NDArray[np.float32]) -> list[NDArray[np.float32]]:
+        step = min(self.batch_rows, max(1, BATCH_BYTES // rows[0].nbytes))
+        return [rows[start : start + step] for start in range(0, len(rows), step)]
+
+    def _ask(self, X: ArrayLike, asked: dict[str, Any]) -> list[Predictions]:
+        """Return what is answered to a question of rows, batch by batch."""
+        found = []
+        for rows in self._batches(feature_rows(X)):
+            content: dict[str, Any] = {"json": asked | {"features": rows.tolist()}}
+            if len(urlencode(asked, doseq=True)) <= _LONG_QUERY:
+                headers = {"Content-Type": OCTETS}
+                content = {"params": asked, "content": rows.tobytes(), "headers": headers}
+            found.append(self._predict("/v1/predict", **content))
+        return found
+
+    def _predict(self, path: str, **content: Any) -> Predictions:
+        import msgspec
+
+        from hgkt._predictions import Predictions
+
+        decoder = msgspec.json.Decoder(Predictions)
+        answer = self._connection.ask("POST", path, **content)
+        return self._read(answer, lambda found: decoder.decode(found.content))
 
     # ------------------------------------------------------------------ classes
     def classes(self, kind: Kind = "all", query: str = "") -> list[ClassInfo]:
@@ -269,11 +677,6 @@ class Client(PredictingClient):
                 return
             after = found[-1].revision
 
-    def oldest(self) -> int:
-        """Return the first revision that can be gone back to; pruning moves it."""
-        answer = self._connection.ask("GET", "/v1/events", params={"limit": 1})
-        return self._read(answer, lambda each: int(each.json()["oldest"]))
-
     def rollback(
         self, revision: int, idempotency_key: str | None = None, reason: str | None = None
     ) -> ClassChange:
@@ -290,17 +693,6 @@ class Client(PredictingClient):
         answer = self._connection.change("POST", "/v1/rollback", idempotency_key, json=body)
         return ClassChange.of(answer)
 
-    def prune(self, before: int) -> int:
-        """Have the log begin later; return how many of its lines went.
-
-        Parameters
-        ----------
-        before : int
-            The first revision that can still be had afterwards.
-        """
-        answer = self._connection.ask("POST", "/v1/events/prune", json={"before": before})
-        return int(self._read(answer, lambda found: found.json()["n_removed"]))
-
     # ------------------------------------------------------------------ requests
     def _add(
         self, items: list[dict[str, Any]], idempotency_key: str | None, reason: str | None
@@ -315,6 +707,94 @@ class Client(PredictingClient):
     ) -> ClassChange:
         path = f"/v1/classes/{quote(name, safe='')}{behind}"
         return ClassChange.of(self._connection.change(method, path, idempotency_key, **content))
+
+    def _read(self, answer: httpx.Response, read: Callable[[httpx.Response], T]) -> T:
+        try:
+            return read(answer)
+        except (ValueError, KeyError, TypeError):
+            raise self._connection.strange(answer) from None
+
+
+# ---------------------------------------------------------------------- what is sent
+def feature_rows(X: ArrayLike) -> NDArray[np.float32]:
+    """Return feature rows as they are sent; the service says whether their width fits."""
+    found = np.asarray(X)
+    if found.ndim != 2 or not found.size or found.dtype.kind not in "fiub":
+        raise DataError(
+            f"X has shape {found.shape} and holds {found.dtype}; rows of numbers are expected"
+        )
+    check_finite(found, "features")
+    with np.errstate(over="ignore"):  # the service refuses what becomes infinite
+        return np.ascontiguousarray(found, dtype="<f4")
+
+
+def _question(**fields: Any) -> dict[str, Any]:
+    """Return what is asked of rows, checked, as query parameters and JSON bodies have it."""
+    import msgspec
+
+    from hgkt._predictions import Question
+
+    if not isinstance(fields["among"], str):
+        fields["among"] = list(fields["among"])
+    try:
+        asked = msgspec.convert(fields, Question)
+    except msgspec.ValidationError as error:
+        raise DataError(f"the question cannot be asked: {error}") from None
+    found: dict[str, Any] = msgspec.to_builtins(asked)
+    return found
+
+
+def image_files(images: Iterable[str | Path | bytes]) -> list[tuple[str, bytes]]:
+    """Return images as a form carries them; at least one is expected."""
+    files = [_file(image) for image in images]
+    if not files:
+        raise DataError("there are no images; at least one is expected")
+    return files
+
+
+def _file(image: str | Path | bytes) -> tuple[str, bytes]:
+    if isinstance(image, bytes):
+        return "image", image
+    try:
+        return Path(image).name, Path(image).read_bytes()
+    except OSError as error:
+        raise DataError(f"the image {image} cannot be read: {first_line(error)}") from None
+
+
+def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """Cut a sequence into parts."""
+    return (items[start : start + size] for start in range(0, len(items), size))
+
+
+def described(name: str, description: Description) -> dict[str, Any]:
+    """Return a class with its description by kind."""
+    if isinstance(description, str):
+        return {"name": name, "text": description}
+    if isinstance(description, Mapping):
+        return {"name": name, "attributes": description}
+    return {"name": name, "vector": description}
+
+
+def sendable(item: dict[str, Any]) -> dict[str, Any]:
+    """Return the description of a class as JSON has it, without what is not said."""
+    sent = {key: value for key, value in item.items() if value is not None}
+    name = item["name"]
+    if "vector" in sent:
+        vector = np.asarray(sent["vector"])
+        if vector.ndim != 1 or vector.dtype.kind not in "fiub":
+            raise DataError(f"the vector of class {name!r} must be one row of numbers")
+        sent["vector"] = _finite(vector, name).tolist()
+    if "attributes" in sent:
+        values = _finite(np.array([*sent["attributes"].values()], dtype=float), name)
+        sent["attributes"] = dict(zip(map(str, sent["attributes"]), values.tolist(), strict=True))
+    return sent
+
+
+def _finite(values: NDArray[Any], name: str) -> NDArray[np.float64]:
+    values = values.astype(np.float64)
+    if not np.isfinite(values).all():
+        raise DataError(f"the attributes of class {name!r} must be finite numbers")
+    return values
 
 
 def _said(**fields: Any) -> dict[str, Any]:

@@ -20,6 +20,13 @@ LearnRelevance = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 """From mapped attributes (L, d) of the seen classes to a weight for each attribute (d,)."""
 
 
+View = tuple[FeatureMap, bool]
+"""Map of the attributes, and whether they are weighted by their relevance."""
+
+Pairs = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""Products and squared distances (n, L) of rows with the references."""
+
+
 @dataclass(frozen=True)
 class KernelTerm:
     """One kernel between attribute vectors, as a term of a `ClassKernel`.
@@ -56,7 +63,7 @@ class KernelTerm:
         check_number("weight", self.weight, low=0.0, open_low=True)
 
     @property
-    def view(self) -> tuple[FeatureMap, bool]:
+    def view(self) -> View:
         """What of the attributes the term looks at; terms of one view share products."""
         return (self.attribute_map, self.relevance)
 
@@ -116,14 +123,13 @@ class ClassKernel:
         factors that were learned before.
         """
         self.relevance = dict(relevance or {})
-        blocks = self._split(attributes)
         self._block_weights = {term: self.block_weights(term).tolist() for term in self.terms}
-        self._squares: dict[tuple[FeatureMap, bool], list[NDArray[np.float64]]] = {}
-        self.references: dict[tuple[FeatureMap, bool], list[NDArray[np.float64]]] = {}
-        self.medians: dict[tuple[FeatureMap, bool], list[float]] = {}
-        self.spreads: dict[tuple[FeatureMap, bool], list[NDArray[np.float64]]] = {}
+        self._squares: dict[View, list[NDArray[np.float64]]] = {}
+        self.references: dict[View, list[NDArray[np.float64]]] = {}
+        self.medians: dict[View, list[float]] = {}
+        self.spreads: dict[View, list[NDArray[np.float64]]] = {}
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused at the end
-            self._fit_views(blocks, learn)
+            self._fit_views(attributes, learn)
             self._fit_terms()
         if not (np.isfinite(self.seen).all() and np.diag(self.seen).max() > 0):
             raise DataError(
@@ -133,22 +139,21 @@ class ClassKernel:
             )
         return self
 
-    def _fit_views(self, blocks: list[NDArray[Any]], learn: LearnRelevance | None) -> None:
+    def _fit_views(self, attributes: NDArray[Any], learn: LearnRelevance | None) -> None:
         for view in dict.fromkeys(term.view for term in self.terms):
-            rows = [map_rows(np.asarray(block, dtype=np.float64), view[0]) for block in blocks]
             if view[1]:
-                for index, block in enumerate(rows):
+                for index, block in enumerate(self.mapped(attributes, (view[0], False))):
                     if (view[0], index) not in self.relevance:
                         self.relevance[view[0], index] = _factors(block, learn)
-                rows = [r * self.relevance[view[0], i] for i, r in enumerate(rows)]
-            self.references[view] = rows
+            rows = self.references[view] = self.mapped(attributes, view)
             self._squares[view] = [(block**2).sum(axis=1) for block in rows]
             self.medians[view] = [_median_squared_distance(block) for block in rows]
             self.spreads[view] = [block.std(axis=0) for block in rows]
 
     def _fit_terms(self) -> None:
         self.shares = np.ones(1)
-        parts = [self._term(term, self._pairs(view=term.view), True) for term in self.terms]
+        pairs = {view: self._pairs(rows, view) for view, rows in self.references.items()}
+        parts = [self._term(term, pairs[term.view], seen=True) for term in self.terms]
         if len(parts) > 1:
             shares = np.array([term.weight for term in self.terms])
             means = np.array([np.diag(part).mean() for part in parts])
@@ -157,10 +162,11 @@ class ClassKernel:
 
     def __call__(self, attributes: NDArray[Any]) -> NDArray[np.float64]:
         """Return k(a, A) of shape (n, L) for attributes (n, d); k(a, a) is about 1."""
-        pairs = {view: self._pairs(attributes, view) for view in self.references}
+        views = {view: self.mapped(attributes, view) for view in self.references}
+        pairs = {view: self._pairs(rows, view) for view, rows in views.items()}
         total = np.zeros((len(attributes), len(self.seen)))
         for share, term in zip(self.shares, self.terms, strict=True):
-            total += share * self._term(term, pairs[term.view], False)
+            total += share * self._term(term, pairs[term.view])
         return total
 
     @property
@@ -184,17 +190,13 @@ class ClassKernel:
     def own(self, attributes: NDArray[Any]) -> NDArray[np.float64]:
         """Return k(a, a) (n,) of attributes (n, d)."""
         total = np.zeros(len(attributes))
-        for view in self.references:
-            squares = [(rows**2).sum(axis=1) for rows in self.mapped(attributes, view)]
+        for share, term in zip(self.shares, self.terms, strict=True):
+            squares = [(rows**2).sum(axis=1) for rows in self.mapped(attributes, term.view)]
             pairs = [(square, np.zeros_like(square)) for square in squares]
-            for share, term in zip(self.shares, self.terms, strict=True):
-                if term.view == view:
-                    total += share * self._term(term, pairs, False, sparse=False)
+            total += share * self._term(term, pairs, sparse=False)
         return total
 
-    def mapped(
-        self, attributes: NDArray[Any], view: tuple[FeatureMap, bool]
-    ) -> list[NDArray[np.float64]]:
+    def mapped(self, attributes: NDArray[Any], view: View) -> list[NDArray[np.float64]]:
         """Return what a view sees of attributes (n, d): rows (n, d_b) of each block."""
         blocks = self._split(np.asarray(attributes, dtype=np.float64))
         rows = [map_rows(block, view[0]) for block in blocks]
@@ -216,20 +218,12 @@ class ClassKernel:
             parts.append(np.mean([w / w.mean() for w in found], axis=0))
         return np.concatenate(parts)
 
-    def _pairs(
-        self, attributes: NDArray[Any] | None = None, view: tuple[FeatureMap, bool] = ("l2", False)
-    ) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-        """Products and squared distances (n, L) of each block with the references.
+    def _pairs(self, blocks: list[NDArray[np.float64]], view: View) -> list[Pairs]:
+        """Return products and squared distances of each block of mapped rows."""
+        return [self.pairs(rows, view, block) for block, rows in enumerate(blocks)]
 
-        Without attributes the references themselves are the rows.
-        """
-        rows = self.references[view] if attributes is None else self.mapped(attributes, view)
-        return [self.pairs(own, view, block) for block, own in enumerate(rows)]
-
-    def pairs(
-        self, rows: NDArray[np.float64], view: tuple[FeatureMap, bool], block: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Products and squared distances (n, L) of mapped rows (n, d_b) with the references."""
+    def pairs(self, rows: NDArray[np.float64], view: View, block: int) -> Pairs:
+        """Compare mapped rows (n, d_b) of one block with the references."""
         products = rows @ self.references[view][block].T
         squared = (rows**2).sum(axis=1)[:, None] + self._squares[view][block] - 2.0 * products
         return products, np.maximum(squared, 0.0)
@@ -237,8 +231,8 @@ class ClassKernel:
     def _term(
         self,
         term: KernelTerm,
-        pairs: list[tuple[NDArray[np.float64], NDArray[np.float64]]],
-        seen: bool,
+        pairs: list[Pairs],
+        seen: bool = False,
         sparse: bool = True,
     ) -> NDArray[np.float64]:
         medians, weights = self.medians[term.view], self._block_weights[term]

@@ -1,27 +1,32 @@
-"""The paper's two relations in closed form: a metric from inside classes, a kernel between them.
+"""The intra-class relation in closed form: the metric that the inside of classes asks for.
 
-*Intra-class.* The complete graph inside a class with edge weights 1/N_c has the within-class
-scatter S_w as its Laplacian form; shrunk and inverted it is the metric of the visual space,
+The complete graph inside a class with edge weights 1/N_c has the within-class scatter S_w as its
+Laplacian form; shrunk and inverted it is the metric of the visual space,
 W = ((1−s)·S_w + s·tr(S_w)/D·I)^(−1/2).
 
-*Inter-class.* A kernel k between attribute vectors carries the class means V to any class:
-z(a) = k(a, A)(K + Λ)⁻¹(V − m)W, the posterior mean of a Gaussian process over classes with
-noise Λ on the observed class means.
+The eigenvectors of the scatter serve every shrinkage s. A Cholesky factor serves one, at a tenth
+of the price: where few shrinkages are asked for, each has a factor of its own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from hgkt.closed_form.accelerated import eigh_on
+from hgkt._arrays import array_module, is_tensor, put, put_like, to_numpy
 from hgkt.statistics import Statistics
+
+Shrinkage = float | str
 
 _RELATIVE_FLOOR = 1e-10
 _ROUNDING = 1e-15
+_FEW_SHRINKAGES = 3
+_LEAST_SHRINKAGE = 1e-3  # of which a factor needs no floor under the eigenvalues
 
 
 @dataclass(frozen=True)
@@ -49,24 +54,25 @@ class WithinClassSpectrum:
     n_features: int | None = None
 
     @classmethod
-    def of(cls, statistics: Statistics, device: str = "cpu") -> WithinClassSpectrum:
-        """Decompose the scatter that `statistics` holds, on "cpu" or "cuda"."""
-        scatter = statistics.within_scatter / max(statistics.n_instances, 1)
-        if device == "cpu":
+    def of(
+        cls, statistics: Statistics, device: str | None = None, dtype: Any = np.float64
+    ) -> WithinClassSpectrum:
+        """Decompose the scatter that `statistics` hold, on a torch device or by NumPy."""
+        scatter = put(mean_scatter(statistics), dtype, device)
+        if device is None:
             eigenvalues, basis = scipy.linalg.eigh(scatter, driver="evd")
         else:
-            eigenvalues, basis = eigh_on(device, scatter)
-        present = statistics.counts > 0
-        center = statistics.means[present].mean(axis=0)
-        eigenvalues = np.maximum(eigenvalues, 0.0)
+            eigenvalues, basis = map(to_numpy, array_module(scatter).linalg.eigh(scatter))
+        eigenvalues = np.maximum(eigenvalues.astype(np.float64), 0.0)
         if eigenvalues.sum() * statistics.n_instances <= rounding(statistics):
             eigenvalues = np.zeros_like(eigenvalues)
-        return cls(center, eigenvalues, basis, statistics.n_instances, statistics.n_features)
+        sizes = statistics.n_instances, statistics.n_features
+        return cls(common_mean(statistics), eigenvalues, basis, *sizes)
 
     def shrunk(self, shrinkage: float) -> NDArray[np.float64]:
         """Return the eigenvalues (D,) of (1−s)·S_w + s·tr(S_w)/D·I, none of them zero."""
         mean = self.eigenvalues.sum() / self._width
-        if mean == 0.0:  # one instance a class: nothing is known of the inside of classes
+        if mean == 0.0:  # one instance per class: nothing is known of the inside of classes
             return np.ones_like(self.eigenvalues)
         shrunk = (1.0 - shrinkage) * self.eigenvalues + shrinkage * mean
         result: NDArray[np.float64] = np.maximum(shrunk, _RELATIVE_FLOOR * self.eigenvalues.max())
@@ -75,6 +81,10 @@ class WithinClassSpectrum:
     def projection(self, shrinkage: float) -> NDArray[np.float64]:
         """Return P (D, D) with P Pᵀ = W²: inner products of rows of X P are those of X W."""
         return self.basis / np.sqrt(self.shrunk(shrinkage))
+
+    def value_of(self, shrinkage: Shrinkage) -> float:
+        """Return a shrinkage as a number; "oas" is the oracle approximating one."""
+        return self.oracle_shrinkage() if isinstance(shrinkage, str) else float(shrinkage)
 
     def oracle_shrinkage(self) -> float:
         """Return the oracle approximating shrinkage (Chen et al., 2010) of the scatter.
@@ -96,6 +106,17 @@ class WithinClassSpectrum:
         return len(self.eigenvalues) if self.n_features is None else self.n_features
 
 
+def mean_scatter(statistics: Statistics) -> NDArray[np.float64]:
+    """Return S_w (D, D): the within-class scatter per instance."""
+    return statistics.within_scatter / max(statistics.n_instances, 1)
+
+
+def common_mean(statistics: Statistics) -> NDArray[np.float64]:
+    """Return m (D,), the mean of the means of classes that have instances."""
+    result: NDArray[np.float64] = statistics.means[statistics.counts > 0].mean(axis=0)
+    return result
+
+
 def rounding(statistics: Statistics) -> float:
     """Return up to where the trace of the within-class scatter is rounding and not scatter.
 
@@ -113,16 +134,94 @@ def oracle_shrinkage(mean: float, squares: float, n_features: int, n_instances: 
     return 1.0 if denominator <= 0 else min((mean_square + squared_mean) / denominator, 1.0)
 
 
-def dual_coefficients(
-    kernel: NDArray[np.float64], noise: NDArray[np.float64], targets: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Solve (K + Λ)α = targets for α: of shape (L, D), or (L, n) for other right-hand sides.
+def whitened(
+    statistics: Statistics, rows: Any, shrinkages: Sequence[Shrinkage]
+) -> Iterator[tuple[Shrinkage, Any, Any]]:
+    """Yield each shrinkage, the rows (n, D) and the class means (L, D) in its metric.
+
+    Both are relative to the mean of the class means. The axes differ from one decomposition to
+    another; inner products do not.
+
+    Parameters
+    ----------
+    statistics : Statistics
+        Of the rows that the metric is learned from.
+    rows : ndarray or tensor of shape (n, D)
+        Mapped features to score; what is yielded is of their kind. NumPy decomposes the scatter
+        in their type, torch in float64.
+    shrinkages : sequence of float or "oas"
+        Shares of the identity in the within-class scatter.
 
     Examples
     --------
-    >>> dual_coefficients(np.eye(2), np.array([1.0, 3.0]), np.array([[2.0], [8.0]]))
-    array([[1.],
-           [2.]])
+    >>> from hgkt.statistics import ClassStatistics
+    >>> X = np.array([[0.0, 1.0], [2.0, 1.0], [4.0, 4.0], [4.0, 8.0]])
+    >>> statistics = ClassStatistics(2, 2).update(X, np.array([0, 0, 1, 1]))
+    >>> _, rows, means = next(whitened(statistics, X, [0.5]))
+    >>> np.round(rows[0] @ means.T, 3)
+    array([ 8.132, -8.132])
     """
-    factor = scipy.linalg.cho_factor(kernel + np.diag(noise), lower=True)
-    return scipy.linalg.cho_solve(factor, targets)
+    scatter = mean_scatter(statistics)
+    values = _shrinkage_values(statistics, scatter, shrinkages)
+    exact = rows.dtype == np.float64 and len(values) <= _FEW_SHRINKAGES
+    varies = float(np.trace(scatter)) * statistics.n_instances > rounding(statistics)
+    if (exact or is_tensor(rows)) and min(values) >= _LEAST_SHRINKAGE and varies:
+        found = _by_factors(statistics, scatter, rows, values)
+    else:
+        found = _by_spectrum(statistics, rows, shrinkages)
+    for shrinkage, (own, means) in zip(shrinkages, found, strict=True):
+        yield shrinkage, own, means
+
+
+def _by_factors(
+    statistics: Statistics, scatter: NDArray[np.float64], rows: Any, values: Sequence[float]
+) -> Iterator[tuple[Any, Any]]:
+    """Yield rows and means in the metric of each shrinkage, by a Cholesky factor in float64."""
+    xp, center = array_module(rows), common_mean(statistics)
+    wide = rows.double() if is_tensor(rows) else rows
+    means = put_like(statistics.means - center, wide)
+    both = xp.concatenate([wide - put_like(center, wide), means])
+    level = float(np.trace(scatter)) / statistics.n_features
+    matrix, eye = put_like(scatter, wide), put_like(np.eye(len(scatter)), wide)
+    for value in values:
+        solved = _solve_factor((1.0 - value) * matrix + (value * level) * eye, both.T).T
+        solved = solved.to(rows.dtype) if is_tensor(rows) else solved
+        yield solved[: len(rows)], solved[len(rows) :]
+
+
+def _solve_factor(matrix: Any, targets: Any) -> Any:
+    """Return L⁻¹ targets (D, n) for the Cholesky factor L of a matrix (D, D)."""
+    if is_tensor(matrix):
+        linalg = array_module(matrix).linalg
+        return linalg.solve_triangular(linalg.cholesky(matrix), targets, upper=False)
+    factor = scipy.linalg.cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
+    return scipy.linalg.solve_triangular(factor, targets, lower=True, check_finite=False)
+
+
+def _by_spectrum(
+    statistics: Statistics, rows: Any, shrinkages: Sequence[Shrinkage]
+) -> Iterator[tuple[Any, Any]]:
+    """Yield rows and means in the metric of each shrinkage, by one decomposition for all."""
+    if is_tensor(rows):
+        spectrum = WithinClassSpectrum.of(statistics, str(rows.device))
+    else:
+        spectrum = WithinClassSpectrum.of(statistics, dtype=rows.dtype)
+    features = (rows - put_like(spectrum.center, rows)) @ put_like(spectrum.basis, rows)
+    means = put_like((statistics.means - spectrum.center) @ spectrum.basis, rows)
+    for shrinkage in shrinkages:
+        shrunk = spectrum.shrunk(spectrum.value_of(shrinkage))
+        scale = put_like(1.0 / np.sqrt(shrunk), rows)
+        yield features * scale, means * scale
+
+
+def _shrinkage_values(
+    statistics: Statistics, scatter: NDArray[np.float64], shrinkages: Sequence[Shrinkage]
+) -> list[float]:
+    """Return shrinkages as numbers, without a decomposition."""
+    n_features = statistics.n_features
+
+    def oracle() -> float:
+        mean, squares = np.trace(scatter) / n_features, np.vdot(scatter, scatter)
+        return oracle_shrinkage(float(mean), float(squares), n_features, statistics.n_instances)
+
+    return [oracle() if isinstance(s, str) else float(s) for s in shrinkages]

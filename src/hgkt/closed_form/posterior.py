@@ -3,35 +3,49 @@
 z(a) = k(a, A)(K + Λ)⁻¹(V − m)W is the posterior mean of a Gaussian process whose inputs are
 attributes and whose observations are class means. The same process says how far the mean of a new
 class may be from where it is predicted, and where a seen class would have been predicted had its
-instances never been there. All of it is about kernels; features have no part in it.
+instances never been there, and what each attribute does to a function of the kernel row. All of it
+is about kernels; features have no part in it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import NDArray
 
-from hgkt.closed_form.metric import dual_coefficients
+from hgkt._arrays import array_module, is_tensor, power_of
+from hgkt.closed_form.kernels import ClassKernel, View
 
 
-class LeftOut(NamedTuple):
-    """Seen classes, each predicted from all others.
+def dual_coefficients(kernel: Any, noise: Any, targets: Any) -> Any:
+    """Solve (K + Λ)α = targets for α, of the shape (L, n) of the targets; arrays or tensors.
 
-    Parameters
-    ----------
-    weights : ndarray of shape (L, L)
-        Row c: how much of each other seen mean is in the prediction of class c; its own weight
-        is zero.
-    variance : ndarray of shape (L,)
-        Posterior variance of each class as a new one.
+    Tensors may have several rows of noise (R, L) at once; α is (R, L, n) then.
+
+    Examples
+    --------
+    >>> dual_coefficients(np.eye(2), np.array([1.0, 3.0]), np.array([[2.0], [8.0]]))
+    array([[1.],
+           [2.]])
     """
+    if is_tensor(kernel):
+        torch = array_module(kernel)
+        factor = torch.linalg.cholesky(kernel + torch.diag_embed(noise))
+        return torch.cholesky_solve(targets, factor)
+    factor = scipy.linalg.cho_factor(kernel + np.diag(noise), lower=True)
+    return scipy.linalg.cho_solve(factor, targets)
 
-    weights: NDArray[np.float64]
-    variance: NDArray[np.float64]
+
+def averaged_coefficients(kernel: Any, noise: Any, shares: Any, targets: Any) -> Any:
+    """Return Σ_r w_r (K + Λ_r)⁻¹ targets (L, n) for noise (R, L) and shares (R,) of ridges."""
+    total = array_module(kernel).zeros_like(targets)
+    for share, row in zip(shares, noise, strict=True):
+        total += share * dual_coefficients(kernel, row, targets)
+    return total
 
 
 @dataclass(frozen=True)
@@ -66,7 +80,10 @@ class ClassPosterior:
     @cached_property
     def precision(self) -> NDArray[np.float64]:
         """Σ_r w_r (K + Λ_r)⁻¹ (L, L)."""
-        return _averaged_inverse(self.kernel, self.noise, self.shares)
+        result: NDArray[np.float64] = averaged_coefficients(
+            self.kernel, self.noise, self.shares, np.eye(len(self.kernel))
+        )
+        return result
 
     def weights(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return how much of each seen mean (n, L) is in classes with kernel rows (n, L)."""
@@ -92,28 +109,23 @@ class ClassPosterior:
 
         Row c of K(K + Λ)⁻¹ has 1 − Λ_c·C_cc on its diagonal, with C = (K + Λ)⁻¹.
         """
-        total = np.zeros(len(self.kernel))
-        for share, noise in zip(self.shares, self.noise, strict=True):
-            inverse = dual_coefficients(self.kernel, noise, np.eye(len(self.kernel)))
-            total += share * (1.0 - noise * np.diag(inverse))
-        return total
+        result: NDArray[np.float64] = self.shares @ (1.0 - self.noise * self._own_precisions)
+        return result
 
-    def left_out(self) -> LeftOut:
-        """Predict every seen class from all others, without solving anything again.
+    def left_out_variance(self) -> NDArray[np.float64]:
+        """Return the posterior variance (L,) of every seen class as a new one.
 
-        With C = (K + Λ)⁻¹ the prediction of class c without its own mean is
-        v_c − (C V)_c / C_cc, and its variance 1 / C_cc − Λ_c (Rasmussen and Williams, 2006,
-        section 5.4.2). Metric, median distances and relevance stay those of all classes.
+        With C = (K + Λ)⁻¹ it is 1 / C_cc − Λ_c: nothing is solved again (Rasmussen and Williams,
+        2006, section 5.4.2). Metric, median distances and relevance stay those of all classes.
         """
-        n_classes = len(self.kernel)
-        weights, variance = np.zeros((n_classes, n_classes)), np.zeros(n_classes)
-        for share, noise in zip(self.shares, self.noise, strict=True):
-            inverse = dual_coefficients(self.kernel, noise, np.eye(n_classes))
-            own = np.diag(inverse)
-            weights -= share * inverse / own[:, None]
-            variance += share * (1.0 / own - noise)
-        np.fill_diagonal(weights, 0.0)
-        return LeftOut(weights, np.maximum(variance, 0.0))
+        variance = self.shares @ (1.0 / self._own_precisions - self.noise)
+        return np.maximum(variance, 0.0)
+
+    @cached_property
+    def _own_precisions(self) -> NDArray[np.float64]:
+        """C_cc (R, L) of each class under each ridge."""
+        eye = np.eye(len(self.kernel))
+        return np.stack([np.diag(dual_coefficients(self.kernel, row, eye)) for row in self.noise])
 
     def weights_without(self, held_out: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return the weights (L, L) of every class in a model that lacks some of them.
@@ -121,11 +133,13 @@ class ClassPosterior:
         Rows of classes held out are predictions from the classes that are left, rows of those
         their own embeddings in the smaller model; columns of classes held out are zero.
         """
-        kept = np.setdiff1d(np.arange(len(self.kernel)), held_out)
-        inner = np.ix_(kept, kept)
-        inverse = _averaged_inverse(self.kernel[inner], self.noise[:, kept], self.shares)
+        rest = np.setdiff1d(np.arange(len(self.kernel)), held_out)
+        inner = np.ix_(rest, rest)
+        inverse = averaged_coefficients(
+            self.kernel[inner], self.noise[:, rest], self.shares, np.eye(len(rest))
+        )
         weights = np.zeros_like(self.kernel)
-        weights[:, kept] = self.kernel[:, kept] @ inverse
+        weights[:, rest] = self.kernel[:, rest] @ inverse
         return weights
 
     def variance_of(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -141,11 +155,65 @@ class ClassPosterior:
         return result
 
 
-def _averaged_inverse(
-    kernel: NDArray[np.float64], noise: NDArray[np.float64], shares: NDArray[np.float64]
+def attribute_sensitivity(
+    kernel: ClassKernel, attributes: NDArray[np.float64], slopes: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    total = np.zeros_like(kernel)
-    identity = np.eye(len(kernel))
-    for share, row in zip(shares, noise, strict=True):
-        total += share * dual_coefficients(kernel, row, identity)
+    """Return how far f(a) = Σ_l slopes_l · k(a, a_l) moves with each attribute (d,).
+
+    One attribute is moved by its deviation over the seen classes, after the row-wise map, to
+    first order; a map to unit length moves the others along. Mapped, because a square root is
+    infinitely steep at zero.
+
+    Parameters
+    ----------
+    kernel : ClassKernel
+        Fitted.
+    attributes : ndarray of shape (d,)
+        The class.
+    slopes : ndarray of shape (L,)
+        Derivative of f by the kernel row.
+    """
+    total = np.zeros(len(attributes))
+    for view in kernel.references:
+        rows = [block[0] for block in kernel.mapped(attributes[None], view)]
+        steps = [_moved(kernel, view, index, row, slopes) for index, row in enumerate(rows)]
+        total += np.concatenate(steps)
     return total
+
+
+def _moved(
+    kernel: ClassKernel,
+    view: View,
+    block: int,
+    row: NDArray[np.float64],
+    slopes: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return the change of f with each attribute (d_b,) of one block as one view sees it."""
+    references = kernel.references[view][block]
+    median = kernel.medians[view][block]
+    products, squared = (part[0] for part in kernel.pairs(row[None], view, block))
+    toward, inward = np.zeros(len(references)), 0.0
+    for share, term in zip(kernel.shares, kernel.terms, strict=True):
+        weight = share * float(kernel.block_weights(term)[block])
+        if term.view != view or weight == 0.0:
+            continue
+        if term.kernel == "linear":
+            toward += weight * slopes
+        elif term.kernel == "quadratic":
+            toward += weight * slopes * (1.0 + products) / 2.0
+        else:
+            steep = 2.0 * term.kernel_scale / median
+            pulled = weight * steep * slopes * np.exp(-term.kernel_scale * squared / median)
+            toward += pulled
+            inward += pulled.sum()
+    gradient = toward @ references - inward * row
+    factors = kernel.relevance[view[0], block] if view[1] else np.ones(len(row))
+    # Back to the mapped attributes themselves, before they were weighted.
+    plain = np.divide(row, factors, out=np.zeros_like(row), where=factors > 0)
+    spread = kernel.spreads[view][block]
+    spread = np.divide(spread, factors, out=np.zeros_like(row), where=factors > 0)
+    gradient = gradient * factors
+    if power_of(view[0]) is not None:
+        gradient = gradient - plain * (plain @ gradient)  # rows keep their length
+    moved: NDArray[np.float64] = spread * gradient
+    return moved

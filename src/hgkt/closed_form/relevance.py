@@ -6,14 +6,16 @@ attributes, Σ_j w_j (a_j − a'_j)². Attributes along which the means vary smo
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from typing import Any
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from hgkt._arrays import array_module, put, put_like, to_numpy
+from hgkt.closed_form.posterior import dual_coefficients
+
+RIDGE = 0.03
 N_STEPS, LEARNING_RATE = 30, 0.1
 MIN_CLASSES, MAX_RATIO = 20, 4.0
 
@@ -33,7 +35,7 @@ def attribute_relevance(
     attributes: NDArray[np.float64],
     gram: NDArray[np.float64],
     noise: NDArray[np.float64],
-    gradient_at: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None,
+    device: str | None = None,
 ) -> NDArray[np.float64]:
     """Learn a weight for each attribute from the seen classes.
 
@@ -49,9 +51,8 @@ def attribute_relevance(
         G, inner products of their means in the metric.
     noise : ndarray of shape (L,)
         Λ, noise of the means relative to a kernel with k(a, a) = 1.
-    gradient_at : callable, optional
-        Another way to the derivative by the weights (d,): on a GPU, see
-        `hgkt.closed_form.accelerated.relevance_gradient_on`.
+    device : str, optional
+        A torch device to compute derivatives on; by default NumPy does.
 
     Returns
     -------
@@ -66,16 +67,15 @@ def attribute_relevance(
     >>> attribute_relevance(A, means @ means.T, np.full(60, 0.03)).argmax()
     np.int64(0)
     """
-    if gradient_at is None:
-        gradient_at = partial(_gradient, attributes, gram=gram, noise=noise)
     n_attributes = attributes.shape[1]
     logs = np.zeros(n_attributes)
     first, second = np.zeros(n_attributes), np.zeros(n_attributes)
     scale = _median(_squared_distances(attributes, np.ones(n_attributes)))
+    parts = [put(array, np.float64, device) for array in (attributes, gram, noise)]
     with threadpool_limits(1, "blas"):  # matrices of L × L: threads would only wait for each other
         for step in range(1, N_STEPS + 1):
             weights = np.exp(logs)
-            gradient = weights * gradient_at(weights / scale)
+            gradient = weights * to_numpy(likelihood_gradient(weights / scale, *parts))
             first = 0.9 * first + 0.1 * gradient
             second = 0.999 * second + 0.001 * gradient**2
             direction = (first / (1 - 0.9**step)) / (np.sqrt(second / (1 - 0.999**step)) + 1e-8)
@@ -85,33 +85,36 @@ def attribute_relevance(
     return result
 
 
-def _gradient(
-    attributes: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    gram: NDArray[np.float64],
-    noise: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """Derivative (d,) of the negative log marginal likelihood by the weights, times the scale."""
-    kernel = np.exp(-_squared_distances(attributes, weights))
-    factor = scipy.linalg.cho_factor(kernel + np.diag(noise), lower=True)
-    inverse = scipy.linalg.cho_solve(factor, np.eye(len(kernel)))
+def relevance_noise(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return Λ (L,) under which relevance is learned, of classes with so many instances."""
+    result: NDArray[np.float64] = RIDGE * counts.mean() / np.maximum(counts, 1.0)
+    return result
+
+
+def likelihood_gradient(
+    weights: NDArray[np.float64], attributes: Any, gram: Any, noise: Any
+) -> Any:
+    """Return the derivative (d,) of the negative log marginal likelihood by weights (d,).
+
+    The other parameters are those of `attribute_relevance`, as arrays or as tensors.
+    """
+    xp = array_module(attributes)
+    kernel = xp.exp(-_squared_distances(attributes, put_like(weights, attributes)))
+    inverse = dual_coefficients(kernel, noise, put_like(np.eye(len(kernel)), kernel))
     solved = inverse @ gram
-    by_kernel = 0.5 * inverse - 0.5 * len(kernel) / np.trace(solved) * (solved @ inverse)
+    by_kernel = 0.5 * inverse - 0.5 * len(kernel) / xp.trace(solved) * (solved @ inverse)
     pairs = by_kernel * kernel
     # Σ_ab P_ab (a_j − b_j)² without an array of shape (L, L, d).
     squares = pairs.sum(axis=1) @ attributes**2
     cross = (attributes * (pairs @ attributes)).sum(axis=0)
-    result: NDArray[np.float64] = -2.0 * (squares - cross)
-    return result
+    return -2.0 * (squares - cross)
 
 
-def _squared_distances(
-    attributes: NDArray[np.float64], weights: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    rows = attributes * np.sqrt(weights)
+def _squared_distances(attributes: Any, weights: Any) -> Any:
+    xp = array_module(attributes)
+    rows = attributes * xp.sqrt(weights)
     squares = (rows**2).sum(axis=1)
-    result: NDArray[np.float64] = np.maximum(squares[:, None] + squares - 2.0 * rows @ rows.T, 0.0)
-    return result
+    return xp.clip(squares[:, None] + squares - 2.0 * rows @ rows.T, 0.0, None)
 
 
 def _median(squared: NDArray[np.float64]) -> float:

@@ -1,4 +1,9 @@
-"""HGKT with its two relations in closed form: statistics in, class embeddings out."""
+"""HGKT with its two relations in closed form: statistics in, class embeddings out.
+
+*Intra-class*: the metric W of `hgkt.closed_form.metric`. *Inter-class*: a kernel k between
+attribute vectors carries the class means V to any class, z(a) = k(a, A)(K + Λ)⁻¹(V − m)W, the
+posterior mean of a Gaussian process over classes with noise Λ on the observed class means.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +14,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._arrays import FeatureMap, map_rows, torch_device, unit_rows
-from hgkt.closed_form.accelerated import gather_on
-from hgkt.closed_form.carrying import Carrier
-from hgkt.closed_form.folding import FoldedMetric
-from hgkt.closed_form.growth import with_grown_noise
-from hgkt.closed_form.kept_rows import KeptRows
+from hgkt._arrays import FeatureMap, batches, fitting_device, map_rows, put
 from hgkt.closed_form.kernels import ClassKernel, relevance_keys
-from hgkt.closed_form.metric import WithinClassSpectrum, dual_coefficients
+from hgkt.closed_form.metric import WithinClassSpectrum
 from hgkt.closed_form.mixture import Mixture
 from hgkt.closed_form.posterior import ClassPosterior
-from hgkt.closed_form.relevance import attribute_relevance
+from hgkt.closed_form.relevance import attribute_relevance, relevance_noise
+from hgkt.closed_form.scoring import Scorer
 from hgkt.exceptions import DataError
 from hgkt.statistics import ClassStatistics, SpannedStatistics, Statistics
 from hgkt.statistics.classes import has_small_side, restored
 
-_CHUNK_ROWS = 4096
-RELEVANCE_RIDGE = 0.03
+_DEVICE_ROWS = 32768
+_FEW_ROWS = 4  # rows are gathered where they are at most one in so many
+_LEAST_NOISE = 1e-6  # of the kernel: classes described alike would leave nothing to solve
 
 
 def gather(
@@ -33,20 +35,42 @@ def gather(
     codes: NDArray[np.intp],
     n_classes: int,
     feature_map: FeatureMap,
-    device: str = "cpu",
+    device: str | None = None,
 ) -> Statistics:
-    """Map features (N, D) chunk by chunk and collect their statistics; few rows by their span."""
+    """Map features (N, D) batch by batch and collect their statistics; few rows by their span.
+
+    With a torch device they are summed there.
+    """
     if has_small_side(*X.shape):
         mapped = map_rows(np.asarray(X, dtype=np.float64), feature_map)
         return SpannedStatistics.of_rows(mapped, codes, n_classes)
-    device = torch_device(device)
-    if device != "cpu":
-        return gather_on(device, X, codes, n_classes, feature_map)
+    if device is not None:
+        return _gather_on(device, X, codes, n_classes, feature_map)
     statistics = ClassStatistics(n_classes, X.shape[1])
-    for start in range(0, len(X), _CHUNK_ROWS):
-        rows = slice(start, start + _CHUNK_ROWS)
+    for rows in batches(len(X)):
         mapped = map_rows(np.asarray(X[rows], dtype=np.float64), feature_map)
         statistics.update(mapped, codes[rows])
+    return statistics
+
+
+def _gather_on(
+    device: str, X: NDArray[Any], codes: NDArray[np.intp], n_classes: int, feature_map: FeatureMap
+) -> ClassStatistics:
+    """Collect the statistics of mapped features (N, D) on a torch device, in float64."""
+    import torch
+
+    statistics = ClassStatistics(n_classes, X.shape[1])
+    sums = put(statistics.sums, np.float64, device)
+    moment = put(statistics.second_moment, np.float64, device)
+    for rows in batches(len(X), _DEVICE_ROWS):
+        mapped = map_rows(put(X[rows], np.float64, device), feature_map)
+        labels = torch.tensor(codes[rows], dtype=torch.int64, device=device)
+        # In the order of the rows; `index_add_` adds in whatever order threads come.
+        sums.index_put_((labels,), mapped, accumulate=True)
+        moment += mapped.T @ mapped
+    statistics.counts += np.bincount(codes, minlength=n_classes)
+    statistics.sums += sums.cpu().numpy()
+    statistics.second_moment += moment.cpu().numpy()
     return statistics
 
 
@@ -80,14 +104,12 @@ class VisualSpace:
         self,
         statistics: Statistics,
         shrinkages: list[float | str],
-        device: str,
+        device: str | None,
         grown: NDArray[np.bool_] | None = None,
     ) -> None:
         """Compute center, projection and scales, in float64."""
-        spectrum = WithinClassSpectrum.of(statistics, torch_device(device))
-        values = [
-            spectrum.oracle_shrinkage() if isinstance(s, str) else float(s) for s in shrinkages
-        ]
+        spectrum = WithinClassSpectrum.of(statistics, device)
+        values = [spectrum.value_of(shrinkage) for shrinkage in shrinkages]
         self.statistics = statistics
         self.center, self.projection = spectrum.center, spectrum.projection(values[0])
         if grown is not None and not grown.all():
@@ -133,7 +155,10 @@ class ClosedFormTransfer:
     def __init__(self, settings: Mixture) -> None:
         self.settings = settings
         self.spaces = {name: VisualSpace() for name in settings.feature_maps}
-        self._factors, self._squares = KeptRows(), KeptRows()
+        self._scorers: dict[str | None, Scorer] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_scorers": {}}  # they remember tables
 
     def fit(
         self, X: NDArray[Any], codes: NDArray[np.intp], attributes: NDArray[np.float64]
@@ -146,7 +171,7 @@ class ClosedFormTransfer:
         self, X: NDArray[Any], codes: NDArray[np.intp], n_classes: int
     ) -> dict[FeatureMap, Statistics]:
         """Collect the statistics of features (N, D), one set for each feature map."""
-        device = self.settings.device
+        device = fitting_device(self.settings.device)
         return {name: gather(X, codes, n_classes, name, device) for name in self.spaces}
 
     def solve(
@@ -157,22 +182,21 @@ class ClosedFormTransfer:
     ) -> NDArray[Any]:
         """Compute metrics and transfer from statistics; return the seen embeddings.
 
-        `grown` (L,) says which classes came by their attributes; see `hgkt.closed_form.growth`.
+        `grown` (L,) says which classes came by their attributes: how far their examples are
+        trusted is measured, see `_grown_noise`.
         """
+        device, self._scorers = fitting_device(self.settings.device), {}
+        for derived in ("posterior", "_linear_maps"):  # of an earlier solution
+            self.__dict__.pop(derived, None)
         for name, space in self.spaces.items():
             shrinkages = [m.shrinkage for m in self.settings.metrics if m.feature_map == name]
-            space.solve_metrics(statistics[name], shrinkages, self.settings.device, grown)
+            space.solve_metrics(statistics[name], shrinkages, device, grown)
         self.kernel = self.settings.class_kernel().fit(attributes, self._learn_relevance)
         self.noise = self.settings.noise(self.counts, self.kernel.seen, grown)
-        if (
-            grown is not None
-            and 0 < grown.sum() < len(grown)
-            and self.settings.weighting == "count"
-        ):
-            self.noise = with_grown_noise(self, grown)
-        weights = self._weights(np.eye(len(attributes)))
+        if grown is not None and self.settings.weighting == "count":
+            self.noise = self._grown_noise(grown)
         for space in self.spaces.values():
-            space.dual = weights @ space.source_vectors()
+            space.dual = self.posterior.precision.T @ space.source_vectors()
             space.cast(self.dtype)
         return self._embeddings(self.kernel.seen)
 
@@ -194,31 +218,67 @@ class ClosedFormTransfer:
     def _learn_relevance(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Weigh mapped attributes (L, d) by what the means in the first metric say."""
         vectors = next(iter(self.spaces.values())).source_vectors()
-        counts = self.counts
-        noise = RELEVANCE_RIDGE * counts.mean() / np.maximum(counts, 1.0)
-        return attribute_relevance(rows, vectors @ vectors.T, noise)
+        return attribute_relevance(rows, vectors @ vectors.T, relevance_noise(self.counts))
 
     @cached_property
     def posterior(self) -> ClassPosterior:
-        """The Gaussian process over classes; a transfer is solved once."""
+        """The Gaussian process over classes."""
         return ClassPosterior(self.kernel.seen, self.noise, self.settings.ridge_shares())
 
-    @cached_property
-    def _carrier(self) -> Carrier:
-        return Carrier(self.kernel, {name: space.dual for name, space in self.spaces.items()})
+    # ------------------------------------------------------------------ classes that grow
+    def _grown_noise(self, grown: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Return Λ (R, L) with ν/n in the columns of classes that have `grown` (L,).
 
-    def _weights(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return rows (n, L) times Σ_r w_r (K + Λ_r)⁻¹."""
-        parts = zip(self.settings.ridge_shares(), self.noise, strict=True)
-        weights = np.zeros_like(rows)
-        for share, noise in parts:
-            weights += share * dual_coefficients(self.kernel.seen, noise, rows.T).T
-        return weights
+        λ, the noise of a class mean, is chosen such that unseen classes are predicted well. It
+        says little about how noisy the mean of one, two or five examples is, and a mixture has
+        many λ. So the noise of a class that grows is measured. ν is the variance of one example
+        around the mean of its class in units of the kernel: σ²/τ², σ² measured inside classes and
+        τ² = tr(Vᵀ(K + Λ)⁻¹V)/(L·D), the scale of the Gaussian process at which the means V of the
+        other classes are most likely. The mean of n examples has the noise ν/n, and its weight
+        beside the prediction v/(v + ν/n) is the one of least squared error.
+        """
+        others, noise = ~grown, self.noise.copy()
+        if grown.all() or others.all():
+            return noise
+        kernel = self.kernel.seen[np.ix_(others, others)]
+        shares = self.settings.ridge_shares()
+        precision = ClassPosterior(kernel, noise[:, others], shares).precision
+        ratio = self._variance_ratio(precision, others)
+        if ratio > 0:
+            least = _LEAST_NOISE * np.diag(kernel).mean()
+            noise[:, grown] = np.maximum(ratio / np.maximum(self.counts[grown], 1.0), least)
+        return noise
 
+    def _variance_ratio(self, precision: NDArray[np.float64], rows: NDArray[np.bool_]) -> float:
+        """Return ν, averaged over the metrics by their weights; 0 where nothing tells it."""
+        found: dict[object, list[float]] = {}
+        for name, space in self.spaces.items():
+            means = space.source_vectors()[rows]
+            spread = np.einsum("id,id->d", precision @ means, means) / len(means)
+            signals = (spread * space.scales**2).mean(axis=1)
+            noises = space.variances.mean(axis=1)
+            ratios = np.divide(noises, signals, out=np.zeros_like(noises), where=signals > 0)
+            found[name] = ratios.tolist()
+        terms = self.settings.metrics
+        ratios = [found[term.feature_map].pop(0) for term in terms]
+        return float(np.average(ratios, weights=[term.weight for term in terms]))
+
+    def learned_shares(self, grown: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Return how far each grown class (L,) has become one that was learned, from 0 to 1.
+
+        The weight of its own examples in its embedding, over that of the other classes' on
+        average; zero for those others.
+        """
+        if grown.all() or not grown.any():
+            return grown.astype(np.float64)
+        weights = self.posterior.own_weights()
+        return np.where(grown, np.clip(weights / weights[~grown].mean(), 0.0, 1.0), 0.0)
+
+    # ------------------------------------------------------------------ embedding and scoring
     def embed(self, attributes: NDArray[np.float64]) -> NDArray[Any]:
         """Embed classes by their attributes (U, d): one kernel row each."""
         with np.errstate(over="ignore", invalid="ignore"):
-            embeddings = self._side_by_side(self._carrier(attributes))
+            embeddings = self._side_by_side(self._kernel_products(attributes))
         finite = np.isfinite(embeddings).all(axis=1)
         if not finite.all():
             number = int(np.flatnonzero(~finite)[0]) + 1
@@ -227,6 +287,29 @@ class ClosedFormTransfer:
                 "compared with those of the seen classes; scale them to ordinary numbers"
             )
         return embeddings
+
+    def _kernel_products(self, attributes: NDArray[np.float64]) -> dict[FeatureMap, NDArray[Any]]:
+        """Return the embeddings (n, D) in each first metric, reading no more than they need.
+
+        An embedding is a kernel row times what all seen classes hold, L × D numbers. A linear
+        kernel needs them once only: k(a, A)α = a(Aᵀα). A sparse one needs the rows of the
+        neighbours alone.
+        """
+        kernel = self.kernel
+        if kernel.is_linear and kernel.linear_references().shape[1] < len(kernel.seen):
+            rows = kernel.linear_rows(attributes)
+            return {name: _product(rows, map_) for name, map_ in self._linear_maps.items()}
+        rows = kernel(attributes)
+        return {name: _product(rows, space.dual) for name, space in self.spaces.items()}
+
+    @cached_property
+    def _linear_maps(self) -> dict[FeatureMap, NDArray[Any]]:
+        """The maps (d', D) that a linear kernel amounts to."""
+        references = self.kernel.linear_references()
+        return {
+            name: (references.T @ space.dual.astype(np.float64)).astype(space.dual.dtype)
+            for name, space in self.spaces.items()
+        }
 
     def _embeddings(self, kernel: NDArray[np.float64]) -> NDArray[Any]:
         """Return the embeddings (n, G·D) of classes with kernel rows (n, L)."""
@@ -250,71 +333,26 @@ class ClosedFormTransfer:
             metrics.append((term.feature_map, scale, term.weight))
         return metrics
 
-    def features(self, X: NDArray[Any]) -> NDArray[Any]:
-        """Bring features (n, D) into every metric, side by side (n, G·D).
+    def scorer(self, device: str | None = None) -> Scorer:
+        """Return what scores by this transfer, on a torch device or by NumPy; made once each."""
+        if device not in self._scorers:
+            self._scorers[device] = Scorer(self, device)
+        return self._scorers[device]
 
-        For the cosine rows have unit length in each.
-        """
-        rows = np.asarray(X, dtype=self.dtype)
-        mapped = {
-            name: (space.statistics.coordinates(map_rows(rows, name)) - space.center)
-            @ space.projection
-            for name, space in self.spaces.items()
-        }
-        metrics = self.metric_scales()
-        if len(metrics) > 1:
-            blocks = [mapped[name] * scale for name, scale, _ in metrics]
-        else:  # the scale of the first metric is one
-            blocks = list(mapped.values())
-        if self.settings.metric == "cosine":
-            blocks = [unit_rows(block) for block in blocks]
-        return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
+    def features(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Bring features (n, D) into every metric, side by side (n, G·D)."""
+        result: NDArray[Any] = self.scorer().features(X)
+        return result
 
     def score_mapped(self, features: NDArray[Any], embeddings: NDArray[Any]) -> NDArray[Any]:
         """Score features (n, G·D) that are in the metrics already."""
-        if self.settings.metric == "euclidean":
-            own = np.einsum("ij,ij->i", features, features)[:, None]
-            squares = own + self._squares.of(embeddings, _squared_lengths)
-            distances: NDArray[Any] = squares - 2.0 * (features @ embeddings.T)
-            return -distances
-        factors = self._factors.of(embeddings, self._class_factors)
-        width = features.shape[1] // factors.shape[1]
-        scores: NDArray[Any] = features[:, :width] @ embeddings[:, :width].T
-        scores *= factors[:, 0]
-        for index in range(1, factors.shape[1]):
-            part = slice(index * width, (index + 1) * width)
-            product = features[:, part] @ embeddings[:, part].T
-            product *= factors[:, index]
-            scores += product
-        return scores
-
-    def _class_factors(self, embeddings: NDArray[Any]) -> NDArray[Any]:
-        """Return what products with embeddings (C, G·D) are multiplied by in each metric (C, G)."""
-        terms, power = self.settings.metrics, self.settings.norm_power
-        parts = np.split(embeddings, len(terms), axis=1)
-        lengths = np.stack([np.linalg.norm(part, axis=1) for part in parts], axis=1)
-        weights = np.array([term.weight for term in terms])
-        factors: NDArray[Any] = weights / np.where(lengths > 0, lengths, 1.0) ** power
-        return factors.astype(embeddings.dtype)
-
-    @cached_property
-    def folded(self) -> FoldedMetric | None:
-        """The metric folded into the class tables; None where that is no saving.
-
-        It saves the product of features and metric where one metric compares by cosines. On the
-        small side there is no such product: features are brought into the span of the rows.
-        """
-        if self.settings.metric != "cosine" or len(self.settings.metrics) > 1:
-            return None
-        if self.on_small_side:
-            return None
-        ((feature_map, space),) = self.spaces.items()
-        return FoldedMetric(feature_map, space.center, space.projection, self._class_factors)
+        result: NDArray[Any] = self.scorer().scores(features, embeddings)
+        return result
 
     # ------------------------------------------------------------------ explaining
     def source_weights(self, attributes: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return k(a, A) Σ_r w_r (K + Λ_r)⁻¹ (n, L): how much of each seen mean is in a class."""
-        return self._weights(self.kernel(attributes))
+        return self.posterior.weights(self.kernel(attributes))
 
     def source_vectors(self) -> NDArray[np.float64]:
         """Return the seen means in every metric (L, G·D), what the source weights multiply."""
@@ -383,9 +421,13 @@ class ClosedFormTransfer:
         self.kernel = kernel.fit(attributes, relevance=_relevance_of(kernel, state))
 
 
-def _squared_lengths(embeddings: NDArray[Any]) -> NDArray[Any]:
-    squares: NDArray[Any] = np.einsum("ij,ij->i", embeddings, embeddings)
-    return squares
+def _product(rows: NDArray[np.float64], held: NDArray[Any]) -> NDArray[Any]:
+    """Multiply rows (n, L) with (L, D); where nearly all are zero only those that are not."""
+    rows = rows.astype(held.dtype)
+    used = np.flatnonzero(rows.any(axis=0))
+    few = _FEW_ROWS * len(used) <= len(held)
+    product: NDArray[Any] = rows[:, used] @ held[used] if few else rows @ held
+    return product
 
 
 def _relevance_of(

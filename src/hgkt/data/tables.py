@@ -173,8 +173,22 @@ def parse_classes(
 
 def check_named(frame: pd.DataFrame, path: Path) -> None:
     """Refuse a table of classes without names."""
-    if "name" not in frame:
-        raise DataError(f"{path} has no column 'name'; one row per class is expected")
+    check_column(frame, path, "name", "one row per class is expected")
+
+
+def check_column(frame: pd.DataFrame, path: Path, column: str, expected: str) -> None:
+    """Refuse a table without a column, and say which columns it has."""
+    if column in frame:
+        return
+    found = [str(name) for name in frame.columns]
+    shown = ", ".join(map(repr, found[:8])) + (", …" if len(found) > 8 else "")
+    if len(found) == 1 and re.search(r"[;\t|]", found[0]):
+        hint = "; columns are separated by commas"
+    elif any(name.strip().lower() == column for name in found):
+        hint = f"; write {column!r} in small letters, without spaces"
+    else:
+        hint = ""
+    raise DataError(f"{path} has no column {column!r}; {expected}; it has {shown}{hint}")
 
 
 def row_text(path: Path, row: int) -> str:

@@ -1,12 +1,12 @@
 """Estimators: the contract of all methods, HGKT itself, saving and loading."""
 
 from hgkt.estimators.base import GZSLClassifier
-from hgkt.estimators.checking import ClassCheck, Loss, Rival, TellingAttribute
-from hgkt.estimators.explanation import ClassExplanation, Contribution, PredictionExplanation
+from hgkt.estimators.class_check import ClassCheck, Loss, Rival, TellingAttribute
+from hgkt.estimators.explain import ClassExplanation, Contribution, PredictionExplanation
 from hgkt.estimators.hgkt import HGKTClassifier
-from hgkt.estimators.hgkt_network import HGKTNetworkClassifier
 from hgkt.estimators.methods import METHODS, presets_of
 from hgkt.estimators.model_folder import load_model
+from hgkt.estimators.network import HGKTNetworkClassifier
 
 __all__ = [
     "METHODS",

@@ -4,33 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from hgkt._arrays import scoring_device
+from hgkt._arrays import FeatureMap, scoring_device
 from hgkt._typing import Progress
-from hgkt._validation import attribute_matrix
-from hgkt.closed_form.device_scores import DeviceScores, on_device
-from hgkt.closed_form.family import FEATURE_MAPS, FEW_CLASSES, MixtureFamily
-from hgkt.closed_form.folding import FoldedMetric
-from hgkt.closed_form.grid import GridData, SumsGridData, score_grid
-from hgkt.closed_form.kernels import KernelTerm, relevance_keys
+from hgkt._validation import attribute_matrix, attribute_table, label_text
+from hgkt.calibration import Fold
+from hgkt.calibration.folds import FEW_CLASSES
+from hgkt.closed_form.family import FEATURE_MAPS, MixtureFamily
+from hgkt.closed_form.grid import score_grid
+from hgkt.closed_form.kernels import KernelTerm
 from hgkt.closed_form.mixture import METRICS, MetricTerm, Mixture, Ridge
+from hgkt.closed_form.scoring import Scorer
 from hgkt.closed_form.transfer import ClosedFormTransfer
-from hgkt.estimators._growing import GrowingClassifier
-from hgkt.estimators._rivalry import Newcomer, Rivalry
-from hgkt.estimators.base import ClassTable
-from hgkt.estimators.state_rules import Rule
-from hgkt.statistics import Sums
+from hgkt.estimators.class_comparison import ClassComparison, NewClass
+from hgkt.estimators.class_table import ClassRows, ClassTable
+from hgkt.estimators.explain import TransferClassifier
+from hgkt.exceptions import DataError
+from hgkt.statistics import ExampleSums, Statistics, Sums
+from hgkt.statistics.classes import summed, together
+from hgkt.statistics.examples import examples_from_arrays, examples_to_arrays
 
 _ROWS_THAT_TELL = 5  # per class: folds hold out one in five
 
 
-class HGKTClassifier(GrowingClassifier):
+class HGKTClassifier(TransferClassifier):
     """Heterogeneous graph-based knowledge transfer, its two relations solved in closed form.
 
     Instances of a class are related to each other, and classes to their neighbours; knowledge
@@ -110,7 +113,13 @@ class HGKTClassifier(GrowingClassifier):
     """
 
     mathematics_version: ClassVar[int] = 2  # 1: one closed form; 2: a mixture
-    _rivalry: Rivalry | None = None
+    can_grow: ClassVar[bool] = True
+
+    _transfer: ClosedFormTransfer
+    _examples: Mapping[Any, ExampleSums] = {}
+    """Sums over the examples of classes that came by their attributes, kept apart so that such a
+    class can be removed or edited as if it had never been there."""
+    _comparison: ClassComparison | None = None
 
     def __init__(
         self,
@@ -156,11 +165,11 @@ class HGKTClassifier(GrowingClassifier):
     # ------------------------------------------------------------------ hooks of the contract
     def _fit_seen(
         self, X: NDArray[Any], codes: NDArray[np.intp], attributes: NDArray[np.float64]
-    ) -> ClassTable:
+    ) -> ClassRows:
         self._transfer = ClosedFormTransfer(self._settings())
         return {"embedding": self._transfer.fit(X, codes, attributes)}
 
-    def _fit_sums(self, sums: Sums, attributes: NDArray[np.float64]) -> ClassTable:
+    def _fit_sums(self, sums: Sums, attributes: NDArray[np.float64]) -> ClassRows:
         transfer = ClosedFormTransfer(self._settings())
         transfer.dtype = sums.dtype
         statistics = {name: sums.of(name) for name in transfer.spaces}
@@ -174,15 +183,15 @@ class HGKTClassifier(GrowingClassifier):
     def _make_transfer(self) -> ClosedFormTransfer:
         return ClosedFormTransfer(self._settings())
 
-    def _folded(self, n_classes: int) -> FoldedMetric | None:
-        folded = self._transfer.folded
-        return folded if folded is not None and folded.saves(n_classes) else None
+    def _folded(self, n_classes: int) -> Scorer | None:
+        scorer = self._transfer.scorer()
+        return scorer if scorer.saves(n_classes) else None
 
-    def _device_scores(self) -> DeviceScores | None:
+    def _device_scores(self) -> Scorer | None:
         device = scoring_device(self.device)
         if device is None or self._transfer.on_small_side:
             return None
-        return on_device(self._transfer, device)
+        return self._transfer.scorer(device)
 
     def _settings(self) -> Mixture:
         shared: dict[str, Any] = {
@@ -203,29 +212,6 @@ class HGKTClassifier(GrowingClassifier):
             (Ridge(self.ridge),),
             **shared,
         )
-
-    def _transfer_rules(self, names: Collection[str]) -> dict[str, Rule]:
-        settings = self._settings()
-        rules = {"noise": Rule("L", low=0.0)}
-        if len(settings.ridges) > 1:
-            rules["noises"] = Rule(f"{len(settings.ridges)} L", low=0.0)
-        for index, name in enumerate(settings.feature_maps):
-            prefix, axes, space = f"space{index}/" if index else "", "D", {}
-            if f"{prefix}span" in names:
-                rank = f"rank_{chr(ord('a') + index)}"
-                space, axes = {"span": Rule(f"{rank} D")}, f"{rank}+1"
-            square = f"{axes} {axes}"
-            space |= {"center": Rule(axes), "projection": Rule(square), "dual": Rule(f"L {axes}"),
-                      "counts": Rule("L", low=0.0), "sums": Rule(f"L {axes}"),
-                      "second_moment": Rule(square)}  # fmt: skip
-            n_metrics = sum(term.feature_map == name for term in settings.metrics)
-            if n_metrics > 1:
-                space["scales"] = Rule(f"{n_metrics} {axes}")
-            rules |= {f"{prefix}{key}": rule for key, rule in space.items()}
-        for number, (_, block) in enumerate(relevance_keys(settings.class_kernel())):
-            width = self.attribute_blocks[block] if self.attribute_blocks else "d"
-            rules[f"relevance{number}"] = Rule(str(width), low=0.0)
-        return rules
 
     # ------------------------------------------------------------------ selection
     def mixture_families(self) -> list[MixtureFamily]:
@@ -255,46 +241,305 @@ class HGKTClassifier(GrowingClassifier):
         tell = len(counts) < FEW_CLASSES and np.median(counts) >= _ROWS_THAT_TELL
         return [{"metric": list(METRICS)}] if is_free and tell else []
 
-    def fit_score_grid(
+    def score_grid(
         self,
         grid: Sequence[Mapping[str, Any]],
-        X: NDArray[Any],
-        y: NDArray[Any],
-        class_attributes: Mapping[Any, ArrayLike],
-        new_attributes: Mapping[Any, ArrayLike],
-        X_eval: NDArray[Any],
+        fold: Fold,
         progress: Progress | None = None,
     ) -> Iterator[tuple[int, NDArray[Any]]]:
         """Score a grid with one decomposition per feature map."""
         settings = [clone(self).set_params(**params)._settings() for params in grid]
-        features, codes, _, attributes = self._check_training_data(X, y, class_attributes)
-        new = attribute_matrix(new_attributes, list(new_attributes), attributes.shape[1])
-        data = GridData(features, codes, attributes, new, X_eval)
-        yield from _told(score_grid(settings, data), len(grid), progress)
+        scored = score_grid(settings, fold)
+        for done, item in enumerate(scored, start=1):
+            yield item
+            if progress is not None:
+                progress("select", done, len(grid), {})
 
-    def score_grid_sums(
+    # ------------------------------------------------------------------ growing
+    def partial_fit(
         self,
-        grid: Sequence[Mapping[str, Any]],
-        sums: Sums,
-        class_attributes: Mapping[Any, ArrayLike],
-        new_attributes: Mapping[Any, ArrayLike],
-        X_eval: NDArray[Any],
-        progress: Progress | None = None,
-    ) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Score a grid from sums, with one decomposition per feature map."""
-        settings = [clone(self).set_params(**params)._settings() for params in grid]
-        attributes = attribute_matrix(class_attributes, sums.classes.tolist())
-        new = attribute_matrix(new_attributes, list(new_attributes), attributes.shape[1])
-        data = SumsGridData(sums, attributes, new, X_eval)
-        yield from _told(score_grid(settings, data), len(grid), progress)
+        X: ArrayLike,
+        y: ArrayLike,
+        class_attributes: Any = None,
+        classes: ArrayLike | None = None,
+    ) -> Self:
+        """Take in more instances; any order of batches gives the model of one full fit.
+
+        A class that was added by its attributes becomes a seen one with its first instances. Its
+        mean enters the transfer with noise λ·N̄/n for n instances (N̄ on average over classes), so
+        its embedding moves from the predicted to the observed mean as n grows: the posterior of
+        the mean. Only `fit` finds a calibration; a model that starts here has none.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        class_attributes : mapping or DataFrame, optional
+            Attributes of classes that the model does not know yet. Those of others must be the
+            ones it knows.
+        classes : ignored
+            Accepted because scikit-learn's incremental classifiers take it; classes may come at
+            any time.
+        """
+        if not self.__sklearn_is_fitted__():
+            # One batch is not what there will be, and earlier rows are gone later: no calibration.
+            features, codes, seen, attributes = self._check_training_data(X, y, class_attributes)
+            self._start_fit()
+            rows = self._fit_seen(features, codes, attributes)
+            self._take_seen(seen, attributes, rows, class_attributes is not None)
+            return self
+        features, labels = self._check_labelled(X, y, reset=False)
+        with self._lock():
+            names, codes = np.unique(labels, return_inverse=True)
+            statistics = self._transfer.gather(features, codes, len(names))
+            described = self._table.described
+            new = {
+                name: ExampleSums.of(features[codes == code], self._example_maps())
+                for code, name in enumerate(names.tolist())
+                if name in described
+            }
+            self.__dict__.update(self._with_examples(names, statistics, new, class_attributes))
+        return self
+
+    def example_sums(self, X: ArrayLike) -> ExampleSums:
+        """Sum up examples of one class: all that `grow` needs of them.
+
+        Besides the feature maps of this model those are used that selection chooses among, so
+        that a model trained later can take the sums over.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        return ExampleSums.of(self._check_features(X), self._example_maps())
+
+    def grown_examples(self) -> dict[Any, ExampleSums]:
+        """Return the sums over all examples of each class that was added and has grown."""
+        check_is_fitted(self)
+        return dict(self._examples)
+
+    def grow(self, examples: Mapping[Any, ExampleSums], class_attributes: Any = None) -> Self:
+        """Take in sums over examples of some classes: the model of `partial_fit` on their rows.
+
+        All classes grow at once, at the cost of one; all or nothing.
+
+        Parameters
+        ----------
+        examples : mapping of class to ExampleSums
+            What `example_sums` returned, by class: added, grown or learned ones.
+        class_attributes : mapping or DataFrame, optional
+            Attributes of classes that the model does not know yet; they are added first.
+        """
+        check_is_fitted(self)
+        with self._lock():
+            draft = self._snapshot()
+            draft._add_others(class_attributes)
+            names = draft._check_examples(examples)
+            if names:
+                statistics = {
+                    kind: _join_sums([examples[name] for name in names], kind)
+                    for kind in draft._transfer.spaces
+                }
+                described = draft._table.described
+                new = {name: examples[name] for name in names if name in described}
+                labels = np.array(names, dtype=draft._table.labels.dtype)
+                draft.__dict__.update(draft._with_examples(labels, statistics, new, None))
+            changed = ("_table", "_transfer", "_examples")
+            self.__dict__.update({name: getattr(draft, name) for name in changed})
+        return self
+
+    def _example_maps(self) -> list[FeatureMap]:
+        return [*self._settings().feature_maps, *FEATURE_MAPS]
+
+    def _check_examples(self, examples: Mapping[Any, ExampleSums]) -> list[Any]:
+        """Return the classes that are to grow, in a fixed order; refuse what does not fit."""
+        for name, sums in examples.items():
+            if self._table.row_of(name) is None:
+                raise DataError(
+                    f"class {label_text(name)} is unknown to this model; add it by its attributes "
+                    "before it grows"
+                )
+            if not isinstance(sums, ExampleSums):
+                raise DataError(
+                    f"the examples of class {label_text(name)} must come as example_sums returns "
+                    f"them; got {type(sums).__name__}"
+                )
+            if sums.n_features != self.n_features_in_:
+                raise DataError(
+                    f"the examples of class {label_text(name)} have {sums.n_features} features; "
+                    f"{self.n_features_in_} are expected"
+                )
+        return [name for name in self._table.classes.tolist() if name in examples]
+
+    def _with_examples(
+        self,
+        names: NDArray[Any],
+        statistics: Mapping[FeatureMap, Statistics],
+        new: Mapping[Any, ExampleSums],
+        class_attributes: Any,
+    ) -> dict[str, Any]:
+        """Return the attributes of the model that has learned from examples of some classes.
+
+        Parameters
+        ----------
+        names : ndarray of shape (n,)
+            The classes.
+        statistics : mapping of Statistics by feature map
+            Of their examples, by row of `names`.
+        new : mapping of ExampleSums by class
+            What of them belongs to classes that came by their attributes.
+        class_attributes : mapping, DataFrame or None
+            Attributes of classes that the model does not know yet.
+        """
+        old = self._table.seen_classes
+        seen = np.unique(np.concatenate([old, names]))
+        attributes = self._learned_attributes(seen, class_attributes)
+        own, other = np.searchsorted(seen, old), np.searchsorted(seen, names)
+        merged = {
+            kind: together(statistics[kind].over(other, len(seen)), before.over(own, len(seen)))
+            for kind, before in self._transfer.statistics.items()
+        }
+        examples = dict(self._examples)
+        for name, sums in new.items():
+            examples[name] = examples[name].merge(sums) if name in examples else sums
+        return self._solved(seen, attributes, merged, examples)
+
+    def _learned_attributes(self, seen: NDArray[Any], given: Any) -> NDArray[np.float64]:
+        """Return attributes (L, d) of all classes with instances, those of new ones as given."""
+        table = self._table
+        if not table.has_attributes:
+            if given is not None:
+                raise DataError(
+                    "this model was fitted without class_attributes; it cannot take them later"
+                )
+            return np.eye(len(seen))
+        own = dict(zip(table.labels.tolist(), table.attributes.array, strict=True))
+        vectors = attribute_table(given) if given is not None else {}
+        for name in vectors.keys() & own.keys():
+            row = attribute_matrix(vectors, [name], self._n_attributes)[0]
+            if not np.allclose(row, own[name], rtol=1e-6, atol=1e-9):
+                raise DataError(
+                    f"class {label_text(name)} is known with other attributes, by which it was "
+                    "learned; leave it out of class_attributes, or fit anew"
+                )
+        table.refuse_new([name for name in seen.tolist() if name not in own])
+        return attribute_matrix({**vectors, **own}, seen.tolist(), self._n_attributes)
+
+    def _solved(
+        self,
+        seen: NDArray[Any],
+        attributes: NDArray[np.float64],
+        statistics: Mapping[FeatureMap, Statistics],
+        examples: Mapping[Any, ExampleSums],
+        vectors: Mapping[Any, NDArray[np.float64]] | None = None,
+    ) -> dict[str, Any]:
+        """Return the attributes of the model solved anew.
+
+        Parameters
+        ----------
+        seen : ndarray of shape (L,)
+            The classes with examples.
+        attributes : ndarray of shape (L, d)
+        statistics : mapping of Statistics by feature map
+            Of all examples.
+        examples : mapping of ExampleSums by class
+            What of them belongs to classes that came by their attributes.
+        vectors : mapping of ndarray of shape (d,), optional
+            The classes known by their attributes alone; by default those of now without `seen`.
+        """
+        if vectors is None:
+            learned = set(seen.tolist())
+            vectors = {n: row for n, row in self._added_vectors().items() if n not in learned}
+        described = self._table.described
+        transfer = ClosedFormTransfer(self._settings())
+        transfer.dtype = self._transfer.dtype
+        grown = np.array([name in described for name in seen.tolist()], dtype=bool)
+        rows = {"embedding": transfer.solve(statistics, attributes, grown)}
+        table = ClassTable.of(
+            seen,
+            attributes,
+            rows,
+            grown=grown,
+            learned_shares=transfer.learned_shares(grown),
+            has_attributes=self._table.has_attributes,
+        )
+        if vectors:
+            new = np.array(list(vectors.values()))
+            table = table.add(list(vectors), new, {"embedding": transfer.embed(new)})
+        return {"_table": table, "_transfer": transfer, "_examples": examples}
+
+    def _added_vectors(self) -> dict[Any, NDArray[np.float64]]:
+        """Return the attributes of the classes that are known by nothing else."""
+        table = self._table
+        return dict(zip(table.added_classes.tolist(), table.added_attributes, strict=True))
+
+    def _grown_among(self, names: Collection[Any]) -> set[Any]:
+        return set(self._table.seen_classes[self._table.grown].tolist()).intersection(names)
+
+    def _removed(self, names: Collection[Any]) -> dict[str, Any]:
+        grown = self._grown_among(names)
+        if not grown:
+            return super()._removed(names)
+        seen = self._table.seen_classes
+        stays = np.array([name not in grown for name in seen.tolist()])
+        statistics = {}
+        for kind, old in self._transfer.statistics.items():
+            factors = [self._examples[name].sums_under(kind).factor for name in grown]
+            statistics[kind] = old.without(stays, np.concatenate(factors))
+        examples = {name: sums for name, sums in self._examples.items() if name not in grown}
+        vectors = {n: row for n, row in self._added_vectors().items() if n not in set(names)}
+        attributes = self._table.seen_attributes[stays]
+        return self._solved(seen[stays], attributes, statistics, examples, vectors)
+
+    def _edited(self, vectors: Mapping[Any, NDArray[np.float64]]) -> dict[str, Any]:
+        grown = self._grown_among(vectors)
+        if not grown:
+            return super()._edited(vectors)
+        table = self._table
+        attributes = table.seen_attributes.copy()
+        for row, name in enumerate(table.seen_classes.tolist()):
+            if name in grown:
+                attributes[row] = vectors[name]
+        others = {name: vectors.get(name, row) for name, row in self._added_vectors().items()}
+        statistics = self._transfer.statistics
+        return self._solved(table.seen_classes, attributes, statistics, self._examples, others)
+
+    def _renamed(self, names: Mapping[Any, Any]) -> dict[str, Any]:
+        examples = {names.get(name, name): sums for name, sums in self._examples.items()}
+        return super()._renamed(names) | {"_examples": examples}
+
+    def _take_seen(
+        self,
+        classes: NDArray[Any],
+        attributes: NDArray[np.float64],
+        rows: ClassRows,
+        has_attributes: bool,
+    ) -> None:
+        super()._take_seen(classes, attributes, rows, has_attributes)
+        self._examples = {}
+
+    def _state(self) -> dict[str, NDArray[Any]]:
+        own = examples_to_arrays(self._examples, self._table.seen_classes.tolist())
+        return super()._state() | own
+
+    def _restore(
+        self,
+        state: Mapping[str, NDArray[Any]],
+        labels: NDArray[Any],
+        attributes: NDArray[np.float64],
+        has_attributes: bool,
+    ) -> None:
+        super()._restore(state, labels, attributes, has_attributes)
+        self._examples = examples_from_arrays(state, self._table.seen_classes.tolist())
 
     # ------------------------------------------------------------------ before a class is added
-    def _newcomer(self, attributes: NDArray[np.float64]) -> Newcomer:
-        rivalry = self._rivalry
-        if rivalry is None or not rivalry.is_of(self):
-            rivalry = Rivalry.of(self)
-        self._rivalry = rivalry.follow(self._added_attributes.array)
-        return self._rivalry.newcomer(attributes, self._table_penalties(n_more=1))
+    def _compare_new(self, attributes: NDArray[np.float64]) -> NewClass:
+        comparison = self._comparison
+        if comparison is None or not comparison.is_of(self):
+            comparison = ClassComparison.of(self)
+        self._comparison = comparison.follow(self._table.attributes)
+        return self._comparison.new_class(attributes, self._row_penalties(n_more=1))
 
     # ------------------------------------------------------------------ explaining
     @property
@@ -314,11 +559,9 @@ class HGKTClassifier(GrowingClassifier):
         return self._transfer.pulls(row, self.class_embeddings_[column], weights)
 
 
-def _told(
-    scored: Iterator[tuple[int, NDArray[Any]]], total: int, progress: Progress | None
-) -> Iterator[tuple[int, NDArray[Any]]]:
-    """Pass scores on, and tell how many settings are done."""
-    for done, item in enumerate(scored, start=1):
-        yield item
-        if progress is not None:
-            progress("select", done, total, {})
+def _join_sums(examples: list[ExampleSums], kind: FeatureMap) -> Statistics:
+    """Return the statistics of some classes from the sums of each under a feature map."""
+    sums = [each.sums_under(kind) for each in examples]
+    counts = np.array([each.n_examples for each in examples], dtype=np.float64)
+    totals = np.stack([part.total for part in sums])
+    return summed(np.concatenate([part.factor for part in sums]), totals, counts)

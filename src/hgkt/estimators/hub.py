@@ -1,118 +1,93 @@
-"""The Hugging Face conventions: save_pretrained, from_pretrained, push_to_hub."""
+"""The Hugging Face Hub: load a model from there, upload one; a local folder needs no extra."""
 
 from __future__ import annotations
 
 import tempfile
-from abc import ABCMeta, abstractmethod
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 from hgkt._validation import import_extra
+from hgkt.estimators.model_folder import load_model
 from hgkt.exceptions import DownloadError, ModelFolderError
+
+if TYPE_CHECKING:
+    from hgkt.estimators.base import GZSLClassifier
 
 _FILES = ("model.safetensors", "config.json", "classes.parquet", "README.md", "model.sig")
 
 
-class PretrainedModel(metaclass=ABCMeta):
-    """What can be saved, under Hugging Face's names too; a local folder needs no extra package."""
+def load_pretrained(
+    kind: type[GZSLClassifier],
+    name_or_path: str | Path,
+    *,
+    revision: str | None = None,
+    token: str | bool | None = None,
+    cache_dir: str | Path | None = None,
+    local_files_only: bool = False,
+) -> Any:
+    """Load a model of a class from a folder, or from a repository of the Hub.
 
-    @abstractmethod
-    def save(self, path: str | Path, **about: Any) -> Path:
-        """Write the model folder."""
+    Parameters
+    ----------
+    kind : type
+        The class that the model must be of.
+    name_or_path : str or path
+        A model folder, or ``"owner/name"`` on the Hub (extra ``hub``).
+    revision : str, optional
+        Branch, tag or commit on the Hub.
+    token : str or bool, optional
+        Access token; by default the one that is stored on this machine.
+    cache_dir : path, optional
+        Where downloads are kept.
+    local_files_only : bool
+        Whether to look at earlier downloads only.
+    """
+    path = Path(name_or_path)
+    if not path.is_dir():
+        path = _download(str(name_or_path), revision, token, cache_dir, local_files_only)
+    model = load_model(path)
+    if not isinstance(model, kind):
+        raise ModelFolderError(
+            f"{name_or_path} holds a {type(model).__name__}, not a {kind.__name__}; "
+            "use hgkt.load_model"
+        )
+    return model
 
-    def save_pretrained(self, path: str | Path, **about: Any) -> Path:
-        """Write the model folder: `save` under the name that Hugging Face users expect.
 
-        Parameters
-        ----------
-        path : path
-            The folder; an existing model there is replaced in one step.
-        **about
-            What the model was made with, kept in its config.
-        """
-        return self.save(path, **about)
+def push_model(
+    model: GZSLClassifier,
+    repo_id: str,
+    *,
+    private: bool | None = None,
+    token: str | bool | None = None,
+    commit_message: str = "Upload hgkt model",
+) -> str:
+    """Upload a model folder to the Hub and return the address of the commit.
 
-    @classmethod
-    def from_pretrained(
-        cls,
-        name_or_path: str | Path,
-        *,
-        revision: str | None = None,
-        token: str | bool | None = None,
-        cache_dir: str | Path | None = None,
-        local_files_only: bool = False,
-    ) -> Self:
-        """Load a model from a folder, or from a repository of the Hugging Face Hub.
-
-        Parameters
-        ----------
-        name_or_path : str or path
-            A model folder, or ``"owner/name"`` on the Hub (extra ``hub``).
-        revision : str, optional
-            Branch, tag or commit on the Hub.
-        token : str or bool, optional
-            Access token; by default the one that is stored on this machine.
-        cache_dir : path, optional
-            Where downloads are kept.
-        local_files_only : bool
-            Whether to look at earlier downloads only.
-
-        Returns
-        -------
-        estimator
-            A fitted model.
-        """
-        from hgkt.estimators.model_folder import load_model
-
-        path = Path(name_or_path)
-        if not path.is_dir():
-            path = _download(str(name_or_path), revision, token, cache_dir, local_files_only)
-        model = load_model(path)
-        if not isinstance(model, cls):
-            raise ModelFolderError(
-                f"{name_or_path} holds a {type(model).__name__}, not a {cls.__name__}; "
-                "use hgkt.load_model"
+    Parameters
+    ----------
+    model : GZSLClassifier
+    repo_id : str
+        ``"owner/name"``; the repository is made if needed.
+    private : bool, optional
+        Whether a new repository is private; by default the owner's setting.
+    token : str or bool, optional
+        Access token; by default the one that is stored on this machine.
+    commit_message : str
+        Message of the commit.
+    """
+    hub = import_extra("huggingface_hub", "hub")
+    api = hub.HfApi(token=token)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = model.save(Path(scratch) / "model")
+        try:
+            repo = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
+            commit = api.upload_folder(
+                repo_id=repo, folder_path=folder, commit_message=commit_message
             )
-        return model
-
-    def push_to_hub(
-        self,
-        repo_id: str,
-        *,
-        private: bool | None = None,
-        token: str | bool | None = None,
-        commit_message: str = "Upload hgkt model",
-    ) -> str:
-        """Upload the model folder to the Hugging Face Hub; the repository is made if needed.
-
-        Parameters
-        ----------
-        repo_id : str
-            ``"owner/name"``.
-        private : bool, optional
-            Whether a new repository is private; by default the owner's setting.
-        token : str or bool, optional
-            Access token; by default the one that is stored on this machine.
-        commit_message : str
-            Message of the commit.
-
-        Returns
-        -------
-        str
-            Address of the commit.
-        """
-        hub = import_extra("huggingface_hub", "hub")
-        api = hub.HfApi(token=token)
-        with tempfile.TemporaryDirectory() as scratch:
-            folder = self.save(Path(scratch) / "model")
-            try:
-                repo = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
-                commit = api.upload_folder(
-                    repo_id=repo, folder_path=folder, commit_message=commit_message
-                )
-            except (hub.errors.HfHubHTTPError, hub.errors.HFValidationError, OSError) as error:
-                raise DownloadError(f"cannot upload to {repo_id}: {_first_line(error)}") from error
-        return str(commit.commit_url)
+        except (hub.errors.HfHubHTTPError, hub.errors.HFValidationError, OSError) as error:
+            raise DownloadError(f"cannot upload to {repo_id}: {_first_line(error)}") from error
+    return str(commit.commit_url)
 
 
 def _download(

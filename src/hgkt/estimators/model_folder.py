@@ -19,13 +19,10 @@ from numpy.typing import NDArray
 
 from hgkt._files import atomic_folder, check_place, json_object, reading, sha256
 from hgkt._plain import json_text, plain
+from hgkt._validation import attribute_matrix, check_number, refuse_twins
 from hgkt.data.tables import read_parquet
-from hgkt.estimators._old_folders import upgrade
-from hgkt.estimators._restoring import array_sizes, restore
-from hgkt.estimators._snapshots import snapshot
 from hgkt.estimators.base import GZSLClassifier
 from hgkt.estimators.methods import METHODS
-from hgkt.estimators.state_rules import check_arrays
 from hgkt.exceptions import (
     DataError,
     HGKTError,
@@ -36,9 +33,30 @@ from hgkt.exceptions import (
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 WEIGHTS, CONFIG, CLASSES, CARD = "model.safetensors", "config.json", "classes.parquet", "README.md"
 _KINDS = {"U": "string", "O": "object", "i": "integer", "u": "integer", "f": "number", "b": "bool"}
+
+# What each entry of a config must be; those that may be missing are None then.
+_ENTRIES: dict[str, tuple[type, ...]] = {
+    "format_version": (int,),
+    "method": (str,),
+    "parameters": (dict,),
+    "n_features": (int,),
+    "n_attributes": (int,),
+    "has_attributes": (bool,),
+    "labels": (str,),
+    "arrays": (dict,),
+    "about": (dict, type(None)),
+    "feature_names": (list, type(None)),
+}
+_LABELS: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (float, int),
+    "bool": (bool,),
+    "object": (str, int, float, bool),
+}
 
 
 @dataclass(frozen=True)
@@ -79,29 +97,29 @@ def save_model(model: GZSLClassifier, path: str | Path, about: dict[str, Any]) -
     """Write a fitted model; `about` says what it was made with and is kept in the config."""
     import pandas as pd
 
-    model = snapshot(model)
+    model = model._snapshot()
+    table, state = model._table, model._state()
     config = {
         "method": saved_name(model),
         "hgkt_version": version("hgkt"),
         "parameters": plain(model.get_params(deep=False)),
         "n_features": int(model.n_features_in_),
-        "n_attributes": int(model.class_attributes_.shape[1]),
-        "has_attributes": bool(model._has_attributes),
-        "labels": _KINDS[model.classes_.dtype.kind],
+        "n_attributes": model._n_attributes,
+        "has_attributes": bool(table.has_attributes),
+        "labels": _KINDS[table.labels.dtype.kind],
         "about": plain({**getattr(model, "about_", {}), **about}),
         "feature_names": plain(getattr(model, "feature_names_in_", None)),
+        "arrays": {name: _layout(array) for name, array in state.items()},
     }
-    state = model._state()
     try:
-        check_arrays(state, model._state_rules(state.keys()), array_sizes(model))
+        _check_arrays(state, config["arrays"])
     except DataError as error:
         raise ModelFolderError(f"this model cannot be saved: {error}") from error
-    columns = model.candidates()  # seen classes first, as the arrays have them
     classes = pd.DataFrame(
         {
-            "name": model.classes_[columns].tolist(),
-            "seen": model.seen_mask_[columns].tolist(),
-            "attributes": list(model.class_attributes_[columns]),
+            "name": table.labels.tolist(),
+            "seen": np.arange(len(table.labels)) < table.n_seen,
+            "attributes": list(table.attributes.array),
         }
     )
     folder = ModelFolder(config, state, classes, _card(config, classes))
@@ -136,7 +154,7 @@ def load_model(path: str | Path, verify_key: str | Path | None = None) -> Any:
 def build_model(folder: ModelFolder, path: str | Path) -> Any:
     """Make the estimator of what a model folder holds; `path` is for messages."""
     try:
-        return restore(folder.config, folder.arrays, folder.classes)
+        return _restore(folder)
     except DataError as error:
         raise ModelFolderError(f"{path} does not hold a complete model: {error}") from error
     except HGKTError:
@@ -173,7 +191,7 @@ def write_model_folder(path: str | Path, model: ModelFolder) -> Path:
 
 
 def read_model_folder(path: str | Path, config_sha256: str | None = None) -> ModelFolder:
-    """Read and verify a model folder; one of an earlier format comes as one of today's.
+    """Read and verify a model folder.
 
     Parameters
     ----------
@@ -202,8 +220,6 @@ def read_model_folder(path: str | Path, config_sha256: str | None = None) -> Mod
     table = read_parquet(path / CLASSES, contents[CLASSES], ModelFolderError)
     with reading(path / CLASSES, "a table of classes", ModelFolderError):
         classes = table.to_pandas()
-        if config["format_version"] < 3:
-            config, arrays = upgrade(config, arrays, int(classes["seen"].sum()))
     card = path / CARD
     text = card.read_text(encoding="utf-8", errors="replace") if card.is_file() else ""
     return ModelFolder(config, arrays, classes, text)
@@ -245,12 +261,11 @@ def _read_config(path: Path, expected: str | None) -> dict[str, Any]:
     if not isinstance(config.get("sha256"), dict):
         raise ModelFolderError(f"{path / CONFIG} is not the config of an hgkt model")
     found = config.get("format_version")
-    if type(found) is not int or not 1 <= found <= FORMAT_VERSION:
+    if found != FORMAT_VERSION:
         raise ModelFolderError(
-            f"{path} has format version {found}; this release reads versions 1 to {FORMAT_VERSION}"
+            f"{path} has format version {found}; this release reads version {FORMAT_VERSION}"
         )
-    digest = config["sha256"].get(CONFIG)
-    if (found >= 4 or digest is not None) and digest != config_digest(config):
+    if config["sha256"].get(CONFIG) != config_digest(config):
         raise ModelFolderError(
             f"{path / CONFIG} is not the file that was saved (its checksum differs)"
         )
@@ -286,3 +301,113 @@ model.predict(features)
 ## Parameters
 {parameters}
 """
+
+
+# ---------------------------------------------------------------------- from folder to model
+def _restore(folder: ModelFolder) -> GZSLClassifier:
+    """Make the estimator that a folder describes.
+
+    Raises
+    ------
+    DataError
+        Where a part is missing, of another kind or shape, not finite, or does not fit the others.
+    """
+    config = folder.config
+    _check_config(config)
+    _check_arrays(folder.arrays, config["arrays"])
+    model: GZSLClassifier = METHODS.load(config["method"])(**config["parameters"])
+    labels, n_seen = _labels(config, folder.classes)
+    vectors = dict(enumerate(folder.classes["attributes"]))
+    attributes = attribute_matrix(vectors, list(vectors), config["n_attributes"])
+    model.n_features_in_ = config["n_features"]
+    model.about_ = config.get("about") or {}
+    if config.get("feature_names") is not None:
+        model.feature_names_in_ = np.array(config["feature_names"], dtype=object)
+    model._restore(folder.arrays, labels, attributes, config["has_attributes"])
+    if model._table.n_seen != n_seen:
+        raise DataError("its table of classes and its arrays differ in how many classes were seen")
+    _try(model)
+    return model
+
+
+def _layout(array: NDArray[Any]) -> dict[str, Any]:
+    """Return what a config says of an array."""
+    return {"dtype": str(array.dtype), "shape": list(array.shape)}
+
+
+def _check_arrays(arrays: Mapping[str, NDArray[Any]], layouts: Mapping[str, Any]) -> None:
+    """Refuse arrays that are missing, of another shape or type than was saved, or not finite."""
+    for name in arrays:
+        if name not in layouts:
+            raise DataError(f"it has an array {name!r}, which its config does not name")
+    for name, layout in layouts.items():
+        if name not in arrays:
+            raise DataError(f"array {name!r} is missing")
+        found = _layout(arrays[name])
+        if found != layout:
+            raise DataError(f"array {name!r} is {found}; {layout!r:.80} is expected")
+        if arrays[name].dtype.kind == "f" and not np.isfinite(arrays[name]).all():
+            raise DataError(f"array {name!r} holds NaN or infinity; finite numbers are expected")
+
+
+def _check_config(config: Mapping[str, Any]) -> None:
+    for name, kinds in _ENTRIES.items():
+        value = config.get(name)
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            raise DataError(
+                f"{name!r} of its config is {value!r:.40}; {kinds[0].__name__} expected"
+            )
+    for name in ("n_features", "n_attributes"):
+        check_number(name, config[name], low=1, integer=True)
+    if config["labels"] not in _LABELS:
+        raise DataError(f"its labels are of the unknown kind {config['labels']!r:.40}")
+    names = config.get("feature_names")
+    if names is not None and (
+        len(names) != config["n_features"] or not all(isinstance(name, str) for name in names)
+    ):
+        raise DataError(f"feature_names of its config are not {config['n_features']} names")
+
+
+def _labels(config: Mapping[str, Any], table: pd.DataFrame) -> tuple[NDArray[Any], int]:
+    """Return the labels, seen ones first, and the number of those."""
+    missing = {"name", "seen", "attributes"} - set(table.columns)
+    if missing:
+        raise DataError(f"its table of classes has no column {min(missing)!r}")
+    labels, kinds = table["name"].tolist(), _LABELS[config["labels"]]
+    for label in labels:
+        if not isinstance(label, kinds) or (isinstance(label, bool) and bool not in kinds):
+            raise DataError(f"class {label!r:.60} is no label of the kind {config['labels']!r}")
+    if len(set(labels)) < len(labels):
+        twice = next(label for label in labels if labels.count(label) > 1)
+        raise DataError(f"it has class {twice!r:.60} twice")
+    refuse_twins(labels)
+    if table["seen"].dtype != bool:
+        raise DataError("its table of classes does not say which classes are seen")
+    seen = table["seen"].to_numpy()
+    n_seen = int(seen.sum())
+    names = np.array(labels, dtype=object)
+    if config["labels"] != "object":
+        names = np.array(labels)
+    if n_seen < 2 or not seen[:n_seen].all():
+        raise DataError("its table of classes does not begin with the seen ones")
+    return names, n_seen
+
+
+def _try(model: GZSLClassifier) -> None:
+    """Embed a class and score a row: what does not fit together shows here, not in a request."""
+    table = model._table
+    with np.errstate(all="ignore"):
+        made = model._embed_classes(table.seen_attributes[:1])
+        n_added = len(table.labels) - table.n_seen
+        groups = ((table.seen, table.n_seen, True), (table.added_rows, n_added, False))
+        row = model._map_features(np.full((1, model.n_features_in_), 0.5))
+        for rows, n_classes, seen in groups:
+            if made.keys() != rows.keys():
+                raise DataError("its rows of classes are not those of the method")
+            for key, array in rows.items():
+                if len(array) != n_classes or array.shape[1:] != made[key].shape[1:]:
+                    raise DataError(f"the rows of its classes under {key!r} do not fit the method")
+            scores = model._score(row, rows, seen) if n_classes else np.zeros((1, 0))
+            if scores.shape != (1, n_classes) or np.isnan(scores).any():
+                raise DataError("it does not score its classes")
+        check_number("its calibration", model.gamma_)

@@ -2,10 +2,8 @@
 
 from hgkt.calibration.curve import SeenUnseenCurve, seen_unseen_curve
 from hgkt.calibration.folds import FoldRows, class_folds, split_fold
-from hgkt.evaluation.bulk import BulkReport, predict_shards
+from hgkt.evaluation.bulk import BulkReport, gather, predict_shards
 from hgkt.evaluation.comparison import PairedDifference, paired_difference
-from hgkt.evaluation.fitting import Fitted, fit_dataset, fit_gathered
-from hgkt.evaluation.gathering import gather
 from hgkt.evaluation.metrics import (
     ClassAccuracies,
     GZSLMetrics,
@@ -18,8 +16,13 @@ from hgkt.evaluation.metrics import (
 from hgkt.evaluation.protocol import evaluate
 from hgkt.evaluation.records import RunRecord, ZSLResult, load_records, records_frame
 from hgkt.evaluation.scorers import ClassKFold, ausuc, h_score, zsl_score
-from hgkt.evaluation.selection import ClassFoldSearch
-from hgkt.evaluation.settings import SettingResult
+from hgkt.evaluation.selection import (
+    ClassFoldSearch,
+    Fitted,
+    SettingResult,
+    fit_dataset,
+    fit_gathered,
+)
 
 __all__ = [
     "BulkReport",

@@ -1,10 +1,13 @@
-"""Predictions of any number of rows: Parquet in, Parquet out, one file per shard."""
+"""Any number of rows: gathered into statistics, or predicted from Parquet to Parquet.
+
+`gather` reads a folder, shards or batches once; `predict_shards` writes one file per shard.
+"""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -13,14 +16,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hgkt._arrays import FeatureMap
 from hgkt._files import atomic_file, check_writable, file_sha256, sha256
 from hgkt._typing import Progress
 from hgkt._validation import UNKNOWN, check_features, check_number
+from hgkt.calibration.folds import ClassFolds, class_folds, default_folds
+from hgkt.data import ShardedData, open_shards
 from hgkt.data.shards import SHARD_ROWS, ParquetShard, parquet_shards
 from hgkt.engines import map_tasks, open_engine
 from hgkt.estimators.model_folder import CONFIG, check_model, load_model
-from hgkt.evaluation.answers import answer_rows, use_device
+from hgkt.evaluation.confidence import answer_rows, use_device
 from hgkt.exceptions import DataError
+from hgkt.statistics.gathered import SAMPLE_ROWS, GatheredStatistics
+from hgkt.statistics.gathering import LEAVES, Recipe, gather_batches, gather_shards
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,9 +36,133 @@ if TYPE_CHECKING:
     from hgkt.estimators import GZSLClassifier
 
 _KEY = b"hgkt.prediction"
+AUTO = "auto"
 _CLASS, _TRUTH = "class", "truth"
 
 
+def gather(
+    source: str | Path | ShardedData | Iterable[tuple[Any, Any]],
+    *,
+    feature_maps: Sequence[FeatureMap] = ("sqrt+l2",),
+    folds: ClassFolds | str | None = AUTO,
+    classes: Iterable[Any] | None = None,
+    squares: bool = False,
+    sample: int = SAMPLE_ROWS,
+    seed: int = 0,
+    checkpoint: str | Path | None = None,
+    engine: str = "local",
+    workers: int | None = None,
+    address: str | None = None,
+    leaves: int = LEAVES,
+    progress: Progress | None = None,
+) -> GatheredStatistics:
+    """Read rows of any number once, and return all that closed forms need of them.
+
+    Parameters
+    ----------
+    source : path, ShardedData or iterable of (features (n, D), labels (n,))
+        A folder that `hgkt.data.open_shards` opens, what it returned, or batches, which are read
+        once and in this process.
+    feature_maps : sequence of map, default=("sqrt+l2",)
+        Maps of a feature row; ``model.gather_options(select=True)`` says what a model needs.
+    folds : list of (train classes, validation classes), "auto" or None
+        Class folds for calibration and selection. "auto": those that the data come with, else
+        random ones over the classes that have rows; of batches, over `classes`. None: none.
+    classes : iterable, optional
+        Names of the classes that will come: random folds are over these. Two sites that name the
+        same ones have the same folds.
+    squares : bool, default=False
+        Whether to sum squares by class, too; GFZSL needs them.
+    sample : int, default=20,000
+        Rows to keep for validation, at least two of each class.
+    seed : int, default=0
+        Of random folds and of which rows are kept.
+    checkpoint : path, optional
+        Folder of partial sums: killed at any moment, the same call goes on with what is missing.
+    engine : {"local", "ray"}, default="local"
+        Processes of this machine, or tasks of a Ray cluster that sees the same files.
+    workers : int, optional
+        How many; by default one per core. The result is the same to the bit.
+    address : str, optional
+        Of the Ray cluster.
+    leaves : int, default=32
+        How many blocks the shards are divided into, at most: how many workers find work. The
+        result is the same to the bit for the same number.
+    progress : callable, optional
+        Called as ``progress("gather", done, total, {})``, in shards.
+
+    Returns
+    -------
+    GatheredStatistics
+
+    Examples
+    --------
+    >>> from hgkt import HGKTClassifier, gather, load_dataset
+    >>> data = load_dataset("digits")
+    >>> X, y = data.rows("train")
+    >>> stats = gather([(X[:600], y[:600]), (X[600:], y[600:])], classes=np.unique(y))
+    >>> model = HGKTClassifier().fit_statistics(stats, data.attributes_of(data.seen_classes))
+    >>> model.add_classes(data.attributes_of(data.unseen_classes)).predict(X[:2]).tolist()
+    ['zero', 'one']
+    """
+    check_number("leaves", leaves, low=1, integer=True)
+    if engine == "ray" and address is not None and checkpoint is None:
+        raise DataError(
+            "the nodes of a Ray cluster hand partial sums on as files: give a checkpoint, a folder "
+            "that all of them see"
+        )
+    if isinstance(source, str | Path):
+        source = open_shards(source)
+    if isinstance(source, ShardedData):
+        found = _folds(folds, classes, source, seed)
+        recipe = Recipe(tuple(feature_maps), found, squares, sample, seed)
+        with open_engine(engine, workers, address, len(source.shards)) as runner:
+            return gather_shards(
+                source.shards,
+                recipe,
+                engine=runner,
+                checkpoint=checkpoint,
+                leaves=leaves,
+                progress=progress,
+            )
+    if checkpoint is not None:
+        raise DataError(
+            "batches are read once and cannot be gathered with a checkpoint; give a folder or "
+            "hgkt.data.open_shards(folder)"
+        )
+    recipe = Recipe(tuple(feature_maps), _folds(folds, classes, None, seed), squares, sample, seed)
+    return gather_batches(source, recipe, progress)
+
+
+def _folds(
+    folds: ClassFolds | str | None,
+    classes: Iterable[Any] | None,
+    source: ShardedData | None,
+    seed: int,
+) -> ClassFolds:
+    """Return the class folds asked for, as tuples: they are part of a digest."""
+    if folds is None:
+        return ()
+    if not isinstance(folds, str):
+        return _frozen(folds)
+    if folds != AUTO:
+        raise DataError(f"folds must be a list of pairs, 'auto' or None; got {folds!r}")
+    if source is not None and source.folds and classes is None:
+        return _frozen(source.folds)
+    if classes is None:
+        classes = () if source is None else source.class_counts
+    names = np.unique(list(classes))
+    if len(names) < 3:
+        return ()
+    n_folds = default_folds(len(names))
+    return _frozen(class_folds(names, n_folds, None, seed))
+
+
+def _frozen(folds: ClassFolds) -> ClassFolds:
+    return tuple((tuple(train), tuple(val)) for train, val in folds)
+
+
+# ------------------------------------------------------------------ predictions
 @dataclass(frozen=True)
 class BulkOptions:
     """What is asked of every row; see `predict_shards`."""
@@ -43,7 +175,7 @@ class BulkOptions:
 
 @dataclass(frozen=True)
 class ShardReport:
-    """What is known of one file of predictions; it is also kept in that file.
+    """What one file of predictions holds; the file says it of itself.
 
     Parameters
     ----------
@@ -128,7 +260,7 @@ def predict_shards(
     among : str or sequence, default="all"
         The candidates; see `GZSLClassifier.predict`.
     top_k : int, default=1
-        How many classes a row.
+        How many classes per row.
     reject, coverage : float, optional
         See `GZSLClassifier.answers`.
     engine : {"local", "ray"}, default="local"
@@ -162,9 +294,9 @@ def predict_shards(
     tasks = [
         ShardTask(shard, target / name, folder, identity, options, device) for shard, name in shards
     ]
-    known = [(task, task.report()) for task in tasks]
-    there = [report for _, report in known if report is not None]
-    todo = [task for task, report in known if report is None]
+    found = [task.report() for task in tasks]
+    earlier = [report for report in found if report is not None]
+    todo = [task for task, report in zip(tasks, found, strict=True) if report is None]
     made: list[ShardReport] = []
     if todo:
         with open_engine(engine, n_workers, address, len(todo)) as runner:
@@ -172,14 +304,14 @@ def predict_shards(
                 runner, predict_shard, todo, describe=_name, progress=progress, stage="predict"
             )
             made = [report for _, report in results]
-    kept = {task.path for task in tasks}
-    others = [path for path in sorted(target.rglob("*.parquet")) if path not in kept]
-    reports = [*there, *made]
+    own = {task.path for task in tasks}
+    others = [path for path in sorted(target.rglob("*.parquet")) if path not in own]
+    reports = [*earlier, *made]
     return BulkReport(
         Path(out),
         sum(report.n_rows for report in reports),
         len(made),
-        len(there),
+        len(earlier),
         tuple(path.relative_to(target).as_posix() for path in others),
         dict(sum((Counter(report.n_of) for report in reports), Counter())),
         dict(sum((Counter(report.n_right) for report in reports), Counter())),

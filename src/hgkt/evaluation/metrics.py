@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hgkt._arrays import batches
 from hgkt.calibration.curve import (
     GroupedScores,
+    SeenUnseenCurve,
     class_columns,
     class_weights,
     curve_of,
@@ -127,23 +130,8 @@ def gzsl_metrics(
     >>> m.tr, m.ts, m.H, m.zsl, round(m.H_star, 1)
     (50.0, 0.0, 0.0, 100.0, 66.7)
     """
-    seen = group_scores(scores_seen, y_seen, classes, n_seen, seen=True)
-    unseen = group_scores(scores_unseen, y_unseen, classes, n_seen, seen=False)
-    curve = curve_of(seen, unseen)
-    tr, seen_as_unseen = _accuracy_and_leak(seen, calibration, n_seen, own=True)
-    ts, unseen_as_seen = _accuracy_and_leak(unseen, calibration, n_seen, own=False)
-    return GZSLMetrics(
-        ts=100 * ts,
-        tr=100 * tr,
-        H=100 * harmonic_mean(ts, tr),
-        zsl=100 * curve.zsl,
-        ausuc=100 * curve.area,
-        H_star=100 * float(curve.harmonic.max()),
-        top5_ts=100 * _top_k(np.asarray(scores_unseen), unseen.truth, _TOP, n_seen, calibration),
-        top5_tr=100 * _top_k(np.asarray(scores_seen), seen.truth, _TOP, n_seen, calibration),
-        seen_as_unseen=100 * seen_as_unseen,
-        unseen_as_seen=100 * unseen_as_seen,
-    )
+    data = scores_seen, y_seen, scores_unseen, y_unseen, classes, n_seen
+    return TestScores.of(*data).metrics(calibration)
 
 
 def class_accuracies(
@@ -166,14 +154,86 @@ def class_accuracies(
     >>> found.tr, found.ts, found.zsl
     ((50.0, 100.0), (0.0,), (100.0,))
     """
-    seen = group_scores(scores_seen, y_seen, classes, n_seen, seen=True)
-    unseen = group_scores(scores_unseen, y_unseen, classes, n_seen, seen=False)
-    among_all = {
-        name: _by_class(group, _predicted(group, gamma) == group.truth)
-        for suffix, gamma in (("", calibration), ("_uncalibrated", 0.0))
-        for name, group in ((f"ts{suffix}", unseen), (f"tr{suffix}", seen))
-    }
-    return ClassAccuracies(zsl=_by_class(unseen, unseen.best_unseen == unseen.truth), **among_all)
+    data = scores_seen, y_seen, scores_unseen, y_unseen, classes, n_seen
+    return TestScores.of(*data).class_accuracies(calibration)
+
+
+@dataclass(frozen=True)
+class TestScores:
+    """Scores of test rows, labels looked up and the best class of each group found once.
+
+    Parameters
+    ----------
+    scores_seen, scores_unseen : ndarray of shape (n, n_classes)
+        Of the rows of each group, without γ; columns of seen classes first.
+    seen, unseen : GroupedScores
+        What is left of them once the best class of each group is known.
+    n_seen : int
+        How many of the columns are seen classes.
+    """
+
+    __test__ = False  # pytest takes the name for a class of tests
+
+    scores_seen: NDArray[Any]
+    scores_unseen: NDArray[Any]
+    seen: GroupedScores
+    unseen: GroupedScores
+    n_seen: int
+
+    @classmethod
+    def of(
+        cls,
+        scores_seen: ArrayLike,
+        y_seen: ArrayLike,
+        scores_unseen: ArrayLike,
+        y_unseen: ArrayLike,
+        classes: Sequence[Any] | NDArray[Any],
+        n_seen: int,
+    ) -> TestScores:
+        """Check and reduce scores; parameters are those of `gzsl_metrics`."""
+        return cls(
+            np.asarray(scores_seen),
+            np.asarray(scores_unseen),
+            group_scores(scores_seen, y_seen, classes, n_seen, seen=True),
+            group_scores(scores_unseen, y_unseen, classes, n_seen, seen=False),
+            n_seen,
+        )
+
+    @cached_property
+    def curve(self) -> SeenUnseenCurve:
+        """The seen–unseen curve, which no calibration changes."""
+        return curve_of(self.seen, self.unseen)
+
+    def metrics(self, calibration: float = 0.0) -> GZSLMetrics:
+        """Return every figure with γ taken off the seen classes."""
+        n_seen, curve = self.n_seen, self.curve
+        tr, seen_as_unseen = _accuracy_and_leak(self.seen, calibration, n_seen, own=True)
+        ts, unseen_as_seen = _accuracy_and_leak(self.unseen, calibration, n_seen, own=False)
+        top_ts = _top_k(self.scores_unseen, self.unseen.truth, _TOP, n_seen, calibration)
+        top_tr = _top_k(self.scores_seen, self.seen.truth, _TOP, n_seen, calibration)
+        return GZSLMetrics(
+            ts=100 * ts,
+            tr=100 * tr,
+            H=100 * harmonic_mean(ts, tr),
+            zsl=100 * curve.zsl,
+            ausuc=100 * curve.area,
+            H_star=100 * float(curve.harmonic.max()),
+            top5_ts=100 * top_ts,
+            top5_tr=100 * top_tr,
+            seen_as_unseen=100 * seen_as_unseen,
+            unseen_as_seen=100 * unseen_as_seen,
+        )
+
+    def class_accuracies(self, calibration: float = 0.0) -> ClassAccuracies:
+        """Return the accuracy within each class with γ taken off the seen classes."""
+        seen, unseen = self.seen, self.unseen
+        among_all = {
+            name: _by_class(group, _predicted(group, gamma) == group.truth)
+            for suffix, gamma in (("", calibration), ("_uncalibrated", 0.0))
+            for name, group in ((f"ts{suffix}", unseen), (f"tr{suffix}", seen))
+        }
+        zsl = _by_class(unseen, unseen.best_unseen == unseen.truth)
+        return ClassAccuracies(zsl=zsl, **among_all)
 
 
 def _by_class(group: GroupedScores, right: NDArray[np.bool_]) -> tuple[float, ...]:
@@ -272,9 +332,7 @@ def _top_k(
     offsets[:n_seen] = calibration
     columns = np.arange(scores.shape[1])
     hits = np.empty(len(scores), dtype=bool)
-    step = max(1, 2**22 // scores.shape[1])
-    for start in range(0, len(scores), step):
-        rows = slice(start, start + step)
+    for rows in batches(len(scores), max(1, 2**22 // scores.shape[1])):
         chunk, true = scores[rows] - offsets, truth[rows, None]
         own = np.take_along_axis(chunk, true, axis=1)
         ahead = (chunk > own) | ((chunk == own) & (columns < true))

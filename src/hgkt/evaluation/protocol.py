@@ -12,18 +12,23 @@ from sklearn.base import clone
 
 from hgkt._plain import plain
 from hgkt._typing import Progress
-from hgkt.calibration.curve import SeenUnseenCurve, class_columns, seen_unseen_curve
-from hgkt.confidence import FoldSample
+from hgkt.calibration import FoldSample
+from hgkt.calibration.curve import SeenUnseenCurve
 from hgkt.data import GZSLDataset
-from hgkt.estimators._calibrating import blank_clone
-from hgkt.estimators._scoring import table_scores
 from hgkt.estimators.base import GZSLClassifier
+from hgkt.estimators.fold_fit import blank_clone
 from hgkt.estimators.methods import METHODS
-from hgkt.evaluation.confidence import GroupConfidence, group_confidence
-from hgkt.evaluation.metrics import ClassAccuracies, GZSLMetrics, class_accuracies, gzsl_metrics
+from hgkt.estimators.scoring import table_scores
+from hgkt.evaluation.confidence import (
+    GroupConfidence,
+    UnknownMetrics,
+    group_confidence,
+    mahalanobis,
+    unknown_metrics,
+)
+from hgkt.evaluation.metrics import ClassAccuracies, TestScores
 from hgkt.evaluation.records import RunRecord, ZSLResult, machine, versions
-from hgkt.evaluation.selection import ClassFoldSearch, Stage, wants_calibration
-from hgkt.evaluation.unknown import UnknownMetrics, mahalanobis, unknown_metrics
+from hgkt.evaluation.selection import ClassFoldSearch, SearchData, Stage, wants_calibration
 from hgkt.exceptions import DataError
 
 OnTest = Callable[[GZSLClassifier, SeenUnseenCurve], None]
@@ -97,40 +102,40 @@ def evaluate(
     start = time.perf_counter()
     dataset.check_tests()
     X, y = dataset.rows("train")
-    attributes = dataset.attributes_of(dataset.seen_classes)
-    search = _search(
+    data = SearchData.of_rows(X, y, dataset.attributes_of(dataset.seen_classes))
+    search = _make_search(
         estimator,
-        np.unique(y, return_counts=True)[1],
-        select,
+        data.counts,
+        select or stages is not None,
         calibrate,
-        metric,
-        stages,
-        n_folds,
-        random_state,
-        progress,
+        stages=stages,
+        metric=metric,
+        n_folds=n_folds,
+        random_state=random_state,
+        progress=progress,
     )
     model: GZSLClassifier
     if search is None:
-        model = blank_clone(estimator).on_progress(progress)
-        model.fit(X, y, class_attributes=attributes)
+        model = data.fit(blank_clone(estimator).on_progress(progress))
     else:
-        search.fit(X, y, attributes, folds=dataset.class_folds() or None)
+        search.fit_data(data, dataset.class_folds() or None)
         model = search.best_estimator_
     model.add_classes(dataset.attributes_of(dataset.unseen_classes))
     fitted = time.perf_counter()
-    gamma = model.gamma_
-    known = search is not None or gamma != 0.0
-    found = gamma
+    gamma = found = model.gamma_
     if search is not None:
         found = search.calibration_.gamma(len(model.seen_classes_), len(model.unseen_classes_))
-    tested = _test(model, dataset, [0.0, gamma, found], on_test)
-    plain_result, used, calibrated = tested.metrics
-    sureness = _sureness(model, tested.rows)
+    tested = _test(model, dataset)
+    if on_test is not None:
+        on_test(model, tested.scores.curve)
+    metrics = {value: tested.scores.metrics(value) for value in {0.0, gamma, found}}
+    per_class = tested.scores.class_accuracies(gamma)
+    confidence = _group_confidence(model, tested.rows)
     unknown = _unknown(model, dataset, tested.rows, unknown_classes, random_state)
     end = time.perf_counter()
     also = None
     if by_zsl and search is not None:
-        also = _by_zsl(search, dataset, tested.per_class)
+        also = _by_zsl(search, dataset, data, per_class)
     select_time = search.select_time_ if search is not None else 0.0
     return RunRecord(
         method=METHODS.name_of(type(model)) or type(model).__name__,
@@ -143,9 +148,9 @@ def evaluate(
             "about": plain(dataset.about),
         },
         seed=random_state,
-        metrics=used,
-        uncalibrated=plain_result,
-        calibrated=calibrated if known else None,
+        metrics=metrics[gamma],
+        uncalibrated=metrics[0.0],
+        calibrated=metrics[found] if search is not None or gamma != 0.0 else None,
         validation=_validation(search),
         timings={
             "select": select_time,
@@ -155,73 +160,57 @@ def evaluate(
         },
         versions=versions(),
         machine=machine(),
-        per_class=tested.per_class,
+        per_class=per_class,
         by_zsl=also,
-        confidence_seen=sureness[0],
-        confidence_unseen=sureness[1],
+        confidence_seen=confidence[0],
+        confidence_unseen=confidence[1],
         unknown=unknown,
     )
 
 
-def _search(
+def _make_search(
     estimator: GZSLClassifier,
     counts: NDArray[np.intp],
     select: bool,
     calibrate: bool | str,
-    metric: str,
+    *,
     stages: Sequence[Stage] | None,
-    n_folds: int | None,
-    random_state: int,
     progress: Progress | None,
+    **options: Any,
 ) -> ClassFoldSearch | None:
     """Return the search that is asked for, or None where nothing is to be chosen."""
     if isinstance(estimator, ClassFoldSearch):
         search: ClassFoldSearch = clone(estimator)
         return search.set_params(progress=progress) if progress is not None else search
-    wanted = wants_calibration(estimator, calibrate)
-    select = select or stages is not None
-    if not select and not wanted:
+    calibrate = wants_calibration(estimator, calibrate)
+    if not select and not calibrate:
         return None
+    stages = stages if select else estimator.plain_stages(counts)
     return ClassFoldSearch(
-        estimator,
-        stages=stages if select else estimator.plain_stages(counts),
-        n_folds=n_folds,
-        metric=metric,
-        calibrate=wanted,
-        random_state=random_state,
-        progress=progress,
+        estimator, stages=stages, calibrate=calibrate, progress=progress, **options
     )
 
 
 class _Tested(NamedTuple):
-    metrics: list[GZSLMetrics]
-    per_class: ClassAccuracies
+    """Test rows of a model, reduced, and as a sample for confidence."""
+
+    scores: TestScores
     rows: FoldSample
 
 
-def _test(
-    model: GZSLClassifier,
-    dataset: GZSLDataset,
-    gammas: Sequence[float],
-    on_test: OnTest | None = None,
-) -> _Tested:
-    """Score the test rows once and read the result at each γ; classes at that of the model."""
+def _test(model: GZSLClassifier, dataset: GZSLDataset) -> _Tested:
+    """Score the test rows once, without γ."""
     columns = model.candidates()  # seen classes first
     (X_seen, y_seen), (X_unseen, y_unseen) = map(dataset.rows, ("test_seen", "test_unseen"))
     checked = [model._check_features(X) for X in (X_seen, X_unseen)]
     scores = table_scores(model, checked)
     classes, n_seen, n = model.classes_[columns], len(model.seen_classes_), len(y_seen)
-    data = (scores[:n], y_seen, scores[n:], y_unseen, classes, n_seen)
-    if on_test is not None:
-        on_test(model, seen_unseen_curve(*data))
-    results = {gamma: gzsl_metrics(*data, calibration=gamma) for gamma in dict.fromkeys(gammas)}
-    per_class = class_accuracies(*data, calibration=model.gamma_)
-    truth = class_columns(np.concatenate([y_seen, y_unseen]), classes)
-    rows = FoldSample(scores, truth, n_seen, tuple(classes[n_seen:].tolist()))
-    return _Tested([results[gamma] for gamma in gammas], per_class, rows)
+    found = TestScores.of(scores[:n], y_seen, scores[n:], y_unseen, classes, n_seen)
+    truth = np.concatenate([found.seen.truth, found.unseen.truth])
+    return _Tested(found, FoldSample(scores, truth, n_seen, tuple(classes[n_seen:].tolist())))
 
 
-def _sureness(
+def _group_confidence(
     model: GZSLClassifier, rows: FoldSample
 ) -> tuple[GroupConfidence, GroupConfidence] | tuple[None, None]:
     if model.confidence_ is None:
@@ -243,16 +232,16 @@ def _unknown(
     return unknown_metrics(rows, distances, model.calibration_, model.confidence_, n_unknown, seed)
 
 
-def _by_zsl(search: ClassFoldSearch, dataset: GZSLDataset, per_class: ClassAccuracies) -> ZSLResult:
+def _by_zsl(
+    search: ClassFoldSearch, dataset: GZSLDataset, data: SearchData, per_class: ClassAccuracies
+) -> ZSLResult:
     """Test the setting that is best by ZSL; where it is the one tested already, that is it."""
     best = search.best_by_zsl_
     accuracies = per_class.zsl
     if best.params != search.best_params_:
-        X, y = dataset.rows("train")
-        model = clone(search.estimator).set_params(**best.params)
-        model.fit(X, y, class_attributes=dataset.attributes_of(dataset.seen_classes))
+        model = data.fit(clone(search.estimator).set_params(**best.params))
         model.add_classes(dataset.attributes_of(dataset.unseen_classes))
-        accuracies = _test(model, dataset, [0.0]).per_class.zsl
+        accuracies = _test(model, dataset).scores.class_accuracies(model.gamma_).zsl
     return ZSLResult(float(np.mean(accuracies)), plain(best.params), best.zsl, accuracies)
 
 

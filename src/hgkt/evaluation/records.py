@@ -1,4 +1,4 @@
-"""Run records: one JSON file an evaluation, from which every table is made."""
+"""Run records: one JSON file per evaluation, from which every table is made."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from hgkt._files import sha256, write_file
 from hgkt._plain import json_text, plain
-from hgkt.evaluation.confidence import GroupConfidence
+from hgkt.evaluation.confidence import GroupConfidence, UnknownMetrics
 from hgkt.evaluation.metrics import ClassAccuracies, GZSLMetrics
-from hgkt.evaluation.unknown import UnknownMetrics
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -230,7 +229,7 @@ def load_records(folder: str | Path) -> list[RunRecord]:
 
 
 def records_frame(records: Iterable[RunRecord]) -> pd.DataFrame:
-    """Return one row a record: method, data, seed, calibration, metrics and total seconds.
+    """Return one row per record: method, data, seed, calibration, metrics and total seconds.
 
     ``ts``, ``tr`` and ``H`` are at the calibration in force; ``ts_uncalibrated``,
     ``tr_uncalibrated`` and ``H_uncalibrated`` stand beside them.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,20 +15,15 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.utils.validation import check_is_fitted
 
 from hgkt._typing import Progress
-from hgkt._validation import check_choice, check_number
-from hgkt.calibration.curve import SeenUnseenCurve, best_calibration
+from hgkt._validation import attribute_table, check_choice, check_number
+from hgkt.calibration import Calibration, Fold, ScoredFold, folds_of_rows, folds_of_sums
+from hgkt.calibration.curve import SeenUnseenCurve, ValidationRows, best_calibration
 from hgkt.calibration.folds import ClassFolds, class_folds
-from hgkt.calibration.held_out import HeldOutRows
-from hgkt.calibration.law import Calibration, fit_calibration
-from hgkt.closed_form.family import mixture_setting, single_setting
-from hgkt.confidence import FoldSample, keep_samples
-from hgkt.estimators._calibrating import blank_clone
+from hgkt.closed_form.family import area, choose_mixture, mixture_setting, single_setting
+from hgkt.data import GZSLDataset
 from hgkt.estimators.base import GZSLClassifier
-from hgkt.estimators.hgkt import HGKTClassifier
-from hgkt.evaluation.election import ElectionFold, area, elect_mixture
+from hgkt.estimators.fold_fit import AUTO, MIN_CLASSES, blank_clone, read_folds, score_folds
 from hgkt.evaluation.metrics import harmonic_mean
-from hgkt.evaluation.search_data import RowData, SearchData, SearchFold, SumsData, score_folds
-from hgkt.evaluation.settings import SettingResult, settings_frame
 from hgkt.exceptions import DataError
 from hgkt.statistics import GatheredStatistics
 
@@ -37,7 +32,115 @@ if TYPE_CHECKING:
 
 Stage = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
 METRICS = ("ausuc", "H", "zsl")
-_UNKNOWN = (np.nan, np.nan, np.nan)
+_NAN = (np.nan, np.nan, np.nan)
+_SELECT_FROM = 12  # classes
+_MAX_SCORES = 2**25  # numbers of a stage whose scores are kept: 256 MiB in float64
+
+
+@dataclass(frozen=True)
+class SettingResult:
+    """What one setting reached on the validation classes, in percent.
+
+    Parameters
+    ----------
+    stage : int
+        Stage of the search, counted from 0.
+    params : dict
+        The setting: the grid's values and those fixed by earlier stages.
+    values : tuple of float
+        The metric on each fold.
+    mean : float
+        Mean of `values`: what is compared.
+    calibration : float
+        The γ with the highest mean H over the folds; NaN for members of a mixture.
+    H : float
+        Mean H over the folds at the calibration that would be in force; NaN as well.
+    zsl : float
+        Mean ZSL accuracy over the folds; NaN as well.
+    """
+
+    stage: int
+    params: dict[str, Any]
+    values: tuple[float, ...]
+    mean: float
+    calibration: float
+    H: float
+    zsl: float
+
+
+def settings_frame(results: Iterable[SettingResult]) -> pd.DataFrame:
+    """Return settings as a table, one row each, with a column for every fold.
+
+    Parameters
+    ----------
+    results : iterable of SettingResult
+        As `ClassFoldSearch.cv_results_` has them.
+    """
+    import pandas as pd
+
+    rows: list[dict[str, Any]] = []
+    for result in results:
+        folds = {f"fold_{k}": value for k, value in enumerate(result.values)}
+        row = {"stage": result.stage, **result.params, "mean": result.mean, **folds}
+        rest = {name: getattr(result, name) for name in ("calibration", "H", "zsl")}
+        rows.append({**row, **rest})
+    return pd.DataFrame(rows)
+
+
+@dataclass(frozen=True)
+class SearchData:
+    """Data of seen classes that can be divided by classes, and learned from as a whole.
+
+    Parameters
+    ----------
+    class_attributes : mapping or DataFrame
+        Attribute vector of every class, keyed by class.
+    classes : ndarray of shape (L,)
+        Labels of the classes with rows, sorted.
+    counts : ndarray of shape (L,)
+        Rows of each.
+    folds : callable
+        From class folds, the share held out and a seed to one fold at a time.
+    fit : callable
+        Fits a model on everything.
+    """
+
+    class_attributes: Any
+    classes: NDArray[Any]
+    counts: NDArray[Any]
+    folds: Callable[[ClassFolds, float, int], Iterator[Fold]]
+    fit: Callable[[GZSLClassifier], GZSLClassifier]
+
+    @classmethod
+    def of_rows(cls, X: ArrayLike, y: ArrayLike, class_attributes: Any) -> Self:
+        """Return rows (n_samples, n_features) of classes `y` (n_samples,) as data to search on."""
+        labels = np.asarray(y)
+
+        def folds(classes: ClassFolds, holdout: float, seed: int) -> Iterator[Fold]:
+            table = attribute_table(class_attributes)
+            return folds_of_rows(np.asarray(X), labels, table, classes, holdout, seed)
+
+        def fit(model: GZSLClassifier) -> GZSLClassifier:
+            return model.fit(X, y, class_attributes=class_attributes)
+
+        return cls(class_attributes, *np.unique(labels, return_counts=True), folds, fit)
+
+    @classmethod
+    def of_sums(cls, statistics: GatheredStatistics, class_attributes: Any) -> Self:
+        """Return gathered statistics, which have class folds of their own, as data to search on."""
+
+        def folds(classes: ClassFolds, holdout: float, seed: int) -> Iterator[Fold]:
+            if not statistics.n_folds:
+                raise DataError(
+                    "selection needs statistics with class folds: gather with folds= or classes="
+                )
+            table = attribute_table(class_attributes)
+            return folds_of_sums(statistics, table, len(classes), holdout, seed)
+
+        def fit(model: GZSLClassifier) -> GZSLClassifier:
+            return model.fit_statistics(statistics, class_attributes=class_attributes)
+
+        return cls(class_attributes, statistics.classes, statistics.counts, folds, fit)
 
 
 class ClassFoldSearch(ClassifierMixin, BaseEstimator):
@@ -116,6 +219,7 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
 
     cv_results_: list[SettingResult]
     best_params_: dict[str, Any]
+    _winner: _Winner | None = None
 
     def __init__(
         self,
@@ -170,7 +274,7 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         folds : list of (train classes, validation classes), optional
             Class folds; by default random ones.
         """
-        return self.fit_data(RowData(X, y, class_attributes), folds)
+        return self.fit_data(SearchData.of_rows(X, y, class_attributes), folds)
 
     def fit_statistics(self, statistics: GatheredStatistics, class_attributes: Any) -> Self:
         """Choose on the class folds of gathered statistics, then fit on all of them.
@@ -182,14 +286,14 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         class_attributes : mapping or DataFrame
             Attribute vector of every class, keyed by class.
         """
-        return self.fit_data(SumsData(statistics, class_attributes), statistics.folds)
+        return self.fit_data(SearchData.of_sums(statistics, class_attributes), statistics.folds)
 
     def fit_data(self, data: SearchData, folds: ClassFolds | None = None) -> Self:
         """Choose on class folds of rows or of statistics, then fit on all of it."""
         check_choice("metric", self.metric, ("auto", *METRICS))
         if data.class_attributes is None:
             raise DataError("selection on validation classes needs class_attributes; got None")
-        start = time.perf_counter()
+        start, self._winner = time.perf_counter(), None
         names, n_folds = data.classes, self.n_folds
         if n_folds is None:
             n_folds = self.estimator.default_folds(len(names))
@@ -197,21 +301,17 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         self.folds_ = list(folds or class_folds(names, n_folds, None, self.random_state))[:n_folds]
         self.calibrated_ = wants_calibration(self.estimator, self.calibrate)
         self.metric_ = "ausuc" if self.metric == "auto" else self.metric
-        if self.stages is None and isinstance(self.estimator, HGKTClassifier):
-            self._elect(self.estimator, self._iter_folds(data))
+        if self.stages is None and hasattr(self.estimator, "mixture_families"):
+            self._choose_mixture(self._iter_folds(data))
         else:
             self._search(lambda: self._iter_folds(data))
-        winner = blank_clone(self.estimator).set_params(**self.best_params_)
-        held_out = HeldOutRows()
-        scored = held_out.watch(score_folds(self._iter_folds(data), winner))
-        self.fold_samples_: list[FoldSample] = []
-        kept = keep_samples(scored, self.fold_samples_, self.random_state)
-        self.calibration_ = fit_calibration(kept, self.random_state)
+        found = read_folds(self._winner_scores(data), self.random_state)
+        self.calibration_, self.fold_samples_ = found.calibration, found.samples
         self.select_time_ = time.perf_counter() - start
         model = self._best_model().on_progress(self.progress)
         self.best_estimator_ = data.fit(model).on_progress(None)
         self.best_estimator_.set_confidence(self.fold_samples_, self.random_state)
-        self.best_estimator_.remember_held_out(held_out.at(model.calibration_))
+        self.best_estimator_.set_held_out(found.held_out.at(model.calibration_))
         self.refit_time_ = time.perf_counter() - start - self.select_time_
         return self
 
@@ -219,50 +319,61 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
     def best_by_zsl_(self) -> SettingResult:
         """The setting with the highest mean ZSL accuracy of all tried, the first of equal ones."""
         check_is_fitted(self, "cv_results_")
-        known = [result for result in self.cv_results_ if not np.isnan(result.zsl)]
-        return max(known, key=lambda result: result.zsl)
+        measured = [result for result in self.cv_results_ if not np.isnan(result.zsl)]
+        return max(measured, key=lambda result: result.zsl)
 
     def results_frame(self) -> pd.DataFrame:
-        """Return everything tried as a table, one row a setting."""
+        """Return everything tried as a table, one row per setting."""
         return settings_frame(self.cv_results_)
 
     # ------------------------------------------------------------------ the search
-    def _elect(self, estimator: HGKTClassifier, folds: Iterator[SearchFold]) -> None:
+    def _choose_mixture(self, folds: Iterator[Fold]) -> None:
         """Choose a mixture of closed forms; what is tried are its members and the mixtures."""
         value = {
             "ausuc": area,
             "H": lambda curve: curve.harmonic.max() if self.calibrated_ else _h_at(curve, 0.0),
             "zsl": lambda curve: curve.zsl,
         }[self.metric_]
-        families = estimator.mixture_families()
-        election = elect_mixture(families, map(_election_fold, folds), value, self.progress)
+        families = self.estimator.mixture_families()
+        choice = choose_mixture(families, folds, value, self.progress)
         self.cv_results_ = [
-            SettingResult(0, single_setting(member), values, float(np.mean(values)), *_UNKNOWN)
-            for member, values in election.members
+            SettingResult(0, single_setting(member), values, float(np.mean(values)), *_NAN)
+            for member, values in choice.members
         ]
-        mixtures = [
-            self._result(1, mixture_setting(c.mixture), c.curves, [0.0] * len(c.curves))
-            for c in election.mixtures
+        trials = [
+            _Trial(mixture_setting(candidate.mixture), Calibration(), candidate.curves)
+            for candidate in choice.mixtures
         ]
+        mixtures = [self._result(1, trial) for trial in trials]
         self.cv_results_ += mixtures
-        best = max(mixtures, key=lambda result: result.mean)
-        self._take(best)
+        best = max(range(len(mixtures)), key=lambda index: mixtures[index].mean)
+        self._take(mixtures[best])
+        scored = choice.scored_folds(choice.mixtures[best].mixture)
+        self._winner = _Winner(self._key(self.best_params_), self.best_score_, scored)
 
-    def _search(self, folds: Callable[[], Iterator[SearchFold]]) -> None:
+    def _winner_scores(self, data: SearchData) -> Iterable[ScoredFold]:
+        """Return the winner's scores on each fold: those it was chosen by, where they are kept."""
+        winner, self._winner = self._winner, None
+        if winner is not None and winner.key == self._key(self.best_params_):
+            return winner.scored
+        model = blank_clone(self.estimator).set_params(**self.best_params_)
+        return score_folds(model, self._iter_folds(data))
+
+    def _search(self, folds: Callable[[], Iterator[Fold]]) -> None:
         default = self.stages is None
         stages = list(self.estimator.default_stages() if default else self.stages or [])
         grids = [list(ParameterGrid(stage)) for stage in stages] or [[{}]]
         self._check_names(grids)
         self.cv_results_, self.best_params_ = [], {}
-        known: dict[str, SettingResult] = {}  # a later stage may come back to a setting
+        tried: dict[str, SettingResult] = {}  # a later stage may come back to a setting
         for number, grid in enumerate(grids):
             fixed = [{**self.best_params_, **params} for params in grid]
             label = "select" if len(grids) == 1 else f"select {number + 1}/{len(grids)}"
-            fresh = [params for params in fixed if self._key(params) not in known]
+            fresh = [params for params in fixed if self._key(params) not in tried]
             for result in self._search_stage(number, label, fresh, folds()) if fresh else []:
-                known[self._key(result.params)] = result
+                tried[self._key(result.params)] = result
             results = [
-                replace(known[self._key(params)], stage=number, params=params) for params in fixed
+                replace(tried[self._key(params)], stage=number, params=params) for params in fixed
             ]
             best = max(results, key=lambda result: result.mean)  # the first of equal ones
             self.cv_results_ += results
@@ -276,43 +387,36 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         return repr(sorted({**self.estimator.get_params(), **params}.items()))
 
     def _search_stage(
-        self, stage: int, label: str, grid: list[dict[str, Any]], folds: Iterator[SearchFold]
+        self, stage: int, label: str, grid: list[dict[str, Any]], folds: Iterator[Fold]
     ) -> list[SettingResult]:
-        # A curve is what is kept of a score matrix: a few numbers an image, whatever the classes.
-        curves: list[list[SeenUnseenCurve]] = [[] for _ in grid]
-        laws = [
-            Calibration.of(blank_clone(self.estimator).set_params(**params).calibration)
-            for params in grid
+        trials = [
+            _Trial(params, Calibration.of(blank.set_params(**params).calibration))
+            for blank, params in ((blank_clone(self.estimator), params) for params in grid)
         ]
-        paid: list[list[float]] = [[] for _ in grid]
         done, total = 0, len(grid) * len(self.folds_)
         for number, fold in enumerate(folds):
-            penalties = [law.gamma(fold.rows.n_seen, fold.rows.n_unseen) for law in laws]
-            blank, tell = blank_clone(self.estimator), self._training_progress(number)
-            scored = fold.score(blank, grid, tell)
-            for index, scores in scored:
-                curves[index].append(fold.rows.curve(scores))
-                paid[index].append(penalties[index])
+            blank, report = blank_clone(self.estimator), self._training_progress(number)
+            for index, scores in blank.score_grid(grid, fold, report):
+                trials[index].add(fold.rows, scores, scores.size * total <= _MAX_SCORES)
                 done += 1
-                self._report(label, done, total, curves[index][-1], penalties[index])
-        return [self._result(stage, *item) for item in zip(grid, curves, paid, strict=True)]
+                self._report(label, done, total, trials[index])
+        results = [self._result(stage, trial) for trial in trials]
+        best = max(range(len(grid)), key=lambda index: results[index].mean)
+        score, scored = results[best].mean, trials[best].scored
+        if scored and (self._winner is None or score > self._winner.score):
+            self._winner = _Winner(self._key(trials[best].params), score, scored)
+        return results
 
-    def _result(
-        self,
-        stage: int,
-        params: dict[str, Any],
-        curves: list[SeenUnseenCurve],
-        penalties: Sequence[float],
-    ) -> SettingResult:
+    def _result(self, stage: int, trial: _Trial) -> SettingResult:
+        params, curves = trial.params, trial.curves
         if len(curves) != len(self.folds_):
             raise DataError(
-                f"{type(self.estimator).__name__}.fit_score_grid scored the setting {params} "
-                f"{len(curves)} times in {len(self.folds_)} folds; once a fold is expected"
+                f"{type(self.estimator).__name__}.score_grid scored the setting {params} "
+                f"{len(curves)} times in {len(self.folds_)} folds; once per fold is expected"
             )
-        gamma, best = best_calibration(curves)
-        harmonic = best
+        gamma, harmonic = best_calibration(curves)
         if not self.calibrated_:
-            pairs = zip(curves, penalties, strict=True)
+            pairs = zip(curves, trial.gammas or [0.0] * len(curves), strict=True)
             harmonic = np.array([_h_at(curve, penalty) for curve, penalty in pairs])
         options: dict[str, Any] = {
             "ausuc": [curve.area for curve in curves],
@@ -323,33 +427,32 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         mean_h, zsl = (100.0 * float(np.mean(part)) for part in (harmonic, options["zsl"]))
         return SettingResult(stage, params, percent, float(np.mean(percent)), gamma, mean_h, zsl)
 
-    def _iter_folds(self, data: SearchData) -> Iterator[SearchFold]:
+    def _iter_folds(self, data: SearchData) -> Iterator[Fold]:
         return data.folds(self.folds_, self.holdout, self.random_state)
 
     def _best_model(self) -> GZSLClassifier:
         model: GZSLClassifier = blank_clone(self.estimator).set_params(**self.best_params_)
         if hasattr(model, "write_to"):  # clones write nothing, so that only the final fit does
-            model.write_to(self.estimator._checkpoint, self.estimator._tensorboard)
+            model.write_to(**self.estimator.output_files)
         if self.calibrated_:
             model.set_params(calibration=self.calibration_.to_dict())
         return model
 
     def _check_names(self, grids: list[list[dict[str, Any]]]) -> None:
-        known = self.estimator.get_params()
+        parameters = self.estimator.get_params()
         for name in {name for grid in grids for params in grid for name in params}:
-            if name not in known:
+            if name not in parameters:
                 raise DataError(
                     f"{type(self.estimator).__name__} has no parameter {name!r}; choose from: "
-                    f"{', '.join(sorted(known))}"
+                    f"{', '.join(sorted(parameters))}"
                 )
 
     # ------------------------------------------------------------------ progress
-    def _report(
-        self, label: str, done: int, total: int, curve: SeenUnseenCurve, penalty: float
-    ) -> None:
+    def _report(self, label: str, done: int, total: int, trial: _Trial) -> None:
         if self.progress is None:
             return
-        h = float(curve.harmonic.max()) if self.calibrated_ else _h_at(curve, penalty)
+        curve = trial.curves[-1]
+        h = float(curve.harmonic.max()) if self.calibrated_ else _h_at(curve, trial.gammas[-1])
         value = {"ausuc": curve.area, "H": h, "zsl": curve.zsl}[self.metric_]
         self.progress(label, done, total, {self.metric_: 100 * value, "H": 100 * h})
 
@@ -366,8 +469,35 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         return forward
 
 
-def _election_fold(fold: SearchFold) -> ElectionFold:
-    return ElectionFold(fold.grid_data(), fold.rows)
+@dataclass
+class _Trial:
+    """A setting, its own calibration, and what it reached on each fold.
+
+    A curve is what stays of a score matrix: a few numbers per row, whatever the classes. Where
+    they are few, scores stay too.
+    """
+
+    params: dict[str, Any]
+    law: Calibration
+    curves: list[SeenUnseenCurve] = field(default_factory=list)
+    gammas: list[float] = field(default_factory=list)
+    scored: list[ScoredFold] = field(default_factory=list)
+
+    def add(self, rows: ValidationRows, scores: NDArray[Any], keep: bool) -> None:
+        """Take in the scores (n, n_classes) of one fold."""
+        self.curves.append(rows.curve(scores))
+        self.gammas.append(self.law.gamma(rows.n_seen, rows.n_unseen))
+        if keep:
+            self.scored.append(ScoredFold(rows, scores))
+
+
+@dataclass(frozen=True)
+class _Winner:
+    """The best setting whose scores on the folds are at hand."""
+
+    key: str
+    score: float
+    scored: Iterable[ScoredFold]
 
 
 def wants_calibration(estimator: GZSLClassifier, calibrate: bool | str) -> bool:
@@ -387,3 +517,194 @@ def wants_calibration(estimator: GZSLClassifier, calibrate: bool | str) -> bool:
 def _h_at(curve: SeenUnseenCurve, gamma: float) -> float:
     seen, unseen = curve.at(gamma)
     return harmonic_mean(float(seen), float(unseen))
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A model, and how it was chosen.
+
+    Parameters
+    ----------
+    model : GZSLClassifier
+        Fitted on the train rows.
+    chosen : dict
+        Values by parameter.
+    validation : dict or None
+        On what they were chosen: ``metric``, ``score``, ``folds``, ``n_folds``, ``n_settings``.
+    selected : bool
+        Whether parameters were chosen, not only γ.
+    """
+
+    model: Any
+    chosen: dict[str, Any] = field(default_factory=dict)
+    validation: dict[str, Any] | None = None
+    selected: bool = False
+
+
+def fit_dataset(
+    estimator: GZSLClassifier,
+    dataset: GZSLDataset,
+    *,
+    select: bool | str = False,
+    calibrate: bool | str = "auto",
+    balance: str = "groups",
+    n_folds: int | None = None,
+    random_state: int = 0,
+    progress: Progress | None = None,
+) -> Fitted:
+    """Fit on the train rows, through a search on class folds where something is to be chosen.
+
+    Parameters
+    ----------
+    estimator : GZSLClassifier
+        The method.
+    dataset : GZSLDataset
+        Its test rows are never read.
+    select : bool or "auto", default=False
+        Whether to choose parameters on validation classes; "auto": where there are twelve
+        classes of two rows or more.
+    calibrate : bool or "auto", default="auto"
+        Whether to choose γ there; "auto": where no γ is set and six classes have two rows or more.
+    balance : {"groups", "classes"}, default="groups"
+        What γ weighs alike. "groups": seen and added classes, each as a whole, as H does; the
+        fewer are added, the more a seen class pays. "classes": every class, so that three
+        added ones do not take the rows of three hundred seen ones.
+    n_folds : int, optional
+        How many class folds; by default the method's own number.
+    random_state : int, default=0
+        Seed of the folds.
+    progress : callable, optional
+        Called as ``progress(stage, done, total, values)``.
+
+    Returns
+    -------
+    Fitted
+
+    Examples
+    --------
+    >>> from hgkt.data import load_dataset
+    >>> from hgkt.estimators import HGKTClassifier
+    >>> fitted = fit_dataset(HGKTClassifier(), load_dataset("digits"), select="auto")
+    >>> sorted(fitted.chosen), fitted.validation["folds"]
+    (['calibration', 'metric'], 'random')
+    """
+    X, y = dataset.rows("train")
+    data = SearchData.of_rows(X, y, dataset.attributes_of(dataset.seen_classes))
+    return _fit_chosen(
+        estimator,
+        data,
+        dataset.class_folds(),
+        "published" if dataset.folds else "random",
+        select=select,
+        calibrate=calibrate,
+        balance=balance,
+        n_folds=n_folds,
+        random_state=random_state,
+        progress=progress,
+    )
+
+
+def fit_gathered(
+    estimator: GZSLClassifier,
+    statistics: GatheredStatistics,
+    class_attributes: Any,
+    *,
+    select: bool | str = False,
+    calibrate: bool | str = "auto",
+    balance: str = "groups",
+    n_folds: int | None = None,
+    random_state: int = 0,
+    published: bool = False,
+    progress: Progress | None = None,
+) -> Fitted:
+    """Do with gathered statistics, on their own class folds, what `fit_dataset` does with rows.
+
+    Parameters
+    ----------
+    estimator : GZSLClassifier
+        A method that learns from sums.
+    statistics : GatheredStatistics
+        See :func:`hgkt.gather`.
+    class_attributes : mapping
+        Attribute vector of every class with rows.
+    published : bool
+        Whether the folds of the statistics came with the data, for the record.
+    select, calibrate, balance, n_folds, random_state, progress
+        As for `fit_dataset`.
+
+    Returns
+    -------
+    Fitted
+    """
+    return _fit_chosen(
+        estimator,
+        SearchData.of_sums(statistics, class_attributes),
+        statistics.folds,
+        "published" if published else "random",
+        select=select,
+        calibrate=calibrate,
+        balance=balance,
+        n_folds=n_folds,
+        random_state=random_state,
+        progress=progress,
+    )
+
+
+def _fit_chosen(
+    estimator: GZSLClassifier,
+    data: SearchData,
+    folds: ClassFolds,
+    origin: str,
+    *,
+    select: bool | str,
+    calibrate: bool | str,
+    balance: str,
+    n_folds: int | None,
+    random_state: int,
+    progress: Progress | None,
+) -> Fitted:
+    """Fit as `fit_dataset` says; `origin` is where the class folds come from, for the record."""
+    check_choice("balance", balance, ("groups", "classes"))
+    if select == "auto":
+        select = _have_enough_rows(data.counts, _SELECT_FROM)
+    if calibrate == "auto":
+        enough = bool(select) or _have_enough_rows(data.counts, MIN_CLASSES)
+        calibrate = wants_calibration(estimator, "auto") and enough
+    if not calibrate and estimator.calibration == AUTO:
+        estimator.set_params(calibration=0.0)  # not left to the method's own fit either
+    if not select and not calibrate:
+        data.fit(estimator.on_progress(progress))
+        return Fitted(estimator.on_progress(None))
+    # What plain stages try was measured with the γ of groups alone.
+    plain = estimator.plain_stages(data.counts) if balance == "groups" else []
+    search = ClassFoldSearch(
+        estimator,
+        stages=None if select else plain,
+        n_folds=n_folds,
+        calibrate=bool(calibrate),
+        random_state=random_state,
+        progress=progress,
+    ).fit_data(data, folds or None)
+    model, law = search.best_estimator_, search.calibration_
+    if balance == "classes" and search.calibrated_:
+        law = law.for_classes()
+        model.set_params(calibration=law.to_dict())
+        model.set_confidence(search.fold_samples_, random_state)
+    gamma = {"calibration": law.to_dict()} if search.calibrated_ else {}
+    validation = {
+        "metric": search.metric_,
+        "score": search.best_score_,
+        "folds": origin,
+        "n_folds": len(search.folds_),
+        "n_settings": len(search.cv_results_),
+    }
+    return Fitted(model, {**search.best_params_, **gamma}, validation, bool(select))
+
+
+def _have_enough_rows(counts: NDArray[Any], n_classes: int) -> bool:
+    """Say whether so many classes, and most of all there are, have two rows or more.
+
+    Validation holds out rows of the classes that a fold trains on, and whole classes besides.
+    """
+    n_good = int((counts > 1).sum())
+    return n_good >= n_classes and 2 * n_good > len(counts)

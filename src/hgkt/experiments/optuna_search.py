@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from hgkt._validation import check_number, import_extra
-from hgkt.evaluation.search_data import SearchFold
-from hgkt.evaluation.selection import ClassFoldSearch, Stage
-from hgkt.evaluation.settings import SettingResult
+from hgkt.calibration import Fold
+from hgkt.evaluation.selection import ClassFoldSearch, SettingResult, Stage
 
 _LOG_RATIO = 10.0
 
@@ -136,7 +135,7 @@ class OptunaSearch(ClassFoldSearch):
         # scikit-learn reads names off the signature; the options are those of the base class.
         return sorted([*ClassFoldSearch._get_param_names(), "n_trials"])
 
-    def _search(self, folds: Callable[[], Iterator[SearchFold]]) -> None:
+    def _search(self, folds: Callable[[], Iterator[Fold]]) -> None:
         optuna = import_extra("optuna", "tune")
         check_number("n_trials", self.n_trials, low=1, integer=True)
         stages = self.estimator.default_stages() if self.stages is None else self.stages

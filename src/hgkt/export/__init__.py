@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 from hgkt._lazy import attach
 
 if TYPE_CHECKING:
-    from hgkt.export.onnx_files import export_onnx
-    from hgkt.export.runtime import OnnxClassifier, load_onnx
+    from hgkt.export.onnx_folder import OnnxClassifier, export_onnx, load_onnx
 
 _HOMES = {
-    "OnnxClassifier": "hgkt.export.runtime",
-    "export_onnx": "hgkt.export.onnx_files",
-    "load_onnx": "hgkt.export.runtime",
+    "OnnxClassifier": "hgkt.export.onnx_folder",
+    "export_onnx": "hgkt.export.onnx_folder",
+    "load_onnx": "hgkt.export.onnx_folder",
 }
 
 __all__ = ["OnnxClassifier", "export_onnx", "load_onnx"]

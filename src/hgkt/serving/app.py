@@ -2,41 +2,36 @@
 
 from __future__ import annotations
 
-import logging
-from functools import cache, partial
-from typing import Any, Literal
+import gc
+import sys
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import cache
+from importlib.metadata import version
+from typing import Literal
 
 from fastapi import APIRouter, FastAPI, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
 
-from hgkt.estimators import GZSLClassifier, load_model
-from hgkt.exceptions import DataError
-from hgkt.serving.aliases import AliasStore
-from hgkt.serving.catalog import remember
+from hgkt._files import file_sha256
+from hgkt.estimators import load_model
 from hgkt.serving.class_facts import ClassMap
+from hgkt.serving.edition import made_with
+from hgkt.serving.images import ImageReader, PixelLimits
+from hgkt.serving.live_model import ServedModel
 from hgkt.serving.metrics import Metrics
-from hgkt.serving.model_facts import ModelFacts
-from hgkt.serving.pins import pinned_folder
+from hgkt.serving.middleware import BodyLimits, Door, RequestEnvelope
 from hgkt.serving.problems import Problem, documented, install_problems
-from hgkt.serving.routes import (
-    checks,
-    classes,
-    growth,
-    history,
-    inference,
-    model,
-    models,
-    page,
-    predict,
-)
-from hgkt.serving.samples import SampleInstance, load_samples
-from hgkt.serving.served_model import ServedModel
+from hgkt.serving.routes import classes, growth, history, inference, model, page, predict
+from hgkt.serving.samples import load_samples
+from hgkt.serving.server import OtherModelError
 from hgkt.serving.settings import ServiceSettings
-from hgkt.serving.shared import Shared, bare_app
-from hgkt.serving.side_by_side import ModelSwitch, SelectModel, ToModel
+from hgkt.serving.transfer import ModelFacts
+from hgkt.serving.work_queue import Queues
 
-logger = logging.getLogger(__name__)
+_TURN_SECONDS = 0.0005
 
 
 class Health(BaseModel):
@@ -53,10 +48,10 @@ class Readiness(BaseModel):
 
 
 def create_app(settings: ServiceSettings) -> FastAPI:
-    """Make the service of one model, or of several side by side.
+    """Make the service of one model.
 
-    Models and registry are opened here, so that a mistake shows before anything listens;
-    following what other workers change begins with the application's lifespan.
+    Model and registry are opened here, so that a mistake shows before anything listens; following
+    what other workers change begins with the application's lifespan.
 
     Parameters
     ----------
@@ -66,99 +61,106 @@ def create_app(settings: ServiceSettings) -> FastAPI:
     Returns
     -------
     FastAPI
-        ``app.state.served`` is the ServedModel, that of the first of several models;
-        ``app.state.models`` has all of them by name, ``app.state.switch`` the ModelSwitch.
+        ``app.state.served`` is the `ServedModel`.
     """
-    settings.check()
-    shared = Shared(settings)
+    check_folder(settings)
+    loaded = load_model(settings.model, settings.verify_key)
+    samples = []
+    if settings.samples is not None:
+        samples = load_samples(loaded, settings.samples, settings.root, settings.image_root)
+    limits = PixelLimits(settings.max_image_pixels, settings.max_request_pixels)
+    record = made_with(loaded).get("backbone")
+    reader = ImageReader(record, loaded.n_features_in_, settings.device, limits)
+    metrics, queues = Metrics(), Queues.of(settings)
+    served = ServedModel.open(loaded, settings)
     try:
-        if settings.beside:
-            _add_models(shared)
-        else:
-            served = _add_routes(shared.app, settings, shared)
-            shared.app.state.served, shared.app.state.models = served, {settings.name(): served}
-            shared.surround()
+        served.registry.remember(ModelFacts.of(loaded, settings.name()).to_json())
+        app = FastAPI(
+            title="hgkt",
+            version=version("hgkt"),
+            description="Predict among the classes a model has, and add the classes you get.",
+            docs_url=None,
+            redoc_url=None,
+            lifespan=_lifespan(served, reader),
+        )
+        app.state.served = served
+        # What was learned before it was loaded never changes, so neither does the map's plane.
+        plane = cache(lambda: ClassMap.of(loaded))
+        install_problems(app)
+        app.include_router(_service_routes(app, served, metrics))
+        app.include_router(growth.build_router(served, settings, reader, metrics, queues))
+        app.include_router(classes.build_router(served, settings, metrics, queues))
+        app.include_router(history.build_router(served, settings, metrics, queues))
+        app.include_router(predict.build_router(served, settings, reader, metrics, queues, plane))
+        app.include_router(
+            inference.build_router(served, settings, metrics, queues, lambda: _ready(app, served))
+        )
+        app.include_router(model.build_router(served, settings, reader, samples, plane))
+        app.include_router(page.build_router(app))
+        keys = settings.api_keys if settings.require_key == "all" else ()
+        app.add_middleware(BodyLimits, settings=settings)
+        app.add_middleware(Door, hosts=settings.answered_hosts(), keys=keys)
+        app.add_middleware(RequestEnvelope, keys=settings.api_keys, metrics=metrics)
     except BaseException:
-        shared.close()
+        served.close()
         raise
-    shared.log_requests()
-    return shared.app
+    return app
 
 
 def create_app_from_environment() -> FastAPI:
-    """Make the service that ``ServiceSettings.to_environment`` describes; for server processes."""
-    return create_app(ServiceSettings.from_environment())
+    """Make the service that environment variables describe; see `ServiceSettings`."""
+    return create_app(ServiceSettings())
 
 
-def _add_models(shared: Shared) -> None:
-    """Make an application for each model, and have every request find its own."""
-    each = {own.name(): (bare_app(), own) for own in shared.settings.each()}
-    apps = {name: app for name, (app, _) in each.items()}
-    served = {name: _add_routes(app, own, shared) for name, (app, own) in each.items()}
-    first = next(iter(served.values()))
-    store = AliasStore(first.registry, shared.settings.alias)
-    switch = ModelSwitch(apps, served, store, shared.metrics, shared.settings.poll_seconds)
-    shared.parts.append(switch)
-    shared.find_trouble = switch.find_trouble
-    for app in apps.values():
-        app.include_router(models.build_router(switch, shared.settings))
-    shared.app.add_middleware(ToModel, switch=switch)
-    shared.surround()
-    shared.app.add_middleware(SelectModel, switch=switch)
-    shared.app.state.served, shared.app.state.models = first, served
-    shared.app.state.switch = switch
+def check_folder(settings: ServiceSettings) -> str:
+    """Return the digest of a model folder's record, which holds those of all its files.
+
+    Refuse one that is not the folder that the service was started with.
+    """
+    config = settings.model / "config.json"
+    found = file_sha256(config) if config.is_file() else ""
+    if settings.model_digest not in (None, found):
+        raise OtherModelError(
+            f"the model folder {settings.model} is not the one that the service was started with; "
+            "start the service again to serve it"
+        )
+    return found
 
 
-def _add_routes(app: FastAPI, settings: ServiceSettings, shared: Shared) -> ServedModel:
-    """Open a model with its registry, and give an application its routes."""
-    loaded = load_model(pinned_folder(settings), settings.verify_key)
-    samples = _samples(loaded, settings, first=not shared.parts)
-    reader, metrics = shared.reader(loaded), shared.metrics
-    queue, image_queue = shared.queue, shared.image_queue
-    served = ServedModel.open(loaded, settings)
-    shared.parts.append(served)
-    remember(served.registry, ModelFacts.of(loaded, settings.name()))
-    # What was learned before it was loaded never changes, so neither does the plane of the map.
-    plane = cache(lambda: ClassMap.of(loaded))
-    ready = partial(_readiness, shared, served)
-    install_problems(app)
-    app.include_router(_service_routes(served, metrics, ready))
-    app.include_router(checks.build_router(served, settings))
-    app.include_router(growth.build_router(served, settings, reader, metrics, image_queue))
-    app.include_router(classes.build_router(served, settings, metrics))
-    app.include_router(history.build_router(served, settings, metrics))
-    app.include_router(
-        predict.build_router(served, settings, reader, metrics, queue, image_queue, plane)
-    )
-    app.include_router(inference.build_router(served, settings, metrics, queue, ready))
-    app.include_router(model.build_router(served, settings, reader, samples, plane))
-    app.include_router(page.build_router(app, loaded, settings.name(), settings.key_guards()))
-    return served
+def _lifespan(served: ServedModel, reader: ImageReader):  # type: ignore[no-untyped-def]
+    """Return what happens while the application runs: the registry is followed."""
+
+    def prepare() -> None:
+        # The first image should not wait for the backbone. What stays to the end is then taken
+        # from the garbage collector: to look through it takes a fifth of a second each time.
+        reader.obstacle()
+        gc.freeze()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        threading.Thread(target=prepare, name="hgkt-backbone", daemon=True).start()
+        # The event loop asks for its turn again and again while predictions are computed.
+        sys.setswitchinterval(_TURN_SECONDS)
+        with served:
+            app.state.running = True
+            try:
+                yield
+            finally:
+                app.state.running = False
+                gc.unfreeze()
+
+    return lifespan
 
 
-def _samples(
-    loaded: GZSLClassifier, settings: ServiceSettings, first: bool
-) -> list[SampleInstance]:
-    """Return instances to try; a model beside the first may read other features."""
-    if settings.samples is None:
-        return []
-    try:
-        return load_samples(loaded, settings.samples, settings.root, settings.image_root)
-    except DataError as error:
-        if first:
-            raise
-        logger.warning("the page of model %s offers no instances: %s", settings.name(), error)
-        return []
-
-
-def _readiness(shared: Shared, served: ServedModel) -> Readiness:
-    shared.check_running()
+def _ready(app: FastAPI, served: ServedModel) -> Readiness:
+    if not getattr(app.state, "running", False):
+        raise Problem(503, "the service is starting or stopping")
     if not served.healthy():
         raise Problem(503, served.trouble or "the class registry is not being followed")
     return Readiness(status="ready", revision=served.current().revision)
 
 
-def _service_routes(served: ServedModel, metrics: Metrics, check_ready: Any) -> APIRouter:
+def _service_routes(app: FastAPI, served: ServedModel, metrics: Metrics) -> APIRouter:
     router = APIRouter(tags=["service"])
 
     @router.get("/health")
@@ -169,8 +171,7 @@ def _service_routes(served: ServedModel, metrics: Metrics, check_ready: Any) -> 
     @router.get("/ready", responses=documented(503))
     async def ready() -> Readiness:
         """Say whether the service can predict and its registry answers."""
-        found: Readiness = check_ready()
-        return found
+        return _ready(app, served)
 
     @router.get(
         "/metrics",

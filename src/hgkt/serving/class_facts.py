@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from hgkt._arrays import unit_rows
 from hgkt.estimators import GZSLClassifier
-from hgkt.estimators.attribute_names import attribute_names
-from hgkt.estimators.explanation import Contribution
-from hgkt.estimators.transfer import TransferClassifier
-from hgkt.serving.editions import Edition
+from hgkt.estimators.class_check import attribute_names
+from hgkt.estimators.explain import Contribution, TransferClassifier
+from hgkt.serving.edition import Edition
 
 N_SOURCES = 8
 N_RELATIVES = 5
@@ -22,7 +21,7 @@ N_RELATIVES = 5
 
 def explains(model: GZSLClassifier) -> bool:
     """Return whether attributes can speak for a class of this model."""
-    return bool(model._has_attributes)
+    return bool(model._table.has_attributes)
 
 
 def complements(names: Sequence[str], table: NDArray[np.float64]) -> dict[int, int]:

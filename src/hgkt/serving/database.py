@@ -1,12 +1,15 @@
-"""The registry's database: connections to SQLite and PostgreSQL, and what errors mean."""
+"""The registry's database: tables, transactions on SQLite and PostgreSQL, and what errors mean."""
 
 from __future__ import annotations
 
 import logging
-import random
+import os
 import shutil
 import sqlite3
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +18,67 @@ from sqlalchemy.engine import URL, Connection, Engine, make_url
 
 from hgkt._validation import import_extra
 from hgkt.exceptions import DataError, HGKTError
-from hgkt.serving.sqlite_file import SqliteFile
 
+SCHEMA_VERSION = 4
 BUSY_SECONDS = 5.0
 WRITE_SECONDS = 30.0  # how long a change waits for those before it
 IN_MEMORY = "a class registry in memory would be lost with its process; sqlite:///FILE is expected"
 _ROOM_BYTES = 2**18  # with less than this on the disk, an input/output error means "full"
+_SETUP_LOCK = 0x48474B54  # "HGKT": the advisory lock under which PostgreSQL's tables are made
 
 logger = logging.getLogger(__name__)
+FileId = tuple[str, int, int]
+"""Path, device and number of a SQLite file."""
 
+# ---------------------------------------------------------------------- tables
+metadata = sa.MetaData()
+schema_table = sa.Table(
+    "hgkt_schema", metadata, sa.Column("version", sa.Integer, primary_key=True, autoincrement=False)
+)
+models = sa.Table(
+    "hgkt_models",
+    metadata,
+    sa.Column("model_id", sa.String(64), primary_key=True),
+    sa.Column("revision", sa.BigInteger, nullable=False),
+    sa.Column("digest", sa.String(64), nullable=False),  # of the last event
+    sa.Column("facts", sa.Text),  # what is known of the model, as JSON
+)
+events = sa.Table(
+    "hgkt_events",
+    metadata,
+    sa.Column("model_id", sa.ForeignKey(models.c.model_id), primary_key=True),
+    sa.Column("revision", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("position", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("kind", sa.String(8), nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("attributes", sa.LargeBinary),
+    sa.Column("text", sa.Text),
+    sa.Column("added_at", sa.String(32)),
+    sa.Column("place", sa.BigInteger),
+    sa.Column("hidden", sa.Boolean, nullable=False),
+    sa.Column("old_name", sa.Text),
+    sa.Column("old_attributes", sa.LargeBinary),
+    sa.Column("old_text", sa.Text),
+    sa.Column("n_before", sa.BigInteger, nullable=False),
+    sa.Column("n_examples", sa.BigInteger, nullable=False),
+    sa.Column("target", sa.BigInteger),
+    sa.Column("who", sa.String(32)),
+    sa.Column("reason", sa.Text),
+    sa.Column("created_at", sa.String(32), nullable=False),
+    sa.Column("digest", sa.String(64), nullable=False),  # of this event and the one before it
+    sa.Column("sums", sa.LargeBinary),  # last, so that lists of the log need not read it
+)
+requests = sa.Table(
+    "hgkt_requests",
+    metadata,
+    sa.Column("model_id", sa.ForeignKey(models.c.model_id), primary_key=True),
+    sa.Column("key", sa.String(200), primary_key=True),
+    sa.Column("fingerprint", sa.String(64), nullable=False),
+    sa.Column("receipt", sa.Text, nullable=False),
+    sa.Column("created_at", sa.String(32), nullable=False, index=True),
+)
+
+# ---------------------------------------------------------------------- errors
 _MEANINGS = {
     "full": "has no room left on its disk",
     "read-only": "may be read only",
@@ -31,6 +86,7 @@ _MEANINGS = {
     "unreachable": "cannot be reached",
     "corrupt": "is damaged or is not a database",
     "newer": "was written by a newer release of hgkt; this one cannot use it",
+    "older": "was written by an earlier release of hgkt, whose tables are not read any more",
     "moved": "was removed or replaced while it was in use; put it back, or start the service again",
     "failed": "failed",
 }
@@ -66,7 +122,8 @@ class RegistryError(HGKTError):
 
     Parameters
     ----------
-    kind : {"full", "read-only", "locked", "unreachable", "corrupt", "newer", "moved", "failed"}
+    kind : {"full", "read-only", "locked", "unreachable", "corrupt", "newer", "older", "moved", \
+"failed"}
         What kept it from that.
     place : str
         Where the registry is, without passwords.
@@ -79,12 +136,16 @@ class RegistryError(HGKTError):
 
     def __init__(self, kind: str, place: str) -> None:
         super().__init__(f"the class registry {place} {_MEANINGS[kind]}")
-        self.kind = kind
-        self.place = place
+        self.kind, self.place = kind, place
+
+    @property
+    def sentence(self) -> str:
+        """What is wrong, without saying where on the machine."""
+        return f"the class registry {_MEANINGS[self.kind]}"
 
 
-def open_engine(address: str, file: tuple[str, int, int] | None = None) -> Engine:
-    """Return an engine for a SQLite file or a PostgreSQL server; nothing is connected yet.
+class Database:
+    """Transactions on a SQLite file or a PostgreSQL server, with the registry's tables.
 
     Parameters
     ----------
@@ -93,120 +154,182 @@ def open_engine(address: str, file: tuple[str, int, int] | None = None) -> Engin
     file : tuple of (str, int, int), optional
         Path, device and number that a SQLite file must have.
     """
-    try:
-        url = make_url(address)
-    except (sa.exc.ArgumentError, ValueError):
-        raise DataError(
-            "the address of the class registry cannot be read; sqlite:///FILE or "
-            "postgresql://USER:PASSWORD@HOST/DATABASE is expected"
-        ) from None
-    backend = url.get_backend_name()
-    if backend == "sqlite":
-        return _sqlite_engine(url, file)
-    if backend in ("postgresql", "postgres"):
-        return _postgresql_engine(url.set(drivername="postgresql+psycopg"))
-    raise DataError(f"the class registry can be in SQLite or PostgreSQL; got {backend!r}")
 
+    def __init__(self, address: str, file: FileId | None = None) -> None:
+        self.file = file
+        self.engine = self._open(address)
+        self.place = place_of(self.engine.url)
+        self._turn = threading.Lock()  # of the writers of this process
+        try:
+            self._create_tables()
+        except BaseException:
+            self.engine.dispose()
+            raise
 
-def place_of(url: URL) -> str:
-    """Return where a database is, for messages: a file, or host and name; never a password.
+    def close(self) -> None:
+        """Close all connections."""
+        self.engine.dispose()
 
-    Examples
-    --------
-    >>> place_of(make_url("postgresql://ann:secret@db.example/birds?password=secret"))
-    'db.example/birds'
-    """
-    if url.get_backend_name() == "sqlite":
-        return (url.database or "").removeprefix("file:")
-    host = url.host or url.query.get("host") or "the local PostgreSQL server"
-    return f"{host if isinstance(host, str) else host[0]}/{url.database or ''}"
+    # ------------------------------------------------------------------ transactions
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """One write transaction; it is committed, and on disk, where the block ends well."""
+        if not self._turn.acquire(timeout=WRITE_SECONDS):
+            raise RegistryError("locked", self.place)
+        try:
+            with self._translated(), self.engine.connect() as plain:
+                connection = plain.execution_options(hgkt_writes=True)
+                with connection.begin():
+                    if connection.dialect.name == "postgresql":
+                        _prepare_postgresql(connection)
+                    yield connection
+                self._check_file(connection)
+        finally:
+            self._turn.release()
 
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """One read transaction, which sees one moment."""
+        with self._translated(), self.engine.connect() as connection:
+            if connection.dialect.name == "postgresql":
+                connection = connection.execution_options(isolation_level="REPEATABLE READ")
+            with connection.begin():
+                yield connection
 
-def _sqlite_engine(url: URL, pin: tuple[str, int, int] | None) -> Engine:
-    if url.database in (None, "", ":memory:") or _in_memory(url):
-        raise DataError(IN_MEMORY)
-    engine = sa.create_engine(
-        url.set(drivername="sqlite+pysqlite"),
-        hide_parameters=True,
-        connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False},
-    )
-    place = place_of(url)
-    file = SqliteFile(lambda: RegistryError("moved", place), pin)
-    engine.update_execution_options(hgkt_file=file)
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except sa.exc.SQLAlchemyError as error:
+            # Not "from error": the driver's words may repeat the address with its password.
+            raise translate(error, self.engine.url) from None
 
-    @sa.event.listens_for(engine, "do_connect")
-    def _connecting(*_details: Any) -> None:
-        file.check()  # SQLite would make a new file where the old one has gone
+    # ------------------------------------------------------------------ opening
+    def _open(self, address: str) -> Engine:
+        try:
+            url = make_url(address)
+        except (sa.exc.ArgumentError, ValueError):
+            raise DataError(
+                "the address of the class registry cannot be read; sqlite:///FILE or "
+                "postgresql://USER:PASSWORD@HOST/DATABASE is expected"
+            ) from None
+        backend = url.get_backend_name()
+        if backend == "sqlite":
+            return self._sqlite_engine(url)
+        if backend in ("postgresql", "postgres"):
+            return _postgresql_engine(url.set(drivername="postgresql+psycopg"))
+        raise DataError(f"the class registry can be in SQLite or PostgreSQL; got {backend!r}")
 
-    @sa.event.listens_for(engine, "connect")
-    def _connected(connection: sqlite3.Connection, record: Any) -> None:
-        connection.isolation_level = None  # transactions begin where `_begun` says
-        cursor = connection.cursor()
-        path = file.path_of(cursor)
-        if not path:
+    def _create_tables(self) -> None:
+        """Make the tables where there are none; refuse those of another release."""
+        with self.reading() as connection:
+            _check_sound(connection)
+            known = sa.inspect(connection).has_table(schema_table.name)
+        if not known:
+            with self.writing() as connection:
+                if connection.dialect.name == "postgresql":
+                    connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_SETUP_LOCK)))
+                if not sa.inspect(connection).has_table(schema_table.name):
+                    metadata.create_all(connection)
+                    connection.execute(schema_table.insert().values(version=SCHEMA_VERSION))
+        with self.reading() as connection:
+            version = connection.execute(sa.select(sa.func.max(schema_table.c.version))).scalar()
+        if version != SCHEMA_VERSION:
+            newer = isinstance(version, int) and version > SCHEMA_VERSION
+            raise RegistryError("newer" if newer else "older", self.place)
+
+    # ------------------------------------------------------------------ SQLite
+    def _sqlite_engine(self, url: URL) -> Engine:
+        path = place_of(url)
+        words = [path, *(f"{name}={value}" for name, value in url.query.items())]
+        memory = any(word in text for text in words for word in ("mode=memory", "vfs=memdb"))
+        if path in ("", ":memory:") or memory:
             raise DataError(IN_MEMORY)
-        cursor.execute("PRAGMA foreign_keys = ON")
-        _write_ahead(cursor)
-        # An acknowledged class survives a power cut: the log reaches the disk at every commit.
-        cursor.execute("PRAGMA synchronous = FULL")
-        record.info["hgkt_log"] = file.opened(path, cursor)
-        cursor.close()
+        engine = sa.create_engine(
+            url.set(drivername="sqlite+pysqlite"),
+            hide_parameters=True,
+            connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False},
+        )
 
-    @sa.event.listens_for(engine, "begin")
-    def _begun(connection: Connection) -> None:
-        check_place(connection)
-        # A writer takes its lock at once: one that read first could find its view outdated.
-        if connection.get_execution_options().get("hgkt_writes", False):
-            _begin_writing(connection)
-        else:
-            connection.exec_driver_sql("BEGIN")
+        @sa.event.listens_for(engine, "do_connect")
+        def _connecting(*_details: Any) -> None:
+            if self.file is not None:
+                self._check_path()  # SQLite would make a new file where the old one has gone
+            else:
+                _create_private(path)
 
-    return engine
+        @sa.event.listens_for(engine, "connect")
+        def _connected(connection: sqlite3.Connection, record: Any) -> None:
+            connection.isolation_level = None  # transactions begin where `_begun` says
+            cursor = connection.cursor()
+            cursor.execute("PRAGMA foreign_keys = ON")
+            _write_ahead(cursor)
+            # An acknowledged class survives a power cut: the log reaches the disk at every commit.
+            cursor.execute("PRAGMA synchronous = FULL")
+            cursor.execute("SELECT count(*) FROM sqlite_master").fetchone()  # this opens the log
+            found = cursor.execute("PRAGMA database_list").fetchone()[2]
+            cursor.close()
+            if not found:
+                raise DataError(IN_MEMORY)
+            if self.file is None:
+                self.file = (found, *(_file_id(found) or (0, 0)))
+            self._check_path()
+            record.info["hgkt_log"] = _file_id(found + "-wal")
 
-
-def check_place(connection: Connection) -> None:
-    """Refuse a SQLite file, or its log, that is no longer what its name stands for."""
-    file = connection.get_execution_options().get("hgkt_file")
-    if file is not None:
-        file.check(connection.info["hgkt_log"])
-
-
-def check_sound(connection: Connection) -> None:
-    """Refuse a SQLite file that SQLite itself finds damaged, or whose rows hang in the air."""
-    if connection.dialect.name == "sqlite":
-        told = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
-        loose = connection.exec_driver_sql("PRAGMA foreign_key_check").first()
-        if told != "ok" or loose is not None:
-            place = place_of(connection.engine.url)
-            logger.warning("the class registry %s: %s", place, told if told != "ok" else loose)
-            raise RegistryError("corrupt", place)
-
-
-def _in_memory(url: URL) -> bool:
-    words = [str(url.database), *(f"{name}={value}" for name, value in url.query.items())]
-    return any(word in text for text in words for word in ("mode=memory", "vfs=memdb"))
-
-
-def _begin_writing(connection: Connection) -> None:
-    """Begin a transaction that writes, when the writers of other processes leave a gap.
-
-    SQLite itself looks for one ten times a second, and misses them all where another process
-    writes without a pause; looking often finds one.
-    """
-    connection.exec_driver_sql("PRAGMA busy_timeout = 0")
-    try:
-        deadline = time.monotonic() + WRITE_SECONDS
-        while True:
+        @sa.event.listens_for(engine, "begin")
+        def _begun(connection: Connection) -> None:
+            self._check_file(connection)
+            if not connection.get_execution_options().get("hgkt_writes", False):
+                connection.exec_driver_sql("BEGIN")
+                return
+            # A writer takes its lock at once: one that read first could find its view outdated.
+            connection.exec_driver_sql(f"PRAGMA busy_timeout = {int(WRITE_SECONDS * 1000)}")
             try:
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
-                return
-            except sa.exc.OperationalError as error:
-                busy = isinstance(error.orig, sqlite3.Error) and _sqlite_kind(error.orig)
-                if busy != "locked" or time.monotonic() > deadline:
-                    raise
-            time.sleep(random.uniform(0.0005, 0.003))
-    finally:
-        connection.exec_driver_sql(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}")
+            finally:
+                connection.exec_driver_sql(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}")
+
+        return engine
+
+    def _check_file(self, connection: Connection) -> None:
+        """Refuse a SQLite file, or its log, that is no longer what its name stands for.
+
+        An open file lives on without its name, and what is written to it is lost when it is
+        closed: a change is acknowledged only while both names stand for what is open.
+        """
+        if self.file is not None:
+            self._check_path()
+            if _file_id(self.file[0] + "-wal") != connection.info["hgkt_log"]:
+                raise RegistryError("moved", self.place)
+
+    def _check_path(self) -> None:
+        if self.file is not None and _file_id(self.file[0]) != self.file[1:]:
+            raise RegistryError("moved", self.place)
+
+
+def _file_id(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _create_private(path: str) -> None:
+    """Make a database file that only its owner may read: sums of one example are that example."""
+    with suppress(OSError):  # it exists, or SQLite says better what is wrong
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+
+
+def _check_sound(connection: Connection) -> None:
+    """Refuse a SQLite file that SQLite itself finds damaged, or whose rows hang in the air."""
+    if connection.dialect.name == "sqlite":
+        found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
+        loose = connection.exec_driver_sql("PRAGMA foreign_key_check").first()
+        if found != "ok" or loose is not None:
+            place = place_of(connection.engine.url)
+            logger.warning("the class registry %s: %s", place, found if found != "ok" else loose)
+            raise RegistryError("corrupt", place)
 
 
 def _write_ahead(cursor: sqlite3.Cursor) -> None:
@@ -227,6 +350,7 @@ def _write_ahead(cursor: sqlite3.Cursor) -> None:
         time.sleep(0.02)
 
 
+# ---------------------------------------------------------------------- PostgreSQL
 def _postgresql_engine(url: URL) -> Engine:
     import_extra("psycopg", "serve")
     return sa.create_engine(
@@ -243,6 +367,30 @@ def _postgresql_engine(url: URL) -> Engine:
             "tcp_user_timeout": 15_000,
         },
     )
+
+
+def _prepare_postgresql(connection: Connection) -> None:
+    """Wait for other writers a while, not for ever; be durable even where the server is not."""
+    settings = {"lock_timeout": f"{int(BUSY_SECONDS * 1000)}ms"}
+    if connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "off":
+        settings["synchronous_commit"] = "on"
+    for name, value in settings.items():
+        connection.execute(sa.select(sa.func.set_config(name, value, True)))
+
+
+# ---------------------------------------------------------------------- words
+def place_of(url: URL) -> str:
+    """Return where a database is, for messages: a file, or host and name; never a password.
+
+    Examples
+    --------
+    >>> place_of(make_url("postgresql://ann:secret@db.example/birds?password=secret"))
+    'db.example/birds'
+    """
+    if url.get_backend_name() == "sqlite":
+        return (url.database or "").removeprefix("file:")
+    host = url.host or url.query.get("host") or "the local PostgreSQL server"
+    return f"{host if isinstance(host, str) else host[0]}/{url.database or ''}"
 
 
 def translate(error: Exception, url: URL) -> RegistryError:

@@ -1,21 +1,102 @@
-"""The history of the classes: what happened, by whom and why, and the state that it leads to.
+"""The event log of the classes: what a change is, what it may be, and the table it leads to.
 
-These types know neither the database nor HTTP.
+A change of classes is a list of events, one per class. Functions here make the events of a change
+from the table of classes as it is, and refuse a change that cannot be; `replay` makes the next
+table from them, and is the only reader of events. Nothing here knows the database, the model or
+HTTP.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+import unicodedata
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Literal
 
-from hgkt.exceptions import DataError
-from hgkt.serving.entries import ClassEntry, check_text
+import numpy as np
+from numpy.typing import NDArray
+
+from hgkt._validation import check_class_name
+from hgkt.exceptions import DataError, HGKTError
 from hgkt.statistics import ExampleSums
 
-EventKind = Literal["add", "remove", "edit", "rename", "grow", "rollback", "snapshot"]
+EventKind = Literal["add", "remove", "edit", "rename", "grow", "rollback"]
 MAX_REASON = 1000
+_PLACES = 2**20  # of one change: a class's place is its change's and its own there
+_UNADDRESSABLE = (".", "..")
+
+
+# ---------------------------------------------------------------------- what can be wrong
+class ClassExistsError(HGKTError, ValueError):
+    """A class was to be added under a name that is taken."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"class {name!r} is there already")
+        self.name = name
+
+
+class UnknownClassError(HGKTError, ValueError):
+    """A class was asked for or to be changed that does not exist."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no class {name!r}")
+        self.name = name
+
+
+class ClassLearnedError(HGKTError, ValueError):
+    """A class was to be removed or edited that the model learned from instances."""
+
+    def __init__(self, name: str, change: str = "removed") -> None:
+        super().__init__(f"class {name!r} was learned from instances and cannot be {change}")
+        self.name = name
+
+
+class NoGrowthError(HGKTError, ValueError):
+    """Examples were sent to a model that cannot take them in."""
+
+
+class UnknownRevisionError(HGKTError, ValueError):
+    """A revision was asked for that the log does not lead to."""
+
+    def __init__(self, revision: int, newest: int) -> None:
+        super().__init__(f"revision {revision} cannot be had; the newest is {newest}")
+
+
+# ---------------------------------------------------------------------- values
+@dataclass(frozen=True)
+class ClassEntry:
+    """One added class.
+
+    Parameters
+    ----------
+    name : str
+        Its name; a label that is a number as text.
+    attributes : ndarray of shape (n_attributes,)
+        Attribute vector, float64; empty where the class is only named.
+    text : str, optional
+        The description that it was made from.
+    added_at : str
+        Time in ISO 8601, UTC; filled in by the registry.
+    place : int
+        By which classes are ordered; filled in by the registry.
+    """
+
+    name: str
+    attributes: NDArray[np.float64] = field(repr=False, default_factory=lambda: np.empty(0))
+    text: str | None = None
+    added_at: str = ""
+    place: int = field(repr=False, default=0)
+
+    def same_as(self, other: ClassEntry | None) -> bool:
+        """Return whether two entries agree in everything, bit by bit."""
+        return other is self or (
+            other is not None
+            and (self.name, self.text, self.added_at, self.place)
+            == (other.name, other.text, other.added_at, other.place)
+            and self.attributes.tobytes() == other.attributes.tobytes()
+        )
 
 
 @dataclass(frozen=True)
@@ -37,7 +118,7 @@ class Origin:
         """Refuse what no database could hold."""
         for what, text, most in (("who", self.who, 32), ("the reason", self.reason, MAX_REASON)):
             if text is not None:
-                check_text(text, what)
+                _check_text(text, what)
                 if len(text) > most:
                     raise DataError(f"{what} has {len(text)} characters; at most {most} are kept")
 
@@ -47,46 +128,45 @@ NOBODY = Origin()
 
 @dataclass(frozen=True)
 class ClassEvent:
-    """One line of the registry's log: what a change did to one class.
+    """One line of the log: what a change did to one class.
 
     Parameters
     ----------
-    revision : int
-        The change that it belongs to.
-    kind : {"add", "remove", "edit", "rename", "grow", "rollback", "snapshot"}
+    kind : {"add", "remove", "edit", "rename", "grow", "rollback"}
         What happened. A rollback begins with a line without a name, and has one for each class
-        that it changed. A snapshot stands at the beginning of a log that was pruned.
+        that it changed.
     entry : ClassEntry
         The class afterwards; only its name where it was removed or has grown.
     before : ClassEntry, optional
         The class before, as far as that was known.
-    there : bool
+    present : bool
         Whether `entry` is a class of the registry afterwards.
-    hides : bool, optional
-        Whether a class of the model folder that had the name counts no more; None where a
-        release before the third version of the tables did not say.
+    hidden : bool
+        Whether a class of the model folder that had the name counts no more.
     n_before, n_examples : int
         How many examples the class had grown by before and afterwards.
     sums : ExampleSums, optional
-        What the examples of this change add; in a rollback and a snapshot, all that the class has.
+        What the examples of this change add; in a rollback, all that the class has.
     target : int, optional
         The revision that a rollback went back to.
+    revision : int
+        The change that it belongs to; filled in by the registry, as are origin and time.
     origin : Origin
         Who and why.
     created_at : str
         When, ISO 8601 in UTC.
     """
 
-    revision: int
     kind: EventKind
     entry: ClassEntry
     before: ClassEntry | None = None
-    there: bool = True
-    hides: bool | None = None
+    present: bool = True
+    hidden: bool = False
     n_before: int = 0
     n_examples: int = 0
     sums: ExampleSums | None = field(default=None, repr=False)
     target: int | None = None
+    revision: int = 0
     origin: Origin = NOBODY
     created_at: str = ""
 
@@ -97,28 +177,40 @@ class ClassEvent:
 
 
 @dataclass(frozen=True)
-class RegistryState:
-    """What the registry holds at one moment.
+class ClassTable:
+    """The classes of the registry at one revision.
 
     Parameters
     ----------
     revision : int
         Number of changes so far.
-    entries : tuple of ClassEntry
-        Added classes, in the order they came.
+    classes : mapping of str to ClassEntry
+        Added classes by name, in the order they came.
     removed : frozenset of str
-        Classes of the model folder that were removed.
+        Classes of the model folder that were removed or have another name now.
     growth : mapping of str to ExampleSums
-        What classes, added or seen, have grown by.
+        What classes, added or learned, have grown by.
+    digest : str
+        Digest of all events that led here.
     """
 
-    revision: int
-    entries: tuple[ClassEntry, ...]
-    removed: frozenset[str]
-    growth: Mapping[str, ExampleSums] = field(default_factory=lambda: MappingProxyType({}))
+    revision: int = 0
+    classes: Mapping[str, ClassEntry] = field(default_factory=dict)
+    removed: frozenset[str] = frozenset()
+    growth: Mapping[str, ExampleSums] = field(default_factory=dict)
+    digest: str = ""
 
-    def same_classes(self, other: RegistryState) -> bool:
-        """Return whether two states hold the same classes, whenever these came."""
+    @property
+    def entries(self) -> tuple[ClassEntry, ...]:
+        """Added classes in the order they came."""
+        return tuple(self.classes.values())
+
+    def n_examples(self, name: str) -> int:
+        """Return how many examples a class has grown by."""
+        return self.growth[name].n_examples if name in self.growth else 0
+
+    def same_classes(self, other: ClassTable) -> bool:
+        """Return whether two tables hold the same classes, whenever these came."""
         return self._content() == other._content()
 
     def _content(self) -> tuple[object, ...]:
@@ -127,122 +219,271 @@ class RegistryState:
         return entries, self.removed, counts
 
 
-NOTHING = RegistryState(0, (), frozenset())
-"""The state of revision 0."""
+# ---------------------------------------------------------------------- the one interpreter
+def replay(
+    table: ClassTable, log: Iterable[ClassEvent], digest: str = ""
+) -> tuple[ClassTable, dict[str, ExampleSums] | None]:
+    """Return the table that events lead to, and what classes grew by on the way.
 
+    None in the place of growth where a rollback took sums away.
 
-class Ledger:
-    """Follows a log, line by line.
+    Parameters
+    ----------
+    table : ClassTable
+        The classes before.
+    log : iterable of ClassEvent
+        What happened, in order.
+    digest : str
+        Digest of all events up to the last of them.
 
     Examples
     --------
-    >>> ledger = Ledger()
-    >>> ledger.follow([ClassEvent(1, "add", ClassEntry("zebra"))])
-    >>> after = ClassEvent(2, "rename", ClassEntry("quagga"), before=ClassEntry("zebra"))
-    >>> ledger.follow([after])
-    >>> [entry.name for entry in ledger.state(2).entries]
-    ['quagga']
+    >>> first, _ = replay(ClassTable(), [ClassEvent("add", ClassEntry("zebra"), revision=1)])
+    >>> line = ClassEvent("rename", ClassEntry("quagga"), before=ClassEntry("zebra"), revision=2)
+    >>> second, _ = replay(first, [line])
+    >>> list(second.classes), second.revision
+    (['quagga'], 2)
     """
-
-    def __init__(self) -> None:
-        self._entries: dict[str, ClassEntry] = {}
-        self._removed: set[str] = set()
-        self._growth: dict[str, ExampleSums] = {}
-
-    def follow(self, log: Iterable[ClassEvent]) -> None:
-        """Apply the lines of a log, in order."""
-        for event in log:
-            if event.kind in ("rollback", "snapshot"):
-                self._put(event)
-            elif event.kind == "grow":
-                self._grow(event)
-            elif event.kind == "remove":
-                self._leave(event)
-            else:
-                self._enter(event)
-
-    def state(self, revision: int) -> RegistryState:
-        """Return where the lines so far lead to, as the state of `revision`."""
-        entries = sorted(self._entries.values(), key=lambda entry: entry.place)
-        growth = MappingProxyType(dict(self._growth))
-        return RegistryState(revision, tuple(entries), frozenset(self._removed), growth)
-
-    def _enter(self, event: ClassEvent) -> None:
-        """A class was added, edited or renamed."""
-        sums = self._growth.pop(event.old_name, None)
-        if event.kind != "add":
-            self._entries.pop(event.old_name, None)
-            if sums is not None:
-                self._growth[event.entry.name] = sums
-        if event.hides:
-            self._removed.add(event.old_name)
-        self._entries[event.entry.name] = event.entry
-
-    def _leave(self, event: ClassEvent) -> None:
-        name = event.entry.name
-        known = self._entries.pop(name, None)
-        self._growth.pop(name, None)
-        if event.hides or (event.hides is None and known is None):
-            self._removed.add(name)
-
-    def _grow(self, event: ClassEvent) -> None:
-        if event.sums is not None:
-            known = self._growth.get(event.entry.name)
-            sums = event.sums if known is None else known.merge(event.sums)
-            self._growth[event.entry.name] = sums
-
-    def _put(self, event: ClassEvent) -> None:
-        """A class is as the line says, whatever it was."""
-        name = event.entry.name
-        self._entries.pop(name, None)
-        self._growth.pop(name, None)
-        self._removed.discard(name)
-        if event.there:
-            self._entries[name] = event.entry
-        if event.hides:
-            self._removed.add(name)
-        if event.sums is not None:
-            self._growth[name] = event.sums
+    classes, removed = dict(table.classes), set(table.removed)
+    growth, grown = dict(table.growth), dict[str, ExampleSums]()
+    revision, went_back = table.revision, False
+    for event in log:
+        name, old, revision = event.entry.name, event.old_name, event.revision
+        if event.kind == "grow":
+            if event.sums is not None:
+                growth[name] = _merged(growth.get(name), event.sums)
+                grown[name] = _merged(grown.get(name), event.sums)
+            continue
+        classes.pop(old, None)
+        sums, more = growth.pop(old, None), grown.pop(old, None)
+        if event.kind == "rollback":  # the class is as the line says, whatever it was
+            removed.discard(old)
+            sums, more, went_back = event.sums, None, True
+        elif event.kind in ("add", "remove"):
+            sums, more = None, None
+        if event.hidden:
+            removed.add(old)
+        if event.present:
+            classes[name] = event.entry
+        if sums is not None:
+            growth[name] = sums
+        if more is not None:
+            grown[name] = more
+    ordered = dict(sorted(classes.items(), key=lambda item: item[1].place))
+    made = ClassTable(
+        revision,
+        MappingProxyType(ordered),
+        frozenset(removed),
+        MappingProxyType(growth),
+        digest,
+    )
+    return made, None if went_back else grown
 
 
-def differences(now: RegistryState, then: RegistryState) -> list[ClassEvent]:
-    """Return the lines of a rollback that make `then` of `now`, one per class that differs."""
-    lines = []
-    before = {entry.name: entry for entry in now.entries}
-    after = {entry.name: entry for entry in then.entries}
-    names = dict.fromkeys((*after, *before, *sorted(now.removed | then.removed)))
-    for name in dict.fromkeys((*names, *now.growth, *then.growth)):
-        old, new = before.get(name), after.get(name)
-        grown, shrunk = now.growth.get(name), then.growth.get(name)
-        n_before = 0 if grown is None else grown.n_examples
-        n_examples = 0 if shrunk is None else shrunk.n_examples
-        hidden = name in then.removed
-        if _same_entry(old, new) and hidden == (name in now.removed) and _same_sums(grown, shrunk):
+def _merged(known: ExampleSums | None, more: ExampleSums) -> ExampleSums:
+    return more if known is None else known.merge(more)
+
+
+# ---------------------------------------------------------------------- changes
+def add_events(
+    table: ClassTable, entries: Sequence[ClassEntry], saved: Collection[str]
+) -> list[ClassEvent]:
+    """Return the events that add classes; `saved` are the added classes of the model folder."""
+    _refuse_none(entries)
+    _check_entries(entries)
+    _refuse_taken(table, [entry.name for entry in entries], saved)
+    return [ClassEvent("add", entry) for entry in entries]
+
+
+def remove_events(
+    table: ClassTable, names: Sequence[str], saved: Collection[str]
+) -> list[ClassEvent]:
+    """Return the events that remove classes, with what they have grown by."""
+    names = list(dict.fromkeys(names))
+    _refuse_none(names)
+    return [
+        ClassEvent(
+            "remove",
+            ClassEntry(name),
+            before=_existing(table, name, saved),
+            present=False,
+            hidden=name in saved and name not in table.removed,
+            n_before=table.n_examples(name),
+        )
+        for name in names
+    ]
+
+
+def edit_events(
+    table: ClassTable, wanted: Mapping[str, ClassEntry | str], saved: Collection[str]
+) -> list[ClassEvent]:
+    """Return the events that give classes another description, or another name where it is text."""
+    _refuse_none(list(wanted))
+    before = {name: _existing(table, name, saved) for name in wanted}
+    after = {name: _renamed(name, before[name], new) for name, new in wanted.items()}
+    _check_entries(list(after.values()))
+    _refuse_taken(table, [e.name for name, e in after.items() if e.name != name], saved)
+    events = []
+    for name, entry in after.items():
+        known, old = table.classes.get(name), before[name]
+        added_at, place = ("", 0) if known is None else (known.added_at, known.place)
+        count = table.n_examples(name)
+        events.append(
+            ClassEvent(
+                "rename" if isinstance(wanted[name], str) or _only_renamed(old, entry) else "edit",
+                replace(entry, added_at=added_at, place=place),
+                before=ClassEntry(name) if old is None else old,
+                hidden=entry.name != name and name in saved and name not in table.removed,
+                n_before=count,
+                n_examples=count,
+            )
+        )
+    return events
+
+
+def grow_events(
+    table: ClassTable,
+    sums: Mapping[str, ExampleSums],
+    saved: Collection[str],
+    learned: Collection[str],
+) -> list[ClassEvent]:
+    """Return the events that let classes, added or learned, grow by the sums of examples."""
+    _refuse_none(list(sums))
+    for name in sums:
+        if name not in learned:
+            _existing(table, name, saved)
+    return [
+        ClassEvent(
+            "grow",
+            ClassEntry(name),
+            present=False,
+            n_before=table.n_examples(name),
+            n_examples=table.n_examples(name) + more.n_examples,
+            sums=more,
+        )
+        for name, more in sums.items()
+    ]
+
+
+def rollback_events(now: ClassTable, then: ClassTable) -> list[ClassEvent]:
+    """Return the events that make an earlier table of today's, one per class that differs."""
+    lines = [ClassEvent("rollback", ClassEntry(""), present=False, target=then.revision)]
+    hidden = sorted(now.removed | then.removed)
+    names = (*then.classes, *now.classes, *hidden, *now.growth, *then.growth)
+    for name in dict.fromkeys(names):
+        old, new = now.classes.get(name), then.classes.get(name)
+        grown, target = now.growth.get(name), then.growth.get(name)
+        if (
+            (new is old if new is None else new.same_as(old))
+            and (name in now.removed) == (name in then.removed)
+            and _octets(grown) == _octets(target)
+        ):
             continue
         lines.append(
             ClassEvent(
-                then.revision,
                 "rollback",
                 ClassEntry(name) if new is None else new,
                 before=old,
-                there=new is not None,
-                hides=hidden,
-                n_before=n_before,
-                n_examples=n_examples,
-                sums=shrunk,
+                present=new is not None,
+                hidden=name in then.removed,
+                n_before=now.n_examples(name),
+                n_examples=then.n_examples(name),
+                sums=target,
                 target=then.revision,
             )
         )
     return lines
 
 
-def _same_entry(one: ClassEntry | None, other: ClassEntry | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return one.same_as(other)
+def stamp_events(
+    events: Iterable[ClassEvent], revision: int, origin: Origin = NOBODY, now: str = ""
+) -> list[ClassEvent]:
+    """Return events with the revision, the origin and the time of their change."""
+    origin.check()
+    stamped = []
+    for number, event in enumerate(events):
+        entry = event.entry
+        if event.present:
+            place = entry.place or revision * _PLACES + number
+            entry = replace(entry, added_at=entry.added_at or now, place=place)
+        stamped.append(
+            replace(event, entry=entry, revision=revision, origin=origin, created_at=now)
+        )
+    return stamped
 
 
-def _same_sums(one: ExampleSums | None, other: ExampleSums | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return one.to_bytes() == other.to_bytes()
+def utc_now() -> str:
+    """Return the time as the registry writes it: ISO 8601, UTC, milliseconds."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+# ---------------------------------------------------------------------- checks
+def check_new_name(name: str) -> None:
+    """Refuse a name that no class may get; one rule for adding, renaming and taking over."""
+    check_class_name(name)
+    if name in _UNADDRESSABLE:
+        raise DataError(
+            f"class {name!r} cannot be asked for over HTTP, where such a step in a path is dropped"
+        )
+
+
+def _check_entries(entries: Sequence[ClassEntry]) -> None:
+    """Refuse entries that no database could hold, or one name twice."""
+    names = set()
+    for entry in entries:
+        check_new_name(entry.name)
+        if entry.name in names:
+            raise DataError(f"class {entry.name!r} was given twice")
+        names.add(entry.name)
+        if entry.attributes.ndim != 1 or not np.isfinite(entry.attributes).all():
+            raise DataError(
+                f"the attributes of class {entry.name!r} must be a vector of finite numbers"
+            )
+        if entry.text is not None:
+            _check_text(entry.text, f"the text of class {entry.name!r}")
+
+
+def _check_text(text: str, what: str) -> None:
+    if any(character == "\0" or unicodedata.category(character) == "Cs" for character in text):
+        raise DataError(f"{what} is not valid Unicode text")
+
+
+def _refuse_none(given: Collection[object]) -> None:
+    if not given:
+        raise DataError("no class was given; at least one is expected")
+
+
+def _refuse_taken(table: ClassTable, names: Sequence[str], saved: Collection[str]) -> None:
+    for name in names:
+        if name in table.classes or (name in saved and name not in table.removed):
+            raise ClassExistsError(name)
+
+
+def _existing(table: ClassTable, name: str, saved: Collection[str]) -> ClassEntry | None:
+    """Return a class as it is; None for one of the folder of which only the name is known."""
+    if name in table.classes:
+        return table.classes[name]
+    if name not in saved or name in table.removed:
+        raise UnknownClassError(name)
+    return saved[name] if isinstance(saved, Mapping) else None
+
+
+def _renamed(name: str, before: ClassEntry | None, new: ClassEntry | str) -> ClassEntry:
+    if not isinstance(new, str):
+        return new
+    if before is None:
+        raise DataError(f"class {name!r} is one of the model folder, and its entry is not known")
+    return replace(before, name=new)
+
+
+def _only_renamed(before: ClassEntry | None, after: ClassEntry) -> bool:
+    return (
+        before is not None
+        and before.name != after.name
+        and before.text == after.text
+        and before.attributes.tobytes() == after.attributes.tobytes()
+    )
+
+
+def _octets(sums: ExampleSums | None) -> bytes | None:
+    return None if sums is None else sums.to_bytes()

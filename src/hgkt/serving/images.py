@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from hgkt.exceptions import DataError, HGKTError
 
-_BATCH = 32
-
 
 class NoImagesError(HGKTError):
     """Images were sent to a model that cannot read them."""
@@ -120,15 +118,10 @@ class ImageReader:
                     f"the images have too many pixels together; at most {self._limits.request:,} "
                     f"are accepted, which images 1 to {number} exceed"
                 )
-        parts: list[NDArray[np.float32]] = []
-        small: list[NDArray[np.uint8]] = []
-        for number, upload in enumerate(uploads, start=1):
-            with _named(number, upload):
-                small.append(self._backbone.decode(upload.content(), self._limits.image))
-            if len(small) == _BATCH or number == len(uploads):
-                parts.append(self._backbone.extract_pixels(small))
-                small.clear()
-        return np.concatenate(parts)
+        names = [_title(number, upload) for number, upload in enumerate(uploads, start=1)]
+        contents = (upload.content() for upload in uploads)
+        found: NDArray[np.float32] = self._backbone.extract(contents, self._limits.image, names)
+        return found
 
 
 @contextmanager
@@ -137,5 +130,8 @@ def _named(number: int, upload: Upload) -> Iterator[None]:
     try:
         yield
     except DataError as error:
-        title = f"image {number}" + (f" ({upload.name[:80]!r})" if upload.name else "")
-        raise DataError(f"{title}: {error}") from None
+        raise DataError(f"{_title(number, upload)}: {error}") from None
+
+
+def _title(number: int, upload: Upload) -> str:
+    return f"image {number}" + (f" ({upload.name[:80]!r})" if upload.name else "")

@@ -2,134 +2,96 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
-from typing import Any, Literal
-from urllib.parse import quote, quote_plus, unquote, unquote_plus
-
-from hgkt.serving.request_context import current_request
+from typing import Any, Literal, Self
+from urllib.parse import quote
+from uuid import uuid4
 
 LogFormat = Literal["text", "json"]
 ACCESS_LOGGER = "hgkt.access"
 MASK = "***"
 
-_MAX_TARGET = 1000
-_SECRET_NAMES = re.compile(r"key|token|secret|pass|auth|credential|signature", re.IGNORECASE)
-_PLAIN = "!$&'()*+,-./:;=@_~"  # what a path or a query may hold unescaped
-_DECODED = 3  # times that somebody may have escaped a key
+# What common proxies and clients send: UUIDs, ULIDs, hexadecimal digits, base64.
+_SANE_ID = re.compile(rb"[A-Za-z0-9._:+/=~-]{1,128}")
+# W3C Trace Context, version 00: version, trace id, parent id, flags.
+_TRACE = re.compile(rb"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 
 
-class Secrets:
-    """API keys, taken out of whatever is logged.
-
-    Parameters
-    ----------
-    keys : iterable of str
-        The keys that the service knows.
+@dataclass(frozen=True)
+class RequestContext:
+    """One request: its id, given or made here, its path, and its place in a distributed trace.
 
     Examples
     --------
-    >>> secrets = Secrets(["correct horse battery"])
-    >>> secrets.mask("refused: correct horse battery")
-    'refused: ***'
-    >>> secrets.target("/v1/model", b"top_k=2&x=correct%20horse+battery&api_key=wrong")
-    '/v1/model?top_k=2&x=***&api_key=***'
+    >>> parent = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    >>> request = RequestContext.of([(b"x-request-id", b"7f3"), (b"traceparent", parent)])
+    >>> request.request_id, request.trace_id
+    ('7f3', '4bf92f3577b34da6a3ce929d0e0e4736')
     """
 
-    def __init__(self, keys: Iterable[str] = ()) -> None:
-        self._keys = sorted(set(keys), key=len, reverse=True)
-        forms = (form for key in self._keys for form in (key, quote(key, safe=""), quote(key),
-                                                         quote_plus(key)))  # fmt: skip
-        self._forms = list(dict.fromkeys(forms))
+    request_id: str
+    path: str = ""
+    traceparent: str | None = None
 
-    def mask(self, text: str) -> str:
-        """Return a text without keys."""
-        for form in self._forms:
-            if form in text:
-                text = text.replace(form, MASK)
-        return text
+    @classmethod
+    def of(cls, headers: Iterable[tuple[bytes, bytes]], path: str = "") -> Self:
+        """Read the headers of a request; what is not sane is replaced or left out."""
+        given: dict[bytes, bytes] = {}
+        for name, value in headers:
+            if name in (b"x-request-id", b"traceparent"):
+                # Twice the same header is as bad as none: nobody knows which one is meant.
+                given[name] = b"" if name in given else value
+        own, trace = given.get(b"x-request-id", b""), given.get(b"traceparent", b"")
+        request_id = own.decode() if _SANE_ID.fullmatch(own) else uuid4().hex
+        return cls(request_id, path, trace.decode() if _TRACE.fullmatch(trace) else None)
 
-    def target(self, path: str, query: bytes = b"") -> str:
-        """Return what was asked for, without keys: neither those that are known nor what looks so.
-
-        Parameters
-        ----------
-        path : str
-            The path, unescaped.
-        query : bytes
-            What came behind the question mark, as it came.
-        """
-        shown = "/".join(
-            MASK if self._in(part) else quote(part, _PLAIN) for part in path.split("/")
-        )
-        if self._in(path) and MASK not in shown:  # a key with a slash in it
-            shown = "/" + MASK
-        if query:
-            shown += "?" + self._query(query.decode("latin-1"))
-        return shown if len(shown) <= _MAX_TARGET else shown[: _MAX_TARGET - 1] + "…"
-
-    def _query(self, query: str) -> str:
-        parts = []
-        for part in query.split("&"):
-            name, equals, _ = part.partition("=")
-            if self._in(name):
-                part = MASK
-            elif self._in(part) or (equals and _SECRET_NAMES.search(unquote_plus(name))):
-                part = f"{name}={MASK}"
-            parts.append(part)
-        together = "&".join(parts)
-        return MASK if self._in(together) else quote(together, _PLAIN + "%?")
-
-    def _in(self, text: str) -> bool:
-        """Return whether a key is in a text, escaped or not."""
-        for _ in range(_DECODED):
-            if any(key in text or key in unquote_plus(text) for key in self._keys):
-                return True
-            if "%" not in text:
-                break
-            text = unquote(text)
-        return False
+    @property
+    def trace_id(self) -> str | None:
+        """The id of the whole trace."""
+        return None if self.traceparent is None else self.traceparent.split("-")[1]
 
 
-@lru_cache(maxsize=1024)
-def key_id(key: str) -> str:
-    """Return a name for a key that may be shown: the same everywhere, and no help in guessing it.
+CURRENT: ContextVar[RequestContext | None] = ContextVar("hgkt_request", default=None)
+"""The request that is being answered; None outside of any."""
+
+
+def mask_keys(text: str, keys: Iterable[str]) -> str:
+    """Return a text without keys, plain or escaped as in an address.
 
     Examples
     --------
-    >>> key_id("correct horse battery")
-    '7650441e'
+    >>> mask_keys("refused: correct horse, correct%20horse", ["correct horse"])
+    'refused: ***, ***'
     """
-    # scrypt, not a plain digest: a guess at a weak key shall cost something to compare.
-    salt = b"hgkt key id"
-    return hashlib.scrypt(key.encode(), salt=salt, n=2**12, r=8, p=1, dklen=4).hex()
+    for key in sorted(keys, key=len, reverse=True):
+        text = text.replace(key, MASK).replace(quote(key, safe=""), MASK)
+    return text
 
 
 class _Lines(logging.Formatter):
-    """What the two formats share.
-
-    Parameters
-    ----------
-    keys : sequence of str
-        Keys that no line may show.
-    """
+    """What the two formats share: no line may show a key."""
 
     def __init__(self, keys: Sequence[str] = ()) -> None:
         super().__init__()
-        self.secrets = Secrets(keys)
+        self._keys = keys
 
-    def _parts(self, record: logging.LogRecord) -> tuple[str, str, str]:
+    def mask(self, text: str) -> str:
+        """Return a text without keys."""
+        return mask_keys(text, self._keys)
+
+    def parts(self, record: logging.LogRecord) -> tuple[str, str, str]:
         """Return time, message and traceback of a record, without keys."""
         moment = datetime.fromtimestamp(record.created, UTC)
         time = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
         trace = self.formatException(record.exc_info) if record.exc_info else ""
-        return time, self.secrets.mask(record.getMessage()), self.secrets.mask(trace)
+        return time, self.mask(record.getMessage()), self.mask(trace)
 
 
 class TextLines(_Lines):
@@ -137,9 +99,9 @@ class TextLines(_Lines):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return a record as one line, and a traceback below it."""
-        time, message, trace = self._parts(record)
-        request = current_request()
-        where = "" if request is None else f" [{self.secrets.mask(request.request_id)}]"
+        time, message, trace = self.parts(record)
+        request = CURRENT.get()
+        where = "" if request is None else f" [{self.mask(request.request_id)}]"
         line = f"{time} {record.levelname} {record.name}{where} {message}"
         return f"{line}\n{trace}" if trace else line
 
@@ -149,7 +111,7 @@ class JsonLines(_Lines):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return a record as one JSON object in one line."""
-        time, message, trace = self._parts(record)
+        time, message, trace = self.parts(record)
         document: dict[str, Any] = {
             "time": time,
             "level": record.levelname.lower(),
@@ -157,9 +119,9 @@ class JsonLines(_Lines):
             "message": message,
             "process": record.process,
         }
-        request = current_request()
+        request = CURRENT.get()
         if request is not None:
-            document["request_id"] = self.secrets.mask(request.request_id)
+            document["request_id"] = self.mask(request.request_id)
             if request.trace_id is not None:
                 document["trace_id"] = request.trace_id
         document |= getattr(record, "fields", {})
@@ -179,37 +141,6 @@ class StderrHandler(logging.StreamHandler):
     @stream.setter
     def stream(self, _value: Any) -> None:
         """Leave it: whoever replaces stderr decides."""
-
-
-class MaskedAccess(logging.Filter):
-    """Takes keys out of uvicorn's own access lines, for those who run the application by it.
-
-    Parameters
-    ----------
-    keys : sequence of str
-        The keys that the service knows.
-    """
-
-    def __init__(self, keys: Sequence[str]) -> None:
-        super().__init__()
-        self._secrets = Secrets(keys)
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Let every record pass, with its target masked."""
-        if isinstance(record.args, tuple) and len(record.args) == 5:
-            client, method, target, *rest = record.args
-            path, _, query = str(target).partition("?")
-            shown = self._secrets.target(unquote(path), query.encode("latin-1", "replace"))
-            record.args = (client, method, shown, *rest)
-        return True
-
-
-def mask_uvicorn_access(keys: Sequence[str]) -> None:
-    """Have uvicorn's access lines masked in this process; the last keys said count."""
-    logger = logging.getLogger("uvicorn.access")
-    for earlier in [found for found in logger.filters if isinstance(found, MaskedAccess)]:
-        logger.removeFilter(earlier)
-    logger.addFilter(MaskedAccess(keys))
 
 
 def logging_config(

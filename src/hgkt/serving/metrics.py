@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from prometheus_client import (
     generate_latest,
 )
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MULTIPROCESS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -28,8 +26,6 @@ _FAMILIES = {
     "/v1/events": "events",
     "/v1/rollback": "rollback",
     "/v1/model": "model",
-    "/v1/models": "models",
-    "/v1/alias": "models",
     "/v1/map": "map",
     "/v1/samples": "samples",
     "/health": "health",
@@ -84,6 +80,12 @@ class Metrics:
         self.classes = Gauge("hgkt_classes", "Classes that can be predicted.", **recent)
         self.revision = Gauge("hgkt_revision", "Changes of the classes so far.", **recent)
 
+    def count(self, path: str, status: int, seconds: float) -> None:
+        """Count a request that was answered."""
+        endpoint = family(path)
+        self.requests.labels(endpoint, f"{status // 100}xx").inc()
+        self.seconds.labels(endpoint).observe(seconds)
+
     def exposition(self, n_classes: int, revision: int) -> bytes:
         """Return all values as text; those of all workers where there are several.
 
@@ -123,38 +125,3 @@ def _alive(process: int) -> bool:
     except OSError as error:
         return not isinstance(error, ProcessLookupError)
     return True
-
-
-class Observed:
-    """ASGI middleware: counts and times every request.
-
-    Parameters
-    ----------
-    app : ASGI application
-        What answers.
-    metrics : Metrics
-        Where it is counted.
-    """
-
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        self.app, self.metrics = app, metrics
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request and count it; one that breaks off counts as an error."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        start, status = time.perf_counter(), 500
-
-        async def observed(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        try:
-            await self.app(scope, receive, observed)
-        finally:
-            endpoint = family(scope["path"])
-            self.metrics.requests.labels(endpoint, f"{status // 100}xx").inc()
-            self.metrics.seconds.labels(endpoint).observe(time.perf_counter() - start)

@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect
 
 from hgkt.exceptions import DataError, HGKTError
 from hgkt.serving.database import RegistryError
-from hgkt.serving.entries import (
+from hgkt.serving.events import (
     ClassExistsError,
     ClassLearnedError,
     NoGrowthError,
@@ -25,7 +25,7 @@ from hgkt.serving.entries import (
     UnknownRevisionError,
 )
 from hgkt.serving.images import NoImagesError, TooManyPixelsError
-from hgkt.serving.request_context import current_request
+from hgkt.serving.logs import CURRENT
 
 MEDIA_TYPE = "application/problem+json"
 RETRY = {"Retry-After": "1"}
@@ -69,9 +69,11 @@ class Problem(HTTPException):
             "status": self.status_code,
             "detail": detail,
         }
-        request = current_request()
+        request = CURRENT.get()
         if request is not None:
-            document |= request.problem_members(detail)
+            document["request_id"] = request.request_id
+            if f"{request.path}/".startswith("/v2/"):
+                document["error"] = detail  # what clients of the inference protocol read
         # ASCII with escapes: what a client sent, and is told again, need not be valid Unicode.
         content = json.dumps(document, ensure_ascii=True).encode("ascii")
         return Response(content, self.status_code, self.headers, MEDIA_TYPE)
@@ -129,7 +131,9 @@ def install_problems(app: FastAPI) -> None:
         if status >= 500:
             logger.warning("%s", error)
         headers = RETRY if status == 503 else None
-        return Problem(status, str(error), headers).response()
+        # Strangers are not told where on the machine the registry is.
+        detail = error.sentence if isinstance(error, RegistryError) else str(error)
+        return Problem(status, detail, headers).response()
 
     @app.exception_handler(ClientDisconnect)
     async def _gone(_request: Request, _error: ClientDisconnect) -> Response:
@@ -155,9 +159,7 @@ def status_of(error: HGKTError) -> int:
         return 507 if error.kind == "full" else 503
     if isinstance(error, ClassExistsError | ClassLearnedError | NoGrowthError | NoImagesError):
         return 409
-    if isinstance(error, UnknownRevisionError):
-        return 410 if error.pruned else 404
-    if isinstance(error, UnknownClassError):
+    if isinstance(error, UnknownRevisionError | UnknownClassError):
         return 404
     if isinstance(error, TooManyPixelsError):
         return 413

@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt.estimators import GZSLClassifier, ranking
-from hgkt.estimators.evidence import AlteredClass, seen_pulls
-from hgkt.estimators.explanation import Contribution
-from hgkt.estimators.ranking import SureRanking
+from hgkt._predictions import Question
+from hgkt.estimators import GZSLClassifier, scoring
+from hgkt.estimators.explain import AlteredClass, Contribution, seen_pulls
+from hgkt.estimators.scoring import ConfidentRanking
 from hgkt.exceptions import DataError
 from hgkt.serving.class_facts import ClassMap, attribute_names, complements, explains
-from hgkt.serving.editions import Edition
+from hgkt.serving.edition import Edition
 
-GROUPS = ("all", "seen", "unseen")
 N_PULLS = 8
 N_ATTRIBUTES = 6
 
@@ -32,13 +31,13 @@ class Ranking:
         Columns of ``classes_``, the best first.
     scores : ndarray of shape (n, k)
         Their scores.
-    sureness : SureRanking, optional
+    sureness : ConfidentRanking, optional
         How sure that is, where it was asked for.
     """
 
     columns: NDArray[np.intp]
     scores: NDArray[np.float64]
-    sureness: SureRanking | None = None
+    sureness: ConfidentRanking | None = None
 
     def first(self, k: int) -> Ranking:
         """Return the `k` best of each row."""
@@ -88,7 +87,13 @@ def candidates(edition: Edition, among: str | Sequence[str]) -> NDArray[np.intp]
     return np.array([edition.columns[name] for name in dict.fromkeys(among)], dtype=np.intp)
 
 
-def rank(model: GZSLClassifier, X: NDArray[Any], columns: NDArray[np.intp], k: int) -> Ranking:
+def rank(
+    model: GZSLClassifier,
+    X: NDArray[Any],
+    columns: NDArray[np.intp],
+    k: int,
+    question: Question | None = None,
+) -> Ranking:
     """Return the `k` best of the candidates for each row.
 
     Parameters
@@ -101,29 +106,13 @@ def rank(model: GZSLClassifier, X: NDArray[Any], columns: NDArray[np.intp], k: i
         The candidates, as columns of ``classes_``.
     k : int
         How many; fewer where there are fewer candidates.
+    question : Question, optional
+        Whether and how it is asked how sure answers are.
     """
-    best, scores = ranking.rank_classes(model, X, columns, k)
-    return Ranking(best, _finite(scores))
-
-
-def rank_surely(
-    model: GZSLClassifier,
-    X: NDArray[Any],
-    columns: NDArray[np.intp],
-    k: int,
-    reject: float | None,
-    coverage: float | None,
-) -> Ranking:
-    """Return the `k` best of the candidates for each row, and how sure each answer is.
-
-    Parameters
-    ----------
-    model, X, columns, k
-        As for `rank`.
-    reject, coverage : float, optional
-        See `GZSLClassifier.answers`.
-    """
-    found = ranking.rank_surely(model, X, columns, k, reject, coverage)
+    if question is None or not question.asks_confidence:
+        best, scores = scoring.rank_classes(model, X, columns, k)
+        return Ranking(best, _finite(scores))
+    found = scoring.rank_with_confidence(model, X, columns, k, question.reject, question.coverage)
     return Ranking(found.best, _finite(found.scores), found)
 
 

@@ -1,29 +1,159 @@
-"""The classes that were added to a served model, in a database that several processes share."""
+"""The classes that were added to a served model: an event log that several processes share."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+import hashlib
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Self, cast
 
-from hgkt.exceptions import DataError
-from hgkt.serving import schema
-from hgkt.serving.changes import Change
-from hgkt.serving.changing import RegistryChanges
-from hgkt.serving.database import RegistryError
-from hgkt.serving.entries import ClassEntry, check_entries, utc_now
-from hgkt.serving.events import NOBODY, ClassEvent, Origin, differences
-from hgkt.serving.idempotency import KeyedRequest
-from hgkt.serving.rows import class_row, growth_row
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+from sqlalchemy.engine import Connection
+
+from hgkt._files import sha256
+from hgkt.exceptions import DataError, HGKTError
+from hgkt.serving import database as db
+from hgkt.serving.database import Database, FileId, RegistryError
+from hgkt.serving.events import (
+    NOBODY,
+    ClassEntry,
+    ClassEvent,
+    ClassTable,
+    EventKind,
+    Origin,
+    UnknownRevisionError,
+    add_events,
+    edit_events,
+    grow_events,
+    remove_events,
+    replay,
+    rollback_events,
+    stamp_events,
+    utc_now,
+)
 from hgkt.statistics import ExampleSums
 
+KEPT = timedelta(days=1)
+"""How long an idempotency key is remembered."""
 
-class ClassRegistry(RegistryChanges):
-    """Added classes of one model in SQLite or PostgreSQL, and what classes have grown by.
+_LOG = db.events
+_LISTED = tuple(column for column in _LOG.columns if column.name != "sums")
+
+
+# ---------------------------------------------------------------------- requests
+@dataclass(frozen=True)
+class Receipt:
+    """What a change did, as its first answer said it.
+
+    Parameters
+    ----------
+    revision : int
+        The change's number.
+    names : tuple of str
+        The classes that were changed, by the names that they have now.
+    n_added : int
+        How many added classes the model had afterwards, grown ones among them.
+    doubts : tuple of str
+        What was doubtful about them.
+    n_examples : int
+        How many examples a class that was changed had grown by then.
+    """
+
+    revision: int
+    names: tuple[str, ...]
+    n_added: int
+    doubts: tuple[str, ...] = ()
+    n_examples: int = 0
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read what was kept of a request."""
+        found = json.loads(text)
+        return cls(**found | {name: tuple(found[name]) for name in ("names", "doubts")})
+
+
+@dataclass(frozen=True)
+class KeyedRequest:
+    """A request with an idempotency key: made once, answered again.
+
+    Parameters
+    ----------
+    key : str
+        What the client calls it.
+    fingerprint : str
+        Digest of what it asks for.
+    doubts : tuple of str
+        What is doubtful about it, for the receipt.
+
+    Examples
+    --------
+    >>> first, second = (KeyedRequest.of("k1", "DELETE", name) for name in ("zebra", "horse"))
+    >>> first.fingerprint == second.fingerprint
+    False
+    """
+
+    key: str
+    fingerprint: str
+    doubts: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, key: str, *content: str) -> Self:
+        """Make the request of its key and all that it asks for."""
+        return cls(key, sha256(json.dumps(content)))
+
+
+class AnsweredError(HGKTError):
+    """A change was made already, under the same key; its receipt can be had."""
+
+    def __init__(self, request: KeyedRequest) -> None:
+        super().__init__(f"the request with the idempotency key {request.key!r} was answered")
+
+
+def oldest_kept(now: str) -> str:
+    """Return the time before which keys are forgotten.
+
+    Examples
+    --------
+    >>> oldest_kept("2026-11-16T12:00:00.000+00:00")
+    '2026-11-15T12:00:00.000+00:00'
+    """
+    kept = datetime.fromisoformat(now).astimezone(UTC) - KEPT
+    return kept.isoformat(timespec="milliseconds")
+
+
+@dataclass(frozen=True)
+class KnownModel:
+    """A model that has classes in a database, or had some.
+
+    Parameters
+    ----------
+    model_id : str
+        Its identity.
+    table : ClassTable
+        Its classes.
+    changed_at : str or None
+        When the last change was, ISO 8601, UTC.
+    facts : str or None
+        What is known of it, as JSON.
+    """
+
+    model_id: str
+    table: ClassTable
+    changed_at: str | None
+    facts: str | None
+
+
+class ClassRegistry:
+    """The event log of one model's classes in SQLite or PostgreSQL.
 
     A change is one transaction: all of it is there or nothing, it is on disk when the call returns,
-    and changes of all processes come one after another, counted by the revision. Instances may be
-    shared between threads.
+    and changes of all processes come one after another, counted by the revision. Every event
+    carries a digest of itself and the event before it, so that a damaged log is noticed. Instances
+    may be shared between threads.
 
     Every change takes, by keyword, `saved`: the added classes that the model folder itself holds,
     whose names are taken as long as they were not removed here (a mapping to their entries where
@@ -33,35 +163,143 @@ class ClassRegistry(RegistryChanges):
 
     Parameters
     ----------
-    url : str
-        ``sqlite:///file`` or ``postgresql://user:password@host/database``.
+    url : str or Database
+        ``sqlite:///file`` or ``postgresql://user:password@host/database``; or one that is open.
     model_id : str
         Which model the classes belong to; see `model_identity`.
     file : tuple of (str, int, int), optional
-        Path, device and number that a SQLite file must have; see `file`.
+        Path, device and number that a SQLite file must have; see `Database.file`.
 
     Examples
     --------
     >>> import tempfile
-    >>> import numpy as np
     >>> folder = tempfile.TemporaryDirectory()
     >>> registry = ClassRegistry(f"sqlite:///{folder.name}/classes.sqlite", "some model")
     >>> registry.add([ClassEntry("zebra", np.array([0.5, 1.0]))])
     1
     >>> registry.add([ClassEntry("zebra", np.array([0.5, 1.0]))])
     Traceback (most recent call last):
-    hgkt.serving.entries.ClassExistsError: class 'zebra' is there already
+    hgkt.serving.events.ClassExistsError: class 'zebra' is there already
     >>> registry.rename({"zebra": "quagga"}, origin=Origin("ann", "it is extinct"))
     2
-    >>> registry.remove(["quagga"]), registry.entries()
+    >>> registry.remove(["quagga"]), registry.table().entries
     (3, ())
-    >>> registry.rollback(2), [entry.name for entry in registry.entries()]
+    >>> registry.rollback(2), list(registry.table().classes)
     (4, ['quagga'])
     >>> [(event.revision, event.kind, event.origin.reason) for event in registry.events(after=1)]
     [(2, 'rename', 'it is extinct'), (3, 'remove', None), (4, 'rollback', None), \
 (4, 'rollback', None)]
     >>> registry.close(); folder.cleanup()
     """
+
+    def __init__(self, url: str | Database, model_id: str, file: FileId | None = None) -> None:
+        self.model_id = model_id
+        self.database = url if isinstance(url, Database) else Database(url, file)
+        self._known = ClassTable()
+
+    @property
+    def place(self) -> str:
+        """Where the registry is, without passwords."""
+        return self.database.place
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_details: object) -> None:
+        self.close()
+
+    # ------------------------------------------------------------------ reading
+    def revision(self) -> int:
+        """Return the number of changes so far."""
+        return self.head()[0]
+
+    def head(self) -> tuple[int, str]:
+        """Return the number of changes so far, and the digest of them all."""
+        with self.database.reading() as connection:
+            return self._head(connection)
+
+    def table(self) -> ClassTable:
+        """Return the classes as they are now."""
+        with self.database.reading() as connection:
+            return self._table(connection)
+
+    def table_at(self, revision: int) -> ClassTable:
+        """Return the classes right after a change; 0 is before the first one.
+
+        Raises `UnknownRevisionError` where there is no such revision yet.
+        """
+        with self.database.reading() as connection:
+            return self._table_at(connection, revision)
+
+    def follow(self, known: ClassTable) -> tuple[ClassTable, dict[str, ExampleSums] | None]:
+        """Return the classes as they are now, and what they grew by since a table.
+
+        None in the place of growth where the log does not lead from that table to today's: the
+        database was replaced by another history.
+        """
+        with self.database.reading() as connection:
+            head = self._head(connection)
+            if head[0] >= known.revision:
+                found = self._log(connection, known)
+                if found is not None:
+                    return replay(known, found, head[1])
+            return self._read_all(connection, head), None
+
+    def events_after(self, revision: int) -> list[ClassEvent]:
+        """Return what happened after `revision`, the last one known, in order."""
+        with self.database.reading() as connection:
+            return [line for line in self._whole_log(connection) if line.revision > revision]
+
+    def events(self, after: int = 0, limit: int = 100, name: str | None = None) -> list[ClassEvent]:
+        """Return lines of the log after a revision, in order, without the sums of examples.
+
+        Parameters
+        ----------
+        after : int
+            The last revision that is known.
+        limit : int
+            The most lines, but for a single change with more of them: changes come whole.
+        name : str, optional
+            Only lines of a class that has or had this name.
+        """
+        wanted = [_LOG.c.model_id == self.model_id, _LOG.c.revision > after]
+        if name is not None:
+            wanted.append(sa.or_(_LOG.c.name == name, _LOG.c.old_name == name))
+        numbers = sa.select(_LOG.c.revision).where(*wanted).order_by(_LOG.c.revision)
+        with self.database.reading() as connection:
+            found = connection.execute(numbers.limit(limit + 1)).scalars().all()
+            if not found:
+                return []
+            last = found[-1]
+            if len(found) > limit and last != found[0]:
+                last = max(number for number in found if number < last)
+            query = sa.select(*_LISTED).where(*wanted, _LOG.c.revision <= last)
+            rows = connection.execute(query.order_by(_LOG.c.revision, _LOG.c.position)).all()
+            return [self._event(row) for row in rows]
+
+    def receipt(self, request: KeyedRequest) -> Receipt | None:
+        """Return what a request was answered before, within a day; None for a new one."""
+        with self.database.reading() as connection:
+            return self._receipt(connection, request)
+
+    def known_models(self) -> list[KnownModel]:
+        """Return all models of the database, the one that changed last first."""
+        last = sa.select(sa.func.max(_LOG.c.created_at))
+        found = []
+        with self.database.reading() as connection:
+            for row in connection.execute(sa.select(db.models)).all():
+                table = ClassRegistry(self.database, row.model_id)._read_all(
+                    connection, (row.revision, row.digest)
+                )
+                changed_at = connection.execute(
+                    last.where(_LOG.c.model_id == row.model_id)
+                ).scalar()
+                found.append(KnownModel(row.model_id, table, changed_at, row.facts))
+        return sorted(found, key=lambda one: one.changed_at or "", reverse=True)
 
     # ------------------------------------------------------------------ changing
     def add(
@@ -72,18 +310,7 @@ class ClassRegistry(RegistryChanges):
         origin: Origin = NOBODY,
     ) -> int:
         """Add classes, all or nothing; return the revision that has them."""
-        _refuse_none(entries)
-        check_entries(entries)
-        names = [entry.name for entry in entries]
-        with self._changing(saved, request, origin) as change:
-            self._refuse_taken(change, names, saved)
-            # What a class of the name grew by that the folder has lost is not this one's.
-            grown = self._named_rows(change.connection, schema.growth, names)
-            change.delete(schema.growth, list(grown.values()))
-            placed = change.placed(entries)
-            change.insert(schema.classes, [class_row(entry) for entry in placed])
-            change.log([ClassEvent(change.revision, "add", entry) for entry in placed])
-        return change.revision
+        return self.change(lambda table: add_events(table, entries, saved), saved, request, origin)
 
     def remove(
         self,
@@ -96,31 +323,7 @@ class ClassRegistry(RegistryChanges):
 
         Classes of the model folder are remembered as removed.
         """
-        names = list(dict.fromkeys(names))
-        _refuse_none(names)
-        with self._changing(saved, request, origin) as change:
-            before, gone = self._known(change, names, saved)
-            here = self._named_rows(change.connection, schema.classes, names)
-            change.delete(schema.classes, list(here.values()))
-            grown = self._named_rows(change.connection, schema.growth, names)
-            change.delete(schema.growth, list(grown.values()))
-            buried = [name for name in names if name in saved and name not in gone]
-            change.insert(schema.removed, [{"name": name} for name in buried])
-            change.log(
-                [
-                    ClassEvent(
-                        change.revision,
-                        "remove",
-                        ClassEntry(name),
-                        before=before[name],
-                        there=False,
-                        hides=name in buried,
-                        n_before=grown[name].n_examples if name in grown else 0,
-                    )
-                    for name in names
-                ]
-            )
-        return change.revision
+        return self.change(lambda table: remove_events(table, names, saved), saved, request, origin)
 
     def edit(
         self,
@@ -140,8 +343,7 @@ class ClassRegistry(RegistryChanges):
         saved, request, origin
             As for every change.
         """
-        check_entries(list(entries.values()))
-        return self._replace(entries, saved, request, origin)
+        return self.change(lambda table: edit_events(table, entries, saved), saved, request, origin)
 
     def rename(
         self,
@@ -150,17 +352,8 @@ class ClassRegistry(RegistryChanges):
         request: KeyedRequest | None = None,
         origin: Origin = NOBODY,
     ) -> int:
-        """Give classes other names, all or nothing; return the revision.
-
-        Parameters
-        ----------
-        names : mapping of str to str
-            The new name by the old one.
-        saved, request, origin
-            As for every change.
-        """
-        check_entries([ClassEntry(name) for name in names.values()])
-        return self._replace(names, saved, request, origin)
+        """Give classes other names, new by old, all or nothing; return the revision."""
+        return self.change(lambda table: edit_events(table, names, saved), saved, request, origin)
 
     def grow(
         self,
@@ -181,35 +374,10 @@ class ClassRegistry(RegistryChanges):
         learned : collection of str
             Classes that the model learned from instances; they may grow too.
         """
-        names = list(sums)
-        _refuse_none(names)
-        with self._changing(saved, request, origin) as change:
-            self._known(change, [name for name in names if name not in learned], saved)
-            rows = self._named_rows(change.connection, schema.growth, names)
-            before = {name: self._sums(row.sums) for name, row in rows.items()}
-            after = {
-                name: before[name].merge(more) if name in before else more
-                for name, more in sums.items()
-            }
-            change.delete(schema.growth, list(rows.values()))
-            change.insert(schema.growth, [growth_row(*item) for item in after.items()])
-            change.log(
-                [
-                    ClassEvent(
-                        change.revision,
-                        "grow",
-                        ClassEntry(name),
-                        there=False,
-                        n_before=before[name].n_examples if name in before else 0,
-                        n_examples=after[name].n_examples,
-                        sums=more,
-                    )
-                    for name, more in sums.items()
-                ]
-            )
-        return change.revision
+        return self.change(
+            lambda table: grow_events(table, sums, saved, learned), saved, request, origin
+        )
 
-    # ------------------------------------------------------------------ history
     def rollback(
         self,
         revision: int,
@@ -222,111 +390,235 @@ class ClassRegistry(RegistryChanges):
         It is a change like any other, and can be rolled back itself. Raises `UnknownRevisionError`
         where the log does not lead to `revision`.
         """
-        with self._changing(saved, request, origin) as change:
-            then, now = self._state_at(change.connection, revision)
-            if not now.same_classes(self._state(change.connection)):
-                raise RegistryError("corrupt", self.place)  # the log is not to be trusted
-            lines = differences(now, then)
-            names = [line.entry.name for line in lines]
-            for table in schema.CONTENT:
-                rows = self._named_rows(change.connection, table, names)
-                change.delete(table, list(rows.values()))
-            change.insert(schema.classes, [class_row(line.entry) for line in lines if line.there])
-            change.insert(schema.removed, [{"name": e.entry.name} for e in lines if e.hides])
-            change.insert(
-                schema.growth,
-                [growth_row(e.entry.name, e.sums) for e in lines if e.sums is not None],
-            )
-            head = ClassEvent(
-                change.revision, "rollback", ClassEntry(""), there=False, target=revision
-            )
-            change.log([head, *lines])
-        return change.revision
+        with self.database.reading() as connection:
+            then = self._table_at(connection, revision)
+        return self.change(lambda table: rollback_events(table, then), saved, request, origin)
 
-    def prune(self, revision: int) -> int:
-        """Forget how the classes of a revision came about; return how many lines went.
-
-        The log begins with them from then on: no earlier revision can be had. Classes stay as they
-        are, and this is no change of them.
-        """
-        with self._writing() as connection:
-            self._lock_model(connection)
-            then, _ = self._state_at(connection, revision)
-            model = self._model(connection)
-            if revision == int(model["oldest"] or 0):
-                return 0
-            return Change(connection, model, NOBODY, utc_now()).begin_log(then)
-
-    def _replace(
+    def change(
         self,
-        wanted: Mapping[str, ClassEntry] | Mapping[str, str],
-        saved: Collection[str],
-        request: KeyedRequest | None,
-        origin: Origin,
+        make: Callable[[ClassTable], list[ClassEvent]],
+        saved: Collection[str] = (),
+        request: KeyedRequest | None = None,
+        origin: Origin = NOBODY,
     ) -> int:
-        """Put other entries, or the same under other names, in the place of classes."""
-        names = list(wanted)
-        _refuse_none(names)
-        with self._changing(saved, request, origin) as change:
-            before, gone = self._known(change, names, saved)
-            here = self._named_rows(change.connection, schema.classes, names)
-            given = [_wanted(name, before[name], new) for name, new in wanted.items()]
-            news = [new.name for name, new in zip(names, given, strict=True) if new.name != name]
-            self._refuse_taken(change, news, saved)
-            kept = [
-                replace(new, added_at=here[name].added_at, place=here[name].place or 0)
-                if name in here
-                else replace(new, added_at="", place=0)
-                for name, new in zip(names, given, strict=True)
-            ]
-            after = dict(zip(names, change.placed(kept), strict=True))
-            change.delete(schema.classes, list(here.values()))
-            change.insert(schema.classes, [class_row(entry) for entry in after.values()])
-            grown = self._named_rows(change.connection, schema.growth, names)
-            moved = [row for name, row in grown.items() if after[name].name != name]
-            change.delete(schema.growth, moved)
-            change.insert(
-                schema.growth,
-                [growth_row(after[row.name].name, self._sums(row.sums)) for row in moved],
+        """Write the events that `make` returns for the table as it is; return the revision.
+
+        Parameters
+        ----------
+        make : callable
+            Makes the events within the transaction, or raises what is wrong with the change.
+        saved, request, origin
+            As for every change.
+        """
+        with self.database.writing() as connection:
+            self._lock(connection)
+            if request is not None and self._receipt(connection, request) is not None:
+                raise AnsweredError(request)
+            table, now = self._table(connection), utc_now()
+            log = stamp_events(make(table), table.revision + 1, origin, now)
+            rows, digest = [], table.digest
+            for position, event in enumerate(log):
+                row = _event_row(event) | {"model_id": self.model_id, "position": position}
+                digest = _chained(digest, row)
+                rows.append(row | {"digest": digest})
+            after, _ = replay(table, log, digest)
+            connection.execute(_LOG.insert(), rows)
+            connection.execute(
+                db.models.update()
+                .where(db.models.c.model_id == self.model_id)
+                .values(revision=after.revision, digest=digest)
             )
-            hidden = {name for name in names if after[name].name != name and name in saved} - gone
-            change.insert(schema.removed, [{"name": name} for name in names if name in hidden])
-            lines = []
-            for name, entry in after.items():
-                n_examples = grown[name].n_examples if name in grown else 0
-                lines.append(
-                    ClassEvent(
-                        change.revision,
-                        "rename" if _renamed_only(before[name], entry) else "edit",
-                        entry,
-                        before=before[name],
-                        hides=name in hidden,
-                        n_before=n_examples,
-                        n_examples=n_examples,
-                    )
-                )
-            change.log(lines)
-        return change.revision
+            if request is not None:
+                self._keep(connection, request, _receipt_of(after, log, saved, request), now)
+        return after.revision
+
+    def remember(self, facts: str) -> None:
+        """Store what is known of the model, as JSON, where that is news."""
+        own = db.models.c.model_id == self.model_id
+        with self.database.reading() as connection:
+            if connection.execute(sa.select(db.models.c.facts).where(own)).scalar() == facts:
+                return
+        with self.database.writing() as connection:
+            self._lock(connection)
+            connection.execute(db.models.update().where(own).values(facts=facts))
+
+    # ------------------------------------------------------------------ within a transaction
+    def _lock(self, connection: Connection) -> None:
+        """Lock this model's row, so that changes come one after another; make it if need be."""
+        connection.exec_driver_sql(
+            "INSERT INTO hgkt_models (model_id, revision, digest) "
+            f"VALUES ({'?' if connection.dialect.name == 'sqlite' else '%s'}, 0, '') "
+            "ON CONFLICT DO NOTHING",
+            (self.model_id,),
+        )
+        own = sa.select(db.models.c.revision).where(db.models.c.model_id == self.model_id)
+        connection.execute(own.with_for_update())
+
+    def _head(self, connection: Connection) -> tuple[int, str]:
+        query = sa.select(db.models.c.revision, db.models.c.digest)
+        row = connection.execute(query.where(db.models.c.model_id == self.model_id)).first()
+        return (0, "") if row is None else (row.revision, row.digest)
+
+    def _table(self, connection: Connection) -> ClassTable:
+        """Return the classes as they are, read on from the last time where that is possible."""
+        head, known = self._head(connection), self._known
+        if head != (known.revision, known.digest):
+            log = self._log(connection, known)
+            if log is None:
+                known = self._read_all(connection, head)
+            else:
+                known, _ = replay(known, log, head[1])
+            self._known = known
+        return known
+
+    def _read_all(self, connection: Connection, head: tuple[int, str]) -> ClassTable:
+        return replay(ClassTable(), self._whole_log(connection), head[1])[0]
+
+    def _table_at(self, connection: Connection, revision: int) -> ClassTable:
+        newest = self._head(connection)[0]
+        if not 0 <= revision <= newest:
+            raise UnknownRevisionError(revision, newest)
+        log = [line for line in self._whole_log(connection) if line.revision <= revision]
+        return replay(ClassTable(), log)[0]
+
+    def _whole_log(self, connection: Connection) -> list[ClassEvent]:
+        log = self._log(connection, ClassTable())
+        if log is None:
+            raise RegistryError("corrupt", self.place)
+        return log
+
+    def _log(self, connection: Connection, known: ClassTable) -> list[ClassEvent] | None:
+        """Return the events after a table; None where they do not lead from it to the head."""
+        query = sa.select(_LOG).where(
+            _LOG.c.model_id == self.model_id, _LOG.c.revision > known.revision
+        )
+        rows = connection.execute(query.order_by(_LOG.c.revision, _LOG.c.position)).all()
+        digest, revision = known.digest, known.revision
+        for row in rows:
+            if row.digest != _chained(digest, dict(row._mapping)):
+                return None
+            digest, revision = row.digest, row.revision
+        if (revision, digest) != self._head(connection):
+            return None
+        return [self._event(row) for row in rows]
+
+    def _event(self, row: Any) -> ClassEvent:
+        try:
+            return _class_event(row)
+        except (DataError, ValueError, TypeError):
+            raise RegistryError("corrupt", self.place) from None
+
+    def _receipt(self, connection: Connection, request: KeyedRequest) -> Receipt | None:
+        """Return what a request was answered before; refuse another request of its key."""
+        query = sa.select(db.requests).where(
+            db.requests.c.model_id == self.model_id,
+            db.requests.c.key == request.key,
+            db.requests.c.created_at > oldest_kept(utc_now()),
+        )
+        row = connection.execute(query).first()
+        if row is None:
+            return None
+        if row.fingerprint != request.fingerprint:
+            raise DataError(
+                f"the idempotency key {request.key!r} was sent before with another request; every "
+                "request needs a key of its own"
+            )
+        try:
+            return Receipt.from_json(row.receipt)
+        except (ValueError, TypeError, KeyError):
+            raise RegistryError("corrupt", self.place) from None
+
+    def _keep(
+        self, connection: Connection, request: KeyedRequest, receipt: Receipt, now: str
+    ) -> None:
+        """Remember what a request is answered, and forget those of long ago."""
+        known = db.requests
+        connection.execute(known.delete().where(known.c.created_at < oldest_kept(now)))
+        row = {
+            "model_id": self.model_id,
+            "key": request.key,
+            "fingerprint": request.fingerprint,
+            "receipt": json.dumps(asdict(receipt)),
+            "created_at": now,
+        }
+        connection.execute(known.insert(), [row])
 
 
-def _refuse_none(names: Sequence[Any]) -> None:
-    if not names:
-        raise DataError("no class was given; at least one is expected")
+def _receipt_of(
+    table: ClassTable, log: Sequence[ClassEvent], saved: Collection[str], request: KeyedRequest
+) -> Receipt:
+    rest = set(saved) - table.classes.keys() - table.removed
+    names = tuple(event.entry.name for event in log if event.entry.name)
+    n_added = len(table.classes) + len(rest)
+    return Receipt(table.revision, names, n_added, request.doubts, log[-1].n_examples)
 
 
-def _wanted(name: str, before: ClassEntry | None, new: ClassEntry | str) -> ClassEntry:
-    """Return what a class is to be: another entry, or the same under another name."""
-    if not isinstance(new, str):
-        return new
-    if before is None:
-        raise DataError(f"class {name!r} is one of the model folder, and its entry is not known")
-    return replace(before, name=new)
+# ---------------------------------------------------------------------- rows
+def _chained(previous: str, row: Mapping[str, Any]) -> str:
+    """Return the digest of an event and the digest before it."""
+    digest = hashlib.sha256(previous.encode())
+    for column in _LOG.columns:
+        if column.name != "digest":
+            value = row[column.name]
+            content = value if isinstance(value, bytes) else str(value).encode()
+            # Kind and length keep apart what would read the same one after the other.
+            digest.update(f"|{type(value).__name__} {len(content)} ".encode())
+            digest.update(content)
+    return digest.hexdigest()
 
 
-def _renamed_only(before: ClassEntry | None, after: ClassEntry) -> bool:
-    return (
-        before is not None
-        and before.name != after.name
-        and before.text == after.text
-        and (before.attributes.tobytes() == after.attributes.tobytes())
+def _event_row(event: ClassEvent) -> dict[str, Any]:
+    """Return what the log keeps of one event, but whose it is and its position."""
+    entry, before = event.entry, event.before
+    return {
+        "revision": event.revision,
+        "kind": event.kind,
+        "name": entry.name,
+        "attributes": _octets(entry) if event.present else None,
+        "text": entry.text if event.present else None,
+        "added_at": entry.added_at if event.present else None,
+        "place": entry.place if event.present else None,
+        "hidden": event.hidden,
+        "old_name": None if before is None else before.name,
+        "old_attributes": None if before is None else _octets(before),
+        "old_text": None if before is None else before.text,
+        "n_before": event.n_before,
+        "n_examples": event.n_examples,
+        "target": event.target,
+        "who": event.origin.who,
+        "reason": event.origin.reason,
+        "created_at": event.created_at,
+        "sums": None if event.sums is None else event.sums.to_bytes(),
+    }
+
+
+def _class_event(row: Any) -> ClassEvent:
+    """Return the event that a row of the log keeps; its sums where they were read too."""
+    before = None
+    if row.old_name is not None:
+        before = ClassEntry(row.old_name, _numbers(row.old_attributes), row.old_text)
+    sums = row._mapping.get("sums")
+    added_at, place = row.added_at or "", row.place or 0
+    entry = ClassEntry(row.name, _numbers(row.attributes), row.text, added_at, place)
+    return ClassEvent(
+        cast("EventKind", row.kind),
+        entry,
+        before=before,
+        present=row.attributes is not None,
+        hidden=row.hidden,
+        n_before=row.n_before,
+        n_examples=row.n_examples,
+        sums=None if sums is None else ExampleSums.from_bytes(sums),
+        target=row.target,
+        revision=row.revision,
+        origin=Origin(row.who, row.reason),
+        created_at=row.created_at,
     )
+
+
+def _octets(entry: ClassEntry) -> bytes:
+    return np.asarray(entry.attributes, dtype="<f8").tobytes()
+
+
+def _numbers(octets: bytes | None) -> NDArray[np.float64]:
+    return np.frombuffer(octets or b"", dtype="<f8").astype(np.float64)

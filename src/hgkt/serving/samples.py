@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hgkt.data import load_dataset
 from hgkt.exceptions import DataError
-from hgkt.serving.editions import made_with
+from hgkt.serving.edition import made_with
 
 if TYPE_CHECKING:
     from hgkt.data import GZSLDataset

@@ -1,38 +1,60 @@
-"""The server of one process: uvicorn, with a stated way to end.
+"""The server: uvicorn with a stated way to end, in one process or in several.
 
 Told to stop, the service says so at /ready and goes on answering for a grace, so that load
 balancers can turn elsewhere. Then it accepts those who wait in the listen queue, closes the queue,
 answers every request that it has begun to read, and ends. Who connects while the queue closes is
-refused before a request is read, and can safely ask elsewhere.
+refused before a byte of the request is read, and can safely ask elsewhere.
+
+Several server processes share one port. Their parent starts, watches, replaces and ends them; there
+is no other process. It talks to a worker over a pipe and not by signals alone: a terminal and a
+service manager signal all processes at once.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
-import logging
+import logging.config
+import multiprocessing
 import os
 import selectors
+import signal
 import socket
+import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from types import FrameType
 from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
 
-from hgkt.exceptions import DataError
+from hgkt._processes import end_with_parent
+from hgkt.exceptions import DataError, HGKTError, ModelFolderError
+from hgkt.serving.settings import ServiceSettings
 
 _MARGIN_SECONDS = 2.0  # for what is not a request: closing the registry and the process itself
 _MAX_QUEUED = 4096  # more than any system lets wait in a listen queue by default
 _GOODBYE = (b"connection", b"close")
 # What a name may stand for, and this machine lacks: often the address ::1.
 _NO_SUCH_ADDRESS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+_STOP, _STOP_NOW, _ALIVE = "stop", "stop now", "alive"
+_OTHER_MODEL = 4  # exit code of a worker whose model folder is not the one of its parent
+_BEAT_SECONDS = 1.0
+_SILENCE_SECONDS = 60.0  # a worker that says nothing for so long hangs
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 
 logger = logging.getLogger(__name__)
+
+
+class OtherModelError(ModelFolderError):
+    """A model folder is not the one that the service was started with."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +77,31 @@ class Ending:
         """Seconds after which a process that was told to stop has ended, whatever happens."""
         return self.grace + self.timeout + _MARGIN_SECONDS
 
+    def announce(self) -> None:
+        """Say in the log what happens between a signal and the end; at once without a grace."""
+        if self.grace > 0:
+            logger.warning(
+                "told to stop: requests are taken for %g s more; a second signal skips that",
+                self.grace,
+            )
 
+
+def server_options(settings: ServiceSettings, log_config: dict[str, Any]) -> dict[str, Any]:
+    """Return the limits of a service as uvicorn takes them."""
+    return {
+        "log_config": log_config,
+        "host": settings.host,
+        "port": settings.port,
+        "access_log": False,  # the service writes its own lines
+        "server_header": False,
+        "ws": "none",
+        "http": "h11",  # which bounds the head of a request
+        "h11_max_incomplete_event_size": settings.max_head_bytes,
+        "limit_concurrency": settings.max_connections,
+    }
+
+
+# ---------------------------------------------------------------------- one process
 class ServiceServer(uvicorn.Server):
     """A uvicorn server that ends as `Ending` says; a second signal skips the grace.
 
@@ -81,7 +127,7 @@ class ServiceServer(uvicorn.Server):
 
     # ------------------------------------------------------------------ being told to stop
     def stop(self) -> None:
-        """Begin to end, where that has not begun; any thread and signal handler may call this."""
+        """Begin to end, unless it has begun; any thread and signal handler may call this."""
         if self._stop_at is None:
             # While it starts nobody can have connected. It ends on its first look then, and not
             # by `should_exit`, with which uvicorn would leave the registry's thread running.
@@ -119,7 +165,7 @@ class ServiceServer(uvicorn.Server):
             return over
         if self._alone:
             self._alone = False
-            tell_stopping(self._ending)
+            self._ending.announce()
         # Clients shall not keep connections that are about to be closed.
         if _GOODBYE not in self.server_state.default_headers:
             self.server_state.default_headers = [*self.server_state.default_headers, _GOODBYE]
@@ -179,15 +225,7 @@ def _accept_all(sock: socket.socket) -> list[socket.socket]:
     return clients
 
 
-def tell_stopping(ending: Ending) -> None:
-    """Say in the log what happens between a signal and the end; at once without a grace."""
-    if ending.grace > 0:
-        logger.warning(
-            "told to stop: requests are taken for %g s more; a second signal skips that",
-            ending.grace,
-        )
-
-
+# ---------------------------------------------------------------------- sockets
 def bind_sockets(host: str, port: int) -> list[socket.socket]:
     """Take a port at all addresses of a host; they listen when a server takes them.
 
@@ -240,3 +278,239 @@ def _bind(family: int, address: tuple[Any, ...]) -> socket.socket:
 
 def _cannot_listen(host: str, port: int, error: OSError) -> DataError:
     return DataError(f"cannot listen at {host}, port {port}: {error.strerror or error}")
+
+
+# ---------------------------------------------------------------------- several processes
+def _work(
+    settings: ServiceSettings,
+    sockets: list[socket.socket],
+    control: Connection,
+    options: dict[str, Any],
+) -> None:
+    """Be a worker: load the model, and serve until the parent says so or ends."""
+    for sign in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(sign, signal.SIG_DFL)
+    signal.set_wakeup_fd(-1)
+    end_with_parent(os.getppid())
+    logging.config.dictConfig(options["log_config"])
+    started: list[ServiceServer] = []
+    threading.Thread(target=_obey, args=(control, started), daemon=True).start()
+    from hgkt.serving.app import create_app
+
+    try:
+        app = create_app(settings)
+        served = app.state.served
+        counts = len(served.current().names), served.current().n_added
+        control.send((counts, served.registry.database.file))
+        ending = Ending(settings.grace_seconds, settings.shutdown_seconds)
+        server = ServiceServer(app, ending, alone=False, **options)
+        started.append(server)
+        server.run(sockets)
+    except (HGKTError, OSError) as error:
+        logger.error("worker %d cannot start: %s", os.getpid(), error)
+        with contextlib.suppress(OSError):
+            control.send(str(error))
+        sys.exit(_OTHER_MODEL if isinstance(error, OtherModelError) else 3)
+
+
+def _obey(control: Connection, started: list[ServiceServer]) -> None:
+    """Do what the parent says, and say that this worker lives."""
+    try:
+        while True:
+            if control.poll(_BEAT_SECONDS):
+                message = control.recv()
+                if not started:
+                    os._exit(0)  # nothing has been accepted
+                if message == _STOP:
+                    started[0].stop()
+                else:
+                    started[0].stop_now()
+            control.send(_ALIVE)
+    except (EOFError, OSError):
+        os._exit(1)  # the parent has gone
+
+
+@dataclass
+class _Place:
+    """A worker's place: the process that fills it now, and how that fares."""
+
+    process: BaseProcess | None = None
+    control: Connection | None = None
+    start_at: float = 0.0
+    heard_at: float = 0.0
+    n_failures: int = 0
+    closed: bool = False
+
+
+class Supervisor:
+    """Keeps a number of workers serving until it is told to stop.
+
+    Parameters
+    ----------
+    settings : ServiceSettings
+        What they serve.
+    sockets : sequence of socket
+        Where they listen.
+    options : dict
+        For ``uvicorn.Config``.
+    announce : callable
+        Called with the numbers of classes and of added ones once the first worker has the model.
+    """
+
+    def __init__(
+        self,
+        settings: ServiceSettings,
+        sockets: Sequence[socket.socket],
+        options: dict[str, Any],
+        announce: Callable[[int, int], None],
+    ) -> None:
+        self._settings, self._sockets, self._options = settings, list(sockets), options
+        self._ending = Ending(settings.grace_seconds, settings.shutdown_seconds)
+        # On Linux workers are forked from this process, which has imported everything and done
+        # nothing, so that one that died is replaced in a fraction of a second.
+        self._context: Any = multiprocessing.get_context(
+            "fork" if sys.platform == "linux" else "spawn"
+        )
+        self._places = [_Place() for _ in range(settings.workers)]
+        self._announce = announce
+        self._announced = False
+        self._n_signals = 0
+        self._stopped_at: float | None = None
+
+    def run(self) -> bool:
+        """Serve until SIGTERM or SIGINT; return whether every worker ended by itself."""
+        n_obeyed, whole = 0, True
+        with self._signals() as wake:
+            while True:
+                while n_obeyed < self._n_signals:
+                    n_obeyed += 1
+                    self._stop(at_once=n_obeyed > 1)
+                if self._stopped_at is None:
+                    self._fill_places()
+                elif time.monotonic() > self._stopped_at + self._ending.limit:
+                    whole &= not self._kill_rest()
+                if not any(place.process for place in self._places):
+                    if self._stopped_at is not None:
+                        return whole
+                    if all(place.closed for place in self._places):
+                        raise OtherModelError(
+                            f"no worker can serve {self._settings.model} any more, since the "
+                            "folder is not the one that the service was started with"
+                        )
+                self._watch(wake)
+
+    # ------------------------------------------------------------------ starting and watching
+    def _fill_places(self) -> None:
+        now = time.monotonic()
+        for place in self._places if self._announced else self._places[:1]:
+            if place.process is None and not place.closed and now >= place.start_at:
+                place.control, theirs = self._context.Pipe()
+                arguments = (self._settings, self._sockets, theirs, self._options)
+                place.process = self._context.Process(
+                    target=_work, args=arguments, name="hgkt-worker"
+                )
+                place.process.start()
+                theirs.close()  # so that the worker's end is the end of the pipe
+                place.heard_at = now
+
+    def _watch(self, wake: socket.socket) -> None:
+        """Wait for something to happen, and take it in."""
+        filled = [place for place in self._places if place.process is not None]
+        things: list[Any] = [wake]
+        for place in filled:
+            assert place.process is not None
+            things += [place.control, place.process.sentinel]
+        wait(things, timeout=0.2)
+        with contextlib.suppress(BlockingIOError):
+            wake.recv(4096)
+        for place in filled:
+            assert place.process is not None
+            self._hear(place)
+            if place.process.exitcode is not None:
+                self._clear(place)
+            elif time.monotonic() - place.heard_at > _SILENCE_SECONDS:
+                logger.error("worker %d hangs and is replaced", place.process.pid)
+                place.process.kill()
+                place.heard_at = time.monotonic()
+
+    def _hear(self, place: _Place) -> None:
+        """Take in what a worker has said."""
+        assert place.control is not None
+        with contextlib.suppress(EOFError, OSError):
+            while place.control.poll(0):
+                message = place.control.recv()
+                place.heard_at = time.monotonic()
+                if message == _ALIVE:
+                    continue
+                if isinstance(message, str):
+                    if not self._announced:  # nothing ever worked: say why and end
+                        raise DataError(message)
+                    continue
+                counts, file = message
+                place.n_failures = 0
+                if not self._announced:
+                    self._announced = True
+                    self._settings = self._settings.model_copy(update={"database_id": file})
+                    self._announce(*counts)
+
+    def _clear(self, place: _Place) -> None:
+        """Clear the place of a worker that has ended, and say when another comes."""
+        assert place.process is not None
+        assert place.control is not None
+        code, number = place.process.exitcode, place.process.pid
+        place.process.join()
+        place.process.close()
+        place.control.close()
+        place.process = place.control = None
+        if self._stopped_at is not None:
+            return
+        if code == _OTHER_MODEL:
+            place.closed = True
+            logger.error("worker %d found another model; its place stays empty", number)
+            return
+        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**place.n_failures) if place.n_failures else 0.0
+        place.n_failures += 1
+        place.start_at = time.monotonic() + pause
+        logger.warning("worker %d ended with code %s; another is started", number, code)
+
+    # ------------------------------------------------------------------ ending
+    def _stop(self, at_once: bool) -> None:
+        if self._stopped_at is None:
+            self._stopped_at = time.monotonic()
+            self._ending.announce()
+            close_sockets(self._sockets)  # the last worker that closes them ends the queue
+        for place in self._places:
+            if place.control is not None:
+                with contextlib.suppress(OSError):
+                    place.control.send(_STOP_NOW if at_once else _STOP)
+
+    def _kill_rest(self) -> bool:
+        rest = [place.process for place in self._places if place.process is not None]
+        for process in rest:
+            logger.error(
+                "worker %d did not end within %g s and is killed", process.pid, self._ending.limit
+            )
+            process.kill()
+            process.join()
+        return bool(rest)
+
+    @contextmanager
+    def _signals(self) -> Iterator[socket.socket]:
+        """Count signals, and yield a socket that can be read when one has come."""
+        wake, woken = socket.socketpair()
+        wake.setblocking(False)
+        woken.setblocking(False)
+
+        def count(*_details: object) -> None:
+            self._n_signals += 1
+
+        before = {sign: signal.signal(sign, count) for sign in (signal.SIGINT, signal.SIGTERM)}
+        descriptor = signal.set_wakeup_fd(woken.fileno(), warn_on_full_buffer=False)
+        try:
+            yield wake
+        finally:
+            signal.set_wakeup_fd(descriptor)
+            for sign, handler in before.items():
+                signal.signal(sign, handler)
+            wake.close()
+            woken.close()

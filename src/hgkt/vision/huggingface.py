@@ -12,11 +12,11 @@ from hgkt._hub import hub_folder, quiet_transformers
 from hgkt._validation import import_extra
 from hgkt.exceptions import DataError, DownloadError, MissingExtraError, first_line
 from hgkt.vision.backbones import Backbone, BackboneRequest, package_versions
-from hgkt.vision.preprocessing import INTERPOLATIONS, Preprocessing
-from hgkt.vision.weights import find_source
+from hgkt.vision.images import INTERPOLATIONS, Preprocessing
+from hgkt.vision.networks import find_source
 
 _WEIGHTS = "model*.safetensors"
-_WANTED = ("config.json", "*processor_config.json", _WEIGHTS, "*.index.json")
+_FETCHED = ("config.json", "*processor_config.json", _WEIGHTS, "*.index.json")
 _PROCESSORS = ("CLIP", "Bit", "ConvNext", "ViT", "DeiT", "Siglip")
 _CONVNEXT_WHOLE = 384  # from this size on ConvNext's processor takes the whole image
 
@@ -140,7 +140,7 @@ def _folder(source: str, revision: str | None) -> tuple[Path, str | None]:
             "it in the folder that $HGKT_WEIGHTS names"
         )
     try:
-        folder = hub_folder(source, _WANTED, _WEIGHTS, "vision", revision)
+        folder = hub_folder(source, _FETCHED, _WEIGHTS, "vision", revision)
     except MissingExtraError:
         raise
     except Exception as error:

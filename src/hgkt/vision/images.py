@@ -1,11 +1,14 @@
-"""Open an image, whatever it is, as upright 8-bit RGB, or say in one sentence why not."""
+"""An image, whatever it is, as upright 8-bit RGB, and as the numbers that a network takes."""
 
 from __future__ import annotations
 
 import io
+import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 IMAGE_SUFFIXES = frozenset(
     (
         *(".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".png", ".webp", ".gif", ".bmp", ".avif"),
-        *(".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm", ".jp2", ".j2k"),
+        *(".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm", ".jp2", ".j2k", ".heic", ".heif"),
     )
 )
 MAX_PIXELS = 89_478_485  # Pillow's own limit: 256 MB of RGB
@@ -29,7 +32,13 @@ MAX_SIDE = 100_000  # JPEG and WebP end earlier; resizing a line takes memory by
 _STRIP_PIXELS = 2**20
 
 # Pillow knows more formats; some of them start other programs (PostScript) or are rarely tested.
-_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF", "MPO")
+_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF", "MPO", "HEIF")
+# The brands by which a file says, in bytes 4 to 12, that it is an image of these formats.
+_HEIF_BRANDS = (b"ftypheic", b"ftypheix", b"ftyphevc", b"ftyphevx", b"ftypmif1", b"ftypmsf1")
+_AVIF_BRANDS = (b"ftypavif", b"ftypavis")
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+# Pillow's numbers, which are also those of a transformers `resample`.
+INTERPOLATIONS = ("nearest", "lanczos", "bilinear", "bicubic", "box", "hamming")
 
 
 def open_image(
@@ -46,8 +55,9 @@ def open_image(
     Parameters
     ----------
     source : path, bytes, binary file, PIL image or ndarray
-        The image: JPEG, PNG, WebP, GIF, BMP, TIFF, PPM, JPEG 2000 or AVIF; or one that is open
-        already; or its pixels, uint8, (height, width) or (height, width, 3 or 4).
+        The image: JPEG, PNG, WebP, GIF, BMP, TIFF, PPM, JPEG 2000, AVIF or, with
+        ``hgkt[heif]``, HEIC; or one that is open already; or its pixels, uint8, (height, width)
+        or (height, width, 3 or 4).
     max_pixels : int
         Refuse an image with more pixels, before it is decoded.
     at_least : (width, height), optional
@@ -123,7 +133,7 @@ def _opened(source: Any, max_pixels: int) -> Iterator[Any]:
     except DataError:
         raise
     except pil.UnidentifiedImageError:
-        raise DataError(f"{name} is not an image in a format that is read") from None
+        raise DataError(f"{name} {_unread_format(stream)}") from None
     except pil.DecompressionBombError:
         raise _too_large(name, "", min(max_pixels, MAX_PIXELS)) from None
     except Exception as error:  # decoders meet damaged bytes with errors of every kind
@@ -181,7 +191,21 @@ def _stream(source: Any) -> tuple[str, Any]:
 
 def _formats(pil: Any) -> list[str]:
     pil.init()
+    if "HEIF" not in pil.OPEN:
+        with suppress(ImportError):  # photos of telephones, where pillow-heif is installed
+            import_module("pillow_heif").register_heif_opener()
     return [name for name in _FORMATS if name in pil.OPEN]
+
+
+def _unread_format(stream: Any) -> str:
+    """Say in a clause what a file is that no reader takes, and what would read it."""
+    stream.seek(4)
+    brand = stream.read(8)
+    if brand in _HEIF_BRANDS:
+        return "is a HEIC image; reading it needs pip install 'hgkt[heif]'"
+    if brand in _AVIF_BRANDS:
+        return "is an AVIF image; reading it needs Pillow 11.3 or later"
+    return "is not an image in a format that is read"
 
 
 def _too_large(name: str, size: str, max_pixels: int) -> DataError:
@@ -270,3 +294,150 @@ def _stretching(image: Any) -> Callable[[Any], Any]:
         return pil.fromarray(scaled).convert("RGB")
 
     return stretch
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """How an image becomes a network's input; part of a backbone's record.
+
+    Parameters
+    ----------
+    height, width : int, optional
+        Resize the whole image to this size, whatever its proportions.
+    shortest_edge : int, optional
+        Instead: resize, keeping the proportions, until the shorter side has this length.
+    crop : (int, int), optional
+        Height and width of the middle part that is kept; a smaller image gets black borders.
+    interpolation : str
+        Pillow's filter.
+    antialias : bool
+        Whether the filter grows with the reduction; Pillow's filters (but "nearest") do.
+    jpeg_draft : int
+        A JPEG may be decoded smaller as long as its sides stay this many times the size to
+        which it is resized; 0 means never.
+    scale : float
+        Factor of the 8-bit values.
+    mean, std : (float, float, float)
+        Subtracted and divided by, per channel, after scaling.
+
+    Examples
+    --------
+    >>> from PIL import Image
+    >>> from hgkt.vision import Preprocessing, preprocess
+    >>> gray = Image.new("RGB", (40, 20), (51, 51, 51))
+    >>> array = preprocess(gray, Preprocessing(shortest_edge=8, crop=(8, 8), mean=(0, 0, 0)))
+    >>> array.shape, round(float(array[0, 0, 0] * 0.229), 3)
+    ((3, 8, 8), 0.2)
+    """
+
+    height: int | None = None
+    width: int | None = None
+    shortest_edge: int | None = None
+    crop: tuple[int, int] | None = None
+    interpolation: str = "bilinear"
+    antialias: bool = True
+    jpeg_draft: int = 2
+    scale: float = 1.0 / 255.0
+    mean: tuple[float, float, float] = IMAGENET_MEAN
+    std: tuple[float, float, float] = IMAGENET_STD
+
+    def __post_init__(self) -> None:
+        if self.interpolation not in INTERPOLATIONS:
+            raise DataError(
+                f"interpolation {self.interpolation!r} is unknown; one of "
+                f"{', '.join(INTERPOLATIONS)} is expected"
+            )
+        if self.crop is not None:
+            object.__setattr__(self, "crop", tuple(self.crop))
+        for name in ("mean", "std"):
+            first, second, third = getattr(self, name)
+            object.__setattr__(self, name, (float(first), float(second), float(third)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what JSON can say."""
+        values = asdict(self)
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Preprocessing:
+        """Read what `to_dict` wrote."""
+        try:
+            return cls(**values)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"the preprocessing of a backbone record is wrong: {error}") from None
+
+    def resized(self, width: int, height: int) -> tuple[int, int]:
+        """Return width and height after the resize of an image of this size."""
+        if self.shortest_edge is not None:
+            short, long = min(width, height), max(width, height)
+            new = (self.shortest_edge, max(1, int(self.shortest_edge * long / short)))
+            return new if width <= height else (new[1], new[0])
+        return self.width or width, self.height or height
+
+    def draft_size(self) -> tuple[int, int] | None:
+        """Return the least width and height at which a JPEG may be decoded."""
+        width = self.shortest_edge or self.width
+        height = self.shortest_edge or self.height
+        if not self.jpeg_draft or width is None or height is None:
+            return None
+        return width * self.jpeg_draft, height * self.jpeg_draft
+
+
+def preprocess(image: Image, record: Preprocessing | Mapping[str, Any]) -> NDArray[np.float32]:
+    """Turn an RGB image into a network's input.
+
+    Parameters
+    ----------
+    image : PIL.Image.Image
+        As `open_image` returns it.
+    record : Preprocessing or mapping
+        The preprocessing, or a backbone's record that has it.
+
+    Returns
+    -------
+    ndarray of shape (3, height, width), float32
+    """
+    if not isinstance(record, Preprocessing):
+        record = Preprocessing.from_dict(record.get("preprocessing", record))
+    return normalize(to_pixels(image, record), record)
+
+
+def decode_image(
+    source: Any, how: Preprocessing, max_pixels: int = MAX_PIXELS
+) -> NDArray[np.uint8]:
+    """Open an image, a large JPEG only as large as it is needed, and return `to_pixels` of it."""
+    return to_pixels(open_image(source, max_pixels, how.draft_size()), how)
+
+
+def to_pixels(image: Image, how: Preprocessing) -> NDArray[np.uint8]:
+    """Resize and crop; return (height, width, 3) 8-bit values, a quarter of the final size."""
+    pil = import_extra("PIL.Image", "vision")
+    size = how.resized(*image.size)
+    if math.prod(size) > MAX_PIXELS:
+        raise DataError(
+            f"the image is too long and narrow ({image.width}×{image.height}); resized it would "
+            f"have {math.prod(size):,} pixels, and at most {MAX_PIXELS:,} are accepted"
+        )
+    if size != image.size:
+        image = image.resize(size, pil.Resampling(INTERPOLATIONS.index(how.interpolation)))
+    pixels = np.asarray(image, dtype=np.uint8)
+    return pixels if how.crop is None else _center_crop(pixels, how.crop)
+
+
+def normalize(pixels: NDArray[np.uint8], how: Preprocessing) -> NDArray[np.float32]:
+    """Scale and normalise 8-bit values (…, height, width, 3) to float32 (…, 3, height, width)."""
+    slope = np.float32(how.scale) / np.asarray(how.std, dtype=np.float32)
+    shift = np.asarray(how.mean, dtype=np.float32) / np.asarray(how.std, dtype=np.float32)
+    values = pixels * slope - shift
+    return np.ascontiguousarray(np.moveaxis(values, -1, -3), dtype=np.float32)
+
+
+def _center_crop(pixels: NDArray[np.uint8], crop: tuple[int, int]) -> NDArray[np.uint8]:
+    height, width = crop
+    missing = [max(0, length - has) for length, has in zip(crop, pixels.shape, strict=False)]
+    if any(missing):
+        # The larger half goes before the image, as transformers does it.
+        borders = [(missed - missed // 2, missed // 2) for missed in missing]
+        pixels = np.pad(pixels, [*borders, (0, 0)])
+    top, left = (pixels.shape[0] - height) // 2, (pixels.shape[1] - width) // 2
+    return np.ascontiguousarray(pixels[top : top + height, left : left + width])

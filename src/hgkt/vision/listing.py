@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,6 +49,44 @@ def find_images(folder: Path) -> list[Path]:
     list of Path
     """
     return sorted(path for path in _walk(folder) if path.suffix.lower() in IMAGE_SUFFIXES)
+
+
+def passed_over(images: str | Path) -> dict[str, int]:
+    """Count by suffix the files of a folder that are passed over; of a manifest, none.
+
+    Parameters
+    ----------
+    images : path
+        As `find_entries` takes it, or any folder of images.
+
+    Returns
+    -------
+    dict of str to int
+        The suffix in small letters, or the name of a file without one.
+    """
+    if not Path(images).is_dir():
+        return {}
+    others = (p for p in _walk(Path(images)) if p.suffix.lower() not in IMAGE_SUFFIXES)
+    counts = Counter(path.suffix.lower() or path.name for path in others)
+    return dict(sorted(counts.items()))
+
+
+def passed_over_text(counts: Mapping[str, int]) -> str:
+    """Say how many files were passed over, and why.
+
+    Examples
+    --------
+    >>> passed_over_text({".mov": 2, ".txt": 1})
+    '3 files were passed over, since their suffix is not that of an image: .mov (2), .txt (1)'
+    """
+    total = sum(counts.values())
+    kinds = ", ".join(f"{suffix} ({count})" for suffix, count in counts.items())
+    subject = (
+        "1 file was passed over, since its"
+        if total == 1
+        else (f"{total} files were passed over, since their")
+    )
+    return f"{subject} suffix is not that of an image: {kinds}"
 
 
 def find_entries(images: str | Path, manifest: str | Path | None = None) -> list[ImageEntry]:
@@ -121,7 +160,11 @@ def list_images(folder: str | Path) -> list[ImageEntry]:
             )
         entries.append(ImageEntry(inside.as_posix(), path, inside.parts[0]))
     if not entries:
-        raise DataError(f"{folder} has no images; one sub-folder per class with images is expected")
+        others = passed_over(folder)
+        raise DataError(
+            f"{folder} has no images; one sub-folder per class with images is expected"
+            + (f" ({passed_over_text(others)})" if others else "")
+        )
     return entries
 
 
@@ -141,13 +184,12 @@ def read_manifest(path: str | Path, root: str | Path | None = None) -> list[Imag
         In the order of the table.
     """
     from hgkt.data.dataset import SPLITS
-    from hgkt.data.tables import read_frame
+    from hgkt.data.tables import check_column, read_frame
 
     path = Path(path)
     frame = read_frame(path)
     for column in ("file", "class"):
-        if column not in frame:
-            raise DataError(f"{path} has no column {column!r}; file and class are expected")
+        check_column(frame, path, column, "file and class are expected")
     base = Path(root) if root is not None else path.parent
     splits = frame["split"].fillna("").astype(str) if "split" in frame else [""] * len(frame)
     entries: list[ImageEntry] = []

@@ -1,4 +1,4 @@
-"""Write extracted features as a folder that `load_dataset` reads: tables, or the benchmark's."""
+"""From a folder of images to a folder that `load_dataset` reads: tables, or the benchmark's."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hgkt._files import atomic_folder, escape_cell, escape_frame
+from hgkt._files import atomic_folder, check_place, escape_cell, escape_frame
 from hgkt._plain import json_text
+from hgkt._typing import Progress
 from hgkt._validation import check_choice
 from hgkt.exceptions import DataError
-from hgkt.vision.extraction import Extraction
-from hgkt.vision.listing import ImageEntry
+from hgkt.vision.backbones import load_backbone
+from hgkt.vision.extraction import Extraction, Journal, extract_features
+from hgkt.vision.listing import ImageEntry, find_entries, passed_over
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,136 +31,96 @@ _ABOUT_KEYS = ("backbone", "encoder", "attribute_blocks", "attribute_kinds", "at
 
 
 @dataclass(frozen=True)
-class ClassTable:
-    """A table of classes with attributes, looked at once.
+class ExtractedFolder:
+    """A data set that was made of images.
 
     Parameters
     ----------
     path : Path
-        The table, .parquet or .csv.
-    names : tuple of str
-        The classes.
-    unseen : tuple of str
-        Classes that get no training images; where it is empty the table or the images say so.
+        The folder.
+    extraction : Extraction
+        Its rows, and the images that could not be read.
+    record : dict
+        The backbone's record; it arrives in ``load_dataset(path).about["backbone"]``.
+    needed : str or None
+        What is still needed before the folder can be loaded, in one sentence.
+    passed_over : dict of str to int
+        How many files are no images, by suffix.
     """
 
     path: Path
-    names: tuple[str, ...]
-    unseen: tuple[str, ...] = ()
+    extraction: Extraction
+    record: dict[str, Any]
+    needed: str | None
+    passed_over: dict[str, int]
 
 
-def read_classes(path: str | Path, unseen: Sequence[str] = ()) -> ClassTable:
-    """Look at a table of classes: a column ``name`` and attributes.
-
-    Parameters
-    ----------
-    path : path
-        The table, as `hgkt describe` writes it or by hand: .parquet or .csv.
-    unseen : sequence of str
-        Classes that are unseen, where the table has no column ``seen``.
-
-    Returns
-    -------
-    ClassTable
-    """
-    from hgkt.data import read_attribute_file
-
-    path = Path(path)
-    names = read_attribute_file(path).names
-    for name in unseen:
-        if name not in names:
-            raise DataError(f"the unseen class {name!r} is not in {path}")
-    return ClassTable(path, names, tuple(unseen))
-
-
-def check_plan(
-    entries: Sequence[ImageEntry], classes: ClassTable | None, name: str, format: str
-) -> str | None:
-    """Find out before hours of work whether the folder will be a data set.
-
-    Parameters
-    ----------
-    entries : sequence of ImageEntry
-        The images.
-    classes : ClassTable or None
-        The classes, where they are known.
-    name : str
-        Name of the data set.
-    format : {"parquet", "xlsa17"}
-        The layout; "xlsa17" needs everything now.
-
-    Returns
-    -------
-    str or None
-        What is still needed, one sentence; None where nothing is.
-    """
-    check_choice("format", format, FORMATS)
-    if classes is None:
-        if format == "xlsa17":
-            raise DataError(
-                "the format xlsa17 holds class attributes too; give them with --classes FILE, or "
-                "take --format parquet"
-            )
-        return "to load it, put classes.parquet or classes.csv (name, attributes) in it"
-    known = set(classes.names)
-    for entry in entries:
-        if entry.label not in known:
-            raise DataError(
-                f"{entry.id} has class {entry.label!r}, which is not in {classes.path}; one row "
-                "per class is expected there"
-            )
-    problem = _dry_run(entries, classes, name)
-    if problem and format == "xlsa17":
-        raise DataError(problem)
-    return problem
-
-
-def write_extraction(
-    extraction: Extraction,
+def extract_folder(
+    images: str | Path,
     out: str | Path,
-    record: Mapping[str, Any],
-    classes: ClassTable | None = None,
-    name: str | None = None,
+    *,
+    backbone: str = "efficientnet-lite0",
+    manifest: str | Path | None = None,
+    classes: str | Path | None = None,
+    unseen: Sequence[str] = (),
     format: str = "parquet",
-) -> Path:
-    """Write features, classes and the backbone's record to a new folder, in one step.
+    batch_size: int = 32,
+    workers: int = 0,
+    device: str = "auto",
+    progress: Progress | None = None,
+) -> ExtractedFolder:
+    """Extract the features of images and write them as a data set, in one step.
+
+    Finished rows are kept in `partial_folder`; interrupted, the same call goes on from there.
 
     Parameters
     ----------
-    extraction : Extraction
-        The features.
+    images : path
+        A folder with one sub-folder per class, or a manifest (.csv, .parquet).
     out : path
-        A folder that does not exist yet, or is empty.
-    record : mapping
-        The backbone's record; it arrives in ``load_dataset(out).about["backbone"]``.
-    classes : ClassTable, optional
-        The classes; "xlsa17" needs them.
-    name : str, optional
-        Name of the data set; by default that of the folder.
+        A folder that does not exist yet, or is empty; its name is that of the data set.
+    backbone, device : str
+        See `load_backbone`.
+    manifest : path, optional
+        A manifest whose files are inside `images`.
+    classes : path, optional
+        Table of the classes, ``name`` and attributes (.parquet, .csv); "xlsa17" needs it.
+    unseen : sequence of str
+        Classes to test on only, where the table has no column ``seen``.
     format : {"parquet", "xlsa17"}
-        The layout.
+        The layout: tables, or the benchmark's.
+    batch_size, workers, progress
+        See `extract_features`.
 
     Returns
     -------
-    Path
-        The folder.
+    ExtractedFolder
+
+    Examples
+    --------
+    >>> found = extract_folder("photos", "photos-lite0", classes="classes.csv")  # doctest: +SKIP
+    >>> found.extraction.n_features  # doctest: +SKIP
+    1280
     """
-    check_choice("format", format, FORMATS)
     out = Path(out)
-    name = name or out.resolve().name
-    with atomic_folder(out) as folder:
-        if format == "parquet":
-            _write_tables(extraction, folder, record, classes, name)
-        else:
-            _write_benchmark(extraction, folder, record, classes, name)
-        if extraction.unreadable:
-            with open(folder / "unreadable.csv", "w", newline="", encoding="utf-8") as file:
-                rows = [
-                    (escape_cell(entry.id), escape_cell(reason))
-                    for entry, reason in extraction.unreadable
-                ]
-                csv.writer(file).writerows([("file", "reason"), *rows])
-    return out
+    check_place(out)
+    plan = _Plan(out.resolve().name, None if classes is None else Path(classes), unseen, format)
+    entries = find_entries(images, manifest)
+    needed = plan.check(entries)
+    network = load_backbone(backbone, device)
+    with Journal.of(network, partial_folder(out)) as journal:
+        found = extract_features(entries, network, journal, batch_size, workers, progress=progress)
+        with atomic_folder(out) as folder:
+            plan.write(found, folder, network.record)
+        journal.remove()
+    others = {} if manifest else passed_over(images)
+    return ExtractedFolder(out, found, network.record, needed, others)
+
+
+def partial_folder(out: str | Path) -> Path:
+    """Return where the rows of an unfinished extraction are kept."""
+    place = Path(out).absolute()
+    return place.with_name(f"{place.name}.partial")
 
 
 def feature_stem(record: Mapping[str, Any]) -> str:
@@ -168,20 +130,106 @@ def feature_stem(record: Mapping[str, Any]) -> str:
     return re.sub(r"[^\w.-]+", "-", Path(name).name).strip("-") or "features"
 
 
-def _write_tables(
-    extraction: Extraction,
-    folder: Path,
-    record: Mapping[str, Any],
-    classes: ClassTable | None,
-    name: str,
-) -> None:
-    from hgkt.data.tables import write_samples
+@dataclass(frozen=True)
+class _Plan:
+    """How a folder of features is to be written; the fields are those of `extract_folder`."""
 
-    samples = _samples_frame(extraction.entries)
-    samples.insert(0, "id", [entry.id for entry in extraction.entries])
-    path = folder / "samples.parquet"
-    write_samples(path, samples, extraction.n_features, extraction.rows)
-    _write_classes(folder, classes, name, {"backbone": dict(record)})
+    name: str
+    classes: Path | None
+    unseen: Sequence[str]
+    format: str
+
+    def check(self, entries: Sequence[ImageEntry]) -> str | None:
+        """Find out before hours of work whether the folder will be a data set.
+
+        Returns what is still needed, one sentence; "xlsa17" needs everything now.
+        """
+        from hgkt.data import read_attribute_file
+
+        check_choice("format", self.format, FORMATS)
+        if self.classes is None:
+            if self.unseen:
+                raise DataError("--unseen needs the table of classes; give it with --classes FILE")
+            if self.format == "xlsa17":
+                raise DataError(
+                    "the format xlsa17 holds class attributes too; give them with --classes FILE, "
+                    "or take --format parquet"
+                )
+            return "to load it, put classes.parquet or classes.csv (name, attributes) in it"
+        names = read_attribute_file(self.classes).names
+        for name in self.unseen:
+            if name not in names:
+                raise DataError(f"the unseen class {name!r} is not in {self.classes}")
+        for entry in entries:
+            if entry.label not in names:
+                raise DataError(
+                    f"{entry.id} has class {entry.label!r}, which is not in {self.classes}; one "
+                    "row per class is expected there"
+                )
+        problem = self._load_empty(entries)
+        if problem and self.format == "xlsa17":
+            raise DataError(problem)
+        return problem
+
+    def _load_empty(self, entries: Sequence[ImageEntry]) -> str | None:
+        """Load the folder as it will be, with a single zero for features; say what is wrong."""
+        from hgkt.data import load_dataset
+
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch)
+            escape_frame(_samples_frame(entries)).to_csv(folder / "samples.csv", index=False)
+            np.save(folder / "features.npy", np.zeros((len(entries), 1), dtype=np.float32))
+            copy = self._write_classes(folder, {})
+            try:
+                load_dataset(folder)
+            except DataError as error:
+                return str(error).replace(str(copy), str(self.classes))
+        return None
+
+    def write(self, found: Extraction, folder: Path, record: Mapping[str, Any]) -> None:
+        """Write features, classes, the backbone's record and what could not be read."""
+        if self.format == "parquet":
+            self._write_tables(found, folder, record)
+        else:
+            self._write_benchmark(found, folder, record)
+        if found.unreadable:
+            with open(folder / "unreadable.csv", "w", newline="", encoding="utf-8") as file:
+                rows = [
+                    (escape_cell(entry.id), escape_cell(why)) for entry, why in found.unreadable
+                ]
+                csv.writer(file).writerows([("file", "reason"), *rows])
+
+    def _write_tables(self, found: Extraction, folder: Path, record: Mapping[str, Any]) -> None:
+        from hgkt.data.tables import write_samples
+
+        samples = _samples_frame(found.entries)
+        samples.insert(0, "id", [entry.id for entry in found.entries])
+        write_samples(folder / "samples.parquet", samples, found.n_features, found.rows)
+        self._write_classes(folder, {"backbone": dict(record)})
+
+    def _write_benchmark(self, found: Extraction, folder: Path, record: Mapping[str, Any]) -> None:
+        from hgkt.data import load_dataset, write_xlsa17
+
+        stem = feature_stem(record)
+        # Beside the target, where there is room: the temporary folder of a system may be small.
+        with tempfile.TemporaryDirectory(prefix=f"{folder.name}.", dir=folder.parent) as scratch:
+            self._write_tables(found, Path(scratch), record)
+            dataset = load_dataset(Path(scratch))
+            write_xlsa17(dataset, folder, features=stem)
+        about = {key: dataset.about[key] for key in _ABOUT_KEYS if key in dataset.about}
+        (folder / f"{stem}.json").write_text(json_text(about), encoding="utf-8")
+
+    def _write_classes(self, folder: Path, about: dict[str, Any]) -> Path | None:
+        """Write name and origin of the data set, and a copy of the classes; return the copy."""
+        text = json_text({"name": self.name, "about": about})
+        (folder / "dataset.json").write_text(text, encoding="utf-8")
+        if self.classes is None:
+            return None
+        target = folder / f"classes{self.classes.suffix}"
+        shutil.copyfile(self.classes, target)
+        if self.unseen:
+            _mark_unseen(target, self.unseen)
+        return target
 
 
 def _samples_frame(entries: Sequence[ImageEntry]) -> pd.DataFrame:
@@ -192,18 +240,6 @@ def _samples_frame(entries: Sequence[ImageEntry]) -> pd.DataFrame:
     if any(entry.split for entry in entries):
         columns["split"] = [entry.split for entry in entries]
     return pd.DataFrame(columns, dtype=str)
-
-
-def _write_classes(
-    folder: Path, classes: ClassTable | None, name: str, about: dict[str, Any]
-) -> None:
-    if classes is not None:
-        target = folder / f"classes{classes.path.suffix}"
-        shutil.copyfile(classes.path, target)
-        if classes.unseen:
-            _mark_unseen(target, classes.unseen)
-    text = json_text({"name": name, "about": about})
-    (folder / "dataset.json").write_text(text, encoding="utf-8")
 
 
 def _mark_unseen(path: Path, unseen: Sequence[str]) -> None:
@@ -223,41 +259,3 @@ def _mark_unseen(path: Path, unseen: Sequence[str]) -> None:
     if "seen" in table.column_names:
         table = table.drop_columns(["seen"])
     parquet.write_table(table.append_column("seen", seen), path)
-
-
-def _write_benchmark(
-    extraction: Extraction,
-    folder: Path,
-    record: Mapping[str, Any],
-    classes: ClassTable | None,
-    name: str,
-) -> None:
-    from hgkt.data import load_dataset, write_xlsa17
-
-    if classes is None:
-        raise DataError("the format xlsa17 holds class attributes too; classes are needed")
-    stem = feature_stem(record)
-    # Beside the target, where there is room: the temporary folder of a system may be small.
-    with tempfile.TemporaryDirectory(prefix=f"{folder.name}.", dir=folder.parent) as scratch:
-        _write_tables(extraction, Path(scratch), record, classes, name)
-        dataset = load_dataset(Path(scratch))
-        write_xlsa17(dataset, folder, features=stem)
-    about = {key: dataset.about[key] for key in _ABOUT_KEYS if key in dataset.about}
-    (folder / f"{stem}.json").write_text(json_text(about), encoding="utf-8")
-
-
-def _dry_run(entries: Sequence[ImageEntry], classes: ClassTable, name: str) -> str | None:
-    """Load the folder as it will be, with a single zero for features."""
-    from hgkt.data import load_dataset
-
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        escape_frame(_samples_frame(entries)).to_csv(folder / "samples.csv", index=False)
-        np.save(folder / "features.npy", np.zeros((len(entries), 1), dtype=np.float32))
-        _write_classes(folder, classes, name, {})
-        try:
-            load_dataset(folder)
-        except DataError as error:
-            copy = folder / f"classes{classes.path.suffix}"
-            return str(error).replace(str(copy), str(classes.path))
-    return None

@@ -10,9 +10,11 @@ from fastapi.testclient import TestClient
 
 from hgkt.baselines.eszsl import ESZSLClassifier
 from hgkt.estimators import HGKTClassifier
+from hgkt.serving.metrics import Metrics
 from hgkt.serving.problems import install_problems
-from hgkt.serving.routes.checks import build_router
+from hgkt.serving.routes.classes import build_router
 from hgkt.serving.settings import ServiceSettings
+from hgkt.serving.work_queue import Queues
 
 
 @pytest.fixture
@@ -23,10 +25,14 @@ def database(tmp_path):
 @pytest.fixture
 def make_client(make_served):
     def call(model=None):
-        settings = ServiceSettings(Path("model"), api_keys=("a key for the tests",), max_classes=3)
+        settings = ServiceSettings(
+            Path("model"), api_keys=("a key for the tests",), max_classes=3, max_checked=3
+        )
         app = FastAPI()
         install_problems(app)
-        app.include_router(build_router(make_served(model), settings))
+        app.include_router(
+            build_router(make_served(model), settings, Metrics(), Queues.of(settings))
+        )
         return TestClient(app, raise_server_exceptions=False)  # without a key: nothing is changed
 
     return call

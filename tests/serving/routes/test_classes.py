@@ -13,12 +13,13 @@ from fastapi.testclient import TestClient
 
 from hgkt.baselines.eszsl import ESZSLClassifier
 from hgkt.serving.class_facts import named_attributes
-from hgkt.serving.intake import BodyIntake, Lane
-from hgkt.serving.json_bodies import decode
 from hgkt.serving.metrics import Metrics
+from hgkt.serving.middleware import BodyLimits
 from hgkt.serving.problems import MEDIA_TYPE, Problem, install_problems
+from hgkt.serving.routes.bodies import decode
 from hgkt.serving.routes.classes import NewClasses, build_router
 from hgkt.serving.settings import ServiceSettings
+from hgkt.serving.work_queue import Queues
 
 KEY = "a key for the tests"
 HEADERS = {"X-API-Key": KEY}
@@ -33,11 +34,15 @@ def database(tmp_path):
 @pytest.fixture
 def make_client(make_served):
     def call(model=None, **changes):
-        settings = ServiceSettings(Path("model"), api_keys=(KEY,), max_classes=3, **changes)
+        settings = ServiceSettings(
+            Path("model"), api_keys=(KEY,), max_classes=3, max_class_bytes=100_000, **changes
+        )
         app = FastAPI()
         install_problems(app)
-        app.include_router(build_router(make_served(model), settings, Metrics()))
-        app.add_middleware(BodyIntake, lanes=[Lane(100_000, 1_000_000)], patience=10)
+        app.include_router(
+            build_router(make_served(model), settings, Metrics(), Queues.of(settings))
+        )
+        app.add_middleware(BodyLimits, settings=settings)
         return TestClient(app, headers=HEADERS, raise_server_exceptions=False)
 
     return call
@@ -199,7 +204,6 @@ def test_add_by_named_attributes(client, digits):
     [
         "a/b",
         "a//b/",
-        ".",
         "../etc",
         "50 % grey?",
         "#1",
@@ -215,6 +219,12 @@ def test_names_of_every_kind_come_and_go(client, vectors, name):
     answer = client.delete(address)
     assert answer.json() == {"revision": 2, "removed": [name], "n_classes": 9}
     assert problem(client.get(address), 404)
+
+
+@pytest.mark.parametrize("name", [".", ".."])
+def test_names_that_no_path_can_hold_are_refused(client, vectors, name):
+    detail = problem(add(client, {"name": name, "vector": vectors["two"]}), 422)
+    assert "cannot be asked for over HTTP" in detail
 
 
 def test_add_is_all_or_nothing(client, vectors):
@@ -414,7 +424,7 @@ def test_a_body_of_countless_values_is_not_decoded(make_served):
     settings = ServiceSettings(Path("model"))
     app = FastAPI()
     install_problems(app)
-    app.include_router(build_router(make_served(), settings, Metrics()))
+    app.include_router(build_router(make_served(), settings, Metrics(), Queues.of(settings)))
     attributes = json.dumps({f"k{i}": 1 for i in range(300_000)})
     body = f'{{"classes":[{{"name":"x","attributes":{attributes}}}]}}'
     headers = {"Content-Type": "application/json"}

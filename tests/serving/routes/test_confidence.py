@@ -69,14 +69,6 @@ def test_shares_outside_zero_and_one_are_refused(client, rows, value):
     assert asked.status_code == 422
 
 
-def test_arrow_has_no_place_for_it(client, rows):
-    headers = OCTETS | {"Accept": "application/vnd.apache.arrow.stream"}
-    content = rows[:1].astype("<f4").tobytes()
-    found = client.post("/v1/predict?confidence=true", content=content, headers=headers)
-    assert found.status_code == 422
-    assert "JSON only" in found.json()["detail"]
-
-
 def test_a_model_without_thresholds_says_so(digits, rows, tmp_path):
     X, y = digits.rows("train")
     model = HGKTClassifier(calibration=0.1, device="cpu")

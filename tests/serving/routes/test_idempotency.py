@@ -9,12 +9,14 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from hgkt.serving import idempotency, schema
-from hgkt.serving.entries import utc_now
+from hgkt.serving import database as db
+from hgkt.serving.events import utc_now
 from hgkt.serving.metrics import Metrics
 from hgkt.serving.problems import install_problems
+from hgkt.serving.registry import oldest_kept
 from hgkt.serving.routes.classes import build_router
 from hgkt.serving.settings import ServiceSettings
+from hgkt.serving.work_queue import Queues
 
 
 @pytest.fixture
@@ -24,8 +26,8 @@ def make_client(make_served):
     def call():
         app = FastAPI()
         install_problems(app)
-        metrics = Metrics()
-        app.include_router(build_router(make_served(), ServiceSettings(Path("model")), metrics))
+        metrics, settings = Metrics(), ServiceSettings(Path("model"))
+        app.include_router(build_router(make_served(), settings, metrics, Queues.of(settings)))
         app.state.metrics = metrics
         return TestClient(app, raise_server_exceptions=False)
 
@@ -113,12 +115,13 @@ def test_of_equal_requests_at_the_same_time_one_changes_and_all_are_answered(mak
 def test_keys_are_forgotten_after_a_day(make_client, body, open_registry):
     client = make_client()
     assert add(client, body).status_code == 201
-    with open_registry()._writing() as connection:
-        old = idempotency.oldest_kept(idempotency.oldest_kept(utc_now()))
-        row = {"model_id": "model", "key": "old", "fingerprint": "", "receipt": ""}
-        row |= {"created_at": old, "digest": ""}
-        connection.execute(schema.requests.insert(), [row])
+    with open_registry().database.writing() as connection:
+        old = oldest_kept(oldest_kept(utc_now()))
+        model_id = connection.exec_driver_sql("SELECT model_id FROM hgkt_models").scalar()
+        row = {"model_id": model_id, "key": "old", "fingerprint": "", "receipt": ""}
+        row |= {"created_at": old}
+        connection.execute(db.requests.insert(), [row])
     assert remove(client, "two", "new").status_code == 200
-    with open_registry()._reading() as connection:
+    with open_registry().database.reading() as connection:
         keys = connection.exec_driver_sql("SELECT key FROM hgkt_requests").scalars().all()
     assert sorted(keys) == ["first-key", "new"]

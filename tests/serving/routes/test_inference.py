@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import tracemalloc
 
@@ -12,7 +11,6 @@ from fastapi.testclient import TestClient
 
 from hgkt.estimators import load_model
 from hgkt.serving import ServiceSettings, create_app
-from hgkt.serving.routes.tensors import nested
 
 triton = pytest.importorskip("tritonclient.http", reason="tritonclient is not installed")
 
@@ -56,7 +54,7 @@ def plain(folder, tmp_path_factory):
         yield found
 
 
-def features(X, kind="FP32", binary=True):
+def features(X, kind="FP32", binary=False):
     tensor = triton.InferInput("features", X.shape, kind)
     return [tensor.set_data_from_numpy(X, binary_data=binary)]
 
@@ -69,7 +67,7 @@ def test_a_public_client_reads_health_and_metadata(client):
     assert client.is_model_ready(MODEL, "1")
     assert not client.is_model_ready("another")
     assert not client.is_model_ready(MODEL, "2")
-    assert client.get_server_metadata()["extensions"] == ["binary_tensor_data"]
+    assert client.get_server_metadata()["extensions"] == []
     metadata = client.get_model_metadata(MODEL)
     assert metadata == client.get_model_metadata(MODEL, "1")
     assert metadata["inputs"] == [{"name": "features", "datatype": "FP32", "shape": [-1, 64]}]
@@ -77,16 +75,13 @@ def test_a_public_client_reads_health_and_metadata(client):
     assert {"name": "label", "datatype": "BYTES", "shape": [-1]} in metadata["outputs"]
 
 
-@pytest.mark.parametrize("binary_in", [True, False])
-@pytest.mark.parametrize("binary_out", [True, False, None])
-def test_a_public_client_gets_the_models_answers(client, rows, expected, binary_in, binary_out):
+@pytest.mark.parametrize("named", [True, False])
+def test_a_public_client_gets_the_models_answers(client, rows, expected, named):
     outputs = None
-    if binary_out is not None:
+    if named:
         names = ("score", "label", "seen")
-        outputs = [triton.InferRequestedOutput(name, binary_data=binary_out) for name in names]
-    answer = client.infer(
-        MODEL, features(rows, binary=binary_in), outputs=outputs, request_id="number 7"
-    )
+        outputs = [triton.InferRequestedOutput(name, binary_data=False) for name in names]
+    answer = client.infer(MODEL, features(rows), outputs=outputs, request_id="number 7")
     labels = answer.as_numpy("label")
     if labels.dtype == object and isinstance(labels[0], bytes):
         labels = np.array([label.decode() for label in labels])
@@ -103,18 +98,18 @@ def test_a_public_client_ranks_among_classes(client, rows):
     answer = client.infer(MODEL, features(rows), parameters=asked)
     labels, scores = answer.as_numpy("top_labels"), answer.as_numpy("top_scores")
     assert labels.shape == scores.shape == (5, 3)
-    assert set(labels.ravel()) <= {b"one", b"four", b"blot", b"nine"}
+    assert set(labels.ravel()) <= {"one", "four", "blot", "nine"}
     assert (np.diff(scores, axis=1) <= 0).all()
     np.testing.assert_array_equal(answer.as_numpy("label"), labels[:, 0])
     added = client.infer(MODEL, features(rows), parameters={"among": "unseen"})
-    assert set(added.as_numpy("label")) == {b"blot"}
+    assert set(added.as_numpy("label")) == {"blot"}
     assert not added.as_numpy("seen").any()
 
 
 @pytest.mark.parametrize(("kind", "dtype"), [("FP16", np.float16), ("FP64", np.float64)])
 def test_other_precisions_are_taken(client, rows, expected, kind, dtype):
     answer = client.infer(MODEL, features(rows.astype(dtype), kind))
-    labels = [label.decode() for label in answer.as_numpy("label")]
+    labels = answer.as_numpy("label").tolist()
     np.testing.assert_array_equal(labels, expected[0])
 
 
@@ -136,7 +131,7 @@ def test_a_public_client_reads_what_is_wrong(client, rows):
     assert "larger than 100,000 bytes" in refused(413, MODEL, features(rows.repeat(100, axis=0)))
     broken = rows.copy()
     broken[2, 3] = np.nan
-    assert "row 2" in refused(422, MODEL, features(broken))
+    assert "not valid JSON" in refused(422, MODEL, features(broken))
     compressed = {"request_compression_algorithm": "gzip"}
     assert "compressed bodies" in refused(415, MODEL, features(rows), **compressed)
     classification = [triton.InferRequestedOutput("label", class_count=3)]
@@ -176,13 +171,13 @@ def test_nested_and_flat_data_are_the_same(plain, rows, expected):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"inputs": []}, "Expected `array` of length 1"),
+        ({"inputs": []}, "one input called 'features' is expected; got none"),
         ({"inputs": [{"name": "x", "shape": [1], "datatype": "FP32"}]}, "got 'x'"),
-        ({"inputs": {"name": "features"}}, "not an inference request: Expected `array`"),
+        ({"inputs": {"name": "features"}}, "inputs: Expected `array`"),
         ({"parameters": {"topk": 3}}, "parameter 'topk' is not known"),
-        ({"parameters": {"top_k": 0}}, "top_k must be an integer from 1 to 1000"),
-        ({"parameters": {"top_k": True}}, "top_k must be an integer"),
-        ({"parameters": {"among": 3}}, "among must be all, seen, unseen or a list"),
+        ({"parameters": {"top_k": 0}}, "top_k: Expected `int` >= 1"),
+        ({"parameters": {"top_k": True}}, "top_k: Expected `int`"),
+        ({"parameters": {"among": 3}}, "among: Expected `str | array`"),
         ({"parameters": {"among": ["unicorn"]}}, "among names class 'unicorn'"),
         ({"parameters": {"sequence_id": 3}}, "parameter 'sequence_id' is not known"),
     ],
@@ -203,7 +198,7 @@ def test_wrong_requests_are_told_in_both_tongues(plain, rows, changes, sentence)
         ({"shape": [-5, 64]}, "[n, 64] is expected"),
         ({"shape": [4, 64]}, "but data of 5 rows"),
         ({"shape": [5, 64, 1]}, "[n, 64] is expected"),
-        ({"data": ["a"] * 320}, "features[0][0]"),
+        ({"data": ["a"] * 320}, "features[0]"),
         ({"data": "text"}, "features"),
         ({"data": [[1.0]]}, "1 numbers; 64 are expected"),
         ({"data": None}, "features"),
@@ -213,33 +208,6 @@ def test_wrong_requests_are_told_in_both_tongues(plain, rows, changes, sentence)
 def test_wrong_tensors_are_told(plain, rows, tensor, sentence):
     own = {"name": "features", "shape": [5, 64], "datatype": "FP32", "data": rows.tolist()}
     answer = infer(plain, rows, inputs=[own | tensor])
-    assert answer.status_code == 422
-    assert sentence in answer.json()["error"]
-
-
-@pytest.mark.parametrize(
-    ("length", "changes", "sentence"),
-    [
-        ("x", {}, "must be a number of bytes"),
-        ("9" * 30, {}, "must be a number of bytes"),
-        ("999999", {}, "but the body has"),
-        ("0", {}, "not an inference request"),
-        (None, {}, "not an inference request"),
-        ("own", {"parameters": {}}, "neither data nor the parameter binary_data_size"),
-        ("own", {"parameters": {"binary_data_size": 3}}, "takes 1280 bytes; binary_data_size is 3"),
-        ("own", {"shape": [4, 64]}, "takes 1024 bytes"),
-        ("own", {"data": [0.5] * 320}, "1280 bytes come behind it"),
-    ],
-)
-def test_wrong_octets_are_told(plain, rows, length, changes, sentence):
-    tensor = {"name": "features", "shape": [5, 64], "datatype": "FP32"}
-    tensor["parameters"] = {"binary_data_size": rows.nbytes}
-    start = json.dumps({"inputs": [tensor | changes]}).encode()
-    headers = {}
-    if length is not None:
-        headers["Inference-Header-Content-Length"] = str(len(start)) if length == "own" else length
-    body = start + rows.tobytes()
-    answer = plain.post(f"/v2/models/{MODEL}/infer", content=body, headers=headers)
     assert answer.status_code == 422
     assert sentence in answer.json()["error"]
 
@@ -262,12 +230,6 @@ def test_not_ready_before_the_service_runs(folder, tmp_path):
     assert client.get("/v2/health/live").json() == {"live": True}
     for path in ("/v2/health/ready", f"/v2/models/{MODEL}/ready"):
         assert client.get(path).status_code == 503
-
-
-def test_nested_leaves_what_it_does_not_know():
-    for data in (b"[[1,2],[3,4]]", b'"text"', b"{}", b"", b"[1,[2]]"):
-        assert nested(data, (2, 2)) == data
-    assert nested(b" [ 1,2,3 ,4,5,6] ", (3, 2)) == b"[[ 1,2],[3 ,4],[5,6]]"
 
 
 BOMB = 16 * 2**20

@@ -10,25 +10,25 @@ from __future__ import annotations
 import inspect
 import re
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeVar, dataclass_transform
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
 from hgkt._arrays import MAPS, FeatureMap, batches, check_map, map_rows, unit_rows
 from hgkt._typing import Progress
-from hgkt._validation import attribute_matrix, attribute_table, check_choice
-from hgkt.estimators.base import ClassTable, GZSLClassifier
-from hgkt.estimators.state_rules import Rule, shapes
+from hgkt._validation import check_choice
+from hgkt.calibration import Fold, Instances
+from hgkt.estimators.base import ClassRows, GZSLClassifier
 from hgkt.statistics import ClassStatistics, Sums
 
 Method = TypeVar("Method")
 Setting = Mapping[str, Any]
-Fitted = Iterator[tuple[int, ClassTable]]
+Fitted = Iterator[tuple[int, ClassRows]]
 """Index of each setting with the table of seen classes under it."""
 
 ATTRIBUTE_MAPS = ("l2", "sqrt+l2")
@@ -39,7 +39,7 @@ CENTERINGS = ("none", "features", "attributes", "both")
 
 _ENTRY = re.compile(r"^( *)([\w, ]+) : (.+)\n((?:\1 {4}.+\n)+)", re.MULTILINE)
 _BORROWED = re.compile(r"^( *)([\w, ]+) : \.\.\.\n", re.MULTILINE)
-_CENTERS = shapes(feature_center_="D", attribute_center_="d")
+_CENTERS = ("feature_center_", "attribute_center_")
 
 
 def map_grid() -> dict[str, list[str]]:
@@ -178,7 +178,7 @@ class GridClassifier(GZSLClassifier):
 
     def _train(self, gathered: Any) -> Any:
         """Learn what does not depend on the late parameters; return what `_finish` needs."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} has neither _train nor _train_path")
 
     def _train_path(self, gathered: Any, stops: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
         """Train to the last of the ascending `stops`; at each, yield it and what `_finish` needs.
@@ -188,12 +188,12 @@ class GridClassifier(GZSLClassifier):
         """
         yield stops[0], self._train(gathered)
 
-    def _finish(self, trained: Any) -> ClassTable:
+    def _finish(self, trained: Any) -> ClassRows:
         """Set what depends on late parameters and return the table of seen classes."""
         return dict(trained)
 
     @abstractmethod
-    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassTable:
+    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassRows:
         """Return the table rows of classes from their mapped attributes (U, d)."""
 
     @abstractmethod
@@ -203,7 +203,7 @@ class GridClassifier(GZSLClassifier):
     def _map_features(self, X: NDArray[Any]) -> NDArray[Any]:
         return self._center_features(map_rows(X, self.feature_map))
 
-    def _embed_classes(self, attributes: NDArray[np.float64]) -> ClassTable:
+    def _embed_classes(self, attributes: NDArray[np.float64]) -> ClassRows:
         return self._embed_rows(self._map_attributes(attributes))
 
     def _map_attributes(self, attributes: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -229,14 +229,14 @@ class GridClassifier(GZSLClassifier):
             state |= {f"learned/{name}": getattr(self, name) for name in _CENTERS}
         return state
 
-    def _state_rules(self, names: Collection[str]) -> dict[str, Rule]:
-        rules = super()._state_rules(names)
-        if self.centering != "none":
-            rules |= {f"learned/{name}": rule for name, rule in _CENTERS.items()}
-        return rules
-
-    def _restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        super()._restore(state)
+    def _restore(
+        self,
+        state: Mapping[str, NDArray[Any]],
+        labels: NDArray[Any],
+        attributes: NDArray[np.float64],
+        has_attributes: bool,
+    ) -> None:
+        super()._restore(state, labels, attributes, has_attributes)
         if self.centering != "none":
             self.feature_center_ = state["learned/feature_center_"]
             self.attribute_center_ = state["learned/attribute_center_"]
@@ -280,54 +280,39 @@ class GridClassifier(GZSLClassifier):
 
     def _fit_seen(
         self, X: NDArray[Any], codes: NDArray[np.intp], attributes: NDArray[np.float64]
-    ) -> ClassTable:
+    ) -> ClassRows:
         ((_, table),) = self._fit_mapped(X, codes, attributes, [{}])
         return table
 
-    def fit_score_grid(
-        self,
-        grid: Sequence[Setting],
-        X: NDArray[Any],
-        y: NDArray[Any],
-        class_attributes: Mapping[Any, ArrayLike],
-        new_attributes: Mapping[Any, ArrayLike],
-        X_eval: NDArray[Any],
-        progress: Progress | None = None,
+    def score_grid(
+        self, grid: Sequence[Setting], fold: Fold, progress: Progress | None = None
     ) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Do in one go what `GZSLClassifier.fit_score_grid` does setting by setting."""
+        """Do in one go what `GZSLClassifier.score_grid` does setting by setting."""
         model = clone(self).on_progress(progress)
-        features, codes, _, attributes = model._check_training_data(X, y, class_attributes)
-        fits = model._fit_mapped(features, codes, attributes, model._whole(grid))
-        width = attributes.shape[1]
-        yield from model._score_fits(fits, new_attributes, width, X_eval, len(grid), progress)
+        model.n_features_in_ = fold.X_eval.shape[1]
+        mapped: list[NDArray[Any]] = []
+        maps: Any = None
+        for done, (index, rows) in enumerate(model._fit_fold(fold, model._whole(grid)), start=1):
+            if maps != (model.feature_map, model.centering):  # equal ones come one after another
+                maps = model.feature_map, model.centering
+                X = fold.X_eval
+                mapped = [model._map_features(X[part]) for part in batches(len(X))]
+            added = model._embed_classes(fold.new_attributes)
+            yield index, _score_both(model, mapped, rows, added)
+            if progress is not None:
+                progress("select", done, len(grid), {})
+
+    def _fit_fold(self, fold: Fold, settings: Sequence[Setting]) -> Fitted:
+        """Learn every setting from the training part of a fold."""
+        if not isinstance(fold.training, Instances):
+            raise self._needs_rows()
+        return self._fit_mapped(*fold.training, fold.attributes, settings)
 
     def _whole(self, grid: Sequence[Setting]) -> list[Setting]:
         """Return settings that all name the same parameters."""
         names = {name for setting in grid for name in setting}
         common = {name: getattr(self, name) for name in names}
         return [{**common, **setting} for setting in grid]
-
-    def _score_fits(
-        self,
-        fits: Fitted,
-        new_attributes: Mapping[Any, ArrayLike],
-        n_attributes: int,
-        X_eval: NDArray[Any],
-        total: int,
-        progress: Progress | None,
-    ) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Add the new classes to each fit as it comes, and score rows (n, D)."""
-        table = attribute_table(new_attributes)
-        added = attribute_matrix(table, list(table), n_attributes)
-        mapped: list[NDArray[Any]] = []
-        kind: Any = None
-        for done, (index, rows) in enumerate(fits, start=1):
-            if kind != (self.feature_map, self.centering):  # equal ones come one after another
-                kind = self.feature_map, self.centering
-                mapped = [self._map_features(X_eval[part]) for part in batches(len(X_eval))]
-            yield index, _score_both(self, mapped, rows, self._embed_classes(added))
-            if progress is not None:
-                progress("select", done, total, {})
 
     def _apply(self, setting: Setting) -> None:
         """Set the parameters of a setting and refuse those outside their range."""
@@ -366,7 +351,7 @@ class SumsClassifier(GridClassifier):
             ]
         return {"feature_maps": tuple(dict.fromkeys(maps)), "squares": self._needs_squares}
 
-    def _fit_sums(self, sums: Sums, attributes: NDArray[np.float64]) -> ClassTable:
+    def _fit_sums(self, sums: Sums, attributes: NDArray[np.float64]) -> ClassRows:
         ((_, table),) = self._fit_all(sums, attributes, [{}])
         return table
 
@@ -386,21 +371,10 @@ class SumsClassifier(GridClassifier):
             for index, table in self._fit_settings(gathered, alike):
                 yield group[index], table
 
-    def score_grid_sums(
-        self,
-        grid: Sequence[Setting],
-        sums: Sums,
-        class_attributes: Mapping[Any, ArrayLike],
-        new_attributes: Mapping[Any, ArrayLike],
-        X_eval: NDArray[Any],
-        progress: Progress | None = None,
-    ) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Do in one go what `GZSLClassifier.score_grid_sums` does setting by setting."""
-        model = clone(self).on_progress(progress)
-        attributes = attribute_matrix(class_attributes, sums.classes.tolist())
-        fits = model._fit_all(sums, attributes, model._whole(grid))
-        width = attributes.shape[1]
-        yield from model._score_fits(fits, new_attributes, width, X_eval, len(grid), progress)
+    def _fit_fold(self, fold: Fold, settings: Sequence[Setting]) -> Fitted:
+        if isinstance(fold.training, Instances):
+            return super()._fit_fold(fold, settings)
+        return self._fit_all(fold.training, fold.attributes, settings)
 
 
 def group_settings(
@@ -423,7 +397,7 @@ def group_settings(
 
 
 def _score_both(
-    model: GridClassifier, parts: Sequence[NDArray[Any]], seen: ClassTable, added: ClassTable
+    model: GridClassifier, parts: Sequence[NDArray[Any]], seen: ClassRows, added: ClassRows
 ) -> NDArray[np.float64]:
     """Score seen and added classes of parts of mapped rows, without a penalty.
 

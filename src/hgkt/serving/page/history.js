@@ -25,21 +25,20 @@ async function load() {
   }
 }
 
-function render({ events, oldest }) {
+function render({ events }) {
   const changes = new Map(); // lines of one change belong together
   for (const line of events) changes.set(line.revision, [...(changes.get(line.revision) ?? []), line]);
   const rows = [...changes.values()].reverse().slice(0, SHOWN);
-  $("history").replaceChildren(...rows.map((lines) => row(lines, oldest)));
+  $("history").replaceChildren(...rows.map((lines) => row(lines)));
   say($("no-history"), rows.length ? "" : "Nothing has been changed yet.");
 }
 
-function row(lines, oldest) {
+function row(lines) {
   const { revision, created_at: time, who, reason } = lines[0];
   const date = new Date(time);
   const by = who ? `, by key ${who}` : "";
-  const undo = revision - 1 < oldest ? null
-    : el("button", { type: "button", "aria-label": `Undo change ${revision} and all later ones`,
-      onclick: () => goBack(revision - 1) }, "Undo");
+  const undo = el("button", { type: "button", "aria-label": `Undo change ${revision} and all later ones`,
+    onclick: () => goBack(revision - 1) }, "Undo");
   return el("li", { "data-revision": revision },
     el("div", {}, sentence(lines), reason ? el("span", { class: "hint clip" }, reason) : null,
       el("span", { class: "hint" }, el("time", { datetime: time, title: date.toLocaleString() }, ago(date)), by)),

@@ -1,186 +1,233 @@
-"""Feature rows out of requests.
+"""Bodies of requests: JSON, feature rows and images, decoded off the event loop and bounded.
 
-Numbers of a large batch are never touched one by one: octets and Arrow columns are read where they
-lie, and JSON is decoded row by row.
+A body that could become a large object is refused before it is decoded, and rows of JSON become
+arrays one by one, so that the first mistake ends the reading.
 """
 
 from __future__ import annotations
 
+import ctypes
 import re
-from collections.abc import Iterator
-from struct import unpack_from
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from functools import cache
+from typing import Annotated, Any, TypeVar, cast
 
+import anyio.to_thread
+import msgspec
 import numpy as np
+from anyio import CapacityLimiter
+from anyio.lowlevel import RunVar
 from fastapi import Request
-from msgspec import Meta, Struct
 from numpy.typing import NDArray
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
 
-from hgkt.serving.json_bodies import JSON, decode, media_type, schema_of
+from hgkt.serving.images import Upload
 from hgkt.serving.problems import Problem
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-OCTETS = "application/octet-stream"
-ARROW = "application/vnd.apache.arrow.stream"
-_MAX_BATCHES = 10_000
-_RECORD_BATCH, _COMPRESSION = 3, 3  # Arrow's Message.fbs: header type, field of RecordBatch
-
-_MAX_REST = 2**20  # bytes of a JSON body beside its rows
+JSON, OCTETS, FORM = "application/json", "application/octet-stream", "multipart/form-data"
+FEW_VALUES = 250_000  # keys and values, and commas in texts, beside rows and attributes
+LARGE_BYTES = 16 * 2**20
 _MAX_NUMBER = 400  # bytes of a number, with the blanks around it
-_FEATURES = re.compile(rb'"features"[ \t\r\n]*:[ \t\r\n]*\[')
-_GAP = re.compile(rb"[ \t\r\n]{0,10000}")
-_SHORT = 2**16  # bytes that are decoded only to say what is wrong with them
+T = TypeVar("T")
 
-_ClassName = Annotated[str, Meta(min_length=1)]
-_Number = Annotated[float, Meta(description="A number; NaN and infinity are none.")]
+_DECODING: RunVar[CapacityLimiter] = RunVar("hgkt_json_decoding")
+_PLACE = re.compile(r" - at `(?:key in )?\$\.?(.*)`$")
+_FIELD = "images"
+ROWS_SCHEMA: dict[str, Any] = {
+    "type": "array",
+    "minItems": 1,
+    "items": {"type": "array", "items": {"type": "number"}},
+    "description": "One row per instance, of as many numbers as the model reads.",
+}
+IMAGES_CONTENT = {
+    FORM: {
+        "schema": {
+            "type": "object",
+            "required": [_FIELD],
+            "properties": {
+                _FIELD: {
+                    "type": "array",
+                    "items": {"type": "string", "contentMediaType": OCTETS},
+                    "description": "JPEG, PNG or the like.",
+                }
+            },
+        }
+    }
+}
+"""What the API's description says of a form that `read_uploads` reads."""
 
-
-class FeatureRows(Struct, forbid_unknown_fields=True):
-    """A request with feature vectors."""
-
-    features: Annotated[
-        list[list[_Number]],
-        Meta(
-            min_length=1, description="One row per instance, of as many numbers as the model reads."
-        ),
-    ]
-
-
-Rows = TypeVar("Rows", bound=FeatureRows)
-
-
-class PredictRequest(FeatureRows):
-    """Feature vectors to classify."""
-
-    top_k: Annotated[
-        int, Meta(ge=1, le=1000, description="How many classes per row, best first.")
-    ] = 1
-    among: Annotated[
-        Literal["all", "seen", "unseen"] | Annotated[list[_ClassName], Meta(min_length=1)],
-        Meta(description="The candidates: a group, or a list of class names."),
-    ] = "all"
-    explain: Annotated[bool, Meta(description="Whether to say why, for each row.")] = False
-    confidence: Annotated[
-        bool, Meta(description="Whether to say how sure each answer is: probability and novelty.")
-    ] = False
-    reject: Annotated[
-        Annotated[float, Meta(gt=0, lt=1)] | None,
-        Meta(
-            description="Share of rows of known classes that may be rejected by mistake; the "
-            "label of a row that looks like no known class is then null."
-        ),
-    ] = None
-    coverage: Annotated[
-        Annotated[float, Meta(gt=0, lt=1)] | None,
-        Meta(description="How often `set` is to hold the true class."),
-    ] = None
-    revision: Annotated[
-        Annotated[int, Meta(ge=0, le=2**62)] | None,
-        Meta(description="Answer with the classes of this revision, as they were then."),
-    ] = None
+Rows = Annotated[list[msgspec.Raw], msgspec.Meta(min_length=1)]
+"""Rows of a JSON body, not decoded yet."""
 
 
-# ---------------------------------------------------------------------- requests
-def read_json(
-    body: bytes, n_features: int, max_rows: int, kind: type[Rows]
-) -> tuple[NDArray[Any], Rows]:
-    """Return the rows of a JSON body and the rest of the request.
+# ---------------------------------------------------------------------- reading
+def media_type(request: Request, *known: str) -> str:
+    """Return the media type of a body, without parameters; refuse others and compressed bodies.
 
-    Rows are decoded one by one. So the first mistake ends it, a row becomes an array before the
-    next is read, and no other thread waits until all are done.
+    A page of another site can send text, but none of the types here, unasked.
     """
-    found = _FEATURES.search(body, 0, _MAX_REST)
-    if found is None:
-        if len(body) < _SHORT:
-            decode(body, kind)  # says what is wrong
-        raise Problem(422, "features: rows of numbers are expected")
-    rows, end = _json_rows(body, found.end(), n_features, max_rows)
-    if len(body) - (end - found.end()) > _MAX_REST:
-        raise Problem(413, f"the body has more than {_MAX_REST:,} bytes beside its rows")
-    # What is left must be the whole request but its rows. A second "features", or one that is
-    # nested or in a string, does not pass for it.
-    rest = decode(body[: found.end()] + b"[0]]" + body[end:], kind)
-    if rest.features != [[0.0]]:
-        raise Problem(422, "features: they were given twice")
-    return rows, rest
-
-
-def _json_rows(
-    body: bytes, start: int, n_features: int, max_rows: int
-) -> tuple[NDArray[np.float32], int]:
-    """Decode rows that begin at `start`, behind the first bracket; return where they end, too."""
-    rows: list[NDArray[np.float32]] = []
-    place = _skip(body, start)
-    if body[place : place + 1] == b"]":
-        raise Problem(422, "features: at least one row is expected")
-    while True:
-        name = f"features[{len(rows)}]"
-        if len(rows) == max_rows:
-            raise Problem(
-                413, f"the request has more than {max_rows} rows, the most that are accepted"
-            )
-        if body[place : place + 1] != b"[":
-            raise Problem(422, f"{name}: a row of numbers is expected")
-        end = _row_end(body, place, n_features, len(rows))
-        numbers = decode(body[place:end], list[_Number], name)
-        rows.append(_float32(np.array(numbers, dtype=np.float64)))
-        place = _skip(body, end)
-        if body[place : place + 1] == b"]":
-            return np.stack(rows), place + 1
-        if body[place : place + 1] != b",":
-            raise Problem(422, f"the body is not valid JSON behind {name}")
-        place = _skip(body, place + 1)
-
-
-def _row_end(body: bytes, start: int, n_features: int, number: int) -> int:
-    """Return where a row ends that has the right number of values; no endless row is looked at."""
-    most = start + _MAX_NUMBER * (n_features + 1)
-    end = body.find(b"]", start, most) + 1
-    empty = _GAP.fullmatch(body, start + 1, end - 1) is not None
-    n_numbers = 0 if empty else body.count(b",", start, end or most) + 1
-    if n_numbers != n_features:
-        found = f"{n_numbers}" if end else f"{n_numbers} or more"
-        raise Problem(
-            422, f"row {number} of features has {found} numbers; {n_features} are expected"
-        )
-    if not end:
-        raise Problem(422, f"row {number} of features has no end or endless numbers")
-    return end
-
-
-def rows_type(request: Request, *others: str) -> str:
-    """Return the media type of a body of feature rows; refuse one that is none of those."""
-    kind, known = media_type(request), (JSON, OCTETS, ARROW, *others)
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise Problem(415, "compressed bodies are not accepted; send it without Content-Encoding")
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in known:
-        listed = f"{', '.join(known[:-1])} or {known[-1]}"
+        listed = " or ".join(filter(None, (", ".join(known[:-1]), known[-1])))
         raise Problem(415, f"the content type must be {listed}; got {kind[:80]!r}")
     return kind
 
 
-def rows_content(kind: type[FeatureRows]) -> dict[str, Any]:
-    """Return what the API's description says of a body of feature rows."""
-    binary = {"schema": {"type": "string", "format": "binary"}}
-    return {
-        JSON: {"schema": schema_of(kind)},
-        OCTETS: binary | {"description": "Rows of little-endian float32 numbers."},
-        ARROW: binary,
-    }
+async def read_parts(request: Request) -> list[bytes]:
+    """Return a body in the parts that it came in; a large one is not joined on the event loop."""
+    parts = [part async for part in request.stream() if part]
+    if not parts:
+        raise Problem(422, "the body is empty; feature rows are expected")
+    return parts
 
 
-def read_binary(kind: str, body: bytes, n_features: int, max_rows: int) -> NDArray[Any]:
-    """Return the rows of a body of octets or Arrow."""
-    read = read_octets if kind == OCTETS else read_arrow
-    return read(body, n_features, max_rows)
+async def read_json(request: Request, kind: type[T], max_values: int) -> T:
+    """Return the body of a request as an object of `kind`.
+
+    Parameters
+    ----------
+    request : Request
+        Its body has not been read.
+    kind : type
+        What msgspec decodes to, a Struct mostly.
+    max_values : int
+        A body with more values is refused before it is decoded: a short one can make a large
+        object of millions.
+    """
+    media_type(request, JSON)
+    parts = [part async for part in request.stream()]
+
+    def work() -> T:
+        body = b"".join(parts)
+        check_values(body, max_values)
+        return decode(body, kind)
+
+    return await anyio.to_thread.run_sync(work, limiter=_one_at_a_time())
 
 
-def read_octets(body: bytes, n_features: int, max_rows: int) -> NDArray[np.float32]:
+def check_values(body: bytes, max_values: int) -> None:
+    """Refuse a JSON body with more values than could be meant."""
+    if body.count(b",") > max_values:
+        raise Problem(413, f"the body holds more than {max_values:,} values")
+
+
+def _one_at_a_time() -> CapacityLimiter:
+    """Return the limiter of this event loop; one is not to be shared between loops.
+
+    Decoding keeps other threads waiting, so that two at once would gain nothing but memory.
+    """
+    try:
+        return _DECODING.get()
+    except LookupError:
+        limiter = CapacityLimiter(1)
+        _DECODING.set(limiter)
+        return limiter
+
+
+def decode(body: bytes | memoryview | msgspec.Raw, kind: type[T], place: str = "") -> T:
+    """Decode JSON; the first mistake is told, with where it is.
+
+    Examples
+    --------
+    >>> decode(b"[1, 2.5]", list[float])
+    [1.0, 2.5]
+    >>> decode(b'[1, "2.5"]', list[float], place="features[7]")
+    Traceback (most recent call last):
+    hgkt.serving.problems.Problem: 422: features[7][1]: Expected `float`, got `str`
+    """
+    try:
+        found: T = _decoder(cast("Any", kind)).decode(body)
+        return found
+    except msgspec.ValidationError as error:
+        raise wrong_value(error, place) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Problem(422, f"{place or 'the body'} is not valid JSON: {error}") from None
+    except RecursionError:
+        raise Problem(422, f"{place or 'the body'} is nested too deeply") from None
+
+
+def wrong_value(error: msgspec.ValidationError, place: str = "") -> Problem:
+    """Return what a client is told whose value is not as described."""
+    where = _PLACE.search(str(error))
+    message = str(error)[: where.start()] if where else str(error)
+    return Problem(422, f"{(place + (where[1] if where else '')) or 'the body'}: {message}")
+
+
+@cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
+
+
+@contextmanager
+def memory_returned(parts: Sequence[bytes] | None = None) -> Iterator[None]:
+    """Give freed memory back when the context ends, if it was a large request's.
+
+    The C library keeps what was freed for later, in pieces between others; after a few large
+    requests a worker would hold hundreds of megabytes that nobody uses.
+    """
+    large = parts is None or sum(map(len, parts)) > LARGE_BYTES
+    try:
+        yield
+    finally:
+        trim = _trimmer() if large else None
+        if trim is not None:
+            trim(0)
+
+
+@cache
+def _trimmer() -> Any:
+    """Return glibc's malloc_trim; None where the C library is another."""
+    try:
+        return ctypes.CDLL(None).malloc_trim
+    except (OSError, TypeError, AttributeError):
+        return None
+
+
+# ---------------------------------------------------------------------- feature rows
+def decode_rows_body(body: bytes, kind: type[T], n_features: int, max_rows: int) -> T:
+    """Decode a JSON body whose rows stay JSON until each is read by `json_rows`."""
+    check_values(body, max_rows * n_features + FEW_VALUES)
+    if body.count(b"[") > 2 * max_rows + 16:  # a bracket per row; a string may hold some
+        raise _too_many_rows(max_rows)
+    return decode(body, kind)
+
+
+def json_rows(rows: Sequence[Any], n_features: int, max_rows: int) -> NDArray[np.float32]:
+    """Return feature rows (n, n_features) of JSON that was not decoded yet."""
+    if len(rows) > max_rows:
+        raise _too_many_rows(max_rows)
+    found = np.empty((len(rows), n_features), dtype=np.float32)
+    for number, row in enumerate(rows):
+        if memoryview(row).nbytes > _MAX_NUMBER * (n_features + 1):
+            raise Problem(422, f"row {number} of features is too long for {n_features} numbers")
+        octets = bytes(row)
+        if octets[:1] == b"[":
+            # A count first: a short text can make a long list.
+            n_numbers = octets.count(b",") + 1 if octets.strip(b"[] \t\r\n") else 0
+            if n_numbers != n_features:
+                raise Problem(
+                    422,
+                    f"row {number} of features has {n_numbers} numbers; {n_features} are expected",
+                )
+        numbers = decode(row, list[float], f"features[{number}]")
+        if len(numbers) != n_features:
+            raise Problem(422, f"row {number} of features has {len(numbers)} numbers")
+        # What becomes infinite is refused, with its row, where scores are made.
+        with np.errstate(over="ignore", invalid="ignore"):
+            found[number] = numbers
+    return found
+
+
+def octet_rows(body: bytes, n_features: int, max_rows: int) -> NDArray[np.float32]:
     """Return the rows of a body of little-endian float32 numbers, without a copy.
 
     Examples
     --------
-    >>> read_octets(np.array([1, 2, 3, 4], "<f4").tobytes(), n_features=2, max_rows=8)
+    >>> octet_rows(np.array([1, 2, 3, 4], "<f4").tobytes(), n_features=2, max_rows=8)
     array([[1., 2.],
            [3., 4.]], dtype=float32)
     """
@@ -192,139 +239,95 @@ def read_octets(body: bytes, n_features: int, max_rows: int) -> NDArray[np.float
             f"the body has {len(body)} bytes; rows of {n_features} float32 numbers, "
             f"{width} bytes each, are expected",
         )
-    _check_count(n_rows, max_rows)
-    return np.frombuffer(body, dtype="<f4").reshape(n_rows, n_features)
-
-
-def read_arrow(body: bytes, n_features: int, max_rows: int) -> NDArray[Any]:
-    """Return the rows of an Arrow stream: a list column ``features``, or a column per feature."""
-    import pyarrow as pa
-
-    try:
-        for number, compressed in enumerate(_compressed_batches(body)):
-            if compressed:
-                raise Problem(
-                    422, "compressed Arrow streams are not accepted; send it uncompressed"
-                )
-            if number == _MAX_BATCHES:
-                raise Problem(422, f"the Arrow stream has more than {_MAX_BATCHES:,} batches")
-        with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
-            _check_schema(reader.schema, n_features)
-            parts, n_rows = [], 0
-            for batch in reader:
-                n_rows += batch.num_rows
-                _check_count(n_rows, max_rows)
-                batch.validate(full=True)  # offsets of a foreign stream may point anywhere
-                if batch.num_rows:
-                    parts.append(_batch_rows(batch, n_features))
-    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-        reason = (str(error).splitlines() or ["it ends too early"])[0]
-        raise Problem(422, f"the body is not a readable Arrow stream: {reason}") from None
-    if not parts:
-        raise Problem(422, "the Arrow stream holds no rows; at least one is expected")
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def _check_count(n_rows: int, max_rows: int) -> None:
     if n_rows > max_rows:
         raise Problem(
             413, f"the request has {n_rows} rows; at most {max_rows} are accepted at once"
         )
+    return np.frombuffer(body, dtype="<f4").reshape(n_rows, n_features)
 
 
-def _skip(body: bytes, start: int) -> int:
-    gap = _GAP.match(body, start)
-    return start if gap is None else gap.end()
+def _too_many_rows(max_rows: int) -> Problem:
+    return Problem(413, f"the request has more than {max_rows} rows, the most that are accepted")
 
 
-def _float32(rows: NDArray[np.float64]) -> NDArray[np.float32]:
-    # What becomes infinite is refused, with its row, where scores are made.
-    with np.errstate(over="ignore", invalid="ignore"):
-        return rows.astype(np.float32)
+# ---------------------------------------------------------------------- images
+@asynccontextmanager
+async def read_uploads(
+    request: Request, max_images: int, max_bytes: int
+) -> AsyncIterator[list[Upload]]:
+    """Read the images of a form; large ones lie on disk until the context ends.
 
-
-def _check_schema(schema: pa.Schema, n_features: int) -> None:
-    import pyarrow as pa
-
-    types = pa.types
-    places = schema.get_all_field_indices("features")
-    if places:
-        kind = schema.field(places[0]).type
-        if len(places) > 1 or not (
-            (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
-            and _is_number(kind.value_type)
-        ):
-            raise Problem(
-                422, f"the Arrow column 'features' must hold lists of numbers, not {kind}"
-            )
-        return
-    if len(schema) != n_features:
-        raise Problem(
-            422,
-            f"the Arrow stream has {len(schema)} columns and none is called 'features'; "
-            f"{n_features} columns, one a feature, are expected",
-        )
-    for field in schema:
-        if not _is_number(field.type):
-            raise Problem(422, f"the Arrow column {field.name!r} holds {field.type}, not numbers")
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
-
-
-def _batch_rows(batch: pa.RecordBatch, n_features: int) -> NDArray[Any]:
-    from pyarrow import compute
-
-    if "features" not in batch.schema.names:
-        return np.column_stack([_numbers(column) for column in batch.columns])
-    lists = batch.column("features")
-    if lists.null_count:
-        raise Problem(422, "the Arrow column 'features' has empty cells; a list a row is expected")
-    widths = compute.list_value_length(lists).to_numpy(zero_copy_only=False)
-    if (widths != n_features).any():
-        row = int(np.flatnonzero(widths != n_features)[0])
-        raise Problem(
-            422,
-            f"row {row} of the Arrow column 'features' has {widths[row]} numbers; "
-            f"{n_features} are expected",
-        )
-    return _numbers(lists.flatten()).reshape(-1, n_features)
-
-
-def _numbers(values: pa.Array) -> NDArray[Any]:
-    if values.null_count:
-        raise Problem(422, "the Arrow stream has empty cells; every feature needs a number")
-    array = values.to_numpy(zero_copy_only=False)
-    return array if array.dtype == np.float32 else _float32(array.astype(np.float64))
-
-
-def _compressed_batches(body: bytes) -> Iterator[bool]:
-    """Tell for each record batch whether it is compressed: a small body may unfold to anything.
-
-    pyarrow does not say, so the flag is read from the message's flatbuffer.
+    Parameters
+    ----------
+    request : Request
+        Its body has not been read.
+    max_images, max_bytes : int
+        How many there may be, and how large one.
     """
-    import pyarrow as pa
+    media_type(request, FORM)
+    try:
+        form = await request.form(max_files=max_images, max_fields=max_images, max_part_size=2**16)
+    except Problem:
+        raise
+    except HTTPException as error:
+        if "files" in str(error.detail):
+            detail = f"the request has too many images; at most {max_images} are accepted at once"
+            raise Problem(413, detail) from None
+        raise Problem(400, f"the form cannot be read: {error.detail}") from None
+    except OSError as error:
+        raise Problem(507, f"the images cannot be kept: {error.strerror}") from None
+    try:
+        uploads = []
+        for number, item in enumerate(form.getlist(_FIELD), start=1):
+            if not isinstance(item, UploadFile):
+                raise Problem(422, f"body {_FIELD}[{number - 1}]: a file is expected")
+            if (item.size or 0) > max_bytes:
+                raise Problem(
+                    413,
+                    f"image {number} has {item.size} bytes; at most {max_bytes} are accepted",
+                )
+            uploads.append(Upload(item.filename or "", item.file))
+        if not uploads:
+            raise Problem(422, f"body {_FIELD}: one file at least is expected")
+        yield uploads
+    finally:
+        await form.close()
 
-    for message in pa.ipc.MessageReader.open_stream(pa.py_buffer(body)):
-        data = message.metadata.to_pybytes()
-        try:
-            table = unpack_from("<I", data, 0)[0]
-            kind = _field(data, table, 1)
-            if kind and data[kind] == _RECORD_BATCH:
-                at = _field(data, table, 2)
-                header = at + unpack_from("<I", data, at)[0]
-                yield bool(_field(data, header, _COMPRESSION))
-        except Exception as error:
-            raise ValueError("its metadata is damaged") from error
+
+# ---------------------------------------------------------------------- the API's description
+def json_body(kind: type, **properties: Any) -> dict[str, Any]:
+    """Return what the API's description says of a JSON body of a type."""
+    return {"requestBody": {"required": True, "content": json_content(kind, **properties)}}
 
 
-def _field(data: bytes, table: int, number: int) -> int:
-    """Return where a field of a flatbuffer's table lies; 0 where the table lacks it."""
-    vtable = table - unpack_from("<i", data, table)[0]
-    if 4 + 2 * number >= unpack_from("<H", data, vtable)[0]:
-        return 0
-    offset = unpack_from("<H", data, vtable + 4 + 2 * number)[0]
-    return table + offset if offset else 0
+def json_content(kind: type, **properties: Any) -> dict[str, Any]:
+    """Return a type as content of a request or an answer; `properties` replace its own."""
+    schema = _schema_of(kind)
+    for name, value in properties.items():
+        schema["properties"][name] = value
+    return {JSON: {"schema": schema}}
+
+
+def rows_content(kind: type) -> dict[str, Any]:
+    """Return what the API's description says of a body of feature rows."""
+    return json_content(kind, features=ROWS_SCHEMA) | {
+        OCTETS: {
+            "schema": {"type": "string", "format": "binary"},
+            "description": "Rows of little-endian float32 numbers.",
+        }
+    }
+
+
+def _schema_of(kind: type) -> dict[str, Any]:
+    """Return the JSON schema of a type, with nothing referred to."""
+    (schema,), known = msgspec.json.schema_components([kind], ref_template="{name}")
+
+    def whole(part: Any) -> Any:
+        if isinstance(part, dict):
+            if "$ref" in part:
+                return whole(known[part["$ref"]])
+            return {key: whole(value) for key, value in part.items()}
+        return [whole(value) for value in part] if isinstance(part, list) else part
+
+    resolved: dict[str, Any] = whole(schema)
+    return resolved

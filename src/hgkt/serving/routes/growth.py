@@ -3,37 +3,41 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from typing import Any
 
 from fastapi import APIRouter, Depends, Request
+from msgspec import Struct
 from numpy.typing import NDArray
 
+from hgkt.serving.auth import require_key
 from hgkt.serving.events import Origin
-from hgkt.serving.idempotency import KeyedRequest, Receipt
 from hgkt.serving.images import ImageReader, Upload
-from hgkt.serving.json_bodies import JSON, read_parts
-from hgkt.serving.memory import LARGE_BYTES, returned
+from hgkt.serving.live_model import ServedModel
 from hgkt.serving.metrics import Metrics
-from hgkt.serving.problems import Problem, documented
-from hgkt.serving.queues import WorkQueue
+from hgkt.serving.problems import documented
+from hgkt.serving.registry import KeyedRequest, Receipt
 from hgkt.serving.routes import bodies
-from hgkt.serving.routes.class_models import ClassGrown, IdempotencyKey, Reason, ReasonQuery
-from hgkt.serving.routes.classes import STORAGE, keyed, receipt_of
+from hgkt.serving.routes.bodies import FORM, JSON, OCTETS
+from hgkt.serving.routes.classes import (
+    STORAGE,
+    ClassGrown,
+    IdempotencyKey,
+    Reason,
+    ReasonQuery,
+    changer,
+    counted,
+    receipt_of,
+)
 from hgkt.serving.routes.predict import MAX_IMAGES
-from hgkt.serving.routes.uploads import FORM, IMAGES_CONTENT, read_uploads
-from hgkt.serving.security import require_key
-from hgkt.serving.served_model import ServedModel
 from hgkt.serving.settings import ServiceSettings
+from hgkt.serving.work_queue import Queues
 
 
-class Examples(bodies.FeatureRows):
+class Examples(Struct, forbid_unknown_fields=True):
     """Feature vectors of one class."""
 
+    features: bodies.Rows
     reason: Reason | None = None
-
-
-_CONTENT = bodies.rows_content(Examples) | IMAGES_CONTENT
 
 
 def build_router(
@@ -41,82 +45,78 @@ def build_router(
     settings: ServiceSettings,
     reader: ImageReader,
     metrics: Metrics,
-    image_queue: WorkQueue,
+    queues: Queues,
 ) -> APIRouter:
-    """Return the route ``POST /v1/classes/{name}/examples``.
-
-    `image_queue` bounds how many requests with images are computed and wait.
-    """
+    """Return the route ``POST /v1/classes/{name}/examples``."""
     router = APIRouter(prefix="/v1/classes", tags=["classes"])
-    passed = require_key(settings)
-    by = Depends(passed)
-    key = (401,) if settings.api_keys else ()
-    # One after another, in a thread of their own: predictions do not wait while a model is solved.
-    queue = WorkQueue(1, settings.max_waiting, "examples")
+    by, key = Depends(require_key(settings)), (401,) if settings.api_keys else ()
+    change = changer(served, queues)
+    n_features, max_rows = served.base.n_features_in_, settings.max_rows
 
-    def grow_by_body(
-        name: str, kind: str, parts: list[bytes], idempotency_key: str | None, origin: Origin
-    ) -> ClassGrown:
-        with returned(large=sum(map(len, parts)) > LARGE_BYTES):
-            body = b"".join(parts)
-            parts.clear()
-            digest = hashlib.sha256(body).hexdigest()
-            request = keyed(idempotency_key, "grow", f"{name} {kind} {digest}")
+    def rows_of(kind: str, body: bytes, reason: str | None) -> tuple[NDArray[Any], str | None]:
+        if kind == OCTETS:
+            return bodies.octet_rows(body, n_features, max_rows), reason
+        sent = bodies.decode_rows_body(body, Examples, n_features, max_rows)
+        return bodies.json_rows(sent.features, n_features, max_rows), sent.reason
 
-            def read() -> tuple[NDArray[Any], str | None]:
-                n_features = served.current().model.n_features_in_
-                if kind != JSON:
-                    rows = bodies.read_binary(kind, body, n_features, settings.max_rows)
-                    return rows, origin.reason
-                X, said = bodies.read_json(body, n_features, settings.max_rows, Examples)
-                return X, said.reason
+    def grow(name: str, X: NDArray[Any], request: KeyedRequest | None, origin: Origin) -> Receipt:
+        edition = served.grow(name, X, request, origin)
+        metrics.examples.inc(len(X))
+        n_examples = edition.n_examples.get(edition.canonical(name), 0)
+        return receipt_of(edition, [name], n_examples=n_examples)
 
-            return grow(name, request, origin, read)
+    async def grow_by_rows(
+        name: str, kind: str, request: Request, idempotency_key: str | None, origin: Origin
+    ) -> Receipt:
+        parts = await bodies.read_parts(request)
+        # On the event loop, but for a few milliseconds: the key of a request is known before.
+        digest = hashlib.sha256(b"".join(parts)).hexdigest()
 
-    def grow(
-        name: str,
-        request: KeyedRequest | None,
-        origin: Origin,
-        read: Callable[[], tuple[NDArray[Any], str | None]],
-    ) -> ClassGrown:
-        def change() -> Receipt:
-            served.refresh().find(name)  # a class that is not there is told before rows are read
-            X, reason = read()
-            edition = served.grow(name, X, request, Origin(origin.who, reason))
-            metrics.examples.inc(len(X))
-            n_examples = edition.n_examples.get(edition.canonical(name), 0)
-            return receipt_of(edition, [name], n_examples=n_examples)
+        def work(keyed: KeyedRequest | None) -> Receipt:
+            served.refresh().find(name)  # a class that does not exist is told before rows are read
+            with bodies.memory_returned(parts):
+                X, reason = rows_of(kind, b"".join(parts), origin.reason)
+                return grow(name, X, keyed, Origin(origin.who, reason))
 
-        receipt = change() if request is None else served.once(request, change)
-        return answer(receipt)
+        return await change(idempotency_key, "grow", f"{name} {kind} {digest}", work)
 
-    def answer(receipt: Receipt) -> ClassGrown:
-        return ClassGrown(
-            revision=receipt.revision,
-            name=receipt.names[0],
-            n_examples=receipt.n_examples,
-            n_classes=len(served.current().learned) + receipt.n_added,
+    async def grow_by_images(
+        name: str, uploads: list[Upload], idempotency_key: str | None, origin: Origin
+    ) -> Receipt:
+        def look() -> tuple[str, Receipt | None]:
+            served.refresh().find(name)
+            digest = hashlib.sha256()
+            for upload in uploads:
+                digest.update(hashlib.sha256(upload.content()).digest())
+            content = f"{name} {FORM} {digest.hexdigest()}"
+            if idempotency_key is None:
+                return content, None
+            keyed = KeyedRequest.of(idempotency_key, "grow", content)
+            return content, served.registry.receipt(keyed)
+
+        def features() -> NDArray[Any]:
+            with bodies.memory_returned():
+                return reader.features(uploads)
+
+        content, receipt = await queues.changes.run(look)
+        if receipt is not None:
+            return receipt
+        X = await queues.images.run(features)
+        return await change(
+            idempotency_key, "grow", content, lambda keyed: grow(name, X, keyed, origin)
         )
-
-    def known(name: str, uploads: list[Upload], idempotency_key: str | None) -> Any:
-        """Return the request of some images, and its answer where it has one."""
-        served.refresh().find(name)
-        digest = hashlib.sha256()
-        for upload in uploads:
-            digest.update(hashlib.sha256(upload.content()).digest())
-        request = keyed(idempotency_key, "grow", f"{name} {FORM} {digest.hexdigest()}")
-        return request, None if request is None else served.registry.receipt(request)
-
-    def features(uploads: list[Upload]) -> NDArray[Any]:
-        with returned(large=True):
-            return reader.features(uploads)
 
     @router.post(
         "/{name:path}/examples",
         summary="Let a class learn from examples",
         dependencies=[by],
         responses=documented(400, *key, 404, 409, 413, 415, 422, *STORAGE),
-        openapi_extra={"requestBody": {"required": True, "content": _CONTENT}},
+        openapi_extra={
+            "requestBody": {
+                "required": True,
+                "content": bodies.rows_content(Examples) | bodies.IMAGES_CONTENT,
+            }
+        },
     )
     async def grow_class(
         name: str,
@@ -128,23 +128,20 @@ def build_router(
         """Take in feature rows or images of a class, added or learned.
 
         Their sums are kept, they themselves are not. An added class becomes a seen one. A JSON
-        body says the reason itself; with octets, Arrow and images the query does.
+        body says the reason itself; with octets and images the query does.
         """
-        kind, origin = bodies.rows_type(request, FORM), Origin(who, why)
-        queue.check()
-        if kind != FORM:
-            parts = await read_parts(request)
-            if not parts:
-                raise Problem(422, "the body is empty; feature rows are expected")
-            return await queue.run(grow_by_body, name, kind, parts, idempotency_key, origin)
-        reader.check()
-        image_queue.check()
-        n_most = min(MAX_IMAGES, settings.max_rows)
-        async with read_uploads(request, n_most, settings.max_image_bytes) as uploads:
-            asked, receipt = await queue.run(known, name, uploads, idempotency_key)
-            if receipt is not None:
-                return answer(receipt)
-            X = await image_queue.run(features, uploads)
-            return await queue.run(grow, name, asked, origin, lambda: (X, why))
+        kind, origin = bodies.media_type(request, JSON, OCTETS, FORM), Origin(who, why)
+        queues.changes.check()
+        if kind == FORM:
+            reader.check()
+            queues.images.check()
+            n_most = min(MAX_IMAGES, max_rows)
+            async with bodies.read_uploads(request, n_most, settings.max_image_bytes) as uploads:
+                receipt = await grow_by_images(name, uploads, idempotency_key, origin)
+        else:
+            receipt = await grow_by_rows(name, kind, request, idempotency_key, origin)
+        return ClassGrown(
+            name=receipt.names[0], n_examples=receipt.n_examples, **counted(served, receipt)
+        )
 
     return router

@@ -1,4 +1,4 @@
-"""The history of the classes: what was changed, the way back, and a log that begins later."""
+"""The history of the classes: what was changed, and the way back."""
 
 from __future__ import annotations
 
@@ -8,41 +8,27 @@ from fastapi import APIRouter, Depends, Query, Request
 from msgspec import Meta, Struct
 from pydantic import BaseModel, Field
 
-from hgkt.serving.entries import ClassEntry
-from hgkt.serving.events import ClassEvent, EventKind, Origin
-from hgkt.serving.idempotency import Receipt
-from hgkt.serving.json_bodies import JSON, read_json, schema_of
+from hgkt.serving.auth import require_key
+from hgkt.serving.events import ClassEntry, ClassEvent, EventKind, Origin
+from hgkt.serving.live_model import ServedModel
 from hgkt.serving.metrics import Metrics
 from hgkt.serving.problems import documented
-from hgkt.serving.routes.class_models import IdempotencyKey, Reason
-from hgkt.serving.routes.classes import STORAGE, keyed
-from hgkt.serving.security import require_key
-from hgkt.serving.served_model import ServedModel
+from hgkt.serving.registry import KeyedRequest, Receipt
+from hgkt.serving.routes.bodies import json_body, read_json
+from hgkt.serving.routes.classes import STORAGE, IdempotencyKey, Reason, changer, counted
 from hgkt.serving.settings import ServiceSettings
+from hgkt.serving.work_queue import Queues
 
 _FEW_VALUES = 100
-_Revision = Annotated[int, Meta(ge=0, le=2**62, description="Number of a change; 0 is before all.")]
 
 
 class RollbackRequest(Struct, forbid_unknown_fields=True):
     """Where to go back to."""
 
-    revision: _Revision
-    reason: Reason | None = None
-
-
-class PruneRequest(Struct, forbid_unknown_fields=True):
-    """What of the log is to go."""
-
-    before: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=2**62,
-            description="The first revision that can still be had afterwards.",
-            examples=[100],
-        ),
+    revision: Annotated[
+        int, Meta(ge=0, le=2**62, description="Number of a change; 0 is before all.")
     ]
+    reason: Reason | None = None
 
 
 class ClassThen(BaseModel):
@@ -63,7 +49,7 @@ class EventLine(BaseModel):
     who: str | None = Field(description="Id of the API key; null without keys.")
     reason: str | None = Field(description="Why, as the client said it.")
     target: int | None = Field(description="The revision that a rollback went back to.")
-    before: ClassThen | None = Field(description="The class before; null where it was not there.")
+    before: ClassThen | None = Field(description="The class before; null where there was none.")
     after: ClassThen | None = Field(description="The class afterwards; null where it is gone.")
 
     @classmethod
@@ -71,7 +57,7 @@ class EventLine(BaseModel):
         """Write a line of the log."""
         grew = event.kind == "grow"
         before = event.before if not grew else ClassEntry(event.entry.name)
-        after = event.entry if event.there or grew else None
+        after = event.entry if event.present or grew else None
         return cls(
             revision=event.revision,
             kind=event.kind,
@@ -88,7 +74,6 @@ class EventList(BaseModel):
     """Lines of the log, in order."""
 
     revision: int = Field(description="Number of changes so far.")
-    oldest: int = Field(description="The first revision that can be had.")
     events: list[EventLine]
 
 
@@ -101,39 +86,23 @@ class RolledBack(BaseModel):
     n_classes: int
 
 
-class Pruned(BaseModel):
-    """The log begins later."""
-
-    oldest: int
-    n_removed: int = Field(description="How many lines went.")
-
-
 def _then(entry: ClassEntry, n_examples: int) -> ClassThen:
     vector = entry.attributes.tolist() or None
     return ClassThen(name=entry.name, vector=vector, text=entry.text, n_examples=n_examples)
 
 
-def _sent(kind: type) -> Any:
-    """Return the dependency that reads a body; it comes behind the key."""
-
-    async def read(request: Request) -> Any:
-        return await read_json(request, kind, _FEW_VALUES)
-
-    return Depends(read)
-
-
-def _body(kind: type) -> dict[str, Any]:
-    return {"requestBody": {"required": True, "content": {JSON: {"schema": schema_of(kind)}}}}
-
-
-def build_router(served: ServedModel, settings: ServiceSettings, metrics: Metrics) -> APIRouter:
-    """Return the routes ``/v1/events``, ``/v1/events/prune`` and ``/v1/rollback``."""
+def build_router(
+    served: ServedModel, settings: ServiceSettings, metrics: Metrics, queues: Queues
+) -> APIRouter:
+    """Return the routes ``/v1/events`` and ``/v1/rollback``."""
     router = APIRouter(prefix="/v1", tags=["history"])
-    passed = require_key(settings)
-    guarded, key = [Depends(passed)], (401,) if settings.api_keys else ()
-    registry = served.registry
+    by, key = Depends(require_key(settings)), (401,) if settings.api_keys else ()
+    registry, change = served.registry, changer(served, queues)
 
-    by, sent_rollback, sent_prune = Depends(passed), _sent(RollbackRequest), _sent(PruneRequest)
+    async def sent_rollback(request: Request) -> RollbackRequest:
+        return await read_json(request, RollbackRequest, _FEW_VALUES)
+
+    sent: Any = Depends(sent_rollback)
 
     @router.get("/events", summary="List what was changed", responses=documented(422, 503))
     def list_events(
@@ -150,52 +119,29 @@ def build_router(served: ServedModel, settings: ServiceSettings, metrics: Metric
     ) -> EventList:
         lines = registry.events(after, limit, name)
         return EventList(
-            revision=registry.revision(),
-            oldest=registry.oldest(),
-            events=[
-                EventLine.of(line) for line in lines if line.entry.name or line.target is not None
-            ],
+            revision=registry.revision(), events=[EventLine.of(line) for line in lines]
         )
 
     @router.post(
         "/rollback",
         summary="Make the classes what they were at a revision",
-        dependencies=guarded,
-        responses=documented(400, *key, 404, 410, 413, 415, 422, *STORAGE),
-        openapi_extra=_body(RollbackRequest),
+        dependencies=[by],
+        responses=documented(400, *key, 404, 413, 415, 422, *STORAGE),
+        openapi_extra=json_body(RollbackRequest),
     )
-    def rollback(
-        body: RollbackRequest = sent_rollback,
-        idempotency_key: IdempotencyKey = None,
-        who: str | None = by,
+    async def rollback(
+        who: str | None = by, body: RollbackRequest = sent, idempotency_key: IdempotencyKey = None
     ) -> RolledBack:
-        request = keyed(idempotency_key, "rollback", str(body.revision))
-
-        def change() -> Receipt:
+        def go_back(request: KeyedRequest | None) -> Receipt:
             edition = served.rollback(body.revision, request, Origin(who, body.reason))
             metrics.rollbacks.inc()
             lines = registry.events(edition.revision - 1, 1)
             names = tuple(line.entry.name for line in lines if line.entry.name)
             return Receipt(edition.revision, names, edition.n_added)
 
-        receipt = change() if request is None else served.once(request, change)
+        receipt = await change(idempotency_key, "rollback", str(body.revision), go_back)
         return RolledBack(
-            revision=receipt.revision,
-            target=body.revision,
-            changed=list(receipt.names),
-            n_classes=len(served.current().learned) + receipt.n_added,
+            target=body.revision, changed=list(receipt.names), **counted(served, receipt)
         )
-
-    @router.post(
-        "/events/prune",
-        summary="Have the log begin later",
-        dependencies=guarded,
-        responses=documented(400, *key, 404, 410, 413, 415, 422, *STORAGE),
-        openapi_extra=_body(PruneRequest),
-    )
-    def prune(body: PruneRequest = sent_prune) -> Pruned:
-        """Forget how the classes of a revision came about; classes stay as they are."""
-        n_removed = registry.prune(body.before)
-        return Pruned(oldest=registry.oldest(), n_removed=n_removed)
 
     return router

@@ -1,41 +1,69 @@
-"""The Open Inference Protocol, version 2: what KServe, Triton and their clients speak."""
+"""The Open Inference Protocol, version 2, with JSON tensors: for clients of KServe and Triton."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Header, Request, Response
+import msgspec
+import numpy as np
+from fastapi import APIRouter, Request, Response
+from msgspec import Struct
+from numpy.typing import NDArray
 from pydantic import BaseModel
 
+from hgkt._predictions import Question
 from hgkt.estimators import METHODS
-from hgkt.serving.json_bodies import JSON, media_type, read_parts
+from hgkt.serving.edition import Edition
+from hgkt.serving.live_model import ServedModel
 from hgkt.serving.metrics import Metrics
 from hgkt.serving.problems import Problem, documented
-from hgkt.serving.queues import WorkQueue
-from hgkt.serving.ranking import candidates, rank
-from hgkt.serving.routes.bodies import OCTETS
-from hgkt.serving.routes.predict import check_ranked
-from hgkt.serving.routes.tensors import (
-    INPUT,
-    LENGTH_HEADER,
-    OUTPUTS,
-    InferRequest,
-    read_rows,
-    split_body,
-    tensors,
-    write_answer,
-)
-from hgkt.serving.served_model import ServedModel
+from hgkt.serving.ranking import Ranking, rank
+from hgkt.serving.routes import bodies
+from hgkt.serving.routes.bodies import JSON
+from hgkt.serving.routes.predict import check_cost
 from hgkt.serving.settings import ServiceSettings
+from hgkt.serving.work_queue import Queues
 
 VERSION = "1"
 """The one version of a model that a service has; its classes change, what it learned does not."""
+INPUT = "features"
+OUTPUTS = {
+    "label": ("BYTES", 1),
+    "seen": ("BOOL", 1),
+    "score": ("FP64", 1),
+    "top_labels": ("BYTES", 2),
+    "top_scores": ("FP64", 2),
+}
+"""Data type and number of dimensions of what can be asked for."""
+_NUMBERS = ("FP16", "FP32", "FP64")
+_HARMLESS = frozenset({"priority", "timeout", "content_type", "headers", "binary_data_output"})
 
-MAX_TOP_K = 1000
-_OWN = frozenset({"top_k", "among", "binary_data_output"})
-_HARMLESS = frozenset({"priority", "timeout", "content_type", "headers"})
+
+class TensorIn(Struct):
+    """The tensor that came; its data is not decoded yet."""
+
+    name: str
+    shape: list[int]
+    datatype: str
+    data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class TensorWanted(Struct):
+    """A tensor that is asked for."""
+
+    name: str
+    parameters: dict[str, Any] = {}
+
+
+class InferRequest(Struct):
+    """What was asked."""
+
+    inputs: list[TensorIn]
+    id: str = ""
+    parameters: dict[str, Any] = {}
+    outputs: list[TensorWanted] = []
 
 
 class ServerMetadata(BaseModel):
@@ -46,137 +74,90 @@ class ServerMetadata(BaseModel):
     extensions: list[str]
 
 
-class Live(BaseModel):
-    """The process answers."""
-
-    live: bool
-
-
-class Ready(BaseModel):
-    """The service can predict."""
-
-    ready: bool
-
-
-class ModelReady(Ready):
-    """The model can predict."""
-
-    name: str
-
-
-class TensorMetadata(BaseModel):
-    """A tensor that goes in or comes out; -1 stands for any length."""
-
-    name: str
-    datatype: str
-    shape: list[int]
-
-
 class ModelMetadata(BaseModel):
-    """What a model reads and answers."""
+    """What a model reads and answers; -1 stands for any length."""
 
     name: str
     versions: list[str]
     platform: str
-    inputs: list[TensorMetadata]
-    outputs: list[TensorMetadata]
-
-
-_BINARY = {"schema": {"type": "string", "format": "binary"}}
-_BODY = {
-    "required": True,
-    "content": {
-        JSON: {"schema": {"type": "object", "required": ["inputs"]}},
-        OCTETS: _BINARY | {"description": f"JSON of {LENGTH_HEADER} bytes, then tensors."},
-    },
-}
-_ANSWER: dict[int | str, dict[str, Any]] = {
-    200: {"content": {JSON: {"schema": {"type": "object"}}, OCTETS: _BINARY}}
-}
+    inputs: list[dict[str, Any]]
+    outputs: list[dict[str, Any]]
 
 
 def build_router(
     served: ServedModel,
     settings: ServiceSettings,
     metrics: Metrics,
-    queue: WorkQueue,
+    queues: Queues,
     check_ready: Callable[[], Any],
 ) -> APIRouter:
-    """Return the routes under ``/v2``.
-
-    `queue` bounds how many predictions are computed and wait; `check_ready` raises a Problem
-    where the service is not ready.
-    """
+    """Return the routes under ``/v2``; `check_ready` raises a Problem where it is not ready."""
     router = APIRouter(prefix="/v2", tags=["inference protocol"])
-    own_name = settings.name()
+    own_name, n_features = settings.name(), served.base.n_features_in_
 
-    def check_model(model: str, wanted: str = VERSION) -> None:
+    def check_model(model: str, wanted: str) -> None:
         if model != own_name:
             raise Problem(404, f"there is no model {model[:80]!r}; this service has {own_name!r}")
         if wanted != VERSION:
             raise Problem(404, f"there is no version {wanted[:80]!r} of the model, only {VERSION}")
 
-    def classify(parts: list[bytes], header_length: str | None) -> Response:
-        body = b"".join(parts)
-        parts.clear()
-        asked, octets = split_body(body, header_length)
-        names, binary = wanted_outputs(asked)
-        top_k, among = parameters(asked)
-        edition = served.current()
-        X = read_rows(asked, octets, edition.model.n_features_in_, settings.max_rows)
-        columns = candidates(edition, among)
-        check_ranked(len(X), min(top_k, len(columns)), settings.max_ranked)
-        found = rank(edition.model, X, columns, top_k)
-        metrics.predictions.inc(len(X))
-        head: dict[str, Any] = {"model_name": own_name, "model_version": VERSION}
-        if asked.id:
-            head["id"] = asked.id
-        head["parameters"] = {"revision": edition.revision}
-        content, n_json = write_answer(head, tensors(edition, found, names), binary)
-        if n_json is None:
-            return Response(content, media_type=JSON)
-        return Response(content, headers={LENGTH_HEADER: str(n_json)}, media_type=OCTETS)
+    def classify(parts: list[bytes]) -> Response:
+        with bodies.memory_returned(parts):
+            body = b"".join(parts)
+            parts.clear()
+            asked = bodies.decode_rows_body(body, InferRequest, n_features, settings.max_rows)
+            names, question = wanted_outputs(asked), asked_question(asked)
+            X = tensor_rows(asked.inputs, n_features, settings.max_rows)
+            edition = served.current()
+            columns = check_cost(settings, edition, len(X), question)
+            found = rank(edition.model, X, columns, question.top_k)
+            metrics.predictions.inc(len(X))
+            answer = {
+                "model_name": own_name,
+                "model_version": VERSION,
+                "id": asked.id,
+                "parameters": {"revision": edition.revision},
+                "outputs": tensors(edition, found, names),
+            }
+            return Response(msgspec.json.encode(answer), media_type=JSON)
 
     @router.get("")
     async def server_metadata() -> ServerMetadata:
         """Say what answers, and which extensions of the protocol it knows."""
-        extensions = ["binary_tensor_data"]
-        return ServerMetadata(name="hgkt", version=version("hgkt"), extensions=extensions)
+        return ServerMetadata(name="hgkt", version=version("hgkt"), extensions=[])
 
     @router.get("/health/live")
-    async def live() -> Live:
+    async def live() -> dict[str, bool]:
         """Say that the process answers, as ``/health`` does."""
-        return Live(live=True)
+        return {"live": True}
 
     @router.get("/health/ready", responses=documented(503))
-    async def ready() -> Ready:
+    async def ready() -> dict[str, bool]:
         """Say whether the service can predict, as ``/ready`` does."""
         check_ready()
-        return Ready(ready=True)
+        return {"ready": True}
 
     @router.get("/models/{model}/versions/{version}/ready", include_in_schema=False)
     @router.get("/models/{model}/ready", responses=documented(404, 503))
-    async def model_ready(model: str, version: str = VERSION) -> ModelReady:
+    async def model_ready(model: str, version: str = VERSION) -> dict[str, Any]:
         """Say whether the model can predict."""
         check_model(model, version)
         check_ready()
-        return ModelReady(name=model, ready=True)
+        return {"name": model, "ready": True}
 
     @router.get("/models/{model}/versions/{version}", include_in_schema=False)
     @router.get("/models/{model}", responses=documented(404))
     async def model_metadata(model: str, version: str = VERSION) -> ModelMetadata:
         """Say what the model reads and answers."""
         check_model(model, version)
-        estimator = served.current().model
+        method = METHODS.name_of(type(served.base)) or type(served.base).__name__
         return ModelMetadata(
             name=own_name,
             versions=[VERSION],
-            platform=f"hgkt_{METHODS.name_of(type(estimator)) or type(estimator).__name__}",
-            inputs=[
-                TensorMetadata(name=INPUT, datatype="FP32", shape=[-1, estimator.n_features_in_])
-            ],
+            platform=f"hgkt_{method}",
+            inputs=[{"name": INPUT, "datatype": "FP32", "shape": [-1, n_features]}],
             outputs=[
-                TensorMetadata(name=name, datatype=kind, shape=[-1] * n_dimensions)
+                {"name": name, "datatype": kind, "shape": [-1] * n_dimensions}
                 for name, (kind, n_dimensions) in OUTPUTS.items()
             ],
         )
@@ -185,53 +166,111 @@ def build_router(
     @router.post(
         "/models/{model}/infer",
         response_class=Response,
-        responses=_ANSWER | documented(400, 404, 413, 415, 422, 503),
-        openapi_extra={"requestBody": _BODY},
+        responses=documented(400, 404, 413, 415, 422, 503)
+        | {200: {"content": {JSON: {"schema": {"type": "object"}}}}},
+        openapi_extra=bodies.json_body(InferRequest, inputs={"type": "array", "minItems": 1}),
     )
-    async def infer(
-        model: str,
-        request: Request,
-        version: str = VERSION,
-        length: Annotated[str | None, Header(alias=LENGTH_HEADER)] = None,
-    ) -> Response:
+    async def infer(model: str, request: Request, version: str = VERSION) -> Response:
         """Classify the rows of the tensor ``features``.
 
         The request's parameters ``top_k`` and ``among`` mean what they do in ``/v1/predict``.
         """
         check_model(model, version)
-        media_type(request)  # refuses a compressed body
-        queue.check()
-        return await queue.run(classify, await read_parts(request), length)
+        if "inference-header-content-length" in request.headers:
+            raise Problem(415, "tensors are taken as JSON; binary tensors are not")
+        # Clients of the protocol often name no type.
+        bodies.media_type(request, JSON, bodies.OCTETS, "")
+        queues.costly.check()
+        parts = await bodies.read_parts(request)
+        small = sum(map(len, parts)) <= 16 * 1024
+        return await (queues.quick if small else queues.costly).run(classify, parts)
 
     return router
 
 
-def wanted_outputs(asked: InferRequest) -> tuple[list[str], list[bool]]:
-    """Return the names of the tensors that are asked for, and which of them as octets."""
-    always = asked.parameters.get("binary_data_output") is True
+def wanted_outputs(asked: InferRequest) -> list[str]:
+    """Return the names of the tensors that are asked for."""
     if not asked.outputs:
-        k = asked.parameters.get("top_k", 1)
-        names = [name for name, (_, n_dimensions) in OUTPUTS.items() if n_dimensions == 1 or k != 1]
-        return names, [always] * len(names)
+        several = asked.parameters.get("top_k", 1) != 1
+        return [name for name, (_, n_dimensions) in OUTPUTS.items() if n_dimensions == 1 or several]
     for output in asked.outputs:
         if output.name not in OUTPUTS:
             known = ", ".join(OUTPUTS)
             raise Problem(422, f"there is no output {output.name[:80]!r}; there are {known}")
         if "classification" in output.parameters:
             raise Problem(422, "the extension 'classification' is not known; use top_k")
-    names = [output.name for output in asked.outputs]
-    return names, [bool(output.parameters.get("binary_data", always)) for output in asked.outputs]
+        if output.parameters.get("binary_data"):
+            raise Problem(422, "tensors are answered as JSON; binary tensors are not known")
+    return [output.name for output in asked.outputs]
 
 
-def parameters(asked: InferRequest) -> tuple[int, str | list[str]]:
-    """Return how many classes per row are asked for, and among which."""
-    strange = sorted(asked.parameters.keys() - _OWN - _HARMLESS)
+def asked_question(asked: InferRequest) -> Question:
+    """Return the question that the parameters of a request hold."""
+    own = {key: asked.parameters[key] for key in ("top_k", "among") if key in asked.parameters}
+    strange = sorted(asked.parameters.keys() - own.keys() - _HARMLESS)
     if strange:
         raise Problem(422, f"the parameter {strange[0][:80]!r} is not known; top_k and among are")
-    top_k, among = asked.parameters.get("top_k", 1), asked.parameters.get("among", "all")
-    if isinstance(top_k, bool) or not isinstance(top_k, int) or not 1 <= top_k <= MAX_TOP_K:
-        raise Problem(422, f"top_k must be an integer from 1 to {MAX_TOP_K}")
-    named = isinstance(among, list) and among and all(isinstance(name, str) for name in among)
-    if among not in ("all", "seen", "unseen") and not named:
-        raise Problem(422, "among must be all, seen, unseen or a list of class names")
-    return top_k, among
+    try:
+        return msgspec.convert(own, Question)
+    except msgspec.ValidationError as error:
+        raise bodies.wrong_value(error, "parameters.") from None
+
+
+def tensor_rows(inputs: list[TensorIn], n_features: int, max_rows: int) -> NDArray[np.float32]:
+    """Return the feature rows (n, n_features) of a request, nested or flat."""
+    if len(inputs) != 1 or inputs[0].name != INPUT:
+        names = ", ".join(repr(tensor.name[:80]) for tensor in inputs[:5])
+        raise Problem(422, f"one input called {INPUT!r} is expected; got {names or 'none'}")
+    (tensor,) = inputs
+    if tensor.datatype not in _NUMBERS:
+        known = ", ".join(_NUMBERS)
+        raise Problem(422, f"{INPUT} is {tensor.datatype[:80]!r}; one of {known} is expected")
+    if len(tensor.shape) != 2 or tensor.shape[0] < 1 or tensor.shape[1] != n_features:
+        raise Problem(
+            422, f"{INPUT} has shape {str(tensor.shape)[:80]}; [n, {n_features}] is expected"
+        )
+    if tensor.shape[0] > max_rows:
+        raise Problem(
+            413, f"{INPUT} has {tensor.shape[0]} rows; at most {max_rows} are accepted at once"
+        )
+    if isinstance(tensor.data, msgspec.UnsetType):
+        raise Problem(422, f"{INPUT} has no data")
+    octets = bytes(tensor.data).strip()
+    if octets.count(b"[") > 1:
+        rows = bodies.decode(octets, list[msgspec.Raw], INPUT)
+        X = bodies.json_rows(rows, n_features, max_rows)
+    else:
+        numbers = bodies.decode(octets, list[float], INPUT)
+        if len(numbers) != tensor.shape[0] * n_features:
+            raise Problem(
+                422, f"{INPUT} has shape {tensor.shape}, but data of {len(numbers)} numbers"
+            )
+        with np.errstate(over="ignore"):
+            X = np.array(numbers).astype(np.float32).reshape(-1, n_features)
+    if len(X) != tensor.shape[0]:
+        raise Problem(422, f"{INPUT} has shape {tensor.shape}, but data of {len(X)} rows")
+    return X
+
+
+def tensors(edition: Edition, ranking: Ranking, names: list[str]) -> list[dict[str, Any]]:
+    """Return a ranking as tensors, those of `names`."""
+    n_rows, k = ranking.columns.shape
+    labels = [edition.names[column] for column in ranking.columns.ravel().tolist()]
+    scores = ranking.scores.ravel().tolist()
+    values = {
+        "label": labels[::k],
+        "seen": edition.seen[ranking.columns[:, 0]].tolist(),
+        "score": scores[::k],
+        "top_labels": labels,
+        "top_scores": scores,
+    }
+    shapes = {1: [n_rows], 2: [n_rows, k]}
+    return [
+        {
+            "name": name,
+            "datatype": OUTPUTS[name][0],
+            "shape": shapes[OUTPUTS[name][1]],
+            "data": values[name],
+        }
+        for name in names
+    ]

@@ -15,12 +15,12 @@ from pydantic import BaseModel, Field
 from hgkt._plain import plain
 from hgkt.estimators import METHODS, GZSLClassifier
 from hgkt.serving.class_facts import ClassMap, explains
-from hgkt.serving.editions import Edition, made_with
+from hgkt.serving.edition import Edition, made_with
 from hgkt.serving.images import ImageReader
+from hgkt.serving.live_model import ServedModel
 from hgkt.serving.problems import Problem, documented
 from hgkt.serving.routes.predict import MAX_EXPLAINED, MAX_IMAGES
 from hgkt.serving.samples import SampleInstance
-from hgkt.serving.served_model import ServedModel
 from hgkt.serving.settings import KeyGuards, ServiceSettings
 
 # Where on the machine something lay is nobody's business.

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment
 
 from hgkt._files import sha256
-from hgkt.estimators import GZSLClassifier
-from hgkt.serving.examples import curl_examples
 from hgkt.serving.problems import Problem
-from hgkt.serving.settings import KeyGuards
 
 _FOLDER = Path(str(files("hgkt.serving") / "page"))
 _KINDS = {
@@ -77,14 +73,8 @@ def page_files() -> dict[str, StaticFile]:
     return {path.name: StaticFile(path) for path in paths if path.is_file()}
 
 
-def build_router(
-    app: FastAPI, model: GZSLClassifier, name: str, key_guards: KeyGuards
-) -> APIRouter:
-    """Return the routes of the page and of the description of `app`.
-
-    `model` is what is served, under `name`, and `key_guards` says what needs an API key: the
-    description shows commands that fit.
-    """
+def build_router(app: FastAPI) -> APIRouter:
+    """Return the routes of the page and of the description of `app`."""
     router = APIRouter(include_in_schema=False)
     known = page_files()
 
@@ -98,29 +88,19 @@ def build_router(
             raise Problem(404, f"the page has no file {name[:80]!r}")
         return await anyio.to_thread.run_sync(known[name].response, request)
 
-    @lru_cache(maxsize=4)
-    def docs_at(address: str) -> str:
-        return docs_page(app.openapi(), curl_examples(model, name, address, key_guards))
+    @cache
+    def docs_text() -> str:
+        return docs_page(app.openapi())
 
     @router.get("/docs")
-    def docs(request: Request) -> Response:  # in a thread: writing the page takes a while
-        return HTMLResponse(docs_at(str(request.base_url).rstrip("/")))
+    def docs() -> Response:  # in a thread: writing the page takes a while
+        return HTMLResponse(docs_text())
 
     return router
 
 
-def docs_page(
-    document: dict[str, Any], examples: Mapping[tuple[str, str], str] | None = None
-) -> str:
-    """Write an OpenAPI document as a plain page that loads nothing.
-
-    Parameters
-    ----------
-    document : dict
-        The document.
-    examples : mapping of (method, path) to str, optional
-        A command that tries the endpoint.
-    """
+def docs_page(document: dict[str, Any]) -> str:
+    """Write an OpenAPI document as a plain page that loads nothing."""
     template = (_FOLDER / "docs.html.jinja").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(template).render(document, examples=examples or {})
+    return environment.from_string(template).render(document)

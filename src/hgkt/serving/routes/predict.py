@@ -1,203 +1,66 @@
-"""Predictions: feature rows as JSON, octets or Arrow, and images."""
+"""Predictions: feature rows as JSON or octets, and images."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
-from typing import Annotated, Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
-from fastapi import APIRouter, Depends, Query, Request, Response
-from fastapi.routing import APIRoute
+import msgspec
+import numpy as np
+from fastapi import APIRouter, Request, Response
 from numpy.typing import NDArray
-from pydantic import BaseModel, Field
 
+from hgkt._predictions import (
+    GROUPS,
+    Evidence,
+    Explanation,
+    Prediction,
+    Predictions,
+    Pull,
+    Question,
+    Ranked,
+)
 from hgkt.serving.class_facts import ClassMap
+from hgkt.serving.edition import Edition
 from hgkt.serving.images import ImageReader, Upload
-from hgkt.serving.json_bodies import JSON, read_parts
-from hgkt.serving.memory import LARGE_BYTES, returned
+from hgkt.serving.live_model import ServedModel
 from hgkt.serving.metrics import Metrics
 from hgkt.serving.problems import Problem, documented
-from hgkt.serving.queues import WorkQueue
-from hgkt.serving.ranking import GROUPS, candidates, explain, rank, rank_surely
+from hgkt.serving.ranking import Ranking, Reason, candidates, explain, rank
 from hgkt.serving.routes import bodies
-from hgkt.serving.routes.answers import write_arrow, write_json
-from hgkt.serving.routes.bodies import ARROW
-from hgkt.serving.routes.uploads import IMAGES_CONTENT, read_uploads
-from hgkt.serving.served_model import ServedModel
+from hgkt.serving.routes.bodies import JSON, OCTETS
 from hgkt.serving.settings import ServiceSettings
+from hgkt.serving.work_queue import Queues, WorkQueue
 
 MAX_EXPLAINED = 64  # each explanation scores the class once more for every attribute
 MAX_IMAGES = 64
+QUICK_BYTES = 64 * 1024
+"""A longer body is much work in any case."""
+_QUICK_SCORES, _QUICK_RANKED, _QUICK_EXPLAINED = 500_000, 2000, 2
+_FIELDS = frozenset(Question.__struct_fields__)
+_DEFAULT = Question()
 
 
-# ---------------------------------------------------------------------- what answers look like
-class Ranked(BaseModel):
-    """A class and its score."""
+class PredictBody(Question, frozen=True, kw_only=True):
+    """Feature vectors to classify, and what is asked of them."""
 
-    label: str
-    seen: bool = Field(description="Whether the class was learned from instances.")
-    score: float = Field(description="Higher is better.")
-    probability: float | None = Field(
-        default=None, description="How likely the class is, where `confidence` was asked for."
-    )
+    features: bodies.Rows
 
 
-class Pull(BaseModel):
-    """A seen class and what it adds to the score."""
+class Asked(NamedTuple):
+    """Rows (n, n_features), and what is asked of them."""
 
-    label: str
-    weight: float
-
-
-class Evidence(BaseModel):
-    """An attribute of the predicted class and what it adds to the score."""
-
-    name: str = Field(description="Its name; its position where the model has no names.")
-    value: float
-    weight: float = Field(
-        description="Score minus the score were this attribute at the mean of the seen classes; "
-        "for an attribute with a complement (`tail`, `no tail`) that of both."
-    )
+    rows: NDArray[np.float32]
+    question: Question
 
 
-class Explanation(BaseModel):
-    """Why an instance was given its class."""
-
-    margin: float | None = Field(
-        description="Score minus that of the next candidate; null where there is none."
-    )
-    pulls: list[Pull]
-    attributes: list[Evidence]
-    place: tuple[float, float] | None = Field(
-        description="Where the instance lies on the map of `/v1/map`; null where that is unknown."
-    )
-
-
-class Prediction(BaseModel):
-    """The best class of one row; all null but the probability where the row was rejected."""
-
-    label: str | None
-    seen: bool | None
-    score: float | None
-    probability: float | None = None
-    novelty: float | None = Field(
-        default=None, description="Share of rows of known classes that look less strange, 0 to 1."
-    )
-    set: list[str] | None = Field(
-        default=None, description="Classes among which the true one is, where `coverage` was given."
-    )
-    top: list[Ranked] = Field(description="The best classes, the predicted one first.")
-    explanation: Explanation | None = None
-
-
-class PredictResponse(BaseModel):
-    """Predictions, one per row, all made with the classes of one revision."""
-
-    revision: int
-    predictions: list[Prediction]
-
-
-_BINARY = {"schema": {"type": "string", "format": "binary"}}
-_REQUEST_BODY = {"required": True, "content": bodies.rows_content(bodies.PredictRequest)}
+_QUERY = [
+    {"name": name, "in": "query", "required": False, "schema": schema}
+    for name, schema in bodies.json_content(Question)[JSON]["schema"]["properties"].items()
+]
 _ANSWER: dict[int | str, dict[str, Any]] = {
-    200: {
-        "model": PredictResponse,
-        "description": "Predictions, one per row.",
-        "content": {ARROW: _BINARY},
-    }
+    200: {"description": "Predictions, one per row.", "content": bodies.json_content(Predictions)}
 }
-
-
-# ---------------------------------------------------------------------- questions
-@dataclass(frozen=True)
-class Question:
-    """What is asked of some rows."""
-
-    top_k: int
-    among: str | list[str]
-    explain: bool
-    as_arrow: bool
-    confidence: bool = False
-    reject: float | None = None
-    coverage: float | None = None
-    revision: int | None = None
-
-    @property
-    def surely(self) -> bool:
-        """Whether it is asked how sure answers are."""
-        return self.confidence or self.reject is not None or self.coverage is not None
-
-    def check(self, n_rows: int) -> None:
-        """Refuse explanations where there can be none."""
-        if self.explain and self.as_arrow:
-            raise Problem(422, "explanations come as JSON only; leave out explain or the Accept")
-        if self.surely and self.as_arrow:
-            raise Problem(
-                422,
-                "confidence comes as JSON only; leave out confidence, reject and coverage, or the "
-                "Accept",
-            )
-        if self.explain and n_rows > MAX_EXPLAINED:
-            raise Problem(
-                413, f"{n_rows} rows are to be explained; at most {MAX_EXPLAINED} are at once"
-            )
-
-
-async def _asked(
-    request: Request,
-    top_k: Annotated[
-        int, Query(ge=1, le=1000, description="How many classes per row, best first.")
-    ] = 1,
-    among: Annotated[
-        list[str] | None,
-        Query(description="The candidates: all, seen or unseen, or class names, one each."),
-    ] = None,
-    explain: Annotated[bool, Query(description="Whether to say why, for each row.")] = False,
-    confidence: Annotated[
-        bool, Query(description="Whether to say how sure each answer is.")
-    ] = False,
-    reject: Annotated[
-        float | None,
-        Query(gt=0, lt=1, description="Share of known rows that may be rejected by mistake."),
-    ] = None,
-    coverage: Annotated[
-        float | None, Query(gt=0, lt=1, description="How often `set` is to hold the true class.")
-    ] = None,
-    revision: Annotated[
-        int | None,
-        Query(ge=0, le=2**62, description="Answer with the classes of this revision."),
-    ] = None,
-) -> Question:
-    names: str | list[str] = among or "all"
-    if len(names) == 1 and names[0] in GROUPS:  # one word that names a group is the group
-        names = names[0]
-    as_arrow = ARROW in request.headers.get("accept", "")
-    return Question(top_k, names, explain, as_arrow, confidence, reject, coverage, revision)
-
-
-Asked = Annotated[Question, Depends(_asked)]
-
-
-class _PredictRoute(APIRoute):
-    """A route that looks for no query where a request has none.
-
-    To find that each of seven parameters was left out takes FastAPI as long as a row takes to be
-    scored. Where a route depends on more, a key for instance, FastAPI asks for all of it.
-    """
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return what answers a request."""
-        whole, endpoint = super().get_route_handler(), self.endpoint
-        if self.dependencies:
-            return whole
-
-        async def answer(request: Request) -> Response:
-            if request.scope["query_string"]:
-                return await whole(request)
-            response: Response = await endpoint(request, await _asked(request))
-            return response
-
-        return answer
 
 
 def build_router(
@@ -205,107 +68,181 @@ def build_router(
     settings: ServiceSettings,
     reader: ImageReader,
     metrics: Metrics,
-    queue: WorkQueue,
-    image_queue: WorkQueue,
+    queues: Queues,
     plane: Callable[[], ClassMap],
 ) -> APIRouter:
-    """Return the routes that predict.
+    """Return the routes that predict; `plane` makes the map of classes."""
+    router = APIRouter(tags=["predict"])
 
-    The queues bound how many predictions, and those of images, are computed and wait; `plane`
-    makes the map of classes.
-    """
-    router = APIRouter(tags=["predict"], route_class=_PredictRoute)
+    def read(kind: str, body: bytes, question: Question) -> Asked:
+        n_features = served.base.n_features_in_
+        if kind == OCTETS:
+            return Asked(bodies.octet_rows(body, n_features, settings.max_rows), question)
+        sent = bodies.decode_rows_body(body, PredictBody, n_features, settings.max_rows)
+        return Asked(bodies.json_rows(sent.features, n_features, settings.max_rows), sent)
 
-    def classify_body(kind: str, parts: list[bytes], question: Question) -> Response:
-        with returned(large=sum(map(len, parts)) > LARGE_BYTES):
-            return classify_parts(kind, parts, question)
-
-    def classify_parts(kind: str, parts: list[bytes], question: Question) -> Response:
-        body = b"".join(parts)
-        parts.clear()
-        n_features = served.current().model.n_features_in_
-        if kind == JSON:
-            X, said = bodies.read_json(body, n_features, settings.max_rows, bodies.PredictRequest)
-            question = Question(
-                said.top_k,
-                said.among,
-                said.explain,
-                question.as_arrow,
-                said.confidence,
-                said.reject,
-                said.coverage,
-                said.revision,
-            )
-        else:
-            X = bodies.read_binary(kind, body, n_features, settings.max_rows)
-        return classify(X, question)
-
-    def classify_images(uploads: list[Upload], question: Question) -> Response:
-        question.check(len(uploads))
-        with returned(large=True):
-            X = reader.features(uploads)
-        return classify(X, question)
-
-    def classify(X: NDArray[Any], question: Question) -> Response:
-        question.check(len(X))
-        asked_for = question.revision
-        edition = served.current() if asked_for is None else served.at(asked_for)
-        columns = candidates(edition, question.among)
-        check_ranked(len(X), min(question.top_k, len(columns)), settings.max_ranked)
+    def classify(asked: Asked, edition: Edition) -> Response:
+        X, question = asked
+        columns = check_cost(settings, edition, len(X), question)
         k = max(question.top_k, 2 if question.explain else 1)
-        if question.surely:
-            asked = question.reject, question.coverage
-            found = rank_surely(edition.model, X, columns, k, *asked)
-        else:
-            found = rank(edition.model, X, columns, k)
+        found = rank(edition.model, X, columns, k, question)
         reasons = explain(edition.model, X, found, plane()) if question.explain else None
-        found = found.first(question.top_k)
         metrics.predictions.inc(len(X))
-        if question.as_arrow:
-            return Response(write_arrow(edition, found), media_type=ARROW)
-        return Response(write_json(edition, found, reasons), media_type=JSON)
+        answer = answer_of(edition, found.first(question.top_k), reasons)
+        return Response(msgspec.json.encode(answer), media_type=JSON)
+
+    def classify_large(kind: str, parts: list[bytes], question: Question) -> Asked | Response:
+        with bodies.memory_returned(parts):
+            body = b"".join(parts)
+            parts.clear()
+            asked = read(kind, body, question)
+            if asked.question.revision is not None:
+                return asked
+            return classify(asked, served.current())
+
+    def queue_of(asked: Asked, edition: Edition) -> WorkQueue:
+        """Return the queue of a question: little work does not wait behind much."""
+        n_rows, question = len(asked.rows), asked.question
+        quick = (
+            n_rows * len(edition.names) <= _QUICK_SCORES
+            and n_rows * question.top_k <= _QUICK_RANKED
+            and (not question.explain or n_rows <= _QUICK_EXPLAINED)
+        )
+        return queues.quick if quick else queues.costly
+
+    async def answer(asked: Asked) -> Response:
+        edition, revision = served.current(), asked.question.revision
+        if revision is not None and revision != edition.revision:
+            edition = await queues.revisions.run(served.at, revision)
+        return await queue_of(asked, edition).run(classify, asked, edition)
 
     @router.post(
         "/v1/predict",
         response_class=Response,
-        responses=_ANSWER | documented(400, 404, 410, 413, 415, 422, 503),
-        openapi_extra={"requestBody": _REQUEST_BODY},
+        responses=_ANSWER | documented(400, 404, 413, 415, 422, 503),
+        openapi_extra={
+            "parameters": _QUERY,
+            "requestBody": {"required": True, "content": bodies.rows_content(PredictBody)},
+        },
     )
-    async def predict(request: Request, question: Asked) -> Response:
+    async def predict(request: Request) -> Response:
         """Classify feature rows.
 
-        A JSON body says itself how many classes are wanted and among which; with octets or
-        Arrow the query parameters do. With a `revision` the answer is the one of then.
+        A JSON body says itself how many classes are wanted and among which; with octets the query
+        parameters do. With a `revision` the answer is the one of then.
         """
-        kind = bodies.rows_type(request)
-        queue.check()
-        parts = await read_parts(request)
-        if not parts:
-            raise Problem(422, "the body is empty; feature rows are expected")
-        return await queue.run(classify_body, kind, parts, question)
+        kind = bodies.media_type(request, JSON, OCTETS)
+        queues.quick.check()
+        question = asked_in_query(request)
+        parts = await bodies.read_parts(request)
+        if sum(map(len, parts)) <= QUICK_BYTES:
+            return await answer(read(kind, b"".join(parts), question))
+        found = await queues.costly.run(classify_large, kind, parts, question)
+        return found if isinstance(found, Response) else await answer(found)
 
     @router.post(
         "/v1/predict/image",
         response_class=Response,
-        responses=_ANSWER | documented(400, 404, 409, 410, 413, 415, 422, 503),
-        openapi_extra={"requestBody": {"required": True, "content": IMAGES_CONTENT}},
+        responses=_ANSWER | documented(400, 404, 409, 413, 415, 422, 503),
+        openapi_extra={
+            "parameters": _QUERY,
+            "requestBody": {"required": True, "content": bodies.IMAGES_CONTENT},
+        },
     )
-    async def predict_image(request: Request, question: Asked) -> Response:
+    async def predict_image(request: Request) -> Response:
         """Classify images with the backbone that the model was trained on."""
+        question = asked_in_query(request)
         reader.check()
-        image_queue.check()
+        queues.images.check()
+
+        def features(uploads: list[Upload]) -> NDArray[np.float32]:
+            check_explained(question, len(uploads))
+            with bodies.memory_returned():
+                return reader.features(uploads)
+
         n_most = min(MAX_IMAGES, settings.max_rows)
-        async with read_uploads(request, n_most, settings.max_image_bytes) as uploads:
-            return await image_queue.run(classify_images, uploads, question)
+        async with bodies.read_uploads(request, n_most, settings.max_image_bytes) as uploads:
+            rows = await queues.images.run(features, uploads)
+        return await answer(Asked(rows, question))
 
     return router
 
 
-def check_ranked(n_rows: int, n_classes: int, max_ranked: int) -> None:
-    """Refuse an answer that would be too long."""
-    if n_rows * n_classes > max_ranked:
+def asked_in_query(request: Request) -> Question:
+    """Return the question that a query holds; what it does not know is left out."""
+    if not request.scope["query_string"]:
+        return _DEFAULT
+    values: dict[str, Any] = {
+        name: value for name, value in request.query_params.items() if name in _FIELDS
+    }
+    names = request.query_params.getlist("among")
+    if names:  # one word that names a group is the group
+        values["among"] = names[0] if len(names) == 1 and names[0] in GROUPS else names
+    try:
+        return msgspec.convert(values, Question, strict=False)
+    except msgspec.ValidationError as error:
+        raise bodies.wrong_value(error, "query ") from None
+
+
+def check_explained(question: Question, n_rows: int) -> None:
+    """Refuse more explanations than one request may ask for."""
+    if question.explain and n_rows > MAX_EXPLAINED:
+        raise Problem(
+            413, f"{n_rows} rows are to be explained; at most {MAX_EXPLAINED} are at once"
+        )
+
+
+def check_cost(
+    settings: ServiceSettings, edition: Edition, n_rows: int, question: Question
+) -> NDArray[np.intp]:
+    """Return the candidates of a question; refuse one that takes too much work."""
+    check_explained(question, n_rows)
+    columns = candidates(edition, question.among)
+    n_ranked = min(question.top_k, len(columns))
+    if n_rows * n_ranked > settings.max_ranked:
         raise Problem(
             413,
-            f"{n_rows} rows with {n_classes} classes each are too much for one answer; at most "
-            f"{max_ranked:,} scores are",
+            f"{n_rows} rows with {n_ranked} classes each are too much for one answer; at most "
+            f"{settings.max_ranked:,} scores are",
         )
+    if n_rows * len(columns) > settings.max_scores:
+        raise Problem(
+            413,
+            f"{n_rows} rows among {len(columns)} classes are too much for one request; at most "
+            f"{settings.max_scores:,} scores are computed",
+        )
+    return columns
+
+
+def answer_of(
+    edition: Edition, ranking: Ranking, reasons: Sequence[Reason] | None = None
+) -> Predictions:
+    """Return a ranking as it is answered."""
+    names, seen, sure = edition.names, edition.seen.tolist(), ranking.sureness
+    predictions = []
+    for row, (columns, scores) in enumerate(
+        zip(ranking.columns.tolist(), ranking.scores.tolist(), strict=True)
+    ):
+        top = [Ranked(names[c], seen[c], s) for c, s in zip(columns, scores, strict=True)]
+        found = Prediction(top[0].label, top[0].seen, top[0].score, top)
+        if sure is not None:
+            chances = sure.probabilities[row].tolist()
+            for entry, chance in zip(top, chances, strict=False):
+                entry.probability = chance
+            if sure.unknown[row]:
+                found.label = found.seen = found.score = None
+            found.probability, found.novelty = chances[0], float(sure.novelty[row])
+            found.set = None if sure.sets is None else [str(name) for name in sure.sets[row]]
+        if reasons is not None:
+            found.explanation = _explanation(reasons[row])
+        predictions.append(found)
+    return Predictions(edition.revision, predictions)
+
+
+def _explanation(reason: Reason) -> Explanation:
+    return Explanation(
+        reason.margin,
+        [Pull(str(pull.label), float(pull.weight)) for pull in reason.pulls],
+        [Evidence(one.name, one.value, one.weight) for one in reason.attributes],
+        reason.place,
+    )

@@ -1,0 +1,197 @@
+"""What commands say: results on stdout, notes and progress on stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
+from rich.table import Table
+
+from hgkt._plain import json_text
+from hgkt._typing import Progress
+
+if TYPE_CHECKING:
+    from hgkt.estimators import GZSLClassifier
+
+_SHOWN = 5  # names, or files that could not be read
+_SHOWN_CLASSES = 12
+
+out = Console(highlight=False)
+log = Console(stderr=True, highlight=False)
+
+
+# ---------------------------------------------------------------------- lines and tables
+def emit(document: Any, as_json: bool, render: Callable[[], object]) -> None:
+    """Print `document` as JSON on stdout, or call `render`, which shows it to a person."""
+    if as_json:
+        sys.stdout.write(json_text(document))
+    else:
+        render()
+
+
+def say(*lines: object) -> None:
+    """Print lines on stdout as they are: a terminal wraps them, nothing in them is markup."""
+    for line in lines:
+        out.print(str(line), soft_wrap=True, markup=False)
+
+
+def note(line: str) -> None:
+    """Print a line on stderr, beside the result."""
+    log.print(line, soft_wrap=True, markup=False)
+
+
+def show_table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
+    """Print a plain table on stdout."""
+    table = Table(*columns, box=None)
+    for row in rows:
+        table.add_row(*(escape(str(cell)) for cell in row))
+    out.print(table)
+
+
+def figures_table(title: str, columns: Iterable[str]) -> Table:
+    """Return a table to fill: one column of names, then columns of figures."""
+    table = Table(title=title, box=SIMPLE, pad_edge=False)
+    table.add_column("", no_wrap=True)
+    for name in columns:
+        table.add_column(name, justify="right")
+    return table
+
+
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """Return a number with its noun.
+
+    Examples
+    --------
+    >>> counted(1, "class", "classes"), counted(3, "row")
+    ('1 class', '3 rows')
+    """
+    return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
+
+
+def listed(names: Sequence[Any]) -> str:
+    """Return the first names with commas between, and how many more there are.
+
+    Examples
+    --------
+    >>> listed("abcdefg")
+    'a, b, c, d, e and 2 more'
+    """
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(map(str, names[:_SHOWN])) + more
+
+
+# ---------------------------------------------------------------------- what several commands say
+def unreadable_document(unreadable: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
+    """Return what JSON says about images that were left out."""
+    return [{"file": file, "reason": reason} for file, reason in unreadable]
+
+
+def unreadable_lines(unreadable: Sequence[Mapping[str, str]], noun: str, more: str) -> list[str]:
+    """Say how many images were left out, and why the first ones.
+
+    Parameters
+    ----------
+    unreadable : sequence of mapping
+        As `unreadable_document` returns them.
+    noun : str
+        What they are called.
+    more : str
+        Where all of them are.
+    """
+    if not unreadable:
+        return []
+    verb = "was" if len(unreadable) == 1 else "were"
+    lines = [f"{counted(len(unreadable), noun)} could not be read and {verb} left out{more}:"]
+    return lines + [f"  {entry['reason']}" for entry in unreadable[:_SHOWN]]
+
+
+def say_accuracy(document: Mapping[str, Any]) -> None:
+    """Print the mean accuracy over classes, and those of all classes or the two ends."""
+    ordered = sorted(document["per_class"].items(), key=lambda item: item[1])
+    words = [f"{name} {value:.1f}" for name, value in ordered]
+    if len(words) > _SHOWN_CLASSES:
+        words = [*words[:3], f"… {len(words) - 6} more …", *words[-3:]]
+    say(f"accuracy {document['accuracy']:.1f} % (mean over classes): {', '.join(words)}")
+
+
+def report_change(
+    verb: str,
+    names: list[Any],
+    model: GZSLClassifier,
+    path: Path,
+    as_json: bool,
+    more: dict[str, Any] | None = None,
+    how: str = "",
+) -> None:
+    """Say which classes of a folder were changed, and how.
+
+    Parameters
+    ----------
+    verb : str
+        What was done to them.
+    names : list
+        The classes.
+    model : GZSLClassifier
+        The model as it is now.
+    path : Path
+        Its folder.
+    as_json : bool
+        Whether one JSON document is wanted.
+    more : dict, optional
+        What else the document holds.
+    how : str
+        What else the sentence says.
+    """
+    count = len(model.classes_)
+    shown = ", ".join(map(str, names[:_SHOWN])) + ("…" if len(names) > _SHOWN else "")
+    classes = counted(len(names), "class", "classes")
+    sentence = f"{verb} {classes} ({shown}){how}; {path} has {count} classes now"
+    document = {verb: names, "n_classes": count, "model": path, **(more or {})}
+    emit(document, as_json, lambda: say(sentence))
+
+
+# ---------------------------------------------------------------------- progress
+@contextmanager
+def progress_bar(shares: Mapping[str, float] | None = None) -> Iterator[Progress]:
+    """Yield a callback ``(stage, done, total, values)`` that draws bars, on a terminal only.
+
+    Parameters
+    ----------
+    shares : mapping of str to float, optional
+        Draw one bar over these stages, in their order, of which each takes this much. Other stages
+        show their name in it. By default every stage has a bar of its own.
+    """
+    stops = dict(zip(shares or (), accumulate((shares or {}).values()), strict=True))
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[values]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Bars(*columns, console=log, transient=True, disable=not log.is_terminal) as bars:
+        tasks: dict[str, Any] = {}
+
+        def update(stage: str, done: int, total: int, values: dict[str, float]) -> None:
+            bar = "" if shares else stage
+            if bar not in tasks:
+                tasks[bar] = bars.add_task(stage, values="")
+            place, end = float(done), float(total)
+            if shares:
+                share, key = shares.get(stage.split()[0], 0.0), stage.split()[0]
+                place = stops.get(key, 0.0) - share * (1 - done / max(total, 1))
+                place, end = max(bars.tasks[0].completed, place), sum(shares.values())
+            text = " ".join(f"{name} {value:.4g}" for name, value in values.items())
+            text = f"{done}/{total} {text}"
+            bars.update(tasks[bar], description=stage, completed=place, total=end, values=text)
+
+        yield update

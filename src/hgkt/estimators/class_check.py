@@ -1,0 +1,449 @@
+"""What would become of a class if it were added: classes it is like, losses, accuracy to expect.
+
+`check_class` finds it, a `ClassCheck` holds it, and ``str(check)`` says it in sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgkt._arrays import unit_rows
+from hgkt._plain import plain
+from hgkt.exceptions import DataError
+
+if TYPE_CHECKING:
+    from hgkt.estimators.base import GZSLClassifier
+
+N_RIVALS = 5
+N_LOSSES = 3
+N_ATTRIBUTES = 2
+MIN_HELD_OUT = 6
+"""Of fewer held-out classes nothing can be said about the next one."""
+_NEAREST = 3  # rivals that attributes are to tell a class from
+_LOOKED_AT = 8  # attributes of which two are named
+_LEAST_LOSS = 0.005
+_WORTH_NAMING = 0.01
+_N_NAMED = 3
+_ROUGH = 0.3
+
+
+class Comparison(Protocol):
+    """A class that may come, compared with all classes of a model, in the order of its table."""
+
+    @property
+    def attributes(self) -> NDArray[np.float64]:
+        """The class (d,)."""
+        ...
+
+    @property
+    def variance(self) -> float:
+        """Posterior variance of its mean, per unit of prior variance."""
+        ...
+
+    @property
+    def sharpness(self) -> Any:
+        """What turns separations into accuracies; None where folds said nothing about it."""
+        ...
+
+    def separations(self) -> NDArray[np.float64]:
+        """Return how well images of the class are told from each known one (C,)."""
+        ...
+
+    def percentile(self) -> float:
+        """Return how many of the seen classes (0 to 1) were less far from the others."""
+        ...
+
+    def losses(self, n: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Return the known classes that lose most to this one, and the shares they lose."""
+        ...
+
+    def sensitivities(
+        self, rivals: NDArray[np.intp], shares: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return how far the lead over some rivals moves with each attribute (d,)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A known class that a new one would be confused with.
+
+    Parameters
+    ----------
+    label : str or int
+        The known class.
+    share : float or None
+        Share of the new class's images that would go to it; None where that is not known.
+    similarity : float
+        Cosine of the two attribute vectors.
+    """
+
+    label: Any
+    share: float | None
+    similarity: float
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A known class that would lose images to a new one.
+
+    Parameters
+    ----------
+    label : str or int
+        The known class.
+    share : float
+        Share of its images that are right now and would go to the new class.
+    """
+
+    label: Any
+    share: float
+
+
+@dataclass(frozen=True)
+class TellingAttribute:
+    """An attribute that would separate a class from its nearest rivals if it were known better.
+
+    Parameters
+    ----------
+    position : int
+        Place in the attribute vector.
+    name : str or None
+        Its name, where the model has names.
+    weight : float
+        How far the lead over the rivals moves with one deviation of the attribute, in scores.
+    """
+
+    position: int
+    name: str | None
+    weight: float
+
+
+@dataclass(frozen=True)
+class ClassCheck:
+    """What `check_class` found. Shares and accuracies are fractions of one.
+
+    Parameters
+    ----------
+    name : str, int or None
+        The new class.
+    empty : bool
+        Whether its attributes are all zero; nothing else is told then.
+    duplicates : tuple
+        Known classes with the same attributes.
+    rivals : tuple of Rival
+        Known classes that it would be confused with, the strongest first.
+    losses : tuple of Loss
+        Known classes that would lose images to it.
+    accuracy : float or None
+        Share of its images that should be recognised among all classes.
+    accuracy_range : tuple of (float, float) or None
+        Where it should lie for eight of ten classes.
+    n_held_out : int
+        How many held-out classes that is learned from.
+    rank_correlation : float or None
+        Of expected and real accuracy over those (Spearman).
+    variance : float or None
+        Posterior variance of its mean, per unit of prior variance: 0 known, 1 nothing known.
+    distance : float or None
+        Share of the seen classes that lie nearer to the others than it does, by variance.
+    attributes : tuple of TellingAttribute
+        Attributes that would separate it most from its nearest rivals if they were known better.
+    reasons : tuple of str
+        Why something is not known.
+    """
+
+    name: Any = None
+    empty: bool = False
+    duplicates: tuple[Any, ...] = ()
+    rivals: tuple[Rival, ...] = ()
+    losses: tuple[Loss, ...] = ()
+    accuracy: float | None = None
+    accuracy_range: tuple[float, float] | None = None
+    n_held_out: int = 0
+    rank_correlation: float | None = None
+    variance: float | None = None
+    distance: float | None = None
+    attributes: tuple[TellingAttribute, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+    def sentences(self) -> list[str]:
+        """Say it in plain sentences, the most important first."""
+        return _sentences(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain lists and dicts, the sentences included."""
+        found: dict[str, Any] = plain({**asdict(self), "sentences": self.sentences()})
+        return found
+
+    def __str__(self) -> str:
+        return " ".join(self.sentences())
+
+
+def check_class(
+    model: GZSLClassifier, attributes: NDArray[np.float64], name: Any = None
+) -> ClassCheck:
+    """Check a class with good attributes (d,) against a fitted model.
+
+    Parameters
+    ----------
+    model : GZSLClassifier
+        Any method; only HGKTClassifier can tell more than duplicates and like classes.
+    attributes : ndarray of shape (d,)
+        The new class.
+    name : str or int, optional
+        Its name.
+    """
+    if not np.any(attributes):
+        return ClassCheck(name, empty=True)
+    with np.errstate(all="ignore"):
+        found = _checked(model, attributes, name)
+    if not np.isfinite([r.similarity for r in found.rivals] + [found.variance or 0.0]).all():
+        raise DataError(
+            "the attributes are too large for this model; its scores would not be finite numbers"
+        )
+    return found
+
+
+def _checked(model: GZSLClassifier, attributes: NDArray[np.float64], name: Any) -> ClassCheck:
+    check = ClassCheck(name, duplicates=tuple(model._table.twins(attributes)))
+    comparison = model._compare_new(attributes)
+    if comparison is None:
+        reason = (
+            f"{type(model).__name__} cannot tell how many images would go astray, or how far the "
+            "class lies from what is known; HGKTClassifier can"
+        )
+        columns = _most_alike(model, attributes)
+        rivals = _rivals(model, attributes, columns, [None] * len(columns))
+        return replace(check, rivals=rivals, reasons=(reason,))
+    return _measured(model, comparison, check)
+
+
+def _measured(model: GZSLClassifier, comparison: Comparison, check: ClassCheck) -> ClassCheck:
+    """Fill in what only a closed form can tell; classes are in the order of its tables."""
+    separations, sharpness = comparison.separations(), comparison.sharpness
+    nearest = np.argsort(separations, kind="stable")[:N_RIVALS]
+    shares: list[float | None] = [None] * len(nearest)
+    found: dict[str, Any] = {}
+    if sharpness is None:
+        found["reasons"] = (_why_no_accuracy(model),)
+    else:
+        astray = sharpness.odds(separations)
+        share = 1.0 / (1.0 + astray.sum())
+        accuracy = sharpness.accuracy(share, comparison.variance)
+        shares = ((1.0 - accuracy) * astray[nearest] / max(astray.sum(), 1e-300)).tolist()
+        low, high = (float(np.clip(accuracy + part, 0.0, 1.0)) for part in sharpness.residuals)
+        losers, lost = comparison.losses(N_LOSSES)
+        labels = _labels(model, losers)
+        found |= {
+            "accuracy": accuracy,
+            "accuracy_range": (low, high),
+            "n_held_out": sharpness.n_classes,
+            "rank_correlation": sharpness.rank_correlation,
+            "losses": tuple(
+                Loss(label, share)
+                for label, share in zip(labels, lost.tolist(), strict=True)
+                if share >= _LEAST_LOSS
+            ),
+        }
+    return replace(
+        check,
+        rivals=_rivals(model, comparison.attributes, nearest, shares),
+        variance=comparison.variance,
+        distance=comparison.percentile(),
+        attributes=_telling(model, comparison, nearest[:_NEAREST]),
+        **found,
+    )
+
+
+def _why_no_accuracy(model: GZSLClassifier) -> str:
+    held_out = model._validation.held_out
+    if held_out is None:
+        return (
+            "the accuracy to expect is not known, because no seen class was held out when the "
+            "model was fitted: fit it with calibration='auto', or select on class folds"
+        )
+    n_classes = len(set(held_out.labels))
+    if n_classes < MIN_HELD_OUT:
+        return (
+            f"the accuracy to expect is not known, because only {n_classes} seen classes could be "
+            f"held out: {MIN_HELD_OUT} are needed"
+        )
+    return (
+        "the accuracy to expect is not known, because that of held-out classes does not rise with "
+        "how well they are separated from others"
+    )
+
+
+def _telling(
+    model: GZSLClassifier, comparison: Comparison, nearest: NDArray[np.intp]
+) -> tuple[TellingAttribute, ...]:
+    places, names = attribute_names(model)
+    equal = np.full(len(nearest), 1.0 / max(len(nearest), 1))
+    moves = np.abs(comparison.sensitivities(nearest, equal)[places])
+    order = np.argsort(-moves, kind="stable")
+    best = order[:1].tolist()
+    for place in order[1:_LOOKED_AT].tolist():
+        if len(best) < N_ATTRIBUTES and not _says_the_same(model, places[[best[0], place]]):
+            best.append(place)
+    return tuple(
+        TellingAttribute(int(places[i]), None if names is None else names[i], float(moves[i]))
+        for i in best
+        if moves[i] > 0
+    )
+
+
+def _says_the_same(model: GZSLClassifier, pair: NDArray[np.intp]) -> bool:
+    """Say whether two attributes follow from each other, such as "tail" and "no tail"."""
+    columns = model._table.seen_attributes[:, pair]
+    columns = columns - columns.mean(axis=0)
+    product, lengths = columns[:, 0] @ columns[:, 1], np.linalg.norm(columns, axis=0)
+    return bool(abs(product) > 0.999 * lengths[0] * lengths[1])
+
+
+def _most_alike(model: GZSLClassifier, attributes: NDArray[np.float64]) -> NDArray[np.intp]:
+    table = model._table.attributes.array
+    return np.argsort(-(unit_rows(table) @ attributes), kind="stable")[:N_RIVALS]
+
+
+def _rivals(
+    model: GZSLClassifier,
+    attributes: NDArray[np.float64],
+    rows: NDArray[np.intp],
+    shares: list[float | None],
+) -> tuple[Rival, ...]:
+    table = unit_rows(model._table.attributes.array[rows])
+    similarities = table @ unit_rows(attributes[None])[0]
+    parts = zip(_labels(model, rows), shares, similarities.tolist(), strict=True)
+    return tuple(Rival(*part) for part in parts)
+
+
+def _labels(model: GZSLClassifier, rows: NDArray[np.intp]) -> list[Any]:
+    labels: list[Any] = model._table.labels[rows].tolist()
+    return labels
+
+
+def attribute_names(model: GZSLClassifier) -> tuple[NDArray[np.intp], list[str] | None]:
+    """Return the places of attributes that mean something one by one, and their names.
+
+    The numbers that a sentence encoder makes of a text mean nothing one by one and are left out.
+    The names are None where the model has none for these places.
+    """
+    about, n_attributes = getattr(model, "about_", {}), model._n_attributes
+    widths = about.get("attribute_blocks") or [n_attributes]
+    kinds = about.get("attribute_kinds") or ["att"] * len(widths)
+    if len(kinds) != len(widths) or sum(widths) != n_attributes:
+        widths, kinds = [n_attributes], ["att"]
+    places = np.flatnonzero(np.repeat([kind != "text" for kind in kinds], widths))
+    names = [str(name) for name in about.get("attribute_names") or ()]
+    return places, names if names and len(names) == len(places) else None
+
+
+# ---------------------------------------------------------------------- sentences
+def _sentences(check: ClassCheck) -> list[str]:
+    """Return a check in sentences, the most important first."""
+    parts = [
+        _say_empty(check),
+        _say_duplicates(check),
+        _say_accuracy(check),
+        _say_rivals(check),
+        _say_losses(check),
+        _say_distance(check),
+        _say_attributes(check),
+        *(reason[0].upper() + reason[1:] + "." for reason in check.reasons),
+    ]
+    return [part for part in parts if part]
+
+
+def _say_empty(check: ClassCheck) -> str:
+    return "The attributes are all zero: they say nothing." if check.empty else ""
+
+
+def _say_duplicates(check: ClassCheck) -> str:
+    if not check.duplicates:
+        return ""
+    together = "the two" if len(check.duplicates) == 1 else "these classes"
+    same = _listed(check.duplicates)
+    return f"The attributes are the same as those of {same}: {together} cannot be told apart."
+
+
+def _say_accuracy(check: ClassCheck) -> str:
+    if check.accuracy is None or check.accuracy_range is None:
+        return ""
+    images = "its images" if check.name is None else f"the images of {check.name}"
+    low, high = check.accuracy_range
+    sentence = (
+        f"About {_percent(check.accuracy)} of {images} should be recognised; for eight of ten "
+        f"such classes it is between {_percent(low)} and {_percent(high)}."
+    )
+    if check.rank_correlation is not None and check.rank_correlation < _ROUGH:
+        sentence += (
+            f" That is rough: for the {check.n_held_out} seen classes that were held out, "
+            "expectation and truth had little in common."
+        )
+    return sentence
+
+
+def _say_rivals(check: ClassCheck) -> str:
+    nearest = check.rivals[:_N_NAMED]
+    if not nearest:
+        return ""
+    if check.accuracy is None:
+        return f"Of the known classes, most like it: {_listed([r.label for r in nearest])}."
+    shares = [(rival.label, rival.share or 0.0) for rival in nearest]
+    named = [f"{label} ({_percent(share)})" for label, share in shares if share >= _WORTH_NAMING]
+    if not named:
+        return "No known class would get as much as 1 % of its images."
+    return f"Of the others, most would go to {_listed(named)}."
+
+
+def _say_losses(check: ClassCheck) -> str:
+    if check.accuracy is None:
+        return ""
+    named = [
+        f"{_percent(loss.share)} of the images of {loss.label}"
+        for loss in check.losses
+        if loss.share >= _WORTH_NAMING
+    ]
+    if not named:
+        return "No known class would lose as much as 1 % of its images to it."
+    return f"It would take {_listed(named)}."
+
+
+def _say_distance(check: ClassCheck) -> str:
+    if check.distance is None:
+        return ""
+    if check.distance <= 0.0:
+        return "It lies nearer to what is known than any seen class does to the others."
+    if check.distance >= 1.0:
+        return "It lies further from what is known than every seen class does from the others."
+    return (
+        f"It lies further from what is known than {_percent(check.distance)} of the seen classes "
+        "do from the others."
+    )
+
+
+def _say_attributes(check: ClassCheck) -> str:
+    if not check.attributes or check.duplicates:
+        return ""
+    rivals = _listed([rival.label for rival in check.rivals[:_N_NAMED]])
+    if check.attributes[0].name is None:
+        positions = _listed([attribute.position for attribute in check.attributes])
+        noun = "attribute" if len(check.attributes) == 1 else "attributes"
+        known = f"{noun} {positions} (counted from 0)"
+    else:
+        known = _listed([attribute.name for attribute in check.attributes])
+    return f"Knowing {known} better would help most to tell it from {rivals}."
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.0f} %"
+
+
+def _listed(names: Sequence[object]) -> str:
+    words = [str(name) for name in names]
+    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]

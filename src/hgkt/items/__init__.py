@@ -1,0 +1,34 @@
+"""Raw items in, classes out: models that read photographs, and training on a folder of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hgkt._lazy import attach
+
+if TYPE_CHECKING:
+    from hgkt.items.base import Guess, ItemClassifier
+    from hgkt.items.images import ImageClassifier, Photos, read_photos
+    from hgkt.items.training import Training, train_on_images
+
+_HOMES = {
+    "Guess": "hgkt.items.base",
+    "ImageClassifier": "hgkt.items.images",
+    "ItemClassifier": "hgkt.items.base",
+    "Photos": "hgkt.items.images",
+    "Training": "hgkt.items.training",
+    "read_photos": "hgkt.items.images",
+    "train_on_images": "hgkt.items.training",
+}
+
+__all__ = [
+    "Guess",
+    "ImageClassifier",
+    "ItemClassifier",
+    "Photos",
+    "Training",
+    "read_photos",
+    "train_on_images",
+]
+
+__getattr__, __dir__ = attach(__name__, _HOMES)

@@ -1,0 +1,230 @@
+"""Photographs: a classifier that reads them, and a folder of them as a data set."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgkt._typing import Progress
+from hgkt.data import GZSLDataset
+from hgkt.data.attributes import AttributeFile
+from hgkt.estimators import GZSLClassifier
+from hgkt.exceptions import DataError
+from hgkt.items.base import ItemClassifier
+from hgkt.items.tables import encode_classes, gather_classes
+from hgkt.vision import Extraction, ImageEntry, extract_features, load_backbone
+from hgkt.vision.backbones import Backbone
+from hgkt.vision.extraction import Journal
+from hgkt.vision.listing import class_folders, find_entries, passed_over
+from hgkt.vision.output import feature_stem
+
+
+class ImageClassifier(ItemClassifier):
+    """A fitted model, and the backbone and the encoder that it was made with.
+
+    Made by `train_on_images`, or by `load` from any model folder whose features came from images.
+
+    Parameters
+    ----------
+    classifier : GZSLClassifier
+        The model; ``about_`` says what its features and attributes were made with.
+    device : {"auto", "cpu", "cuda"}
+        Where features are extracted.
+    weights : path, optional
+        Where the weights of the backbone are now, if not where they were.
+
+    Examples
+    --------
+    >>> model = ImageClassifier.load("photo-model")  # doctest: +SKIP
+    >>> model.predict(["a.jpg", "b.png"])  # doctest: +SKIP
+    array(['horse', 'zebra'], dtype='<U5')
+    >>> model.add_classes({"okapi": "a brown animal with striped legs"})  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        classifier: GZSLClassifier,
+        device: str = "auto",
+        weights: str | Path | None = None,
+    ) -> None:
+        super().__init__(classifier)
+        if not self.about.get("backbone"):
+            raise DataError(
+                "this model reads features: it does not know the backbone of those that it was "
+                "trained on, so it cannot read images"
+            )
+        self._device = device
+        self._weights = None if weights is None else str(weights)
+
+    @cached_property
+    def backbone(self) -> Backbone:
+        """The network that makes features of images, loaded on first use."""
+        n_features = self.classifier.n_features_in_
+        return load_backbone(self.about["backbone"], self._device, self._weights, n_features)
+
+    def features(self, items: Any) -> NDArray[np.float32]:
+        """Return the features of images; one that cannot be read is an error.
+
+        Parameters
+        ----------
+        items : image or iterable of images
+            Paths, bytes, PIL images or arrays (height, width, 3) of uint8. One image counts as a
+            list of one.
+
+        Returns
+        -------
+        ndarray of shape (n_images, n_features), float32
+        """
+        return self.backbone.extract(_listed(items))
+
+    def extract(
+        self, entries: Sequence[ImageEntry], progress: Progress | None = None
+    ) -> Extraction:
+        """Extract the features of image files; those that cannot be read are reported.
+
+        Parameters
+        ----------
+        entries : sequence of ImageEntry
+            The files.
+        progress : callable, optional
+            Called as ``progress(stage, done, total, values)``.
+        """
+        return extract_features(entries, self.backbone, progress=progress)
+
+
+def _listed(images: Any) -> list[Any]:
+    """Return a list of images, also of a single one."""
+    single = isinstance(images, str | bytes | os.PathLike) or hasattr(images, "getbbox")
+    if single or (isinstance(images, np.ndarray) and images.ndim < 4 and images.dtype != object):
+        return [images]
+    if not isinstance(images, Iterable):
+        raise DataError(
+            "images must be paths, PIL images or arrays (height, width, 3) of uint8; got "
+            f"{type(images).__name__}"
+        )
+    return list(images)
+
+
+@dataclass(frozen=True, eq=False)
+class Photos:
+    """Features of photographs and vectors of their classes.
+
+    Parameters
+    ----------
+    dataset : GZSLDataset
+        All photographs are train rows, unless a manifest says otherwise; a class without any is
+        in ``described_classes``.
+    unreadable : tuple of (ImageEntry, str)
+        Photographs that were left out, each with the sentence that says why.
+    n_resumed : int
+        How many features were in the cache already.
+    n_cut : int
+        How many descriptions were longer than the encoder reads.
+    passed_over : dict of str to int
+        How many files of the folder are no images, by suffix.
+    """
+
+    dataset: GZSLDataset
+    unreadable: tuple[tuple[ImageEntry, str], ...] = ()
+    n_resumed: int = 0
+    n_cut: int = 0
+    passed_over: dict[str, int] = field(default_factory=dict)
+
+
+def read_photos(
+    images: str | Path,
+    classes: Any = None,
+    *,
+    backbone: str = "efficientnet-lite0",
+    encoder: str = "minilm",
+    template: str | None = None,
+    device: str = "auto",
+    batch_size: int = 32,
+    workers: int = 0,
+    cache: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Photos:
+    """Describe the classes of a folder of photographs and extract its features.
+
+    Parameters
+    ----------
+    images : path
+        A folder with one sub-folder per class, whose name is the class; or a manifest.
+    classes : path, mapping or DataFrame, optional
+        What the classes look like; see `train_on_images`.
+    backbone : str
+        Network that makes features of images; see `hgkt.vision.load_backbone`.
+    encoder, template : str
+        Sentence encoder and how name and description become a sentence.
+    device : {"auto", "cpu", "cuda"}
+        Where to extract.
+    batch_size, workers : int
+        See `hgkt.vision.extract_features`.
+    cache : path, optional
+        Folder that keeps extracted features: what is there already is not extracted again.
+    progress : callable, optional
+        Called as ``progress(stage, done, total, values)``.
+
+    Returns
+    -------
+    Photos
+    """
+    images = Path(images)
+    entries = find_entries(images)
+    labels = sorted({*(entry.label for entry in entries), *class_folders(images)})
+    gathered = gather_classes(classes, labels, str(images))
+    # Words first: they take seconds, and what is wrong with them is known before hours of work.
+    vectors, n_cut = encode_classes(gathered, encoder, template, "cpu", progress)
+    network = load_backbone(backbone, device)
+    journal = None if cache is None else Journal.of(network, cache)
+    with nullcontext() if journal is None else journal:
+        found = extract_features(entries, network, journal, batch_size, workers, progress=progress)
+        dataset = _dataset(images, labels, found, vectors, network.record)
+    return Photos(dataset, found.unreadable, found.n_resumed, n_cut, passed_over(images))
+
+
+def _dataset(
+    images: Path,
+    labels: Sequence[str],
+    found: Extraction,
+    vectors: AttributeFile,
+    record: dict[str, Any],
+) -> GZSLDataset:
+    names = tuple(dict.fromkeys([*labels, *vectors.names]))
+    code = {name: position for position, name in enumerate(names)}
+    row_of = {name: row for row, name in enumerate(vectors.names)}
+    splits = np.array([entry.split for entry in found.entries])
+    # Without a manifest no photograph has a split, and all of them are there to learn from.
+    train = np.flatnonzero(splits == ("train" if splits.astype(bool).any() else ""))
+    if not len(train):
+        raise DataError(f"{images} has no photograph to train on")
+    return GZSLDataset(
+        name=images.resolve().stem,
+        features=found.features,
+        labels=np.array([code[entry.label] for entry in found.entries], dtype=np.intp),
+        class_names=names,
+        class_attributes=vectors.attributes[[row_of[name] for name in names]],
+        train=train,
+        test_seen=np.flatnonzero(splits == "test_seen"),
+        test_unseen=np.flatnonzero(splits == "test_unseen"),
+        attribute_names=vectors.attribute_names if vectors.encoder is None else None,
+        image_files=tuple(entry.id for entry in found.entries),
+        about={
+            "features": feature_stem(record),
+            "attributes": "+".join(vectors.kinds),
+            "layout": "images",
+            "backbone": dict(record),
+            "attribute_blocks": list(vectors.blocks),
+            "attribute_kinds": list(vectors.kinds),
+            "attribute_names": vectors.attribute_names and list(vectors.attribute_names),
+            **({"encoder": vectors.encoder} if vectors.encoder else {}),
+        },
+    ).validate()

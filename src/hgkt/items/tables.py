@@ -1,0 +1,157 @@
+"""What is said about the classes of a folder of photographs: words, numbers, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hgkt._typing import Progress
+from hgkt.data.attributes import AttributeFile, read_attribute_file
+from hgkt.data.tables import check_named, has_attributes, parse_classes, read_table
+from hgkt.exceptions import DataError
+from hgkt.language.class_lists import ClassList, class_list, describe_classes
+from hgkt.language.encoder import class_words
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def gather_classes(classes: Any, labels: Sequence[str], where: str) -> ClassList | AttributeFile:
+    """Bring together the classes that have photos and what is said about classes.
+
+    Parameters
+    ----------
+    classes : path, mapping, DataFrame or None
+        A table (.csv, .parquet) or DataFrame with ``name`` and ``description``, numbers, or both;
+        a mapping from name to text, to several texts, or to a vector. None: names say it all.
+    labels : sequence of str
+        Classes of the photos.
+    where : str
+        Where the photos are, for messages.
+
+    Returns
+    -------
+    ClassList or AttributeFile
+        Texts that are to be encoded, or vectors that are ready. Every one of `labels` is in it;
+        further classes are those without photos.
+
+    Examples
+    --------
+    >>> gather_classes({"okapi": "with striped legs"}, ["horse"], "photos").texts
+    {'okapi': ['with striped legs'], 'horse': ['']}
+    """
+    if classes is None:
+        return ClassList(where, {label: [""] for label in labels})
+    if isinstance(classes, str | Path):
+        source, path = str(classes), Path(classes)
+        frame, made = read_table(path)
+        if made.get("encoder"):
+            return _with_all(read_attribute_file(path), labels, where, source)
+    else:
+        source, frame = "the table of classes", _as_frame(classes)
+    check_named(frame, Path(source))
+    if not has_attributes(frame):
+        listed = class_list(frame, source)
+        _check_spelling(listed.texts, labels, where, source)
+        texts = {**listed.texts, **{n: [""] for n in labels if n not in listed.texts}}
+        return ClassList(source, texts)
+    if _has_words(frame):
+        listed = class_list(frame, source, frame)
+        _check_complete(list(listed.texts), labels, where, source)
+        return listed
+    names, values, columns = parse_classes(frame, Path(source))
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"{source} has class {twice!r} twice; one row per class is expected")
+    file = AttributeFile(names, values, (values.shape[1],), ("att",), None, columns)
+    return _with_all(file, labels, where, source)
+
+
+def encode_classes(
+    classes: ClassList | AttributeFile,
+    encoder: str = "minilm",
+    template: str | None = None,
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> tuple[AttributeFile, int]:
+    """Return class vectors, and how many sentences were longer than the encoder reads.
+
+    Parameters
+    ----------
+    classes : ClassList or AttributeFile
+        As `gather_classes` returns them; vectors that are ready need no encoder.
+    encoder, template, device
+        See `hgkt.language.load_encoder`.
+    progress : callable, optional
+        Called as ``progress(stage, done, total, values)``.
+    """
+    if isinstance(classes, AttributeFile):
+        return classes, 0
+    from hgkt.language.encoder import load_encoder
+
+    described = describe_classes(classes, load_encoder(encoder, device, template), progress)
+    return described.file, described.n_cut
+
+
+def _as_frame(classes: Any) -> pd.DataFrame:
+    import pandas as pd
+
+    if isinstance(classes, pd.DataFrame):
+        named = classes if "name" in classes else classes.rename_axis("name").reset_index()
+        return named.assign(name=named["name"].astype(str))
+    if not isinstance(classes, Mapping):
+        raise DataError(
+            "classes must be a table (a path or a DataFrame) or a mapping from name to text or "
+            f"vector; got {type(classes).__name__}"
+        )
+    rows: list[tuple[str, Any]] = []
+    for name, value in classes.items():
+        several = isinstance(value, list | tuple) and value and isinstance(value[0], str)
+        rows += [(str(name), text) for text in (value if several else [value])]
+    are_words = [value is None or isinstance(value, str) for _, value in rows]
+    if any(are_words) and not all(are_words):
+        name = rows[are_words.index(False)][0]
+        raise DataError(
+            f"class {name!r} has a vector where others have texts; give one kind for all classes"
+        )
+    column = "description" if all(are_words) else "attributes"
+    return pd.DataFrame(rows, columns=["name", column])
+
+
+def _has_words(frame: pd.DataFrame) -> bool:
+    if "description" not in frame:
+        return False
+    return any(isinstance(text, str) and text.strip() for text in frame["description"])
+
+
+def _with_all(file: AttributeFile, labels: Sequence[str], where: str, source: str) -> AttributeFile:
+    _check_complete(file.names, labels, where, source)
+    if not np.isfinite(file.attributes).all():
+        row = int(np.flatnonzero(~np.isfinite(file.attributes).all(axis=1))[0])
+        raise DataError(f"{source}: class {file.names[row]!r} lacks a number")
+    return file
+
+
+def _check_complete(names: Sequence[str], labels: Sequence[str], where: str, source: str) -> None:
+    """Refuse a class with photos but without the numbers that all others have."""
+    for label in labels:
+        if label not in names:
+            raise DataError(
+                f"class {label!r} of {where} has no row in {source}; one row per class is expected"
+            )
+
+
+def _check_spelling(
+    texts: Mapping[str, Any], labels: Sequence[str], where: str, source: str
+) -> None:
+    """Refuse a class that is spelt in two ways; it would become two classes."""
+    alone = {class_words(label).casefold(): label for label in labels if label not in texts}
+    for name in texts:
+        other = alone.get(class_words(name).casefold())
+        if other is not None and name not in labels:
+            raise DataError(
+                f"{source} calls a class {name!r} that is {other!r} in {where}; spell it alike"
+            )

@@ -1,0 +1,153 @@
+"""Train on raw items in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgkt._typing import Progress
+from hgkt.data import GZSLDataset
+from hgkt.estimators import GZSLClassifier
+from hgkt.estimators.methods import method_for
+from hgkt.evaluation import Fitted, fit_dataset
+from hgkt.exceptions import DataError
+from hgkt.items.images import ImageClassifier, read_photos
+
+Estimator = GZSLClassifier | Callable[[GZSLDataset], GZSLClassifier]
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a model was trained on, what was left out, and how it was chosen.
+
+    Parameters
+    ----------
+    data : str
+        Name of the folder.
+    n_items : int
+        How many items it learned from.
+    described : dict of str to ndarray
+        Attributes of the classes that were added because they have no item.
+    unseen : dict of str to ndarray
+        Attributes of all classes without an item to learn from; a manifest may test some of them.
+    unreadable : tuple of (str, str)
+        Items that were left out, each with the sentence that says why.
+    passed_over : dict of str to int
+        How many files of the folder are no items, by suffix.
+    n_pairs : int
+        How many classes have two items or more, which is what validation classes need.
+    n_resumed : int
+        How many features were in the cache already.
+    n_cut : int
+        How many descriptions were longer than the encoder reads.
+    fitted : Fitted
+        The parameters that were chosen, and on what.
+    """
+
+    data: str
+    n_items: int
+    described: dict[str, NDArray[Any]]
+    unseen: dict[str, NDArray[Any]]
+    unreadable: tuple[tuple[str, str], ...]
+    passed_over: dict[str, int]
+    n_pairs: int
+    n_resumed: int
+    n_cut: int
+    fitted: Fitted
+
+
+def train_on_images(
+    images: str | Path,
+    classes: Any = None,
+    *,
+    estimator: Estimator | None = None,
+    select: bool | str = "auto",
+    calibrate: bool | str = "auto",
+    random_state: int = 0,
+    device: str = "auto",
+    progress: Progress | None = None,
+    **reading: Any,
+) -> ImageClassifier:
+    """Learn classes from photographs, and others from what is said about them.
+
+    Photographs that cannot be read are left out; ``training_`` of the model says which, and what
+    was chosen.
+
+    Parameters
+    ----------
+    images : path
+        A folder with one sub-folder per class, whose name is the class; or a manifest with
+        columns ``file`` and ``class``.
+    classes : path, mapping or DataFrame, optional
+        What the classes look like: a table (.csv, .parquet) or DataFrame with ``name`` and
+        ``description``, columns of numbers, or both; or a mapping from name to text or vector.
+        A class without photographs is known by this alone. By default, and for every class of
+        which no sentence is given, the name is all there is.
+    estimator : GZSLClassifier or callable, optional
+        The method, or what makes it for the data set that was read; by default `HGKTClassifier`.
+    select : bool or "auto", default="auto"
+        Whether to choose parameters on validation classes; see `hgkt.evaluation.fit_dataset`.
+    calibrate : bool or "auto", default="auto"
+        Whether to choose the calibration γ there.
+    random_state : int
+        Seed of the validation classes.
+    device : {"auto", "cpu", "cuda"}
+        Where to compute.
+    progress : callable, optional
+        Called as ``progress(stage, done, total, values)``.
+    **reading
+        How photographs and words are read: ``backbone``, ``encoder``, ``template``,
+        ``batch_size``, ``workers`` and ``cache`` of `read_photos`. A cache keeps extracted
+        features, for a run that is interrupted and for the next one.
+
+    Returns
+    -------
+    ImageClassifier
+        Its `predict` takes paths, PIL images and arrays.
+
+    Examples
+    --------
+    >>> model = train_on_images(
+    ...     "photos", {"okapi": "a brown animal with striped legs"}
+    ... )  # doctest: +SKIP
+    >>> model.predict("unknown.jpg")  # doctest: +SKIP
+    array(['okapi'], dtype='<U5')
+    """
+    if not (estimator is None or callable(estimator) or isinstance(estimator, GZSLClassifier)):
+        raise DataError(f"estimator must be a method of hgkt; got {type(estimator).__name__}")
+    photos = read_photos(images, classes, device=device, progress=progress, **reading)
+    dataset = photos.dataset
+    if estimator is None:
+        estimator = method_for(dataset, device=device)
+    fitted = fit_dataset(
+        estimator if isinstance(estimator, GZSLClassifier) else estimator(dataset),
+        dataset,
+        select=select,
+        calibrate=calibrate,
+        balance="classes",
+        random_state=random_state,
+        progress=progress,
+    )
+    described = dataset.attributes_of(dataset.described_classes)
+    fitted.model.add_classes(described)
+    found = {name: getattr(fitted, name) for name in ("selected", "chosen", "validation")}
+    fitted.model.about_ = {**dataset.provenance(), **found}
+    model = ImageClassifier(fitted.model, device)
+    model.training_ = Training(
+        data=dataset.name,
+        n_items=len(dataset.train),
+        described=described,
+        unseen=dataset.attributes_of(dataset.unseen_classes),
+        unreadable=tuple((entry.id, reason) for entry, reason in photos.unreadable),
+        passed_over=photos.passed_over,
+        n_pairs=int((np.bincount(dataset.labels[dataset.train]) > 1).sum()),
+        n_resumed=photos.n_resumed,
+        n_cut=photos.n_cut,
+        fitted=fitted,
+    )
+    return model

@@ -1,0 +1,308 @@
+"""The editions of a served model that requests read: the model made from one table of classes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from copy import copy
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgkt._arrays import unit_rows
+from hgkt._validation import attribute_matrix
+from hgkt.estimators import GZSLClassifier
+from hgkt.estimators.scoring import prepare_rows
+from hgkt.exceptions import DataError
+from hgkt.serving.events import ClassEntry, ClassTable, UnknownClassError
+from hgkt.statistics import ExampleSums
+
+ClassKind = Literal["described", "grown", "learned"]
+"""By what a class is known: its attributes, examples that it got here, or the model's training."""
+
+
+@dataclass(frozen=True, eq=False)
+class Edition:
+    """A served model with the classes of one revision.
+
+    Nobody changes an edition, so that any thread may read it without a lock; a change makes the
+    next one. Classes go by their names here: a label that is a number is its text.
+
+    Parameters
+    ----------
+    model : GZSLClassifier
+        The model with the classes of this revision.
+    table : ClassTable
+        The classes that the registry adds to those of the model folder.
+    learned : frozenset of str
+        Classes that the model folder brings with instances: they may grow, and stay.
+    """
+
+    model: GZSLClassifier
+    table: ClassTable = field(default_factory=ClassTable, repr=False)
+    learned: frozenset[str] = field(default=frozenset(), repr=False)
+
+    @property
+    def revision(self) -> int:
+        """Number of changes so far."""
+        return self.table.revision
+
+    @cached_property
+    def columns(self) -> dict[str, int]:
+        """The position of every class in ``model.classes_``."""
+        return {str(label): column for column, label in enumerate(self.model.classes_.tolist())}
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The names, ordered as ``model.classes_``."""
+        return list(self.columns)
+
+    @cached_property
+    def folded_names(self) -> list[str]:
+        """The names for a search in which upper and lower case are the same."""
+        return [name.casefold() for name in self.names]
+
+    @cached_property
+    def unit_attributes(self) -> NDArray[np.float64]:
+        """Attribute vectors of length one, one row per class."""
+        with np.errstate(over="ignore"):  # a class of enormous numbers is related to none
+            return unit_rows(self.model.class_attributes_)
+
+    @cached_property
+    def order(self) -> NDArray[np.intp]:
+        """The columns of seen classes, then those of described ones in the order they came."""
+        return self.model.candidates()
+
+    @cached_property
+    def added(self) -> NDArray[np.bool_]:
+        """Which classes were added, grown or not, ordered as ``model.classes_``."""
+        return np.array([name not in self.learned for name in self.names], dtype=bool)
+
+    @cached_property
+    def seen(self) -> NDArray[np.bool_]:
+        """Which classes were learned from instances, ordered as ``model.classes_``."""
+        return self.model.seen_mask_
+
+    @property
+    def n_seen(self) -> int:
+        """How many classes were learned from instances, grown ones among them."""
+        return len(self.model.seen_classes_)
+
+    @property
+    def n_added(self) -> int:
+        """How many classes were added, grown ones among them."""
+        return len(self.names) - len(self.learned)
+
+    @cached_property
+    def n_examples(self) -> dict[str, int]:
+        """How many examples classes have grown by."""
+        growth = self.table.growth.items()
+        return {name: sums.n_examples for name, sums in growth if name in self.columns}
+
+    def entry(self, name: str) -> ClassEntry:
+        """Return a class as the registry has it; only its name where it is of the model folder."""
+        return self.table.classes.get(name) or ClassEntry(name)
+
+    def kind(self, column: int) -> ClassKind:
+        """Return by what a class is known."""
+        if not self.added[column]:
+            return "learned"
+        return "grown" if self.seen[column] else "described"
+
+    def canonical(self, name: str) -> str:
+        """Return a name as the model writes it: "007" is "7" where labels are integers."""
+        return str(label_of(self.model, name))
+
+    def find(self, name: str) -> int:
+        """Return the column of a class; raise `UnknownClassError` where there is none."""
+        try:
+            return self.columns[self.canonical(name)]
+        except (DataError, KeyError):
+            raise UnknownClassError(name) from None
+
+    @classmethod
+    def load(cls, base: GZSLClassifier, table: ClassTable) -> Self:
+        """Make the edition of a table from the model as its folder has it.
+
+        The registry's classes take the place of those of the same name in the folder.
+        """
+        draft = _Draft(base)
+        draft.remove({*table.removed, *table.classes})
+        draft.add(table.classes)
+        draft.grow(table.growth)
+        return cls(draft.finished(), table, frozenset(map(str, base.seen_classes_.tolist())))
+
+    def follow(
+        self, base: GZSLClassifier, table: ClassTable, grown: Mapping[str, ExampleSums] | None
+    ) -> Self:
+        """Make the edition of a later table, by what differs where that gives the very same model.
+
+        Parameters
+        ----------
+        base : GZSLClassifier
+            The model as its folder has it.
+        table : ClassTable
+            The classes afterwards.
+        grown : mapping of str to ExampleSums, or None
+            What classes grew by in between; None where `table` did not come of this one.
+        """
+        old = {entry.place: entry for entry in self.table.classes.values()}
+        new = {entry.place: entry for entry in table.classes.values()}
+        gone = {entry.name for place, entry in old.items() if place not in new}
+        fresh = {entry.name: entry for place, entry in new.items() if place not in old}
+        before = self.table.growth
+        if (
+            grown is None
+            or not self.table.removed <= table.removed
+            # Taking sums away again would leave rounding behind.
+            or (gone | (table.removed - self.table.removed)) & before.keys()
+            or any(table.growth.get(name) is not grown.get(name) for name in fresh)
+        ):
+            return type(self).load(base, table)
+        draft = _Draft(self.model)
+        draft.remove(gone | (table.removed - self.table.removed) | fresh.keys())
+        draft.edit([(old[place], entry) for place, entry in new.items() if place in old])
+        draft.add(fresh)
+        draft.grow(grown)
+        return type(self)(draft.finished(), table, self.learned)
+
+
+class _Draft:
+    """A model in the making: the classes of a view come, change, grow and go."""
+
+    def __init__(self, model: GZSLClassifier) -> None:
+        self.model = copy(model)
+
+    def finished(self) -> GZSLClassifier:
+        """Return the model, ready to be asked: nobody waits but who made the change."""
+        prepare_rows(self.model)
+        return self.model
+
+    def remove(self, names: set[str]) -> None:
+        """Take described classes away, as far as the model has them."""
+        labels = [label for label in self.model.unseen_classes_.tolist() if str(label) in names]
+        if labels:
+            self.model.remove_classes(labels)
+
+    def add(self, classes: Mapping[str, ClassEntry]) -> None:
+        """Add classes that were checked when they were written."""
+        if classes:
+            labels = [label_of(self.model, name) for name in classes]
+            self.model._add(labels, self._matrix(labels, list(classes.values())))
+
+    def edit(self, entries: Iterable[tuple[ClassEntry, ClassEntry]]) -> None:
+        """Give classes other attributes and names, in their places."""
+        model = self.model
+        pairs = [(old, new) for old, new in entries if old is not new]
+        for old, new in pairs:
+            if old.attributes.tobytes() != new.attributes.tobytes():
+                label = label_of(model, old.name)
+                model.__dict__.update(model._edited({label: self._matrix([label], [new])[0]}))
+        names = {
+            label_of(model, old.name): label_of(model, new.name)
+            for old, new in pairs
+            if old.name != new.name
+        }
+        if names:
+            model.__dict__.update(model._renamed(names))
+
+    def grow(self, growth: Mapping[str, ExampleSums]) -> None:
+        """Let classes grow; those that the folder has lost since are left out."""
+        labels = {str(label): label for label in self.model.classes_.tolist()} if growth else {}
+        known = {labels[name]: sums for name, sums in growth.items() if name in labels}
+        if known:
+            self.model.grow(known)
+
+    def _matrix(self, labels: list[Any], entries: list[ClassEntry]) -> NDArray[np.float64]:
+        rows = dict(zip(labels, (entry.attributes for entry in entries), strict=True))
+        return attribute_matrix(rows, labels, self.model.class_attributes_.shape[1])
+
+
+def made_with(model: GZSLClassifier) -> dict[str, Any]:
+    """Return what a loaded model was made with; nothing is known of one that was just fitted."""
+    return dict(getattr(model, "about_", {}))
+
+
+def label_of(model: GZSLClassifier, name: str) -> str | int | float:
+    """Turn a name, always text, into a label of the kind the model has."""
+    kind = model.seen_classes_.dtype.kind
+    if kind not in "iuf":
+        return name
+    try:
+        label = float(name) if kind == "f" else int(name)
+    except ValueError:
+        raise DataError(f"the classes of this model are numbers; got {name!r}") from None
+    if not abs(label) < 2**63:  # infinity and NaN neither
+        raise DataError(f"the classes of this model are numbers below 2**63; got {name!r}")
+    return label
+
+
+def saved_entries(model: GZSLClassifier) -> dict[str, ClassEntry]:
+    """Return the added classes that a model folder itself holds, by name."""
+    if not len(model.unseen_classes_):
+        return {}
+    columns = model.candidates("unseen")
+    names = [str(label) for label in model.classes_[columns].tolist()]
+    rows = model.class_attributes_[columns]
+    return {name: ClassEntry(name, row) for name, row in zip(names, rows, strict=True)}
+
+
+def refuse_unusable(base: GZSLClassifier, vectors: Mapping[str, Any]) -> None:
+    """Refuse classes, attribute vectors by name, that the model cannot take."""
+    table = {label_of(base, name): vector for name, vector in vectors.items()}
+    rows = attribute_matrix(table, list(table), base.class_attributes_.shape[1])
+    with np.errstate(all="ignore"):
+        trial = copy(base)
+        trial.remove_classes(trial.unseen_classes_.tolist())
+        trial._add(list(table), rows)
+        scores = trial.score_classes(np.ones((1, trial.n_features_in_)))[0]
+    embedded = list(trial._table.added_rows.values())
+    for row, name in enumerate(vectors):
+        # A score that is infinite or no number would win every prediction.
+        good = all(np.isfinite(array[row]).all() for array in embedded)
+        if not good or not scores[trial.candidates("unseen")[row]] < np.inf:
+            raise DataError(
+                f"the attributes of class {name!r} are too large for this model; its "
+                "scores would not be finite numbers"
+            )
+
+
+def refuse_unsound(model: GZSLClassifier, name: str) -> None:
+    """Refuse examples after which a model's scores are no finite numbers."""
+    with np.errstate(all="ignore"):
+        scores = model.score_classes(np.ones((1, model.n_features_in_)))
+    if not np.isfinite(scores).all():
+        raise DataError(
+            f"the examples of class {name!r} do not fit this model; its scores would not be "
+            "finite numbers"
+        )
+
+
+def model_identity(model: GZSLClassifier) -> str:
+    """Return a digest of what a model has learned: its method, seen classes and arrays.
+
+    Classes that were added and the calibration do not count: the same model with a class more is
+    the same model. A model fitted again, or on other attributes, is another one.
+
+    Parameters
+    ----------
+    model : GZSLClassifier
+        A fitted model.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
+    """
+    state = {key: rows for key, rows in model._state().items() if not key.startswith("added/")}
+    state["attributes"] = model.class_attributes_[model.seen_mask_]
+    text = f"{type(model).__qualname__} {model.seen_classes_.tolist()!r}"
+    digest = hashlib.sha256(text.encode())
+    for key, rows in sorted(state.items()):
+        array = np.ascontiguousarray(rows)
+        digest.update(f"\n{key} {array.dtype.str} {array.shape} ".encode())
+        digest.update(array.tobytes() if array.dtype.kind in "OU" else array.data)
+    return digest.hexdigest()

@@ -1,0 +1,386 @@
+"""What stands around every request: its id and its line in the log, the door, and bounds of bodies.
+
+Outermost is `RequestEnvelope`, so that refusals of the others and unexpected errors are counted,
+logged and answered with an id too; then `Door`; then `BodyLimits`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote
+
+from h11 import LocalProtocolError
+from starlette.requests import ClientDisconnect
+from starlette.routing import Match
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from hgkt.serving.auth import KeyRing
+from hgkt.serving.logs import ACCESS_LOGGER, CURRENT, RequestContext, mask_keys
+from hgkt.serving.metrics import Metrics
+from hgkt.serving.problems import Problem
+from hgkt.serving.settings import ServiceSettings
+
+WORKER_HEADER = "X-Worker"
+CLIENT_GONE = 499  # nginx's number for a client that did not wait; no answer carries it
+MIN_BYTES_PER_SECOND = 64 * 1024
+"""How fast a body must come, on the average, beyond the first seconds."""
+
+_METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
+_READING = frozenset(("GET", "HEAD", "OPTIONS"))
+_MAX_PATH = 1000
+_PLAIN = "!$&'()*+,-./:;=@_~"  # what a path may hold unescaped
+_HOST = re.compile(r"(?P<name>[a-z0-9._-]*|\[[0-9a-f:.]+\])(:[0-9]{0,5})?")
+# Probes carry no key; the page's files hold nothing of the model, and ask for the key themselves.
+_OPEN = frozenset({"/health", "/ready", "/v2/health/live", "/v2/health/ready", "/"})
+_OPEN_FOLDER = "/page/"
+_CHANGES = ("/v1/classes", "/v1/rollback")
+_CHECK = "/v1/classes/check"
+
+# Plotly writes style rules into the page; its scatter plots need neither eval nor workers.
+_PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; connect-src 'self'; font-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"
+)
+_DOCS_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
+_API_POLICY = "default-src 'none'; frame-ancestors 'none'"
+
+access = logging.getLogger(ACCESS_LOGGER)
+logger = logging.getLogger(__name__)
+
+
+# ---------------------------------------------------------------------- around everything
+class RequestEnvelope:
+    """ASGI middleware: gives a request its id, counts and times it, logs it, and adds headers.
+
+    The log has the path and never the query, which may hold anything.
+
+    Parameters
+    ----------
+    app : ASGI application
+        What answers.
+    keys : sequence of str
+        The API keys, shown in lines by their ids only.
+    metrics : Metrics, optional
+        Where requests are counted.
+    """
+
+    def __init__(
+        self, app: ASGIApp, keys: Sequence[str] = (), metrics: Metrics | None = None
+    ) -> None:
+        self.app, self._metrics = app, metrics
+        self._keys, self._ring = keys, KeyRing(keys)
+        for number, name in enumerate(self._ring.ids.values(), start=1):
+            access.info("key %d of %d has the id %s", number, len(self._ring.ids), name)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        start = time.perf_counter()
+        request = RequestContext.of(scope["headers"], scope["path"])
+        CURRENT.set(request)
+        headers = _own_headers(scope["path"], request)
+        status = n_bytes = 0
+
+        async def watched(message: Message) -> None:
+            nonlocal status, n_bytes
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                own = message.get("headers", ())
+                if status == HTTPStatus.METHOD_NOT_ALLOWED:
+                    own = [item for item in own if item[0].lower() != b"allow"]
+                    own.append((b"allow", ", ".join(_methods(scope)).encode()))
+                message["headers"] = [*own, *headers]
+            else:
+                n_bytes += len(message.get("body", b""))
+            # A request that broke off badly uvicorn has answered itself, and takes no other answer.
+            with suppress(LocalProtocolError):
+                await send(message)
+
+        try:
+            await self.app(scope, receive, watched)
+        except ClientDisconnect:
+            status = CLIENT_GONE
+        except Exception as error:
+            path = self._path(scope)
+            logger.error("unexpected error at %s %s", scope["method"], path, exc_info=error)
+            if status:  # half an answer is out: only closing the connection tells the client
+                raise
+            detail = "something went wrong inside the service; its log says what and where"
+            await Problem(500, detail).response()(scope, receive, watched)
+        finally:
+            seconds = time.perf_counter() - start
+            if self._metrics is not None:
+                self._metrics.count(scope["path"], status or 500, seconds)
+            if access.isEnabledFor(logging.INFO):
+                self._log(scope, status, n_bytes, seconds, request)
+
+    def _log(
+        self, scope: Scope, status: int, n_bytes: int, seconds: float, request: RequestContext
+    ) -> None:
+        client = scope.get("client")
+        fields: dict[str, Any] = {
+            "method": scope["method"],
+            "path": self._path(scope),
+            "status": status,
+            "duration_ms": round(1000 * seconds, 3),
+            "bytes": n_bytes,
+            "client": client[0] if client else None,
+            "key_id": self._ring.identify(scope),
+        }
+        line = "{method} {path} {status} {duration_ms}ms {bytes}B client={client}".format(**fields)
+        for name, value in (("key", fields["key_id"]), ("trace", request.trace_id)):
+            if value is not None:
+                line += f" {name}={value}"
+        access.info("%s", line, extra={"fields": fields})
+
+    def _path(self, scope: Scope) -> str:
+        """Return what was asked for in one printable line, without keys."""
+        shown = quote(mask_keys(scope["path"], self._keys), _PLAIN)
+        return shown if len(shown) <= _MAX_PATH else shown[: _MAX_PATH - 1] + "…"
+
+
+def _own_headers(path: str, request: RequestContext) -> list[tuple[bytes, bytes]]:
+    """Return what every answer carries: what a browser may do with it, who answered, and its id."""
+    policy = _DOCS_POLICY if path == "/docs" else _API_POLICY
+    if path == "/" or path.startswith(_OPEN_FOLDER):
+        policy = _PAGE_POLICY
+    found = [
+        (b"x-content-type-options", b"nosniff"),
+        (b"referrer-policy", b"no-referrer"),
+        (b"cross-origin-resource-policy", b"same-origin"),
+        (b"content-security-policy", policy.encode()),
+        (WORKER_HEADER.lower().encode(), str(os.getpid()).encode()),
+        (b"x-request-id", request.request_id.encode()),
+    ]
+    if request.traceparent is not None:
+        found.append((b"traceparent", request.traceparent.encode()))
+    return found
+
+
+def _methods(scope: Scope) -> list[str]:
+    """Return all methods that a path answers to; the router names those of its first route.
+
+    Each is tried: routes of routers that were included are not in the list of routes everywhere.
+    """
+    asked = {
+        "type": "http",
+        "path": scope["path"],
+        "root_path": scope.get("root_path", ""),
+        "headers": scope["headers"],
+    }
+    return [
+        method
+        for method in _METHODS
+        if any(
+            route.matches({**asked, "method": method})[0] is Match.FULL
+            for route in scope["app"].routes
+        )
+    ]
+
+
+# ---------------------------------------------------------------------- the door
+class Door:
+    """ASGI middleware that answers only to the service's own names, pages and, if so, keys.
+
+    A browser sends requests for any page that it shows. One whose name was made to point here
+    gives itself away by the header Host, one of another site by ``Sec-Fetch-Site`` or ``Origin``;
+    the latter may read, which browsers keep from it, and not change or compute anything. All is
+    decided before a byte of the body is read.
+
+    Parameters
+    ----------
+    app : ASGI application
+        What comes behind.
+    hosts : sequence of str
+        As `ServiceSettings.answered_hosts` returns them.
+    keys : sequence of str
+        The keys of which everything but the probes and the empty page needs one; none where
+        strangers may come in.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Sequence[str], keys: Sequence[str] = ()) -> None:
+        self.app = app
+        self._any = "*" in hosts
+        self._names = frozenset(name for name in hosts if not name.startswith("*"))
+        self._ends = tuple(name[1:] for name in hosts if name.startswith("*."))
+        self._ring = KeyRing(keys) if keys else None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        problem = self._problem(scope) if scope["type"] == "http" else None
+        if problem is not None:
+            await problem.response()(scope, receive, send)
+            return
+        await self.app(scope, receive, send)
+
+    def _problem(self, scope: Scope) -> Problem | None:
+        given = [value for name, value in scope["headers"] if name == b"host"]
+        host = b"".join(given[:1]).decode("latin-1").lower()
+        found = _HOST.fullmatch(host)
+        if found is None or len(given) > 1:
+            return Problem(400, "one header Host with a name and perhaps a port is expected")
+        name = found["name"].strip("[]")
+        if not self._any and not (name in self._names or name.endswith(self._ends or ("\0",))):
+            return Problem(
+                421,
+                f"this service is not called {name[:80]!r}; "
+                "whoever runs it may allow the name with --allowed-host",
+            )
+        if scope["method"] not in _READING and _foreign(dict(scope["headers"]), host):
+            return Problem(403, "pages of other sites may not send this request")
+        if self._ring is not None and not is_open(scope["path"]):
+            return self._ring.problem(scope)
+        return None
+
+
+def is_open(path: str) -> bool:
+    """Return whether a path is answered without a key where everything else needs one.
+
+    Examples
+    --------
+    >>> is_open("/ready"), is_open("/page/main.js"), is_open("/metrics")
+    (True, True, False)
+    """
+    return path in _OPEN or path.startswith(_OPEN_FOLDER)
+
+
+def _foreign(headers: Mapping[bytes, bytes], host: str) -> bool:
+    site = headers.get(b"sec-fetch-site")
+    if site is not None:
+        return site not in (b"same-origin", b"none")
+    # Browsers leave Sec-Fetch-Site out where a page came without TLS; other clients than
+    # browsers send neither.
+    origin = headers.get(b"origin")
+    return origin is not None and origin.decode("latin-1").lower().partition("://")[2] != host
+
+
+# ---------------------------------------------------------------------- bodies
+class BodyLimits:
+    """ASGI middleware that bounds bodies: the size and time of one, the bytes of all at once.
+
+    Nothing is read here. What the application takes is counted while it takes it, so that a
+    request that is refused for its key costs no more than its head, and an announced length takes
+    no room. Changes of classes have room of their own.
+
+    Parameters
+    ----------
+    app : ASGI application
+        What comes behind.
+    settings : ServiceSettings
+        The limits.
+    """
+
+    def __init__(self, app: ASGIApp, settings: ServiceSettings) -> None:
+        self.app = app
+        self._body_bytes = settings.max_body_bytes
+        self._class_bytes = min(settings.max_class_bytes, settings.max_body_bytes)
+        self._patience = settings.client_seconds
+        self._room = max(settings.max_bodies_bytes, settings.max_body_bytes)
+        self._held = {True: 0, False: 0}  # by whether it is a change
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; whatever came of an interruption, the client is told the reason."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        path = scope["path"]
+        change = path.startswith(_CHANGES) and path != _CHECK
+        classes = path.startswith(_CHANGES[0]) and not path.endswith("/examples")
+        body = _Body(self, receive, change, self._class_bytes if classes else self._body_bytes)
+        length = dict(scope["headers"]).get(b"content-length", b"")
+        if length.isdigit() and (len(length) > 17 or int(length) > body.most):
+            body.problem = body.too_large()
+        started = False
+
+        async def watched(message: Message) -> None:
+            nonlocal started
+            if body.problem is None or started:
+                started = True
+                await send(message)
+
+        try:
+            if body.problem is None:
+                await self.app(scope, body.receive, watched)
+        except Problem:
+            if body.problem is None:
+                raise
+        finally:
+            self._held[change] -= body.n_bytes
+        if body.problem is not None and not started:
+            await body.problem.response()(scope, receive, send)
+
+    def take(self, n_bytes: int, change: bool) -> None:
+        """Take room for bytes that have come; refuse where there is none."""
+        self._held[change] += n_bytes
+        if self._held[change] > self._room:
+            raise Problem.busy("too many bodies are being received")
+
+    @property
+    def patience(self) -> float:
+        """Seconds that the next part of a body may take."""
+        return self._patience
+
+
+class _Body:
+    """The body of one request while it comes in."""
+
+    def __init__(self, limits: BodyLimits, receive: Receive, change: bool, most: int) -> None:
+        self._limits, self._receive, self._change, self.most = limits, receive, change, most
+        self.problem: Problem | None = None
+        self.n_bytes = 0
+        self._start: float | None = None
+        self._complete = False
+
+    async def receive(self) -> Message:
+        """Hand on the next part, counted; raise a Problem where there is one."""
+        if self._complete:  # what comes now is that the client goes
+            return await self._receive()
+        try:
+            return await self._next()
+        except Problem as problem:
+            self.problem = problem
+            raise
+
+    async def _next(self) -> Message:
+        patience, now = self._limits.patience, time.monotonic()
+        self._start = self._start or now
+        try:
+            async with asyncio.timeout(patience):
+                message = await self._receive()
+        except TimeoutError:
+            raise self._too_slow() from None
+        n_bytes = len(message.get("body", b""))
+        self.n_bytes += n_bytes
+        if self.n_bytes > self.most:
+            self.n_bytes -= n_bytes
+            raise self.too_large()
+        self._limits.take(n_bytes, self._change)
+        self._complete = not message.get("more_body", False)
+        allowed = patience + self.n_bytes / MIN_BYTES_PER_SECOND
+        if not self._complete and time.monotonic() - self._start > allowed:
+            raise self._too_slow()
+        return message
+
+    def too_large(self) -> Problem:
+        """Return what a client is told whose body is too large."""
+        return Problem(
+            413, f"the body is larger than {self.most:,} bytes, the most that is taken here"
+        )
+
+    def _too_slow(self) -> Problem:
+        return Problem(
+            408,
+            f"the body came too slowly: more than {self._limits.patience:g} s without a part of "
+            f"it, or less than {MIN_BYTES_PER_SECOND:,} bytes per second",
+        )

@@ -1,0 +1,95 @@
+"""Work in threads, behind queues with an end: what would wait too long is refused at once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Self, TypeVar
+
+from hgkt.serving.problems import Problem
+from hgkt.serving.settings import ServiceSettings
+
+T = TypeVar("T")
+
+
+class WorkQueue:
+    """Runs work in a few threads; refuses with 503 and Retry-After where too much waits.
+
+    Parameters
+    ----------
+    n_at_once : int
+        Number of threads.
+    max_waiting : int
+        How many may wait for one of them.
+    what : str
+        What is computed, for messages.
+    """
+
+    def __init__(self, n_at_once: int, max_waiting: int, what: str) -> None:
+        self._threads = ThreadPoolExecutor(n_at_once, f"hgkt-{what.split()[0]}")
+        self._most = n_at_once + max_waiting
+        self._n_inside = 0
+        self.what = what
+
+    def check(self) -> None:
+        """Refuse where the queue is full; ask before a body is read."""
+        if self._n_inside >= self._most:
+            raise Problem.busy(f"too many {self.what} are waiting")
+
+    async def run(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Return what `work` returns, computed in a thread."""
+        self.check()
+        self._n_inside += 1
+        try:
+            run = partial(copy_context().run, work, *arguments)  # lines of the log name the request
+            return await asyncio.get_running_loop().run_in_executor(self._threads, run)
+        finally:
+            self._n_inside -= 1
+
+
+@dataclass(frozen=True)
+class Queues:
+    """The queues of one process; none takes the threads of another.
+
+    Parameters
+    ----------
+    quick, costly : WorkQueue
+        Predictions of little and of much work: one row never waits behind a thousand.
+    images : WorkQueue
+        Images to be decoded.
+    revisions : WorkQueue
+        Editions of earlier revisions to be made.
+    changes : WorkQueue
+        Changes of classes, one after another.
+    """
+
+    quick: WorkQueue
+    costly: WorkQueue
+    images: WorkQueue
+    revisions: WorkQueue
+    changes: WorkQueue
+
+    @classmethod
+    def of(cls, settings: ServiceSettings) -> Self:
+        """Make the queues of a service."""
+        n, waiting = n_processors(), settings.max_waiting
+        return cls(
+            # More threads than processors would only take the models' arrays from each other.
+            quick=WorkQueue(n, waiting, "predictions"),
+            costly=WorkQueue(n, waiting, "predictions"),
+            images=WorkQueue(1, settings.max_waiting_images, "images"),
+            revisions=WorkQueue(1, min(8, waiting), "questions about earlier revisions"),
+            changes=WorkQueue(1, waiting, "changes"),
+        )
+
+
+def n_processors() -> int:
+    """Return how many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
