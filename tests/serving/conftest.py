@@ -106,6 +106,12 @@ def serve():
     return run_command
 
 
+@pytest.fixture(scope="module")
+def module_serve():
+    """As `serve`, for services that the tests of a module share."""
+    return run_command
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _own_name() -> Iterator[None]:
     """Have test clients call the service by a name that it answers to."""

@@ -87,11 +87,12 @@ def create_app(settings: ServiceSettings) -> FastAPI:
         # What was learned before it was loaded never changes, so neither does the map's plane.
         plane = cache(lambda: ClassMap.of(loaded))
         install_problems(app)
+        # Routes are tried in order, which predictions shall not wait for.
+        app.include_router(predict.build_router(served, settings, reader, metrics, queues, plane))
         app.include_router(_service_routes(app, served, metrics))
         app.include_router(growth.build_router(served, settings, reader, metrics, queues))
         app.include_router(classes.build_router(served, settings, metrics, queues))
         app.include_router(history.build_router(served, settings, metrics, queues))
-        app.include_router(predict.build_router(served, settings, reader, metrics, queues, plane))
         app.include_router(
             inference.build_router(served, settings, metrics, queues, lambda: _ready(app, served))
         )

@@ -12,12 +12,10 @@ import os
 import re
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
-from h11 import LocalProtocolError
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -103,9 +101,7 @@ class RequestEnvelope:
                 message["headers"] = [*own, *headers]
             else:
                 n_bytes += len(message.get("body", b""))
-            # A request that broke off badly uvicorn has answered itself, and takes no other answer.
-            with suppress(LocalProtocolError):
-                await send(message)
+            await send(message)
 
         try:
             await self.app(scope, receive, watched)

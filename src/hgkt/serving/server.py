@@ -24,9 +24,11 @@ import socket
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http.client import responses
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from types import FrameType
@@ -34,13 +36,16 @@ from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from hgkt._processes import end_with_parent
 from hgkt.exceptions import DataError, HGKTError, ModelFolderError
+from hgkt.serving.problems import Problem
 from hgkt.serving.settings import ServiceSettings
 
 _MARGIN_SECONDS = 2.0  # for what is not a request: closing the registry and the process itself
 _MAX_QUEUED = 4096  # more than any system lets wait in a listen queue by default
+_MAX_PIPELINED = 16  # requests sent ahead on one connection; no client in use sends any
 _GOODBYE = (b"connection", b"close")
 # What a name may stand for, and this machine lacks: often the address ::1.
 _NO_SUCH_ADDRESS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
@@ -95,10 +100,82 @@ def server_options(settings: ServiceSettings, log_config: dict[str, Any]) -> dic
         "access_log": False,  # the service writes its own lines
         "server_header": False,
         "ws": "none",
-        "http": "h11",  # which bounds the head of a request
-        "h11_max_incomplete_event_size": settings.max_head_bytes,
+        "http": f"{__name__}:{BoundedProtocol.__name__}",
+        "h11_max_incomplete_event_size": settings.max_head_bytes,  # which that one reads too
         "limit_concurrency": settings.max_connections,
     }
+
+
+# ---------------------------------------------------------------------- connections
+class BoundedProtocol(HttpToolsProtocol):
+    """uvicorn's faster way to speak HTTP, with the bound of a head that only its slower one has.
+
+    What cannot be read is answered as every other error is, and the connection closed.
+    """
+
+    _problem: Problem | None = None
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._max_head = self.config.h11_max_incomplete_event_size or 32 * 1024
+        self._n_unread = 0  # bytes since a head was complete or a part of a body came
+        self._cycles: deque[Any] = deque()  # requests that are not answered, in order
+
+    def data_received(self, data: bytes) -> None:
+        """Read what came; refuse a header, a trailer or the frame of a chunk without an end."""
+        self._n_unread += len(data)
+        super().data_received(data)
+        if self._n_unread > self._max_head and not self.transport.is_closing():
+            self._problem = self._too_large()
+            self.send_400_response("")
+
+    def on_headers_complete(self) -> None:
+        """Start the request, unless its head is too large or too many were sent ahead."""
+        n_bytes = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+        if n_bytes > self._max_head:
+            self._problem = self._too_large()
+        elif len(self._cycles) > _MAX_PIPELINED:
+            self._problem = Problem.busy("too many requests were sent ahead")
+        if self._problem is not None:
+            raise ValueError(self._problem.detail)  # ends the parsing
+        super().on_headers_complete()
+        self._n_unread = 0
+        self._cycles.append(self.cycle)
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body."""
+        self._n_unread = 0
+        super().on_body(body)
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request; close where the rest of this one is not wanted."""
+        if self._cycles and self._cycles.popleft().more_body:
+            self.transport.close()
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell all requests that nobody waits for them."""
+        self._abandon()
+        super().connection_lost(exc)
+
+    def _abandon(self) -> None:
+        # uvicorn tells the last request alone, and not that a bad one was answered for it.
+        for cycle in self._cycles:
+            cycle.disconnected = True
+            cycle.message_event.set()
+
+    def send_400_response(self, msg: str) -> None:
+        """Say why the request cannot be read."""
+        self._abandon()
+        problem = self._problem or Problem(400, "this is not a request that HTTP knows")
+        answer = problem.response()
+        status = f"HTTP/1.1 {problem.status_code} {responses[problem.status_code]}".encode()
+        headers = [name + b": " + value for name, value in [*answer.raw_headers, _GOODBYE]]
+        self.transport.write(b"\r\n".join([status, *headers, b"", bytes(answer.body)]))
+        self.transport.close()
+
+    def _too_large(self) -> Problem:
+        return Problem(431, f"the head of the request is larger than {self._max_head:,} bytes")
 
 
 # ---------------------------------------------------------------------- one process

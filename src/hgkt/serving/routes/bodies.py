@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import struct
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import cache
@@ -201,24 +202,19 @@ def json_rows(rows: Sequence[Any], n_features: int, max_rows: int) -> NDArray[np
     if len(rows) > max_rows:
         raise _too_many_rows(max_rows)
     found = np.empty((len(rows), n_features), dtype=np.float32)
+    pack = struct.Struct(f"{n_features}d").pack  # faster than NumPy reads a list
     for number, row in enumerate(rows):
         if memoryview(row).nbytes > _MAX_NUMBER * (n_features + 1):
             raise Problem(422, f"row {number} of features is too long for {n_features} numbers")
-        octets = bytes(row)
-        if octets[:1] == b"[":
-            # A count first: a short text can make a long list.
-            n_numbers = octets.count(b",") + 1 if octets.strip(b"[] \t\r\n") else 0
-            if n_numbers != n_features:
-                raise Problem(
-                    422,
-                    f"row {number} of features has {n_numbers} numbers; {n_features} are expected",
-                )
         numbers = decode(row, list[float], f"features[{number}]")
         if len(numbers) != n_features:
-            raise Problem(422, f"row {number} of features has {len(numbers)} numbers")
+            raise Problem(
+                422,
+                f"row {number} of features has {len(numbers)} numbers; {n_features} are expected",
+            )
         # What becomes infinite is refused, with its row, where scores are made.
-        with np.errstate(over="ignore", invalid="ignore"):
-            found[number] = numbers
+        with np.errstate(over="ignore"):
+            found[number] = np.frombuffer(pack(*numbers))
     return found
 
 
