@@ -88,7 +88,26 @@ def test_the_threshold_of_a_class_moves_with_what_it_has_learned():
     sets = SetThresholds(seen=high, added=low)
     learned = np.array([0.0, 0.5, 1.0])
     for value, expected in ((0.2, 3), (0.1, 2), (0.02, 1), (0.001, 0)):
-        rows = np.array([[*[value] * 3, 0.9]])
+        rows = np.column_stack([np.eye(3) * value, np.full(3, 0.9)])  # each class by itself
         inside = sets.members(rows, np.append(learned, 1.0), 0.9)
-        assert inside[0, :3].sum() == expected
+        assert inside[:, 3].all()
+        assert inside[:, :3].sum() == expected
     assert sets.members(np.array([[0.02, 0.02, 0.02]]), learned, 0.9)[0].tolist()[0]
+
+
+def test_a_set_never_skips_a_class_for_a_less_likely_one(folds, fresh):
+    low, high = (GroupQuantiles(np.full(1001, value), 99) for value in (0.02, 0.5))
+    row, learned = np.array([[0.43, 0.407, 0.131, 0.032]]), np.array([0.0, 1.0, 0.0, 1.0])
+    inside = SetThresholds(seen=high, added=low).members(row, learned, 0.9)
+    assert inside[0].tolist() == [True, True, True, False]
+
+    temperatures = fit_temperatures(folds, Calibration())
+    thresholds = fit_sets(scored(folds, temperatures))
+    for part, probabilities in scored(fresh, temperatures):
+        learned = (part.groups == SEEN).astype(float)
+        inside = thresholds.members(probabilities, learned, 0.9)
+        least = np.where(inside, probabilities, np.inf).min(axis=1, keepdims=True)
+        np.testing.assert_array_equal(inside, probabilities >= least)
+        # What thresholds apart would hold is held, so that coverage can only be higher.
+        cuts = np.where(learned, thresholds.seen.threshold(0.9), thresholds.added.threshold(0.9))
+        assert inside[probabilities >= cuts].all()

@@ -50,6 +50,9 @@ class GroupQuantiles:
 class SetThresholds:
     """When a class belongs to a prediction set, apart for seen and for added classes.
 
+    A class that reaches the threshold of its kind is in the set, and so is every likelier class: a
+    set never skips a class for a less likely one, and it covers no less than thresholds alone.
+
     For classes that are added the unit is the class, not the image (hierarchical conformal
     prediction: Lee, Barber and Willett, 2023): a set holds the true class of an image of a new
     class with the probability asked for, if new classes are like the seen classes that were held
@@ -76,6 +79,8 @@ class SetThresholds:
         inside: NDArray[np.bool_] = probabilities >= thresholds
         if probabilities.shape[1]:
             inside[np.arange(len(inside)), probabilities.argmax(axis=1)] = True
+            least = np.where(inside, probabilities, 1.0).min(axis=1, keepdims=True)
+            inside |= probabilities > least
         return inside
 
 
