@@ -18,7 +18,7 @@ from typing import Any
 
 from _script import FEATURES, arguments, write_record
 from hgkt.data import load_dataset
-from hgkt.estimators.methods import METHODS, build_method
+from hgkt.estimators.methods import attribute_methods, build_method
 from page_tables.records import mathematics
 
 DATA = "CUB"
@@ -101,7 +101,7 @@ def main(given: Sequence[str] | None = None) -> None:
         print(json.dumps(measure(args.one, args.root)))
         return
     methods = json.loads(args.out.read_text())["methods"] if args.out.is_file() else {}
-    for method in args.methods.split(",") if args.methods else METHODS:
+    for method in args.methods.split(",") if args.methods else attribute_methods():
         methods[method] = measure_apart(method, args.root, args.limit)
         print(f"{method}: {methods[method]}", file=sys.stderr)
         write_record(args.out, {"data": DATA, "features": FEATURES[DATA], "methods": methods})

@@ -17,7 +17,7 @@ from typing import Any
 
 from _script import FEATURES, RESULTS, arguments, one_thread, write_record
 from hgkt.data import GZSLDataset, load_dataset
-from hgkt.estimators import METHODS
+from hgkt.estimators.methods import attribute_methods
 from hgkt.evaluation.selection import ClassFoldSearch
 from hgkt.experiments.plan import Cell, DataSpec, build_estimator
 from page_tables.methods import at_ends, beyond, numbers_tried
@@ -57,7 +57,7 @@ def main() -> None:
     """Run what is asked for and renew its rows in the record."""
     parser = arguments(__doc__, "grid_ends")
     parser.add_argument("--data", default="CUB,AWA1", help="sets, joined by commas")
-    parser.add_argument("--methods", default=",".join(METHODS), help="joined by commas")
+    parser.add_argument("--methods", default=",".join(attribute_methods()), help="joined by commas")
     args = parser.parse_args()
     one_thread()
     rows = json.loads(args.out.read_text("utf-8"))["rows"] if args.out.exists() else []

@@ -28,12 +28,15 @@ class Entry:
         Authors, title, venue; empty where there is none.
     family : str
         A heading that groups similar entries.
+    shared_space : bool
+        Whether a method takes class vectors of the features' space only.
     """
 
     target: str
     summary: str
     reference: str = ""
     family: str = ""
+    shared_space: bool = False
 
     def load(self) -> Any:
         """Import the module and return the object."""

@@ -17,6 +17,7 @@ def small():
     seen = codes < 6
     table = dict(zip(names.tolist(), attributes, strict=True))
     return {
+        "mixing": mixing,
         "X": X[seen],
         "y": names[codes[seen]],
         "seen": {name: table[name] for name in names[:6].tolist()},

@@ -9,6 +9,7 @@ import pytest
 
 from hgkt.data import load_dataset
 from hgkt.estimators import METHODS, HGKTClassifier
+from hgkt.estimators.methods import attribute_methods
 from hgkt.evaluation import evaluate
 from hgkt.experiments.blocks import Column, Outcome, TextBlock, Value, lookup, mark_best
 from hgkt.experiments.comparison import curves_of, rank_matrix
@@ -69,9 +70,9 @@ def _row(block, label):
 
 
 # ------------------------------------------------------------------ rows and cells
-def test_rows_of_names_every_registered_method_and_only_what_is_asked_for():
+def test_rows_of_names_every_method_for_any_class_vectors_and_only_what_is_asked_for():
     rows = rows_of(Context(data=()))
-    assert [row.method for row in rows if not row.fixed] == list(METHODS)
+    assert [row.method for row in rows if not row.fixed] == attribute_methods()
     assert len({row.name for row in rows}) == len({row.label for row in rows}) == len(rows)
     assert [row.method for row in rows if row.fixed] == ["sync", "sae", "gfzsl", "cn-zsl"]
     assert [row.name for row in rows if row.ours] == ["hgkt", "hgkt-paper"]
@@ -355,7 +356,7 @@ def test_curves_of_one_panel_never_look_alike():
     data = [DataSpec(f"set {number}", "x", fingerprint=str(number)) for number in range(6)]
     context = Context(data=data, n_seeds=1)
     arrays = {"seen": np.array([1.0, 0.0]), "unseen": np.array([0.0, 1.0])}
-    names = list(METHODS)
+    names = attribute_methods()
     found = {}
     for cell in cells_of(context):
         # On every set three others are best, so that there are more methods than colours.

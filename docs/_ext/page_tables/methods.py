@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hgkt.estimators import METHODS
-from hgkt.estimators.methods import build_method
+from hgkt.estimators.methods import attribute_methods, build_method
 from hgkt.evaluation import PairedDifference
 from hgkt.experiments.rows import PUBLISHED
 from hgkt.experiments.tables import DIFFERENCES, difference_of, difference_text
@@ -152,7 +152,7 @@ def comparison(records: Records) -> str:
 def selection(records: Records) -> str:
     """Return by what each method was selected, among how many settings, and what was chosen."""
     lines, missing = [], []
-    for name in METHODS:
+    for name in attribute_methods():
         runs = {data: records.runs(main(data, name)) for data in ("CUB", "AWA1")}
         if not any(runs.values()):
             missing.append(label(name))
@@ -163,7 +163,7 @@ def selection(records: Records) -> str:
         lines.append([f"`{name}`", str(first["validation"]["n_settings"]), *chosen])
     header = ["method", "settings", "chosen on CUB", "chosen on AWA1"]
     text = table(header, lines, text=[name for name in header if name != "settings"])
-    return text + absent(missing, len(METHODS))
+    return text + absent(missing, len(attribute_methods()))
 
 
 def _chosen(selected: dict[str, Any], tried: Mapping[str, list[float]]) -> str:

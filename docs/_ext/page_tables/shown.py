@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hgkt.estimators import METHODS
+from hgkt.estimators.methods import attribute_methods
 from hgkt.experiments.rows import RELEASED, released_row
 
 N_SEEDS = 3
@@ -55,7 +55,7 @@ def main(data: str, method: str) -> Evaluation:
 def rows(data: str) -> dict[str, Evaluation]:
     """Return every method on a data set by its label, and beside it the one as released."""
     found: dict[str, Evaluation] = {}
-    for name in METHODS:
+    for name in attribute_methods():
         found[label(name)] = main(data, name)
         if released_row(name) is not None:
             options = {"select": False}

@@ -15,6 +15,11 @@ _to_visual = partial(_entry, family="attributes to features")
 _to_semantic = partial(_entry, family="features to attributes")
 _mixture = partial(_entry, family="mixtures of seen classes")
 
+
+def _one_space(target: str, summary: str, reference: str) -> Entry:
+    return Entry(f"hgkt.baselines.shared_space:{target}", summary, reference, "one space", True)
+
+
 _LAMPERT = (
     "Lampert, Nickisch, Harmeling, Attribute-Based Classification for Zero-Shot "
     "Visual Object Categorization, TPAMI 2014"
@@ -108,5 +113,22 @@ BASELINES = {
     ),
     "ridge": _to_visual(
         "ridge:RidgeClassMeanClassifier", "nearest class mean, unseen means by ridge regression"
+    ),
+    "zero-shot": _one_space(
+        "ZeroShotClassifier",
+        "cosine of row and description, nothing learned",
+        "Radford et al., Learning Transferable Visual Models From Natural Language Supervision, "
+        "ICML 2021",
+    ),
+    "tip-adapter": _one_space(
+        "TipAdapterClassifier",
+        "zero-shot and a cache of 16 rows per seen class, no training",
+        "Zhang et al., Tip-Adapter: Training-free Adaption of CLIP for Few-shot Classification, "
+        "ECCV 2022",
+    ),
+    "gda": _one_space(
+        "GDAClassifier",
+        "Gaussian discriminant analysis of means and descriptions",
+        "Wang et al., A Hard-to-Beat Baseline for Training-free CLIP-based Adaptation, ICLR 2024",
     ),
 }

@@ -116,7 +116,7 @@ def reproduce_command(
 
     Example: hgkt reproduce --root data --only table-gzsl --methods hgkt,dem --data CUB
     """
-    from hgkt.estimators.methods import METHODS
+    from hgkt.estimators.methods import METHODS, attribute_methods
     from hgkt.experiments.run import load_experiments, reproduce
 
     if list_them:
@@ -139,7 +139,7 @@ def reproduce_command(
 
     context = _context(
         root, split_names(data), features, attributes, note,
-        methods=wanted or list(METHODS),
+        methods=wanted or attribute_methods(),
         n_seeds=seeds or (_QUICK_SEEDS if quick else _SEEDS),
         quick=quick, device=str(device), image_root=image_root,
     )  # fmt: skip

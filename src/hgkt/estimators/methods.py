@@ -78,6 +78,17 @@ def take_preset(cls: type[Model], name: str, parameters: Mapping[str, Any]) -> M
     return cls(**{**preset.parameters, **parameters})
 
 
+def attribute_methods() -> list[str]:
+    """Return the names of the methods that take class vectors of any kind.
+
+    Examples
+    --------
+    >>> "ridge" in attribute_methods(), "zero-shot" in attribute_methods()
+    (True, False)
+    """
+    return [name for name, entry in METHODS.items() if not entry.shared_space]
+
+
 def _where_moved(cls: Any, name: str) -> str | None:
     """Return which class has a parameter that `cls` has not: closed form or network, or None."""
     kinds = _own_classes()

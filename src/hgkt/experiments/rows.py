@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hgkt.estimators.methods import METHODS
+from hgkt.estimators.methods import METHODS, attribute_methods
 from hgkt.experiments.blocks import Metric, Outcome, Slot, Value
 from hgkt.experiments.plan import Cell, Context, DataSpec
 
@@ -149,14 +149,15 @@ def rows_of(context: Context) -> list[MethodRow]:
     Parameters
     ----------
     context : Context
-        Its ``methods``, in their order; where it names none, all that are registered.
+        Its ``methods``, in their order; where it names none, all that take class vectors of any
+        kind.
 
     Examples
     --------
     >>> [row.label for row in rows_of(Context(data=(), methods=("cmt-star", "hgkt")))]
     ['CMT*', 'HGKT']
     """
-    names = dict.fromkeys(context.methods or METHODS)
+    names = dict.fromkeys(context.methods or attribute_methods())
     rows = [row for name in names for row in (row_of(name), released_row(name))]
     return [row for row in rows if row is not None]
 
