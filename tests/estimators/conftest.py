@@ -3,6 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hgkt.estimators import METHODS
+
 
 @pytest.fixture(scope="session")
 def small():
@@ -25,3 +27,18 @@ def small():
         "X_unseen": X[~seen],
         "y_unseen": names[codes[~seen]],
     }
+
+
+@pytest.fixture
+def small_of(small):
+    """From a method to data for it; one of one space has class vectors among the features."""
+
+    def data(name):
+        if name not in METHODS or not METHODS[name].shared_space:
+            return small
+        return small | {
+            key: {label: np.exp(row @ small["mixing"] / 2) for label, row in small[key].items()}
+            for key in ("seen", "unseen")
+        }
+
+    return data

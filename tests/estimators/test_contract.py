@@ -42,15 +42,8 @@ every_method = pytest.mark.parametrize(("name", "params"), list(variants()))
 
 
 @pytest.fixture
-def small(small, name):
-    """The same classes; where rows and class vectors share a space, their vectors are in it."""
-    if not METHODS[name].shared_space:
-        return small
-    tables = {key: small[key].items() for key in ("seen", "unseen")}
-    return small | {
-        key: {name: np.exp(row @ small["mixing"] / 2) for name, row in rows}
-        for key, rows in tables.items()
-    }
+def small(small_of, name):
+    return small_of(name)
 
 
 @pytest.fixture

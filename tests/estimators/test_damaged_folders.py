@@ -35,7 +35,8 @@ def fitted(name: str) -> Any:
     means = np.exp(attributes @ rng.random((SIZES["d"], SIZES["D"])) / 2)
     codes = np.repeat(np.arange(7), 8)
     X = means[codes] + 0.05 * rng.random((len(codes), SIZES["D"]))
-    table = dict(zip(names, attributes, strict=True))
+    vectors = means if METHODS[name].shared_space else attributes
+    table = dict(zip(names, vectors, strict=True))
     model = METHODS.load(name)()
     known = model.get_params()
     model.set_params(**{key: value for key, value in QUICK.items() if key in known})

@@ -19,42 +19,51 @@ def fit(name, small):
 
 
 @pytest.fixture(params=[*METHODS, "calibrated"])
-def model(request, small):
-    data = small["X"], small["y"], small["seen"]
-    if request.param == "calibrated":
-        return HGKTClassifier(calibration=0.2).fit(*data)
-    return fit(request.param, small)
+def name(request):
+    return request.param
 
 
-def test_view_scores_bit_identically(model, small):
-    model.add_classes({"class g": small["unseen"]["class g"]})
+@pytest.fixture
+def data(small_of, name):
+    return small_of(name)
+
+
+@pytest.fixture
+def model(name, data):
+    if name == "calibrated":
+        return HGKTClassifier(calibration=0.2).fit(data["X"], data["y"], data["seen"])
+    return fit(name, data)
+
+
+def test_view_scores_bit_identically(model, data):
+    model.add_classes({"class g": data["unseen"]["class g"]})
     view = copy(model)
     assert type(view) is type(model)
     assert view.classes_.tolist() == model.classes_.tolist()
-    assert np.array_equal(view.score_classes(small["X"]), model.score_classes(small["X"]))
-    assert view.predict(small["X"]).tolist() == model.predict(small["X"]).tolist()
+    assert np.array_equal(view.score_classes(data["X"]), model.score_classes(data["X"]))
+    assert view.predict(data["X"]).tolist() == model.predict(data["X"]).tolist()
 
 
-def test_view_and_model_change_apart(model, small):
-    g, h = ({name: small["unseen"][name]} for name in ("class g", "class h"))
+def test_view_and_model_change_apart(model, data):
+    g, h = ({name: data["unseen"][name]} for name in ("class g", "class h"))
     model.add_classes(g)
-    before = model.score_classes(small["X_unseen"])
+    before = model.score_classes(data["X_unseen"])
     one, two = copy(model), copy(model)
     one.add_classes(h)
     two.remove_classes(["class g"])
     with pytest.warns(ClassWarning, match="'class i' is described like class 'class h'"):
-        three = copy(one).add_classes({"class i": small["unseen"]["class h"]})
+        three = copy(one).add_classes({"class i": data["unseen"]["class h"]})
     with pytest.warns(ClassWarning, match="'class j' is described like class 'class g'"):
-        four = copy(one).add_classes({"class j": small["unseen"]["class g"]})
+        four = copy(one).add_classes({"class j": data["unseen"]["class g"]})
     assert model.unseen_classes_.tolist() == ["class g"]
     assert one.unseen_classes_.tolist() == ["class g", "class h"]
     assert two.unseen_classes_.tolist() == []
     assert three.unseen_classes_.tolist() == ["class g", "class h", "class i"]
     assert four.unseen_classes_.tolist() == ["class g", "class h", "class j"]
     # Three and four grew from the same rows, one after another.
-    assert np.array_equal(three.class_attributes_[-1], small["unseen"]["class h"])
-    assert np.array_equal(four.class_attributes_[-1], small["unseen"]["class g"])
-    assert np.array_equal(model.score_classes(small["X_unseen"]), before)
+    assert np.array_equal(three.class_attributes_[-1], data["unseen"]["class h"])
+    assert np.array_equal(four.class_attributes_[-1], data["unseen"]["class g"])
+    assert np.array_equal(model.score_classes(data["X_unseen"]), before)
     two.add_classes(h)  # a name that others have, too
     model.add_classes(h)
     assert two.unseen_classes_.tolist() == ["class h"]

@@ -205,7 +205,7 @@ class GDAClassifier(SharedSpaceClassifier):
     Parameters
     ----------
     alpha : float, default=0.2
-        α, weight of the description of a seen class. The three defaults are guesses; selection chooses.
+        α, weight of the description of a seen class. These defaults are guesses: selection chooses.
     description_scale : float, default=0.5
         s.
     comparison : {"linear", "cosine"}, default="cosine"
