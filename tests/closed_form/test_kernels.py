@@ -133,3 +133,20 @@ def test_power_maps_keep_signs_and_zero_rows():
     np.testing.assert_allclose(map_rows(rows, 1.0), map_rows(rows, "l2"))
     assert map_rows(rows, "none") is rows
     assert not map_rows(rows, 0.5)[1].any()
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "quadratic", "linear"])
+def test_many_classes_are_compared_block_by_block(kernel, monkeypatch):
+    attributes = np.random.default_rng(0).random((11, 4))
+    whole = ClassKernel([KernelTerm(kernel)]).fit(attributes)
+    monkeypatch.setattr("hgkt.closed_form.kernels._BLOCK_ROWS", 3)
+    blocks = ClassKernel([KernelTerm(kernel)]).fit(attributes)
+    np.testing.assert_allclose(blocks.seen, whole.seen, rtol=1e-12)
+
+
+def test_the_bandwidth_of_many_classes_comes_of_evenly_spaced_ones(monkeypatch):
+    attributes = np.random.default_rng(0).random((11, 4))
+    monkeypatch.setattr("hgkt.closed_form.kernels._MAX_COMPARED", 4)
+    some = ClassKernel([KernelTerm()]).fit(attributes)
+    of_four = ClassKernel([KernelTerm()]).fit(attributes[::3])
+    assert some.medians == of_four.medians

@@ -113,3 +113,15 @@ def test_a_fitted_closed_form_predicts_a_class_left_out_like_one_that_never_saw_
         scores = small.score_mapped(small.features(X), small.embed(attributes[own : own + 1]))
         again = full.score_mapped(full.features(X), held_out)
         assert np.corrcoef(scores[:, 0], again[:, 0])[0, 1] > 0.99
+
+
+@pytest.mark.parametrize("n_features", [2, 9])
+def test_dual_is_the_inverse_times_the_means_whichever_is_cheaper(n_features):
+    rng = np.random.default_rng(0)
+    rows = rng.random((5, 3))
+    noise, shares = rng.random((2, 5)) + 0.1, np.array([0.25, 0.75])
+    means = rng.random((5, n_features))
+    found = ClassPosterior(rows @ rows.T, noise, shares).dual(means)
+    inverses = [np.linalg.inv(rows @ rows.T + np.diag(row)) for row in noise]
+    expected = np.einsum("r,rij,jd->id", shares, np.stack(inverses), means)
+    np.testing.assert_allclose(found, expected, rtol=1e-10)

@@ -261,3 +261,13 @@ def test_import_is_light():
         "from hgkt import HGKTClassifier; assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_one_row_per_class_is_said_and_compared_without_a_metric():
+    rng = np.random.default_rng(0)
+    X, A = rng.random((7, 5)), rng.random((7, 3))
+    names = [f"class {i}" for i in range(7)]
+    with pytest.warns(ClassWarning, match="each of the 7 classes has one row"):
+        model = HGKTClassifier().fit(X, names, dict(zip(names, A, strict=True)))
+    plain = HGKTClassifier(intra=False).fit(X, names, dict(zip(names, A, strict=True)))
+    np.testing.assert_allclose(model.score_classes(X), plain.score_classes(X), rtol=1e-6)

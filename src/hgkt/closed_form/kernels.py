@@ -10,11 +10,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._arrays import FeatureMap, check_map, map_rows
+from hgkt._arrays import FeatureMap, batches, check_map, map_rows
 from hgkt._validation import check_choice, check_number
 from hgkt.exceptions import DataError
 
 KERNELS = ("rbf", "quadratic", "linear", "knn")
+
+_BLOCK_ROWS = 2048
+_MAX_COMPARED = 2048  # classes by whose distances a bandwidth is found
 
 LearnRelevance = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 """From mapped attributes (L, d) of the seen classes to a weight for each attribute (d,)."""
@@ -152,6 +155,15 @@ class ClassKernel:
 
     def _fit_terms(self) -> None:
         self.shares = np.ones(1)
+        first = self.terms[0]
+        n_seen = len(self.references[first.view][0])
+        if len(self.terms) == 1 and first.kernel != "knn" and n_seen > _BLOCK_ROWS:
+            # Products and distances of all pairs at once would take several times the kernel.
+            self.seen = np.empty((n_seen, n_seen))
+            for some in batches(n_seen, _BLOCK_ROWS):
+                rows = [block[some] for block in self.references[first.view]]
+                self.seen[some] = self._term(first, self._pairs(rows, first.view), seen=True)
+            return
         pairs = {view: self._pairs(rows, view) for view, rows in self.references.items()}
         parts = [self._term(term, pairs[term.view], seen=True) for term in self.terms]
         if len(parts) > 1:
@@ -313,6 +325,8 @@ def _factors(rows: NDArray[np.float64], learn: LearnRelevance | None) -> NDArray
 
 
 def _median_squared_distance(rows: NDArray[np.float64]) -> float:
+    """Return the median over pairs of rows (n, d), which are evenly spaced ones of many."""
+    rows = rows[:: -(-len(rows) // _MAX_COMPARED)]
     squares = (rows**2).sum(axis=1)
     squared = squares[:, None] + squares - 2.0 * rows @ rows.T
     above = squared[np.triu_indices(len(rows), 1)]

@@ -36,7 +36,11 @@ def dual_coefficients(kernel: Any, noise: Any, targets: Any) -> Any:
         torch = array_module(kernel)
         factor = torch.linalg.cholesky(kernel + torch.diag_embed(noise))
         return torch.cholesky_solve(targets, factor)
-    factor = scipy.linalg.cho_factor(kernel + np.diag(noise), lower=True)
+    matrix = kernel.copy()
+    matrix.flat[:: len(matrix) + 1] += noise
+    # Transposed, LAPACK takes a symmetric matrix as it lies: of many classes one copy is plenty.
+    # What is not finite has no factor, which LAPACK says itself.
+    factor = scipy.linalg.cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)
     return scipy.linalg.cho_solve(factor, targets)
 
 
@@ -83,6 +87,14 @@ class ClassPosterior:
         result: NDArray[np.float64] = averaged_coefficients(
             self.kernel, self.noise, self.shares, np.eye(len(self.kernel))
         )
+        return result
+
+    def dual(self, means: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return Σ_r w_r (K + Λ_r)⁻¹ means (L, D); the inverse is made where it costs less."""
+        if means.shape[1] >= len(means):
+            result: NDArray[np.float64] = self.precision.T @ means
+        else:
+            result = averaged_coefficients(self.kernel, self.noise, self.shares, means)
         return result
 
     def weights(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:

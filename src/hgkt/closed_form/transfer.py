@@ -196,7 +196,7 @@ class ClosedFormTransfer:
         if grown is not None and self.settings.weighting == "count":
             self.noise = self._grown_noise(grown)
         for space in self.spaces.values():
-            space.dual = self.posterior.precision.T @ space.source_vectors()
+            space.dual = self.posterior.dual(space.source_vectors())
             space.cast(self.dtype)
         return self._embeddings(self.kernel.seen)
 

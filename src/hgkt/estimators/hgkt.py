@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
@@ -25,7 +26,7 @@ from hgkt.closed_form.transfer import ClosedFormTransfer
 from hgkt.estimators.class_comparison import ClassComparison, NewClass
 from hgkt.estimators.class_table import ClassRows, ClassTable
 from hgkt.estimators.explain import TransferClassifier
-from hgkt.exceptions import DataError
+from hgkt.exceptions import ClassWarning, DataError
 from hgkt.statistics import ExampleSums, Statistics, Sums
 from hgkt.statistics.classes import summed, together
 from hgkt.statistics.examples import examples_from_arrays, examples_to_arrays
@@ -167,6 +168,14 @@ class HGKTClassifier(TransferClassifier):
         self, X: NDArray[Any], codes: NDArray[np.intp], attributes: NDArray[np.float64]
     ) -> ClassRows:
         self._transfer = ClosedFormTransfer(self._settings())
+        if self.intra and len(attributes) > 1 and len(X) == len(attributes):
+            warnings.warn(
+                f"each of the {len(X)} classes has one row, which tells nothing of how rows of a "
+                "class differ: they are compared without a metric of the inside of classes; "
+                "two rows of some classes are enough for one",
+                ClassWarning,
+                stacklevel=3,
+            )
         return {"embedding": self._transfer.fit(X, codes, attributes)}
 
     def _fit_sums(self, sums: Sums, attributes: NDArray[np.float64]) -> ClassRows:
