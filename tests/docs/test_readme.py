@@ -23,6 +23,10 @@ def test_relative_links_lead_to_files(name):
     assert [link for link in relative if not (ROOT / link).exists()] == []
 
 
+def test_readme_stays_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 900
+
+
 @pytest.mark.endure
 def test_what_pypi_shows_has_no_relative_link():
     pytest.importorskip("hatch_fancy_pypi_readme", reason="the extra test is not installed")
