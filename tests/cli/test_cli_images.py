@@ -6,6 +6,7 @@ import json
 import shutil
 from functools import partial
 
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -34,7 +35,7 @@ def test_two_commands_name_a_class_without_photos(hgkt, drawings, trained):
     assert not list(drawings.glob("*.partial"))
     photo = drawings / "new" / "blue square" / "2.png"
     shown = hgkt("classify", photo, "--model", drawings / "model").stdout.splitlines()
-    assert shown[0].split() == ["photo", "class", "score", "known", "by"]
+    assert shown[0].split() == ["photo", "class", "probability", "known", "by"]
     assert shown[1].startswith(str(photo))
     assert "  blue square  " in shown[1]
     assert shown[1].endswith("description")
@@ -58,6 +59,35 @@ def test_classify_takes_photos_and_folders(hgkt, drawings, trained, tmp_path):
     )
     assert "blue" in among.stdout
     assert hgkt("classify", paths[0], "--model", drawings / "model", "--top", 2).exit_code == 0
+
+
+def test_classify_says_how_sure_it_is(hgkt, drawings, trained, tmp_path):
+    command = ("classify", drawings / "new", "--model", drawings / "model")
+    asked = (*command, "--reject", 0.5, "--set", 0.5, "--explain", "--top", 2)
+    document = json.loads(hgkt(*asked, "--json").stdout)
+    rows = document["photos"]
+    assert document["calibrated"]
+    assert document["n_rejected"] == sum(row["label"] is None for row in rows) > 0
+    for row in rows:
+        rejected = row["label"] is None
+        assert (row["probability"] is None) is (row["seen"] is None) is rejected
+        assert rejected or row["label"] == row["top"][0]["label"]
+        assert rejected or row["probability"] == row["top"][0]["probability"]
+        assert row["set"]
+        assert (drawings / "photos" / row["nearest"][0]["example"]).is_file()
+        assert "score" not in str(row)
+    shown = hgkt(*asked).stdout
+    assert shown.splitlines()[0].split() == ["photo", "class", "probability", "known", "by", "set"]
+    assert " unknown " in shown
+    assert "  near " in shown
+    out = tmp_path / "answers.csv"
+    assert f"wrote 9 answers to {out}" in hgkt(*asked, "--out", out).stdout
+    table = pd.read_csv(out)
+    assert table["label"].isna().sum() == document["n_rejected"]
+    assert table["probability_2"].tolist() == [row["top"][1]["probability"] for row in rows]
+    assert table["set"].tolist() == ["; ".join(row["set"]) for row in rows]
+    with pytest.raises(DataError, match=r"--out must end in \.csv; got 'a\.txt'"):
+        hgkt(*command, "--out", "a.txt")
 
 
 def test_classify_refuses_with_one_sentence(hgkt, drawings, trained, tmp_path, model_folder):

@@ -36,7 +36,57 @@ def test_it_learns_from_photos_and_from_words(drawings, model):
     assert (named == truth)[seen].mean() > 0.5  # chance is 1/9
     guess = model.rank(drawings / "new" / "blue square" / "2.png", top=9)[0]
     assert {g.label: g.seen for g in guess}["blue square"] is False
-    assert [g.score for g in guess] == sorted((g.score for g in guess), reverse=True)
+    chances = [g.probability for g in guess]
+    assert chances == sorted(chances, reverse=True)
+    assert sum(chances) == pytest.approx(1)
+
+
+def test_photos_get_every_answer_that_rows_get(drawings, model):
+    photos = new_photos(drawings)
+    rows = model.features(photos)
+    inner = model.classifier
+    assert model.predict_proba(photos) == pytest.approx(inner.predict_proba(rows))
+    assert model.novelty(photos) == pytest.approx(inner.novelty(rows))
+    assert model.predict(photos, reject=0.5).tolist() == inner.predict(rows, reject=0.5).tolist()
+    assert hgkt.UNKNOWN in model.predict(photos, reject=0.5)
+    assert {*map(len, model.predict_set(photos, 0.5, "seen"))} <= {*range(1, 9)}
+    answers = model.answers(rows, top=2, reject=0.5, coverage=0.5)
+    expected = inner.answers(rows, reject=0.5, coverage=0.5)
+    for row, answer in enumerate(answers):
+        assert (answer.label or hgkt.UNKNOWN) == expected.labels[row]
+        assert answer.guesses[0].label == model.predict(photos[row])[0]
+        assert answer.guesses[0].probability == expected.probabilities[row].max()
+        assert list(answer.set) == expected.sets()[row].tolist()
+        assert answer.novelty == expected.novelty[row]
+    with pytest.raises(DataError, match="top must be"):
+        model.rank(photos[0], top=0)
+
+
+def test_an_answer_is_explained_by_learned_classes_and_their_photos(drawings, model):
+    photo = drawings / "new" / "blue square" / "2.png"
+    (reason,) = model.explain(photo, top=2, among="unseen")
+    assert reason.guess == model.rank(photo, 1, "unseen")[0][0]
+    assert (reason.guess.label, reason.guess.seen) == ("blue square", False)
+    assert [r.label for r in reason.nearest] == [g.label for g in model.rank(photo, 2, "seen")[0]]
+    for relative in reason.nearest:
+        assert (drawings / "photos" / relative.example).parent.name == relative.label
+
+
+def test_classes_are_checked_and_grow(drawings, tmp_path):
+    folder = hgkt.train_on_images(
+        drawings / "photos", {"blue square": "a blue square"}, device="cpu", keep_examples=False
+    ).save(tmp_path / "m")
+    model = hgkt.ImageClassifier.load(folder, device="cpu")
+    check = model.check_class("a disk in blue", "blue disk")
+    assert "blue disk" in str(check)
+    assert "blue disk" not in model.classes_
+    photo = drawings / "new" / "blue square" / "2.png"
+    moon = drawings / "new" / "green circle" / "2.png"
+    model.grow({"blue square": photo, "moon": [moon]}, {"moon": "a green moon"})
+    assert {"blue square", "moon"} <= set(model.seen_classes_)
+    assert model.unseen_classes_.tolist() == []
+    assert model.predict(photo).tolist() == ["blue square"]
+    assert all(r.example is None for r in model.explain(photo)[0].nearest)
 
 
 def test_predict_takes_paths_images_and_arrays_alike(drawings, model):

@@ -93,6 +93,13 @@ class SourceOptions:
         ),
     ] = None
     root: RootOption = None
+    keep_examples: Annotated[
+        bool,
+        typer.Option(
+            "--keep-examples/--no-keep-examples",
+            help="Photos: remember the file of a typical one per class, which explains answers.",
+        ),
+    ] = True
 
     @property
     def dataset(self) -> DataOptions:
@@ -212,6 +219,7 @@ class _Run:
             random_state=options.seed,
             device=str(options.device),
             progress=progress,
+            keep_examples=source.keep_examples,
             cache=self.partial,
             workers=self.engine.workers or 0,
             **({} if source.features is None else {"backbone": source.features}),

@@ -274,7 +274,8 @@ def _read_config(path: Path, expected: str | None) -> dict[str, Any]:
 
 def _card(config: dict[str, Any], classes: pd.DataFrame) -> str:
     seen = int(classes["seen"].sum())
-    about = "\n".join(f"- {key}: {value}" for key, value in config["about"].items()) or "- unknown"
+    facts = {key: value for key, value in config["about"].items() if key != "examples"}
+    about = "\n".join(f"- {key}: {value}" for key, value in facts.items()) or "- unknown"
     parameters = "\n".join(f"- {key}: {value!r}" for key, value in config["parameters"].items())
     return f"""---
 library_name: hgkt

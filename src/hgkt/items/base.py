@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from hgkt._validation import UNKNOWN, check_number
 from hgkt.estimators import GZSLClassifier, load_model
-from hgkt.estimators.scoring import rank_classes
 from hgkt.language.describer import ClassDescription, Describer
 
 if TYPE_CHECKING:
+    from hgkt.estimators.class_check import ClassCheck
     from hgkt.items.training import Training
 
 
@@ -28,15 +29,74 @@ class Guess:
     ----------
     label : str
         The class.
-    score : float
-        Higher is better; scores of one item compare.
+    probability : float
+        Of this class among the candidates; see `ItemClassifier.predict_proba`.
     seen : bool
         Whether the class was learned from examples; otherwise it is known by description.
     """
 
     label: Any
-    score: float
+    probability: float
     seen: bool
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a model says of one item.
+
+    Parameters
+    ----------
+    label : str or None
+        The class; None where the item looks like no known class and was rejected.
+    guesses : tuple of Guess
+        The likeliest classes, the best first, whether or not the item was rejected.
+    novelty : float or None
+        From 0 to 1, how little the item looks like any known class; None where the model has no
+        thresholds from validation classes.
+    set : tuple of str or None
+        The classes among which the true one is, where a coverage was asked for.
+    """
+
+    label: Any
+    guesses: tuple[Guess, ...]
+    novelty: float | None = None
+    set: tuple[Any, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Relative:
+    """A learned class that an item is near to.
+
+    Parameters
+    ----------
+    label : str
+        The class.
+    probability : float
+        Of this class, were only learned classes possible.
+    example : str or None
+        A typical item of it that the model was trained on: the file of a photo, or a sentence.
+        None where none was kept.
+    """
+
+    label: Any
+    probability: float
+    example: str | None
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why an item was given its class.
+
+    Parameters
+    ----------
+    guess : Guess
+        The class, its probability, and whether it was learned.
+    nearest : tuple of Relative
+        The learned classes that the item is nearest to, the nearest first.
+    """
+
+    guess: Guess
+    nearest: tuple[Relative, ...]
 
 
 class ItemClassifier(ABC):
@@ -105,9 +165,40 @@ class ItemClassifier(ABC):
             to a vector, or to a `hgkt.language.ClassDescription` that has several of these. A
             model takes what it was trained on: texts, numbers, or both.
         """
-        described = [ClassDescription.of(name, value) for name, value in classes.items()]
-        vectors = self.describer.vectors(described)
-        self.classifier.add_classes(dict(zip(classes, vectors, strict=True)))
+        self.classifier.add_classes(self._vectors(classes))
+        return self
+
+    def check_class(self, description: Any, name: str | None = None) -> ClassCheck:
+        """Say what would become of a class if it were added; nothing is changed.
+
+        Parameters
+        ----------
+        description : str, sequence, mapping or ClassDescription
+            What is said about it, as `add_classes` takes it.
+        name : str, optional
+            Its name, which must be free.
+
+        Returns
+        -------
+        ClassCheck
+            ``str(check)`` says it in sentences.
+        """
+        label = "new class" if name is None else name
+        return self.classifier.check_class(self._vectors({label: description})[label], name)
+
+    def grow(self, examples: Mapping[str, Any], classes: Mapping[str, Any] | None = None) -> Self:
+        """Let classes learn from examples; no retraining, all or nothing.
+
+        Parameters
+        ----------
+        examples : mapping
+            From class to its items, as `features` takes them: added, grown or learned classes.
+        classes : mapping, optional
+            Classes that the model does not know yet, as `add_classes` takes them.
+        """
+        model = self.classifier
+        sums = {name: model.example_sums(self.features(items)) for name, items in examples.items()}
+        model.grow(sums, self._vectors(classes) if classes else None)
         return self
 
     def remove_classes(self, classes: Sequence[str]) -> Self:
@@ -115,8 +206,17 @@ class ItemClassifier(ABC):
         self.classifier.remove_classes(classes)
         return self
 
+    def _vectors(self, classes: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:
+        """Return the attribute vectors of classes that are described."""
+        described = [ClassDescription.of(name, value) for name, value in classes.items()]
+        return dict(zip(classes, self.describer.vectors(described), strict=True))
+
     # ------------------------------------------------------------------ answers
-    def predict(self, items: Any, among: str | Sequence[Any] = "all") -> NDArray[Any]:
+    # `items` is one item or several, as `features` takes them; `among` are the candidates: "all",
+    # "seen", "unseen" or a sequence of classes.
+    def predict(
+        self, items: Any, among: str | Sequence[Any] = "all", reject: float | None = None
+    ) -> NDArray[Any]:
         """Return the best class of each item.
 
         Parameters
@@ -125,13 +225,43 @@ class ItemClassifier(ABC):
             See `features`.
         among : {"all", "seen", "unseen"} or sequence of classes
             The candidates.
+        reject : float, optional
+            The share of items of known classes that may be rejected by mistake. Items that look
+            like no known class are then labelled `hgkt.UNKNOWN`.
         """
-        return self.classifier.predict(self.features(items), among)
+        return self.classifier.predict(self.features(items), among, reject)
+
+    def predict_proba(self, items: Any, among: str | Sequence[Any] = "all") -> NDArray[Any]:
+        """Return the probability of every candidate for each item; see `GZSLClassifier`."""
+        return self.classifier.predict_proba(self.features(items), among)
+
+    def predict_set(
+        self, items: Any, coverage: float = 0.9, among: str | Sequence[Any] = "all"
+    ) -> list[NDArray[Any]]:
+        """Return for each item the classes among which the true one is, with a probability.
+
+        Parameters
+        ----------
+        items : item or iterable of items
+            See `features`.
+        coverage : float, default=0.9
+            How often a set is to hold the true class.
+        among : {"all", "seen", "unseen"} or sequence of classes
+            The candidates.
+        """
+        return self.classifier.predict_set(self.features(items), coverage, among)
+
+    def novelty(self, items: Any) -> NDArray[np.float64]:
+        """Return how little each item looks like any known class, from 0 to 1."""
+        return self.classifier.novelty(self.features(items))
 
     def rank(
         self, items: Any, top: int = 3, among: str | Sequence[Any] = "all"
     ) -> list[list[Guess]]:
-        """Return the `top` best classes of each item, the best first.
+        """Return the `top` likeliest classes of each item, the best first.
+
+        The probabilities of a model without thresholds from validation classes order the classes
+        and are not calibrated.
 
         Parameters
         ----------
@@ -142,16 +272,78 @@ class ItemClassifier(ABC):
         among : {"all", "seen", "unseen"} or sequence of classes
             The candidates.
         """
-        return self.rank_features(self.features(items), top, among)
+        return [list(answer.guesses) for answer in self.answers(self.features(items), top, among)]
 
-    def rank_features(
-        self, features: NDArray[Any], top: int = 3, among: str | Sequence[Any] = "all"
-    ) -> list[list[Guess]]:
-        """Return what `rank` does for items whose features (n, n_features) are made already."""
+    def answers(
+        self,
+        features: NDArray[Any],
+        top: int = 1,
+        among: str | Sequence[Any] = "all",
+        reject: float | None = None,
+        coverage: float | None = None,
+    ) -> list[Answer]:
+        """Return all that is asked of items whose features are made; they are scored once.
+
+        Parameters
+        ----------
+        features : ndarray of shape (n_items, n_features)
+            What `features` returned.
+        top : int
+            How many classes to name.
+        among, reject, coverage
+            See `predict` and `predict_set`.
+        """
+        check_number("top", top, low=1, integer=True)
         model = self.classifier
-        best, scores = rank_classes(model, features, model.candidates(among), top)
+        found = model.answers(features, among, reject, coverage)
         seen = set(model.seen_classes_.tolist())
+        sets = None if coverage is None else found.sets()
+        # Equal probabilities, of ones and zeros, are told apart by the score.
+        order = np.lexsort((-found.scores, -found.probabilities), axis=1)[:, :top]
+        answers = []
+        for row, columns in enumerate(order):
+            names = found.classes[columns].tolist()
+            chances = found.probabilities[row, columns].tolist()
+            answers.append(
+                Answer(
+                    None if found.labels[row] == UNKNOWN else names[0],
+                    tuple(Guess(n, p, n in seen) for n, p in zip(names, chances, strict=True)),
+                    None if found.novelty is None else float(found.novelty[row]),
+                    None if sets is None else tuple(sets[row].tolist()),
+                )
+            )
+        return answers
+
+    def explain(
+        self, items: Any, top: int = 3, among: str | Sequence[Any] = "all"
+    ) -> list[Explanation]:
+        """Say of each item which learned classes it is nearest to, with an example of each.
+
+        Parameters
+        ----------
+        items : item or iterable of items
+            See `features`.
+        top : int
+            How many learned classes to name.
+        among : {"all", "seen", "unseen"} or sequence of classes
+            The candidates of the answer.
+        """
+        return self.explain_features(self.features(items), top, among)
+
+    def explain_features(
+        self, features: NDArray[Any], top: int = 3, among: str | Sequence[Any] = "all"
+    ) -> list[Explanation]:
+        """Return what `explain` does for items whose features (n, n_features) are made."""
+        examples = self.about.get("examples") or {}
+        answers = self.answers(features, 1, among)
+        nearest = self.answers(features, top, "seen")
         return [
-            [Guess(name, score, name in seen) for name, score in zip(names, values, strict=True)]
-            for names, values in zip(model.classes_[best].tolist(), scores.tolist(), strict=True)
+            Explanation(
+                answer.guesses[0],
+                tuple(
+                    Relative(guess.label, guess.probability, examples.get(guess.label))
+                    for guess in near.guesses
+                ),
+            )
+            for answer, near in zip(answers, nearest, strict=True)
         ]

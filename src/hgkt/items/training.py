@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hgkt._arrays import unit_rows
 from hgkt._typing import Progress
 from hgkt.data import GZSLDataset
 from hgkt.estimators import GZSLClassifier
@@ -70,6 +71,7 @@ def train_on_images(
     calibrate: bool | str = "auto",
     random_state: int = 0,
     device: str = "auto",
+    keep_examples: bool = True,
     progress: Progress | None = None,
     **reading: Any,
 ) -> ImageClassifier:
@@ -98,6 +100,9 @@ def train_on_images(
         Seed of the validation classes.
     device : {"auto", "cpu", "cuda"}
         Where to compute.
+    keep_examples : bool, default=True
+        Whether the model remembers the file of one typical photograph per class, which `explain`
+        shows.
     progress : callable, optional
         Called as ``progress(stage, done, total, values)``.
     **reading
@@ -136,7 +141,8 @@ def train_on_images(
     described = dataset.attributes_of(dataset.described_classes)
     fitted.model.add_classes(described)
     found = {name: getattr(fitted, name) for name in ("selected", "chosen", "validation")}
-    fitted.model.about_ = {**dataset.provenance(), **found}
+    examples = _typical_items(dataset, dataset.image_files or ()) if keep_examples else {}
+    fitted.model.about_ = {**dataset.provenance(), **found, "examples": examples}
     model = ImageClassifier(fitted.model, device)
     model.training_ = Training(
         data=dataset.name,
@@ -151,3 +157,14 @@ def train_on_images(
         fitted=fitted,
     )
     return model
+
+
+def _typical_items(dataset: GZSLDataset, items: Sequence[str]) -> dict[str, str]:
+    """Return the item of each seen class whose features are nearest to the class mean."""
+    typical = {}
+    for code in dataset.seen_classes:
+        rows = dataset.train[dataset.labels[dataset.train] == code]
+        features = unit_rows(dataset.features[rows].astype(np.float64))
+        nearest = rows[int((features @ features.mean(axis=0)).argmax())]
+        typical[dataset.class_names[code]] = items[nearest]
+    return typical
