@@ -57,7 +57,7 @@ def test_the_article_follows_the_name(name, phrase):
 
 
 def test_names_of_texts_have_a_neutral_template():
-    assert make_sentence("accept_reservations", template="text") == "accept reservations."
+    assert make_sentence("accept_reservations", template="text") == "accept reservations"
     assert make_sentence("x", "y", template="photo") == "a photo of an x. y"
 
 

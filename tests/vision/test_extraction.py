@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
+from hgkt._journal import Journal
 from hgkt.exceptions import DataError
 from hgkt.vision import (
     ImageEntry,
@@ -22,7 +23,7 @@ from hgkt.vision import (
     read_manifest,
 )
 from hgkt.vision.backbones import Backbone
-from hgkt.vision.extraction import Journal, decode_all, file_key
+from hgkt.vision.extraction import decode_all, file_key
 from hgkt.vision.listing import passed_over
 
 HOW = Preprocessing(height=8, width=8, mean=(0, 0, 0), std=(1, 1, 1))
@@ -229,8 +230,11 @@ def test_journal_cuts_off_what_a_crash_left_half_written(tmp_path):
 
 
 def test_journal_refuses_another_backbone_and_a_second_writer(tmp_path):
-    with Journal(tmp_path / "j", {"sha256": "a"}, 4), pytest.raises(DataError, match="another ext"):
-        Journal(tmp_path / "j", {"sha256": "a"}, 4).__enter__()
+    with (
+        Journal(tmp_path / "j", {"backbone": "a"}, 4),
+        pytest.raises(DataError, match="another ext"),
+    ):
+        Journal(tmp_path / "j", {"backbone": "a"}, 4).__enter__()
     with pytest.raises(DataError, match="unfinished extraction with another backbone"):
-        Journal(tmp_path / "j", {"sha256": "b"}, 4).__enter__()
+        Journal(tmp_path / "j", {"backbone": "b"}, 4).__enter__()
     assert file_key(tmp_path / "none") is None

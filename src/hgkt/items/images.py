@@ -22,7 +22,7 @@ from hgkt.items.base import ItemClassifier
 from hgkt.items.tables import encode_classes, gather_classes
 from hgkt.vision import Extraction, ImageEntry, extract_features, load_backbone
 from hgkt.vision.backbones import Backbone
-from hgkt.vision.extraction import Journal
+from hgkt.vision.extraction import feature_journal
 from hgkt.vision.listing import class_folders, find_entries, passed_over
 from hgkt.vision.output import feature_stem
 
@@ -184,7 +184,7 @@ def read_photos(
     # Words first: they take seconds, and what is wrong with them is known before hours of work.
     vectors, n_cut = encode_classes(gathered, encoder, template, "cpu", progress)
     network = load_backbone(backbone, device)
-    journal = None if cache is None else Journal.of(network, cache)
+    journal = None if cache is None else feature_journal(network, cache)
     with nullcontext() if journal is None else journal:
         found = extract_features(entries, network, journal, batch_size, workers, progress=progress)
         dataset = _dataset(images, labels, found, vectors, network.record)

@@ -143,9 +143,11 @@ def make_sentence(
     >>> make_sentence("140.Summer_Tanager", "A red bird."), make_sentence("okapi")
     ('a photo of a summer tanager. A red bird.', 'a photo of an okapi.')
     >>> make_sentence("accept_reservations", template="text")
-    'accept reservations.'
+    'accept reservations'
     """
     shown = class_words(name) if words else name
+    if not description.strip() and check_template(template) == TEXT_TEMPLATE:
+        return shown  # a full stop after it would only take it away from what people write
     if shown.lower().startswith("the "):
         article = ""
     else:

@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import signal
 import threading
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import get_context, parent_process
 from pathlib import Path
-from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._files import locked
+from hgkt._journal import Journal, Key, MemoryRows
 from hgkt._typing import Progress
 from hgkt._validation import check_number
 from hgkt.exceptions import DataError
 from hgkt.vision.backbones import Backbone, identity
 from hgkt.vision.images import MAX_PIXELS, Preprocessing, decode_image
 from hgkt.vision.listing import ImageEntry
-
-_VERSION = 1
-_INDEX, _FEATURES = "rows.jsonl", "features.f32"
-
-Key = tuple[str, int, int]
 
 # Images per task: few enough that workers end together, enough that messages cost nothing.
 _CHUNK = 4
@@ -47,138 +39,6 @@ def file_key(path: Path) -> Key | None:
     except (OSError, ValueError):
         return None
     return str(path.absolute()), status.st_size, status.st_mtime_ns
-
-
-class Journal:
-    """Features on disk, one row per image, each written before the line that names it.
-
-    A line without its features, or a half-written line, can only be at the end and is cut off
-    when the journal is opened again.
-
-    Parameters
-    ----------
-    folder : path
-        Made where it is missing.
-    identity : mapping
-        What decides about the features; a journal of another identity is refused.
-    n_features : int
-        Length of a row.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> key = ("a.jpg", 10, 20)
-    >>> folder = tempfile.mkdtemp()
-    >>> with Journal(folder, {"sha256": "x"}, 2) as journal:
-    ...     journal.append([key], np.ones((1, 2), dtype=np.float32))
-    >>> with Journal(folder, {"sha256": "x"}, 2) as journal:
-    ...     key in journal, journal.rows([key]).tolist()
-    (True, [[1.0, 1.0]])
-    """
-
-    def __init__(self, folder: str | Path, identity: Mapping[str, Any], n_features: int) -> None:
-        self.folder = Path(folder)
-        self.n_features = n_features
-        self._row_bytes = 4 * n_features
-        self._rows: dict[Key, int] = {}
-        self._header = {"version": _VERSION, "n_features": n_features, "backbone": dict(identity)}
-
-    @classmethod
-    def of(cls, backbone: Backbone, folder: str | Path) -> Self:
-        """Return the journal in a folder for features of a backbone."""
-        return cls(folder, identity(backbone.record), backbone.n_features)
-
-    def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            try:
-                self.folder.mkdir(parents=True, exist_ok=True)
-                busy = f"another extraction is writing {self.folder}; wait for it"
-                stack.enter_context(locked(self.folder / _INDEX, busy=busy))
-                self._index = stack.enter_context(open(self.folder / _INDEX, "a+b"))
-                self._features = stack.enter_context(open(self.folder / _FEATURES, "a+b"))
-            except OSError as error:
-                raise DataError(f"cannot write {self.folder}: {error.strerror}") from None
-            self._recover()
-            self._opened = stack.pop_all()
-        return self
-
-    def __exit__(self, *problem: object) -> None:
-        self._opened.close()
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._rows
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def append(self, keys: Sequence[Key], features: NDArray[np.float32]) -> None:
-        """Add rows; when this returns they are on the disk."""
-        first = self._size(self._features) // self._row_bytes
-        self._write(self._features, np.ascontiguousarray(features, dtype="<f4").tobytes())
-        lines = [json.dumps([*key, first + n]) + "\n" for n, key in enumerate(keys)]
-        self._write(self._index, "".join(lines).encode())
-        self._rows.update((key, first + n) for n, key in enumerate(keys))
-
-    def rows(self, keys: Sequence[Key]) -> NDArray[np.float32]:
-        """Return the features of `keys`, in that order."""
-        numbers = [self._rows[key] for key in keys]
-        stored = np.memmap(self.folder / _FEATURES, dtype="<f4", mode="r")
-        whole = len(stored) // self.n_features
-        matrix = stored[: whole * self.n_features].reshape(whole, self.n_features)
-        return np.asarray(matrix[numbers], dtype=np.float32)
-
-    def remove(self) -> None:
-        """Delete the journal."""
-        self._opened.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def _recover(self) -> None:
-        """Read the index, and cut both files back to the rows that are whole."""
-        self._index.seek(0)
-        lines = self._index.read().split(b"\n")
-        if len(lines) < 2:  # not even the header was finished
-            self._index.truncate(0)
-            self._features.truncate(0)
-            self._write(self._index, (json.dumps(self._header) + "\n").encode())
-            return
-        self._check_header(lines[0])
-        whole = self._size(self._features) // self._row_bytes
-        good = len(lines[0]) + 1
-        for line in lines[1:-1]:
-            try:
-                path, size, changed, row = json.loads(line)
-            except (ValueError, TypeError, RecursionError):
-                break
-            if type(row) is not int or not 0 <= row < whole:
-                break
-            self._rows[(path, size, changed)] = row
-            good += len(line) + 1
-        self._index.truncate(good)
-        self._features.truncate(whole * self._row_bytes)
-
-    def _check_header(self, line: bytes) -> None:
-        try:
-            found = json.loads(line)
-        except (ValueError, RecursionError):
-            found = None
-        # Through JSON, so that tuples and lists compare equal.
-        if found != json.loads(json.dumps(self._header)):
-            raise DataError(
-                f"{self.folder} holds an unfinished extraction with another backbone; finish it, "
-                "delete it, or choose another --out"
-            )
-
-    @staticmethod
-    def _size(file: Any) -> int:
-        return os.fstat(file.fileno()).st_size
-
-    def _write(self, file: Any, data: bytes) -> None:
-        try:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        except OSError as error:
-            raise DataError(f"cannot write {self.folder}: {error.strerror}") from None
 
 
 def decode_all(
@@ -300,6 +160,11 @@ class Extraction:
         return self.rows(slice(None))
 
 
+def feature_journal(backbone: Backbone, folder: str | Path) -> Journal:
+    """Return the journal in a folder for features of a backbone."""
+    return Journal(folder, {"backbone": identity(backbone.record)}, backbone.n_features)
+
+
 def extract_features(
     entries: Sequence[ImageEntry],
     backbone: Backbone,
@@ -350,7 +215,7 @@ def extract_features(
     """
     check_number("batch_size", batch_size, low=1, integer=True)
     check_number("workers", workers, low=0, integer=True)
-    store = _Memory() if journal is None else journal
+    store = MemoryRows() if journal is None else journal
     # Taken once, before decoding: a file that changes meanwhile is extracted again next time.
     keys = {e.path: file_key(e.path) or (str(e.path), -1, -1) for e in entries}
     pending = [entry for entry in entries if keys[entry.path] not in store]
@@ -392,13 +257,3 @@ def extract_features(
         seconds=time.perf_counter() - start,
         rows=lambda part: store.rows([keys[entry.path] for entry in readable[part]]),
     )
-
-
-class _Memory(dict[Key, NDArray[np.float32]]):
-    """Rows that are kept for this run only, as `Journal` keeps them on disk."""
-
-    def append(self, keys: Sequence[Key], features: NDArray[np.float32]) -> None:
-        self.update(zip(keys, features, strict=True))
-
-    def rows(self, keys: Sequence[Key]) -> NDArray[np.float32]:
-        return np.stack([self[key] for key in keys])

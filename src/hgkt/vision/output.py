@@ -19,7 +19,7 @@ from hgkt._typing import Progress
 from hgkt._validation import check_choice
 from hgkt.exceptions import DataError
 from hgkt.vision.backbones import load_backbone
-from hgkt.vision.extraction import Extraction, Journal, extract_features
+from hgkt.vision.extraction import Extraction, extract_features, feature_journal
 from hgkt.vision.listing import ImageEntry, find_entries, passed_over
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def extract_folder(
     entries = find_entries(images, manifest)
     needed = plan.check(entries)
     network = load_backbone(backbone, device)
-    with Journal.of(network, partial_folder(out)) as journal:
+    with feature_journal(network, partial_folder(out)) as journal:
         found = extract_features(entries, network, journal, batch_size, workers, progress=progress)
         with atomic_folder(out) as folder:
             plan.write(found, folder, network.record)
