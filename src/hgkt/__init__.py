@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hgkt.estimators import HGKTClassifier, HGKTNetworkClassifier, load_model
     from hgkt.evaluation import ClassFoldSearch, evaluate, gather, gzsl_metrics
     from hgkt.exceptions import HGKTError
-    from hgkt.items import ImageClassifier, train_on_images
+    from hgkt.items import ImageClassifier, TextClassifier, train_on_images, train_on_texts
     from hgkt.statistics import GatheredStatistics
 
 __version__ = "0.1.0"
@@ -29,6 +29,7 @@ _HOMES = {
     "HGKTError": "hgkt.exceptions",
     "HGKTNetworkClassifier": "hgkt.estimators",
     "ImageClassifier": "hgkt.items",
+    "TextClassifier": "hgkt.items",
     "evaluate": "hgkt.evaluation",
     "gather": "hgkt.evaluation",
     "gzsl_metrics": "hgkt.evaluation",
@@ -36,6 +37,7 @@ _HOMES = {
     "load_model": "hgkt.estimators",
     "open_shards": "hgkt.data",
     "train_on_images": "hgkt.items",
+    "train_on_texts": "hgkt.items",
 }
 
 __all__ = [
@@ -48,6 +50,7 @@ __all__ = [
     "HGKTError",
     "HGKTNetworkClassifier",
     "ImageClassifier",
+    "TextClassifier",
     "__version__",
     "evaluate",
     "gather",
@@ -56,6 +59,7 @@ __all__ = [
     "load_model",
     "open_shards",
     "train_on_images",
+    "train_on_texts",
 ]
 
 __getattr__, __dir__ = attach(__name__, _HOMES)

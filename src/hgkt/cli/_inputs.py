@@ -253,11 +253,11 @@ def read_images(
     )
 
 
-def show_unreadable(given: Input) -> None:
-    """Say on stderr which files were left out, and why."""
+def show_unreadable(given: Input, noun: str = "image") -> None:
+    """Say on stderr which items were left out, and why."""
     from hgkt.vision.listing import passed_over_text
 
-    lines = unreadable_lines(unreadable_document(given.unreadable), "image", "; --json has all")
+    lines = unreadable_lines(unreadable_document(given.unreadable), noun, "; --json has all")
     for line in lines:
         note(line)
     if given.passed_over:

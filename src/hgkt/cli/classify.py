@@ -1,14 +1,15 @@
-"""`hgkt classify`: what is in photographs, by a model that was trained on images."""
+"""`hgkt classify`: what is in photographs, or what texts say, by a model that reads them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
 from hgkt._files import atomic_file, escape_frame
-from hgkt.cli._inputs import candidate_names, read_images, show_unreadable
+from hgkt.cli._inputs import Input, about_model, candidate_names, read_images, show_unreadable
 from hgkt.cli._options import (
     AmongOption,
     Device,
@@ -19,18 +20,28 @@ from hgkt.cli._options import (
     TopOption,
     WeightsOption,
 )
-from hgkt.cli._output import emit, note, say
+from hgkt.cli._output import emit, note, progress_bar, say
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
-    from hgkt.items import Answer, Explanation
+    from hgkt.estimators import GZSLClassifier
+    from hgkt.items import Answer, Explanation, ItemClassifier
 
 _NEAREST = 3  # learned classes that explain an answer
 
 
 def classify_command(
-    photos: Annotated[list[Path], typer.Argument(help="Images, and folders of images.")],
     model: ModelOption,
+    items: Annotated[
+        list[str] | None,
+        typer.Argument(help="Images and folders of images; of a model of texts, texts."),
+    ] = None,
+    input_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--input", metavar="FILE", help="Texts: table with a column text (.csv, .jsonl)."
+        ),
+    ] = None,
     top: TopOption = 1,
     among: AmongOption = "all",
     reject: RejectOption = None,
@@ -54,44 +65,91 @@ def classify_command(
     device: DeviceOption = Device.auto,
     as_json: JsonOption = False,
 ) -> None:
-    """Name what is in photos, and say how sure that is.
+    """Name what is in photos, or what texts say, and how sure that is.
 
-    The answer says whether a class was learned from photos or is known by description.
+    The answer says whether a class was learned from items or is known by description.
 
     Example: hgkt classify new.jpg more/ --model photo-model --top 3 --reject 0.05
+
+    Example: hgkt classify "I lost my card" --model text-model
     """
     from hgkt.estimators import load_model
-    from hgkt.items import ImageClassifier
 
     if out_file is not None and out_file.suffix != ".csv":
         raise DataError(f"--out must end in .csv; got {str(out_file)!r}")
     classifier = load_model(model)
     names = candidate_names(classifier, among)
-    classifier.candidates(names)  # wrong names are told before photos are read
-    given = read_images(photos, classifier, weights, str(device))
-    show_unreadable(given)
-    reader = ImageClassifier(classifier)
+    classifier.candidates(names)  # wrong names are told before items are read
+    reads_texts = bool(about_model(classifier).get("text_encoder"))
+    noun, key = ("text", "text") if reads_texts else ("photo", "file")
+    read = _read_texts if reads_texts else _read_photos
+    reader, given = read(classifier, items or [], input_file, weights, str(device))
+    show_unreadable(given, "text" if reads_texts else "image")
     if classifier.confidence_ is None:
         note("probabilities are not calibrated: this model has no thresholds from validation")
     answers = reader.answers(given.features, top, names, reject, coverage)
     reasons = reader.explain_features(given.features, _NEAREST, names) if explain else None
     rows = [
-        {"file": file, **_answer(answer, top), **({} if reasons is None else _reason(reasons[row]))}
-        for row, (file, answer) in enumerate(zip(given.files or (), answers, strict=True))
+        {key: item, **_answer(answer, top), **({} if reasons is None else _reason(reasons[row]))}
+        for row, (item, answer) in enumerate(zip(given.files or (), answers, strict=True))
     ]
     document: dict[str, Any] = {
         "model": model,
         "among": among,
         "calibrated": classifier.confidence_ is not None,
-        "n_photos": len(rows),
+        f"n_{noun}s": len(rows),
         **({} if reject is None else {"n_rejected": sum(row["label"] is None for row in rows)}),
-        "photos": rows,
+        f"{noun}s": rows,
         **given.report(),
     }
     if out_file is not None:
         _write(out_file, rows)
         document["out"] = out_file
-    emit(document, as_json, lambda: _render(document, "photo", "photos"))
+    emit(document, as_json, lambda: _render(document, noun, key))
+
+
+def _read_photos(
+    model: GZSLClassifier,
+    items: list[str],
+    table: Path | None,
+    weights: Path | None,
+    device: str,
+) -> tuple[ItemClassifier, Input]:
+    """Extract the features of images."""
+    from hgkt.items import ImageClassifier
+
+    if table is not None:
+        raise DataError("--input is for texts; give photos and folders of photos as arguments")
+    if not items:
+        raise DataError("say what to classify: photos, or folders of photos")
+    given = read_images([*map(Path, items)], model, weights, device)
+    return ImageClassifier(model, device, weights), given
+
+
+def _read_texts(
+    model: GZSLClassifier,
+    items: list[str],
+    table: Path | None,
+    weights: Path | None,
+    device: str,
+) -> tuple[ItemClassifier, Input]:
+    """Encode texts of the command line and of a table."""
+    from hgkt.items import TextClassifier, read_text_table
+
+    if weights is not None:
+        raise DataError("--weights is for photos; this model reads texts")
+    texts = [*items, *([] if table is None else read_text_table(table)["text"].tolist())]
+    if not texts:
+        raise DataError("say what to classify: texts, or --input FILE with a column text")
+    reader = TextClassifier(model, device)
+    empty = [not isinstance(text, str) or not text.strip() for text in texts]
+    kept = tuple(text for text, is_empty in zip(texts, empty, strict=True) if not is_empty)
+    if not kept:
+        raise DataError("all texts are empty; words are expected")
+    reasons = [(f"text {row}", f"text {row} is empty") for row in np.flatnonzero(empty).tolist()]
+    with progress_bar() as bar:
+        features = reader.encoder.encode(kept, bar).astype(np.float32)
+    return reader, Input(features, kept, tuple(reasons))
 
 
 def _answer(answer: Answer, top: int) -> dict[str, Any]:
@@ -134,12 +192,12 @@ def _write(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 # ---------------------------------------------------------------------- what is shown
-def _render(document: dict[str, Any], noun: str, learned_from: str) -> None:
-    rows = document["photos"]
+def _render(document: dict[str, Any], noun: str, key: str) -> None:
+    rows = document[f"{noun}s"]
     if "out" in document:
         say(f"wrote {len(rows)} answers to {document['out']}")
         return
-    sources = {True: learned_from, False: "description", None: "–"}
+    sources = {True: f"{noun}s", False: "description", None: "–"}
     head = [noun, "class", "probability", "known by"]
     lines: list[Any] = [(*head, "set") if "set" in rows[0] else (*head,)]
     for row in rows:
@@ -148,7 +206,7 @@ def _render(document: dict[str, Any], noun: str, learned_from: str) -> None:
             unknown = {"label": "unknown", "probability": None, "seen": None}
             guesses = [unknown, *row.get("top", [])]
         for rank, guess in enumerate(guesses):
-            cells = [row["file"] if rank == 0 else "", *_cells(guess, sources)]
+            cells = [row[key] if rank == 0 else "", *_cells(guess, sources)]
             if "set" in row:
                 cells.append(", ".join(map(str, row["set"])) if rank == 0 else "")
             lines.append(cells)

@@ -1,4 +1,4 @@
-"""`hgkt train`: fit a method on photographs, a data set or shards, and save the model."""
+"""`hgkt train`: fit a method on photographs, texts, a data set or shards, and save the model."""
 
 from __future__ import annotations
 
@@ -41,17 +41,18 @@ if TYPE_CHECKING:
     from hgkt.data import ShardedData
     from hgkt.estimators import GZSLClassifier
     from hgkt.evaluation import Fitted
-    from hgkt.items import Training
+    from hgkt.items import ItemClassifier, Training
     from hgkt.serving.transfer import Carried
 
-# How long the stages of photographs take on a CPU; a bar over all of them is drawn by it.
-_STAGES = {"encode": 0.05, "extract": 0.75, "select": 0.2}
-_SELECT_FROM, _CALIBRATE_FROM = 12, 6  # classes of two photos or more; see `fit_dataset`
+# How long the stages take on a CPU; a bar over all of them is drawn by it.
+_PHOTO_STAGES = {"encode": 0.05, "extract": 0.75, "select": 0.2}
+_TEXT_STAGES = {"encode": 0.02, "texts": 0.68, "select": 0.3}
+_SELECT_FROM, _CALIBRATE_FROM = 12, 6  # classes of two items or more; see `fit_dataset`
 
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """What to train on: photographs or a data set, and its classes; one field per option."""
+    """What to train on: photographs, texts or a data set, and classes; one field per option."""
 
     images: Annotated[
         Path | None,
@@ -59,6 +60,14 @@ class SourceOptions:
             "--images",
             metavar="DIR",
             help="Photos: one sub-folder per class, or a manifest.",
+        ),
+    ] = None
+    texts: Annotated[
+        Path | None,
+        typer.Option(
+            "--texts",
+            metavar="FILE",
+            help="Instead of photos texts: a table of text and class (.csv, .parquet, .jsonl).",
         ),
     ] = None
     data: Annotated[
@@ -76,9 +85,10 @@ class SourceOptions:
             "--classes",
             "--attributes",
             metavar="FILE",
-            help="Photos: table of name and description, or numbers (.csv, .parquet), also of "
-            "`hgkt describe`. Data set: att, original_att, NAME of a NAME_splits.mat, a file, a+b.",
-            show_default="the names of the folders; att",
+            help="Photos, texts: table of name and description, or numbers (.csv, .parquet), also "
+            "of `hgkt describe`. Data set: att, original_att, NAME of a NAME_splits.mat, a file, "
+            "a+b.",
+            show_default="the names of the classes; att",
         ),
     ] = None
     features: Annotated[
@@ -92,14 +102,29 @@ class SourceOptions:
             show_default="efficientnet-lite0; res101, or the only one",
         ),
     ] = None
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            "--encoder",
+            metavar="NAME",
+            help="Photos, texts: sentence encoder of texts and classes: minilm, the folder of a "
+            "sentence-transformers model, or a hub name.",
+            show_default="minilm",
+        ),
+    ] = None
     root: RootOption = None
     keep_examples: Annotated[
         bool,
         typer.Option(
             "--keep-examples/--no-keep-examples",
-            help="Photos: remember the file of a typical one per class, which explains answers.",
+            help="Remember a typical text, or the file of a photo, per class; it explains answers.",
         ),
     ] = True
+
+    @property
+    def items(self) -> str | None:
+        """The option of raw items, if one was given: "images" or "texts"."""
+        return next((name for name in ("images", "texts") if getattr(self, name)), None)
 
     @property
     def dataset(self) -> DataOptions:
@@ -145,18 +170,25 @@ class _Run:
         from hgkt.estimators.model_folder import saved_name
 
         source = self.source
-        if source.images is not None:
-            for name in ("data", "root"):
-                if getattr(source, name) is not None:
-                    raise DataError(f"--{name} and --images do not go together")
-            if self.engine.engine is not None:
-                raise DataError("--engine and --images do not go together")
+        if source.items is not None:
+            others: dict[str, Any] = {
+                "data": source.data,
+                "root": source.root,
+                "engine": self.engine.engine,
+            }
+            if source.items == "images":
+                others["texts"] = source.texts
+            else:
+                others |= {"backbone": source.features, "workers": self.engine.workers}
+            for name, value in others.items():
+                if value is not None:
+                    raise DataError(f"--{name} and --{source.items} do not go together")
         estimator = self.options.check()
         self.method = saved_name(estimator)  # one that cannot be saved is refused right away
         in_steps = hasattr(estimator, "write_to")
-        self.in_shards = source.images is None and self._asks_for_shards(estimator, in_steps)
+        self.in_shards = source.items is None and self._asks_for_shards(estimator, in_steps)
         place = self.out_path.absolute()
-        if source.images is not None:
+        if source.items is not None:
             self.partial = self.given or place.with_name(f"{place.name}.partial")
         elif in_steps:
             self.own_file = self.given
@@ -164,8 +196,8 @@ class _Run:
             self.partial = self.given
         elif self.given is not None:
             raise DataError(
-                "--checkpoint is for photos, for folders that are read in shards, and for methods "
-                "that train a network in steps (--preset paper)"
+                "--checkpoint is for photos, for texts, for folders read in shards, and for "
+                "methods that train a network in steps (--preset paper)"
             )
         if in_steps and self.own_file is None:
             self.own_file = place.with_name(f"{place.name}.checkpoint")
@@ -198,36 +230,41 @@ class _Run:
     # ------------------------------------------------------------------ the three ways
     def train(self) -> Fitted:
         """Read the data and fit."""
-        of_photos = self.source.images is not None
-        train = self._train_on_photos if of_photos else self._train
-        stages = _STAGES if of_photos else None
+        items = self.source.items
+        train = self._train if items is None else self._train_on_items
+        stages = {"images": _PHOTO_STAGES, "texts": _TEXT_STAGES, None: None}[items]
         with progress_bar(stages) as bar, _interrupt_between_steps(bar) as progress:
             return self._train_on_shards(progress) if self.in_shards else train(progress)
 
-    def _train_on_photos(self, progress: Progress) -> Fitted:
-        from hgkt import train_on_images
+    def _train_on_items(self, progress: Progress) -> Fitted:
+        from hgkt import train_on_images, train_on_texts
 
         source, options = self.source, self.options
         if self.partial is not None and (self.partial / "rows.jsonl").is_file():
             note(f"features that are in {self.partial} are not extracted again")
-        model = train_on_images(
-            source.images or "",
-            source.attributes,
-            estimator=self._estimator,
-            select="auto" if options.select is None else options.select,
-            calibrate=options.calibration,
-            random_state=options.seed,
-            device=str(options.device),
-            progress=progress,
-            keep_examples=source.keep_examples,
-            cache=self.partial,
-            workers=self.engine.workers or 0,
-            **({} if source.features is None else {"backbone": source.features}),
-        )
+        asked: dict[str, Any] = {
+            "classes": source.attributes,
+            "estimator": self._estimator,
+            "select": "auto" if options.select is None else options.select,
+            "calibrate": options.calibration,
+            "random_state": options.seed,
+            "device": str(options.device),
+            "progress": progress,
+            "keep_examples": source.keep_examples,
+            "cache": self.partial,
+            **({} if source.encoder is None else {"encoder": source.encoder}),
+        }
+        model: ItemClassifier
+        if source.texts is not None:
+            model = train_on_texts(source.texts, **asked)
+        else:
+            asked |= {} if source.features is None else {"backbone": source.features}
+            asked["workers"] = self.engine.workers or 0
+            model = train_on_images(source.images or "", **asked)
         training: Any = model.training_
         self.name, self.n_instances, self.about = training.data, training.n_items, model.about
         self.unseen, self.described = training.unseen, training.described
-        self.more = _photo_report(training, model.about)
+        self.more = _item_report(training, model.about)
         fitted: Fitted = training.fitted
         return fitted
 
@@ -366,7 +403,7 @@ def train_command(
         typer.Option(
             "--checkpoint",
             metavar="PATH",
-            help="Where an unfinished training is kept, and stays for the next one. Photos: "
+            help="Where an unfinished training is kept, and stays for the next one. Photos, texts: "
             "folder of their features. Shards: folder of their sums. Network: file.",
             show_default="beside MODEL, deleted once it is saved; of shards: nowhere",
         ),
@@ -374,14 +411,16 @@ def train_command(
     engine: EngineOptions,
     as_json: JsonOption = False,
 ) -> None:
-    """Train on photos or on a data set, and save the model folder.
+    """Train on photos, on texts or on a data set, and save the model folder.
 
-    Classes without rows or photos are added by their description. An interrupted extraction of
-    photos, or training of the network, goes on with the same command. A folder of shards (many
-    Parquet files, .npy pairs) of any size is read once and never held in memory; with --checkpoint
-    that goes on, too.
+    Classes without rows, photos or texts are added by their description. An interrupted reading of
+    photos or texts, or training of the network, goes on with the same command. A folder of shards
+    (many Parquet files, .npy pairs) of any size is read once and never held in memory; with
+    --checkpoint that goes on, too.
 
     Example: hgkt train --images photos --classes classes.csv --out photo-model
+
+    Example: hgkt train --texts sentences.csv --classes intents.csv --out text-model
 
     Example: hgkt train --data digits --select --with-unseen --out digits-model
 
@@ -426,10 +465,11 @@ def train_command(
     emit(document, as_json, lambda: _render(document, carried))
 
 
-def _photo_report(training: Training, about: dict[str, Any]) -> dict[str, Any]:
-    """Return what JSON says about photographs."""
+def _item_report(training: Training, about: dict[str, Any]) -> dict[str, Any]:
+    """Return what JSON says about photographs or texts."""
+    reader = "backbone" if "backbone" in about else "text_encoder"
     return {
-        "backbone": about["backbone"]["name"],
+        reader: about[reader]["name"],
         "attribute_kinds": about["attribute_kinds"],
         "attribute_names": about["attribute_names"],
         "n_from_cache": training.n_resumed,
@@ -475,7 +515,8 @@ def _carry_classes(
 # ---------------------------------------------------------------------- what is said
 def _render(document: dict[str, Any], carried: Carried | None) -> None:
     described, validation = document["described"], document["validation"]
-    rows = "photos" if "backbone" in document else "instances"
+    noun = "photo" if "backbone" in document else "text" if "text_encoder" in document else ""
+    rows = f"{noun}s" if noun else "instances"
     added = document["n_added_classes"]
     say(
         f"{document['method']} on {document['data']}: {document['n_instances']} {rows} "
@@ -496,8 +537,8 @@ def _render(document: dict[str, Any], carried: Carried | None) -> None:
             f"chosen on {validation['n_folds']} {validation['folds']} class folds "
             f"({validation['metric']} {validation['score']:.1f}): {chosen}"
         )
-    if rows == "photos":
-        _render_photos(document)
+    if noun:
+        _render_items(document, noun)
     if carried is not None and carried.names:
         say(f"carried over from the old model: {listed(carried.names)}")
     if carried is not None and carried.left:
@@ -512,22 +553,23 @@ def _render_shards(gathered: dict[str, Any]) -> str:
     return f"read in {shards}{rows}{sums}"
 
 
-def _render_photos(document: dict[str, Any]) -> None:
+def _render_items(document: dict[str, Any], noun: str) -> None:
     from hgkt.vision.listing import passed_over_text
 
     if document["attribute_names"]:
         say(f"classes are told by the numbers {listed(document['attribute_names'])}")
     if document["n_classes_to_choose_on"] < _CALIBRATE_FROM:
         say(
-            f"too few classes with two photos or more ({document['n_classes_to_choose_on']}): "
+            f"too few classes with two {noun}s or more ({document['n_classes_to_choose_on']}): "
             f"{_SELECT_FROM} are needed to choose settings, {_CALIBRATE_FROM} for the calibration; "
             "the defaults are used"
         )
     if document["n_cut"]:
-        say(f"{document['n_cut']} descriptions are longer than the encoder reads and were cut")
+        what = "descriptions" if noun == "photo" else "texts"
+        say(f"{document['n_cut']} {what} are longer than the encoder reads and were cut")
     if document["passed_over"]:
         say(passed_over_text(document["passed_over"]))
-    say(*unreadable_lines(document["unreadable"], "photo", ""))
+    say(*unreadable_lines(document["unreadable"], noun, ""))
 
 
 def _classes(count: int) -> str:

@@ -17,7 +17,10 @@ from hgkt._validation import check_choice, check_class_name, check_features, ref
 from hgkt.exceptions import DataError
 
 SPLITS = ("train", "test_seen", "test_unseen")
-_MADE_WITH = ("backbone", "encoder", "attribute_blocks", "attribute_kinds", "pixels")
+_MADE_WITH = (
+    *("backbone", "text_encoder", "encoder", "shares_space"),
+    *("attribute_blocks", "attribute_kinds", "pixels"),
+)
 _CHUNK_ROWS = 4096
 _MANY_NEGATIVE = 0.2
 

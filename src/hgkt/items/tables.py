@@ -1,4 +1,4 @@
-"""What is said about the classes of a folder of photographs: words, numbers, or nothing."""
+"""What is said about the classes of raw items: words, numbers, or nothing."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from hgkt.data.attributes import AttributeFile, read_attribute_file
 from hgkt.data.tables import check_named, has_attributes, parse_classes, read_table
 from hgkt.exceptions import DataError
 from hgkt.language.class_lists import ClassList, class_list, describe_classes
-from hgkt.language.encoder import class_words
+from hgkt.language.encoder import Encoder, class_words
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 def gather_classes(classes: Any, labels: Sequence[str], where: str) -> ClassList | AttributeFile:
-    """Bring together the classes that have photos and what is said about classes.
+    """Bring together the classes that have items and what is said about classes.
 
     Parameters
     ----------
@@ -28,15 +28,15 @@ def gather_classes(classes: Any, labels: Sequence[str], where: str) -> ClassList
         A table (.csv, .parquet) or DataFrame with ``name`` and ``description``, numbers, or both;
         a mapping from name to text, to several texts, or to a vector. None: names say it all.
     labels : sequence of str
-        Classes of the photos.
+        Classes of the items.
     where : str
-        Where the photos are, for messages.
+        Where the items are, for messages.
 
     Returns
     -------
     ClassList or AttributeFile
         Texts that are to be encoded, or vectors that are ready. Every one of `labels` is in it;
-        further classes are those without photos.
+        further classes are those without items.
 
     Examples
     --------
@@ -92,7 +92,16 @@ def encode_classes(
         return classes, 0
     from hgkt.language.encoder import load_encoder
 
-    described = describe_classes(classes, load_encoder(encoder, device, template), progress)
+    return describe_with(classes, load_encoder(encoder, device, template), progress)
+
+
+def describe_with(
+    classes: ClassList | AttributeFile, encoder: Encoder, progress: Progress | None = None
+) -> tuple[AttributeFile, int]:
+    """Return what `encode_classes` does, by an encoder that is loaded."""
+    if isinstance(classes, AttributeFile):
+        return classes, 0
+    described = describe_classes(classes, encoder, progress)
     return described.file, described.n_cut
 
 
@@ -136,7 +145,7 @@ def _with_all(file: AttributeFile, labels: Sequence[str], where: str, source: st
 
 
 def _check_complete(names: Sequence[str], labels: Sequence[str], where: str, source: str) -> None:
-    """Refuse a class with photos but without the numbers that all others have."""
+    """Refuse a class with items but without the numbers that all others have."""
     for label in labels:
         if label not in names:
             raise DataError(

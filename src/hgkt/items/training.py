@@ -18,6 +18,7 @@ from hgkt.estimators.methods import method_for
 from hgkt.evaluation import Fitted, fit_dataset
 from hgkt.exceptions import DataError
 from hgkt.items.images import ImageClassifier, read_photos
+from hgkt.items.texts import TextClassifier, read_texts
 
 Estimator = GZSLClassifier | Callable[[GZSLDataset], GZSLClassifier]
 
@@ -60,6 +61,31 @@ class Training:
     n_resumed: int
     n_cut: int
     fitted: Fitted
+
+    @classmethod
+    def of(
+        cls,
+        fitted: Fitted,
+        dataset: GZSLDataset,
+        described: dict[str, NDArray[Any]],
+        unreadable: tuple[tuple[str, str], ...],
+        n_resumed: int,
+        n_cut: int,
+        passed_over: dict[str, int] | None = None,
+    ) -> Training:
+        """Return what is to be said of a model that was fitted on a data set."""
+        return cls(
+            data=dataset.name,
+            n_items=len(dataset.train),
+            described=described,
+            unseen=dataset.attributes_of(dataset.unseen_classes),
+            unreadable=unreadable,
+            passed_over=passed_over or {},
+            n_pairs=int((np.bincount(dataset.labels[dataset.train]) > 1).sum()),
+            n_resumed=n_resumed,
+            n_cut=n_cut,
+            fitted=fitted,
+        )
 
 
 def train_on_images(
@@ -123,10 +149,113 @@ def train_on_images(
     >>> model.predict("unknown.jpg")  # doctest: +SKIP
     array(['okapi'], dtype='<U5')
     """
-    if not (estimator is None or callable(estimator) or isinstance(estimator, GZSLClassifier)):
-        raise DataError(f"estimator must be a method of hgkt; got {type(estimator).__name__}")
+    _check_estimator(estimator)
     photos = read_photos(images, classes, device=device, progress=progress, **reading)
     dataset = photos.dataset
+    fitted, described = _fit(
+        dataset, estimator, select, calibrate, random_state, device, progress=progress
+    )
+    if keep_examples:
+        fitted.model.about_["examples"] = _typical_items(dataset, dataset.image_files or ())
+    model = ImageClassifier(fitted.model, device)
+    model.training_ = Training.of(
+        fitted,
+        dataset,
+        described,
+        unreadable=tuple((entry.id, reason) for entry, reason in photos.unreadable),
+        passed_over=photos.passed_over,
+        n_resumed=photos.n_resumed,
+        n_cut=photos.n_cut,
+    )
+    return model
+
+
+def train_on_texts(
+    texts: Any,
+    labels: Sequence[str] | None = None,
+    classes: Any = None,
+    *,
+    estimator: Estimator | None = None,
+    select: bool | str = "auto",
+    calibrate: bool | str = "auto",
+    random_state: int = 0,
+    device: str = "auto",
+    keep_examples: bool = True,
+    progress: Progress | None = None,
+    **reading: Any,
+) -> TextClassifier:
+    """Learn classes from texts, and others from their names or what is said about them.
+
+    Parameters
+    ----------
+    texts : path, DataFrame or sequence of str
+        The texts. A table (.csv, .parquet, .jsonl) or DataFrame has columns ``text`` and
+        ``class``.
+    labels : sequence of str, optional
+        The class of each text, where `texts` is no table.
+    classes : path, mapping or DataFrame, optional
+        Classes, by ``name`` and, where the name does not say it all, ``description``; or a mapping
+        from name to text. A class without texts is known by this alone.
+    estimator, select, calibrate, random_state, device, progress
+        As for `train_on_images`.
+    keep_examples : bool, default=True
+        Whether the model remembers one typical text per class, which `explain` shows; say False
+        where texts are private.
+    **reading
+        How texts are read: ``encoder`` ("minilm", the folder of a sentence-transformers model, or
+        a hub name), ``template`` and ``cache`` of `read_texts`. A cache keeps encoded texts, for
+        a run that is interrupted and for the next one.
+
+    Returns
+    -------
+    TextClassifier
+        Its `predict` takes texts.
+
+    Examples
+    --------
+    >>> model = train_on_texts(
+    ...     ["what is on my account", "my money, please", "will it rain", "is it hot today"],
+    ...     ["balance", "balance", "weather", "weather"],
+    ...     {"report lost card": ""},
+    ... )
+    >>> model.predict(["I lost my card", "sun or snow?"]).tolist()
+    ['report lost card', 'weather']
+    """
+    _check_estimator(estimator)
+    found = read_texts(texts, labels, classes, device=device, progress=progress, **reading)
+    dataset = found.dataset
+    fitted, described = _fit(
+        dataset, estimator, select, calibrate, random_state, device, progress=progress
+    )
+    if keep_examples:
+        fitted.model.about_["examples"] = _typical_items(dataset, found.texts)
+    model = TextClassifier(fitted.model, device)
+    model.training_ = Training.of(
+        fitted,
+        dataset,
+        described,
+        unreadable=found.unreadable,
+        n_resumed=found.n_resumed,
+        n_cut=found.n_cut,
+    )
+    return model
+
+
+def _check_estimator(estimator: Estimator | None) -> None:
+    if not (estimator is None or callable(estimator) or isinstance(estimator, GZSLClassifier)):
+        raise DataError(f"estimator must be a method of hgkt; got {type(estimator).__name__}")
+
+
+def _fit(
+    dataset: GZSLDataset,
+    estimator: Estimator | None,
+    select: bool | str,
+    calibrate: bool | str,
+    random_state: int,
+    device: str,
+    progress: Progress | None,
+) -> tuple[Fitted, dict[str, NDArray[Any]]]:
+    """Fit, add the classes that are only described, and say what the model was made with."""
     if estimator is None:
         estimator = method_for(dataset, device=device)
     fitted = fit_dataset(
@@ -141,22 +270,8 @@ def train_on_images(
     described = dataset.attributes_of(dataset.described_classes)
     fitted.model.add_classes(described)
     found = {name: getattr(fitted, name) for name in ("selected", "chosen", "validation")}
-    examples = _typical_items(dataset, dataset.image_files or ()) if keep_examples else {}
-    fitted.model.about_ = {**dataset.provenance(), **found, "examples": examples}
-    model = ImageClassifier(fitted.model, device)
-    model.training_ = Training(
-        data=dataset.name,
-        n_items=len(dataset.train),
-        described=described,
-        unseen=dataset.attributes_of(dataset.unseen_classes),
-        unreadable=tuple((entry.id, reason) for entry, reason in photos.unreadable),
-        passed_over=photos.passed_over,
-        n_pairs=int((np.bincount(dataset.labels[dataset.train]) > 1).sum()),
-        n_resumed=photos.n_resumed,
-        n_cut=photos.n_cut,
-        fitted=fitted,
-    )
-    return model
+    fitted.model.about_ = {**dataset.provenance(), **found}
+    return fitted, described
 
 
 def _typical_items(dataset: GZSLDataset, items: Sequence[str]) -> dict[str, str]:

