@@ -399,6 +399,24 @@ def test_check_shows_many_classes_in_a_table(hgkt, model_folder):
     assert "no seen class was held out" in shown  # the folder's model was not calibrated on folds
 
 
+def test_check_tells_where_all_images_of_a_class_would_go(hgkt, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    data = load_dataset("digits")
+    X, y = data.rows("train")
+    model = HGKTClassifier(device="cpu").fit(X, y, data.attributes_of(data.seen_classes))
+    folder = model.save(tmp_path / "model", data="digits")
+    shown = hgkt("classes", "check", "--model", folder, "--from-data", "digits").stdout
+    assert "…" not in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    for name, row in data.attributes_of(data.unseen_classes).items():
+        check = model.check_class(row, name)
+        assert check.accuracy + sum(r.share for r in check.rivals) + check.elsewhere() == (
+            pytest.approx(1.0)
+        )
+        assert f"{check.rivals[0].label} {100 * check.rivals[0].share:.0f} %" in shown
+        assert f"{100 * check.elsewhere(3):.0f} %" in shown
+
+
 def test_check_refuses_what_add_would_refuse(hgkt, model_folder):
     with pytest.raises(DataError, match="is there already"):
         hgkt("classes", "check", "--model", model_folder, "--name", "one", "--attributes",

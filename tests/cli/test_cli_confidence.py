@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -60,7 +61,8 @@ def test_predict_rejects_and_names_sets(hgkt, sure_folder, tmp_path):
     assert document["n_rejected"] == n_rejected > 1
     shown = hgkt("predict", *asked).stdout
     assert (
-        f"{n_rejected} of {len(rows)} rows were rejected as unknown; they count as wrong" in shown
+        f"{n_rejected} of {len(rows)} rows were rejected as unknown; the accuracy is that of the "
+        f"other {len(rows) - n_rejected}" in " ".join(shown.split())
     )
     out = tmp_path / "rows.csv"
     hgkt("predict", *asked, "--out", out)
@@ -75,3 +77,17 @@ def test_a_model_without_thresholds_predicts_but_does_not_reject(hgkt, model_fol
     assert "probability" not in rows[0]
     with pytest.raises(DataError, match="cannot say how sure it is"):
         hgkt("predict", "--model", model_folder, "--data", "digits", "--reject", 0.1)
+
+
+def test_rejected_rows_are_no_mistakes(hgkt, sure_folder):
+    asked = ("predict", "--model", sure_folder, "--data", "digits", "--reject", 0.4, "--json")
+    document = json.loads(hgkt(*asked).stdout)
+    answered = [row for row in document["predictions"] if row["label"] is not None]
+    assert 0 < len(answered) == document["n_rows"] - document["n_rejected"]
+    names = {row["truth"] for row in answered}
+    per_class = {
+        name: 100 * np.mean([row["label"] == name for row in answered if row["truth"] == name])
+        for name in names
+    }
+    assert document["per_class"] == pytest.approx(per_class)
+    assert document["accuracy"] == pytest.approx(np.mean([*per_class.values()]))

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from hgkt.data import GZSLDataset, load_dataset
-from hgkt.estimators import METHODS, HGKTClassifier, load_model
+from hgkt.estimators import METHODS, ClassCheck, HGKTClassifier, Rival, load_model
 from hgkt.evaluation import ClassFoldSearch
 from hgkt.exceptions import DataError
 
@@ -295,3 +295,19 @@ def test_a_plain_classifier_knows_no_attributes(data):
     X, y = data.rows("train")
     with pytest.raises(DataError, match="fitted without class_attributes"):
         HGKTClassifier(device="cpu").fit(X, y).check_class([0.0])
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "shares", "sentence"),
+    [
+        (0.11, [0.009, 0.008], "The other 89 % would be spread over many classes"),
+        (0.5, [0.3, 0.1], "to a (30 %) and b (10 %), and 10 % to further classes."),
+        (0.5, [0.3, 0.2], "The others would go to a (30 %) and b (20 %)."),
+        (0.995, [0.003, 0.001], "No known class would get as much as 1 %"),
+    ],
+)
+def test_shares_that_are_said_add_up(accuracy, shares, sentence):
+    rivals = tuple(Rival(label, share, 0.5) for label, share in zip("ab", shares, strict=True))
+    check = ClassCheck("c", rivals=rivals, accuracy=accuracy, accuracy_range=(0.0, 1.0))
+    assert sentence in str(check)
+    assert check.elsewhere() == pytest.approx(1 - accuracy - sum(shares))

@@ -51,7 +51,9 @@ def note(line: str) -> None:
 
 def show_table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
     """Print a plain table on stdout."""
-    table = Table(*columns, box=None)
+    table = Table(box=None)
+    for column in columns:
+        table.add_column(column, overflow="fold")  # a long word is broken, never cut
     for row in rows:
         table.add_row(*(escape(str(cell)) for cell in row))
     out.print(table)

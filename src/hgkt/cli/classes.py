@@ -406,22 +406,36 @@ def _show_checks(checks: Sequence[ClassCheck]) -> None:
                 [rival.label, _percent(rival.share), f"{rival.similarity:.2f}"]
                 for rival in checks[0].rivals
             ]
+            if (rest := checks[0].elsewhere()) is not None:
+                rows.append(["all further classes", _percent(rest), ""])
             show_table(["rival", "share of its images", "similarity of attributes"], rows)
         return
+    twins = any(check.duplicates for check in checks)
     rows = [
         [
             check.name,
             _percent(check.accuracy),
+            ", ".join(_with_share(rival.label, rival.share) for rival in check.rivals[:3]),
+            _percent(check.elsewhere(3)),
+            ", ".join(_with_share(loss.label, loss.share) for loss in check.losses),
             _percent(check.distance),
-            ", ".join(str(rival.label) for rival in check.rivals[:3]),
-            ", ".join(str(loss.label) for loss in check.losses),
-            ", ".join(map(str, check.duplicates)),
+            *([", ".join(map(str, check.duplicates))] if twins else []),
         ]
         for check in checks
     ]
-    show_table(["class", "accuracy", "distance", "rivals", "would lose", "same as"], rows)
+    columns = ["class", "accuracy", "rivals", "elsewhere", "would lose", "distance"]
+    show_table([*columns, *(["same as"] if twins else [])], rows)
+    say(
+        "accuracy, rivals, elsewhere: where the images of the class go, 100 % in all",
+        "would lose: known classes, and the share of their images that it would take",
+        "distance: share of the seen classes that lie nearer to what is known",
+    )
     for reason in dict.fromkeys(reason for check in checks for reason in check.reasons):
         say(reason)
+
+
+def _with_share(label: Any, share: float | None) -> str:
+    return str(label) if share is None else f"{label} {_percent(share)}"
 
 
 def _percent(share: float | None) -> str:

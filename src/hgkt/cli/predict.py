@@ -165,8 +165,12 @@ def _accuracy(
             f"the model lacks {len(unknown)} of these classes ({shown}); their "
             "rows count as wrong: add them with `hgkt classes add`"
         )
-    right = truth == predicted
+    # A rejected row is no mistake: it got no answer, and is counted apart.
+    answered = predicted != UNKNOWN
+    truth, right = truth[answered], (truth == predicted)[answered]
     per_class = {str(name): 100 * float(right[truth == name].mean()) for name in np.unique(truth)}
+    if not per_class:
+        return {"accuracy": None, "per_class": {}}
     return {"accuracy": float(np.mean([*per_class.values()])), "per_class": per_class}
 
 
@@ -210,10 +214,12 @@ def _render(document: dict[str, Any]) -> None:
             say(f"… {len(rows) - _SHOWN_ROWS} more rows; --out or --json has them all")
     if "n_rejected" in document:
         count, total = document["n_rejected"], document["n_rows"]
-        wrong = "; they count as wrong" if count and "accuracy" in document else ""
+        rest = ""
+        if count and document.get("accuracy") is not None:
+            rest = f"; the accuracy is that of the other {total - count}"
         verb = "was" if count == 1 else "were"
-        say(f"{count} of {counted(total, 'row')} {verb} rejected as unknown{wrong}")
-    if "accuracy" in document:
+        say(f"{count} of {counted(total, 'row')} {verb} rejected as unknown{rest}")
+    if document.get("accuracy") is not None:
         say_accuracy(document)
 
 

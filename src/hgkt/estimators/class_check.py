@@ -171,6 +171,16 @@ class ClassCheck:
     attributes: tuple[TellingAttribute, ...] = ()
     reasons: tuple[str, ...] = ()
 
+    def elsewhere(self, n_rivals: int = N_RIVALS) -> float | None:
+        """Return the share of its images that go to none of the first rivals; None if not known.
+
+        Accuracy, the shares of these rivals and this share are one in all.
+        """
+        if self.accuracy is None:
+            return None
+        named = sum(rival.share or 0.0 for rival in self.rivals[:n_rivals])
+        return max(0.0, 1.0 - self.accuracy - named)
+
     def sentences(self) -> list[str]:
         """Say it in plain sentences, the most important first."""
         return _sentences(self)
@@ -395,10 +405,20 @@ def _say_rivals(check: ClassCheck) -> str:
     if check.accuracy is None:
         return f"Of the known classes, most like it: {_listed([r.label for r in nearest])}."
     shares = [(rival.label, rival.share or 0.0) for rival in nearest]
-    named = [f"{label} ({_percent(share)})" for label, share in shares if share >= _WORTH_NAMING]
-    if not named:
-        return "No known class would get as much as 1 % of its images."
-    return f"Of the others, most would go to {_listed(named)}."
+    worth = [(label, share) for label, share in shares if share >= _WORTH_NAMING]
+    astray = 1.0 - check.accuracy
+    if not worth:
+        if astray < _WORTH_NAMING:
+            return "No known class would get as much as 1 % of its images."
+        return (
+            f"The other {_percent(astray)} would be spread over many classes, none of which would "
+            "get as much as 1 % of its images."
+        )
+    named = _listed([f"{label} ({_percent(share)})" for label, share in worth])
+    rest = astray - sum(share for _, share in worth)
+    if rest < _WORTH_NAMING:
+        return f"The others would go to {named}."
+    return f"Of the others, most would go to {named}, and {_percent(rest)} to further classes."
 
 
 def _say_losses(check: ClassCheck) -> str:
