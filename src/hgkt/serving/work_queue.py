@@ -15,6 +15,7 @@ from hgkt.serving.problems import Problem
 from hgkt.serving.settings import ServiceSettings
 
 T = TypeVar("T")
+_QUICK_SCORES, _QUICK_RANKED, _QUICK_EXPLAINED = 500_000, 2000, 2
 
 
 class WorkQueue:
@@ -86,6 +87,27 @@ class Queues:
             revisions=WorkQueue(1, min(8, waiting), "questions about earlier revisions"),
             changes=WorkQueue(1, waiting, "changes"),
         )
+
+    def of_cost(
+        self, n_rows: int, n_classes: int, top_k: int = 1, explain: bool = False
+    ) -> WorkQueue:
+        """Return the queue of a prediction: little work does not wait behind much.
+
+        Parameters
+        ----------
+        n_rows, n_classes : int
+            Instances, and classes that each is compared with.
+        top_k : int
+            Classes per row of the answer.
+        explain : bool
+            Whether each row is explained.
+        """
+        quick = (
+            n_rows * n_classes <= _QUICK_SCORES
+            and n_rows * min(top_k, n_classes) <= _QUICK_RANKED
+            and (not explain or n_rows <= _QUICK_EXPLAINED)
+        )
+        return self.quick if quick else self.costly
 
 
 def n_processors() -> int:

@@ -22,7 +22,7 @@ from hgkt.serving.problems import Problem, documented
 from hgkt.serving.ranking import Ranking, rank
 from hgkt.serving.routes import bodies
 from hgkt.serving.routes.bodies import JSON
-from hgkt.serving.routes.predict import check_cost
+from hgkt.serving.routes.predict import QUICK_BYTES, check_cost
 from hgkt.serving.settings import ServiceSettings
 from hgkt.serving.work_queue import Queues
 
@@ -101,25 +101,30 @@ def build_router(
         if wanted != VERSION:
             raise Problem(404, f"there is no version {wanted[:80]!r} of the model, only {VERSION}")
 
-    def classify(parts: list[bytes]) -> Response:
+    def read(body: bytes) -> tuple[InferRequest, Question, NDArray[np.float32]]:
+        asked = bodies.decode_rows_body(body, InferRequest, n_features, settings.max_rows)
+        question = asked_question(asked)
+        return asked, question, tensor_rows(asked.inputs, n_features, settings.max_rows)
+
+    def classify(asked: InferRequest, question: Question, X: NDArray[np.float32]) -> Response:
+        names, edition = wanted_outputs(asked), served.current()
+        columns = check_cost(settings, edition, len(X), question)
+        found = rank(edition.model, X, columns, question.top_k)
+        metrics.predictions.inc(len(X))
+        answer = {
+            "model_name": own_name,
+            "model_version": VERSION,
+            "id": asked.id,
+            "parameters": {"revision": edition.revision},
+            "outputs": tensors(edition, found, names),
+        }
+        return Response(msgspec.json.encode(answer), media_type=JSON)
+
+    def classify_large(parts: list[bytes]) -> Response:
         with bodies.memory_returned(parts):
             body = b"".join(parts)
             parts.clear()
-            asked = bodies.decode_rows_body(body, InferRequest, n_features, settings.max_rows)
-            names, question = wanted_outputs(asked), asked_question(asked)
-            X = tensor_rows(asked.inputs, n_features, settings.max_rows)
-            edition = served.current()
-            columns = check_cost(settings, edition, len(X), question)
-            found = rank(edition.model, X, columns, question.top_k)
-            metrics.predictions.inc(len(X))
-            answer = {
-                "model_name": own_name,
-                "model_version": VERSION,
-                "id": asked.id,
-                "parameters": {"revision": edition.revision},
-                "outputs": tensors(edition, found, names),
-            }
-            return Response(msgspec.json.encode(answer), media_type=JSON)
+            return classify(*read(body))
 
     @router.get("")
     async def server_metadata() -> ServerMetadata:
@@ -180,10 +185,13 @@ def build_router(
             raise Problem(415, "tensors are taken as JSON; binary tensors are not")
         # Clients of the protocol often name no type.
         bodies.media_type(request, JSON, bodies.OCTETS, "")
-        queues.costly.check()
+        queues.quick.check()
         parts = await bodies.read_parts(request)
-        small = sum(map(len, parts)) <= 16 * 1024
-        return await (queues.quick if small else queues.costly).run(classify, parts)
+        if sum(map(len, parts)) > QUICK_BYTES:
+            return await queues.costly.run(classify_large, parts)
+        asked, question, X = read(b"".join(parts))
+        queue = queues.of_cost(len(X), len(served.current().names), question.top_k)
+        return await queue.run(classify, asked, question, X)
 
     return router
 

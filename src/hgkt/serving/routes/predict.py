@@ -30,13 +30,12 @@ from hgkt.serving.ranking import Ranking, Reason, candidates, explain, rank
 from hgkt.serving.routes import bodies
 from hgkt.serving.routes.bodies import JSON, OCTETS
 from hgkt.serving.settings import ServiceSettings
-from hgkt.serving.work_queue import Queues, WorkQueue
+from hgkt.serving.work_queue import Queues
 
 MAX_EXPLAINED = 64  # each explanation scores the class once more for every attribute
 MAX_IMAGES = 64
 QUICK_BYTES = 64 * 1024
 """A longer body is much work in any case."""
-_QUICK_SCORES, _QUICK_RANKED, _QUICK_EXPLAINED = 500_000, 2000, 2
 _FIELDS = frozenset(Question.__struct_fields__)
 _DEFAULT = Question()
 
@@ -100,21 +99,13 @@ def build_router(
                 return asked
             return classify(asked, served.current())
 
-    def queue_of(asked: Asked, edition: Edition) -> WorkQueue:
-        """Return the queue of a question: little work does not wait behind much."""
-        n_rows, question = len(asked.rows), asked.question
-        quick = (
-            n_rows * len(edition.names) <= _QUICK_SCORES
-            and n_rows * question.top_k <= _QUICK_RANKED
-            and (not question.explain or n_rows <= _QUICK_EXPLAINED)
-        )
-        return queues.quick if quick else queues.costly
-
     async def answer(asked: Asked) -> Response:
         edition, revision = served.current(), asked.question.revision
         if revision is not None and revision != edition.revision:
             edition = await queues.revisions.run(served.at, revision)
-        return await queue_of(asked, edition).run(classify, asked, edition)
+        question, n_classes = asked.question, len(edition.names)
+        queue = queues.of_cost(len(asked.rows), n_classes, question.top_k, question.explain)
+        return await queue.run(classify, asked, edition)
 
     @router.post(
         "/v1/predict",
