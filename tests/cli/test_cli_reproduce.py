@@ -93,7 +93,6 @@ def test_reproduce_list_names_every_experiment(hgkt):
         (("--only", "table-gzls"), "unknown experiment 'table-gzls'; choose from: table-data"),
         (("--methods", "ridge,nope"), "unknown method 'nope'; choose from: hgkt"),
         (("--data", "CUB"), "data set 'CUB' is no folder .* there is: digits"),
-        (("--trials", "5"), "--trials belongs to --search optuna"),
         (("--image-root", "/nowhere"), "--image-root /nowhere is no folder"),
     ],
 )

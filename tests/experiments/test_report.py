@@ -471,20 +471,6 @@ def test_write_report_wide_table_of_all_methods(tmp_path):
     assert report.html.stat().st_size < 3_000_000
 
 
-def test_numbers_of_a_wider_search_lead_to_the_cell_that_ran(tmp_path):
-    planned = Cell("evaluate", DIGITS, "eszsl")
-    ran = Cell("evaluate", DIGITS, "eszsl", options={"search": "optuna"})
-    found = {planned.key: CellResult(ran, {"metrics": {"H": 3.0}})}
-    block = TableBlock("t", "T", ["m", "H"], [["ESZSL", value(found, [planned], "H")]])
-    one = Experiment("One", "", lambda context: {"": [planned]}, lambda outcome: [block])
-    report = report_of(tmp_path, Context(data=[DIGITS]), {"one": one}, found)
-    page = Structure(report.html.read_text())
-    buttons = page.find("button", **{"class": "value"})
-    assert [button["data-runs"] for button in buttons] == ["0"]
-    assert "optuna" in page.scripts[0]
-    assert len(report.records) == 1
-
-
 def test_value_marks_partly_failed_in_the_page(tmp_path):
     cells = [Cell("evaluate", DIGITS, "dem", seed=seed) for seed in (0, 1)]
     found = {cells[0].key: CellResult(cells[0], {"metrics": {"H": 3.0}}),

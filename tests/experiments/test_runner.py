@@ -14,13 +14,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 
 from hgkt import HGKTClassifier, evaluate, load_dataset
-from hgkt.exceptions import DataError, UnknownNameError
+from hgkt.exceptions import UnknownNameError
 from hgkt.experiments.discovery import discover
 from hgkt.experiments.plan import EXPERIMENTS, TASKS, Cell, Context, DataSpec, use_device
-from hgkt.experiments.run import cells_to_run, load_experiments, reproduce, run_cell, with_search
+from hgkt.experiments.run import load_experiments, reproduce, run_cell
 
 HERE = Path(__file__).parent
 DIGITS = DataSpec("digits", "digits")
@@ -57,38 +56,6 @@ def test_reproduce_shares_cells_between_experiments_and_runs(context, tmp_path):
     assert (second.n_ran, second.n_there) == (0, 2)
     values = next(iter(second.results.values())).values
     assert f"{values['metrics']['H']:.1f}" in html
-
-
-@pytest.mark.endure
-def test_reproduce_with_optuna_hands_results_to_those_who_planned_otherwise(context, tmp_path):
-    alone = Context(context.data, methods=["ridge"], n_seeds=1)
-    grid = reproduce(tmp_path, alone, ["table-gzsl"], n_jobs=1)
-    drawn = reproduce(tmp_path, alone, ["table-gzsl"], n_jobs=1, n_trials=4)
-    assert list(grid.results) == list(drawn.results)
-    assert (drawn.n_ran, drawn.n_failed) == (1, 0)
-    (result,) = drawn.results.values()
-    assert result.values["validation"]["n_settings"] == 4
-    assert result.cell.options["search"] == "optuna"
-
-
-def test_with_search_leaves_alone_what_selects_nothing_or_by_its_own_grid():
-    own = Cell("evaluate", DIGITS, "ridge", options={"stages": [{"ridge": [1.0]}]})
-    fixed = Cell("evaluate", DIGITS, "ridge", options={"select": False})
-    other = Cell("iterations", DIGITS, "hgkt-network")
-    assert [with_search(cell, 5) for cell in (own, fixed, other)] == [own, fixed, other]
-    changed = with_search(Cell("evaluate", DIGITS, "ridge", options={"metric": "H"}), 5)
-    assert changed.options == {"metric": "H", "search": "optuna", "n_trials": 5}
-
-
-def test_cells_to_run_finds_what_a_wider_search_chose():
-    main = Cell("evaluate", DIGITS, "dem")
-    picture = Cell("embedding", DIGITS, "dem", needs=[main.key])
-    planned = {cell.key: cell for cell in (picture, main)}
-    assert cells_to_run(planned, None) == planned
-    ran = cells_to_run(planned, 7)
-    assert list(ran) == list(planned)
-    assert ran[main.key].options["n_trials"] == 7
-    assert ran[picture.key].needs == [ran[main.key].key] != picture.needs
 
 
 @pytest.mark.endure
@@ -137,32 +104,6 @@ def test_run_cell_computes_where_it_is_told():
     with use_device("cuda"):
         assert build_estimator(cell, load_dataset("digits")).device == "cuda"
     assert build_estimator(cell, load_dataset("digits")).device == "cpu"
-
-
-def test_optuna_search_tries_the_methods_own_setting_first_and_stays_in_range():
-    from hgkt.baselines.ridge import RidgeClassMeanClassifier
-    from hgkt.experiments.optuna_search import OptunaSearch
-
-    pytest.importorskip("optuna")
-    data = load_dataset("digits")
-    X, y = data.rows("train")
-    attributes = data.attributes_of(data.seen_classes)
-    model = RidgeClassMeanClassifier(ridge=0.7)
-    stages = [{"ridge": [0.01, 10.0]}, {"metric": ["cosine", "euclidean"]}]
-    searches = [
-        OptunaSearch(model, stages, n_trials=6, random_state=1).fit(X, y, attributes)
-        for _ in range(2)
-    ]
-    settings = [result.params for result in searches[0].cv_results_]
-    assert settings[0] == {"ridge": 0.7, "metric": model.metric}
-    assert all(0.01 <= setting["ridge"] <= 10.0 for setting in settings)
-    assert settings == [result.params for result in searches[1].cv_results_]
-    best = max(result.mean for result in searches[0].cv_results_)
-    assert searches[0].best_score_ == best
-    copy = clone(searches[0].set_params(holdout=0.3))
-    assert (copy.n_trials, copy.holdout, copy.stages) == (6, 0.3, stages)
-    with pytest.raises(DataError, match="n_trials"):
-        OptunaSearch(model, stages, n_trials=0).fit(X, y, attributes)
 
 
 # ---------------------------------------------------------------------- killed

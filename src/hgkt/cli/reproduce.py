@@ -5,24 +5,23 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from hgkt._validation import import_extra
 from hgkt.cli._options import (
     AttributesOption,
     Device,
     DeviceOption,
+    EngineOptions,
     JsonOption,
     RootOption,
     split_names,
+    with_options,
 )
-from hgkt.cli._output import emit, log, out
+from hgkt.cli._output import counted, emit, note, say, show_table
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -30,23 +29,10 @@ if TYPE_CHECKING:
     from hgkt.experiments.run import Reproduction
 
 
-class EngineName(StrEnum):
-    """What runs the cells."""
-
-    local = "local"
-    ray = "ray"
+_SEEDS, _QUICK_SEEDS = 3, 1
 
 
-class SearchName(StrEnum):
-    """How settings are proposed."""
-
-    grid = "grid"
-    optuna = "optuna"
-
-
-_SEEDS, _QUICK_SEEDS, _TRIALS = 3, 1, 50
-
-
+@with_options
 def reproduce_command(
     folder: Annotated[
         Path, typer.Option("--out", metavar="FOLDER", help="Folder of the report and results.")
@@ -74,16 +60,8 @@ def reproduce_command(
         int | None,
         typer.Option("--seeds", min=1, help="Seeds. [default: 3; 1 with --quick]"),
     ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option("--workers", min=1, help="Cells at a time. [default: one per core]"),
-    ] = None,
-    engine: Annotated[
-        EngineName, typer.Option("--engine", help="Processes of this machine, or a Ray cluster.")
-    ] = EngineName.local,
-    address: Annotated[
-        str, typer.Option("--address", help="Ray cluster; local starts one on this machine.")
-    ] = "local",
+    *,
+    where: EngineOptions,
     quick: Annotated[
         bool, typer.Option("--quick", help="Small grids and few steps: shows that it runs.")
     ] = False,
@@ -91,13 +69,6 @@ def reproduce_command(
         Path | None, typer.Option("--image-root", help="Folder of the data sets' images.")
     ] = None,
     device: DeviceOption = Device.auto,
-    search: Annotated[
-        SearchName, typer.Option("--search", help="The methods' grids, or wider, by Optuna.")
-    ] = SearchName.grid,
-    trials: Annotated[
-        int | None,
-        typer.Option("--trials", min=1, help="Settings that Optuna tries. [default: 50]"),
-    ] = None,
     keep_failures: Annotated[
         bool, typer.Option("--keep-failures", help="Do not run again what failed before.")
     ] = False,
@@ -117,6 +88,8 @@ def reproduce_command(
     Example: hgkt reproduce --root data --only table-gzsl --methods hgkt,dem --data CUB
     """
     from hgkt.estimators.methods import METHODS, attribute_methods
+    from hgkt.experiments.discovery import discover
+    from hgkt.experiments.plan import Context
     from hgkt.experiments.run import load_experiments, reproduce
 
     if list_them:
@@ -129,20 +102,19 @@ def reproduce_command(
     load_experiments(names)  # wrong names are told before data is read
     for name in wanted:
         METHODS[name]
-    if trials is not None and search is not SearchName.optuna:
-        raise DataError("--trials belongs to --search optuna; give both or neither")
     if image_root is not None and not image_root.is_dir():
         raise DataError(f"--image-root {image_root} is no folder")
 
-    def note(line: str) -> None:
-        log.print(escape(line), soft_wrap=True)
-
-    context = _context(
-        root, split_names(data), features, attributes, note,
+    found = discover(root, split_names(data), features, attributes, note)
+    context = Context(
+        found.data,
+        found.missing,
         methods=wanted or attribute_methods(),
         n_seeds=seeds or (_QUICK_SEEDS if quick else _SEEDS),
-        quick=quick, device=str(device), image_root=image_root,
-    )  # fmt: skip
+        quick=quick,
+        device=str(device),
+        image_root=image_root,
+    )
     from hgkt.cli._run_display import run_display
 
     try:
@@ -151,10 +123,8 @@ def reproduce_command(
                 folder,
                 context,
                 names,
-                engine=str(engine),
-                n_jobs=workers,
-                address=address,
-                n_trials=(trials or _TRIALS) if search is SearchName.optuna else None,
+                **where.engine_and_address(),
+                n_jobs=where.workers,
                 keep_failures=keep_failures,
                 run=not no_run,
                 progress=progress,
@@ -170,21 +140,6 @@ def reproduce_command(
         raise typer.Exit(1)
 
 
-def _context(
-    root: Path | None,
-    names: list[str],
-    features: str,
-    attributes: str,
-    note: Any,
-    **choices: Any,
-) -> Context:
-    from hgkt.experiments.discovery import discover
-    from hgkt.experiments.plan import Context
-
-    found = discover(root, names, features, attributes, note)
-    return Context(found.data, found.missing, **choices)
-
-
 def _list(as_json: bool) -> None:
     from hgkt.experiments.plan import EXPERIMENTS
 
@@ -193,13 +148,8 @@ def _list(as_json: bool) -> None:
         for name, entry in EXPERIMENTS.items()
     ]
 
-    def render() -> None:
-        table = Table("name", "what", "family", box=None)
-        for entry in entries:
-            table.add_row(*(escape(value) for value in entry.values()))
-        out.print(table)
-
-    emit({"experiments": entries}, as_json, render)
+    rows = [entry.values() for entry in entries]
+    emit({"experiments": entries}, as_json, lambda: show_table(["name", "what", "family"], rows))
 
 
 def _document(done: Reproduction, context: Context, seconds: float) -> dict[str, Any]:
@@ -232,14 +182,11 @@ def _render(document: dict[str, Any]) -> None:
 
     for cell in document["cells"]:
         if not cell["ok"]:
-            out.print(f"failed: {cell['label']}: {cell['error']}", soft_wrap=True, markup=False)
-    n_ran = document["n_ran"]
-    counts = (
-        f"{n_ran} cell{'' if n_ran == 1 else 's'} ran, {document['n_there']} were there, "
+            say(f"failed: {cell['label']}: {cell['error']}")
+    say(
+        f"{counted(document['n_ran'], 'cell')} ran, {document['n_there']} were there, "
         f"{document['n_failed']} failed; {duration(document['seconds'])}"
     )
-    out.print(counts, soft_wrap=True, markup=False)
     if document["missing"]:
-        names = ", ".join(document["missing"])
-        out.print(f"not found: {names}", soft_wrap=True, markup=False)
-    out.print(f"report: {document['report']}", soft_wrap=True, markup=False)
+        say(f"not found: {', '.join(document['missing'])}")
+    say(f"report: {document['report']}")

@@ -199,7 +199,7 @@ class Outcome:
     plan : mapping of slot to cells
         As the experiment planned them.
     results : mapping
-        Results by key of the planned cell, whichever search was made for it.
+        Results by key of the planned cell.
 
     Examples
     --------

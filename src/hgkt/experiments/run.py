@@ -130,47 +130,6 @@ def plan_experiments(
     return plans
 
 
-def with_search(cell: Cell, n_trials: int) -> Cell:
-    """Let Optuna choose what a cell would have chosen from its method's own grid.
-
-    Parameters
-    ----------
-    cell : Cell
-        Cells that select nothing, or from a grid of their own, are returned as they are.
-    n_trials : int
-        How many settings are tried.
-    """
-    options = cell.options
-    if cell.task != "evaluate" or not options.get("select", True):
-        return cell
-    if "stages" in options or "search" in options:
-        return cell
-    return replace(cell, options={**options, "search": "optuna", "n_trials": n_trials})
-
-
-def cells_to_run(planned: Mapping[str, Cell], n_trials: int | None) -> dict[str, Cell]:
-    """Return by planned key what runs for it: the same cell, or one with a wider search.
-
-    Parameters
-    ----------
-    planned : mapping of str to Cell
-        By key.
-    n_trials : int or None
-        Settings that Optuna tries; None leaves the methods' grids.
-    """
-    actual: dict[str, Cell] = {}
-
-    def resolve(key: str) -> Cell:
-        if key not in actual:
-            cell = planned[key] if n_trials is None else with_search(planned[key], n_trials)
-            # What a needed cell chose is found under the name of the one that ran.
-            needs = [resolve(need).key if need in planned else need for need in cell.needs]
-            actual[key] = replace(cell, needs=needs) if needs else cell
-        return actual[key]
-
-    return {key: resolve(key) for key in planned}
-
-
 def reproduce(
     folder: str | Path,
     context: Context,
@@ -178,8 +137,7 @@ def reproduce(
     *,
     engine: str = "local",
     n_jobs: int | None = None,
-    address: str = "local",
-    n_trials: int | None = None,
+    address: str | None = None,
     keep_failures: bool = False,
     run: bool = True,
     progress: RunProgress | None = None,
@@ -200,10 +158,8 @@ def reproduce(
         What runs the cells; see `run_cells`.
     n_jobs : int, optional
         Cells at a time; by default one per core.
-    address : str, default="local"
-        Of the Ray cluster.
-    n_trials : int, optional
-        Search wider than the methods' grids: so many settings drawn by Optuna.
+    address : str, optional
+        Of the Ray cluster; by default one is started on this machine.
     keep_failures : bool, default=False
         Whether stored failures are kept; by default they are run again.
     run : bool, default=True
@@ -235,7 +191,6 @@ def reproduce(
     plans = plan_experiments(experiments, context, note)
     experiments = {name: experiments[name] for name in plans}
     planned = {c.key: c for plan in plans.values() for cells in plan.values() for c in cells}
-    actual = cells_to_run(planned, n_trials)
     store = ResultStore(Path(folder) / CELLS, note)
     n_ran = 0
 
@@ -246,8 +201,8 @@ def reproduce(
             progress(state)
 
     if run:
-        found = run_cells(
-            list(actual.values()),
+        results = run_cells(
+            list(planned.values()),
             store,
             engine,
             n_jobs,
@@ -257,11 +212,9 @@ def reproduce(
             keep_failures=keep_failures,
         )
     else:
-        found = store.load(actual.values())
-        if not found:
+        results = store.load(planned.values())
+        if not results:
             raise DataError(f"nothing of this has run: {store.folder} holds no result of it")
-    # Experiments look for what they planned, whichever search was made for it.
-    results = {key: found[cell.key] for key, cell in actual.items() if cell.key in found}
     n_there = len(results) - n_ran
     counts = {"cells_run_now": n_ran, "cells_from_earlier_runs": n_there}
     how = {"engine": engine} if run else {"cells_not_run": len(planned) - len(results)}
@@ -281,7 +234,7 @@ def run_cells(
     progress: RunProgress | None = None,
     *,
     device: str = "cpu",
-    address: str = "local",
+    address: str | None = None,
     keep_failures: bool = False,
 ) -> dict[str, CellResult]:
     """Run the cells that the store does not hold, the longest first, and return all results.
@@ -304,8 +257,8 @@ def run_cells(
         Called with the `RunState` whenever it changes.
     device : str, default="cpu"
         Where networks are trained.
-    address : str, default="local"
-        Of the Ray cluster; "local" starts one on this machine.
+    address : str, optional
+        Of the Ray cluster; by default one is started on this machine.
     keep_failures : bool, default=False
         Whether stored failures count as results; by default they are run again.
 
@@ -379,13 +332,13 @@ def _run(
                 yield end.value
 
 
-def _open(name: str, n_jobs: int | None, n_cells: int, device: str, address: str) -> Engine:
+def _open(name: str, n_jobs: int | None, n_cells: int, device: str, address: str | None) -> Engine:
     if n_jobs is not None:
         check_number("n_jobs", n_jobs, low=1, integer=True)
     if name == "ray":
-        from hgkt.engines.ray_tasks import RayEngine
+        from hgkt.engines.ray_tasks import LOCAL, RayEngine
 
-        return RayEngine(address, n_jobs, n_cells, gpu=device != "cpu")
+        return RayEngine(address or LOCAL, n_jobs, n_cells, gpu=device != "cpu")
     # Even a single job runs apart: it may bring its process down.
     return ProcessEngine(usual_workers(n_jobs, n_cells))
 

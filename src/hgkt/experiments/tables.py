@@ -12,7 +12,6 @@ from hgkt._validation import check_choice
 from hgkt.data.catalog import CATALOG, Facts
 from hgkt.evaluation.comparison import PairedDifference, paired_difference
 from hgkt.evaluation.metrics import ClassAccuracies
-from hgkt.exceptions import DataError
 from hgkt.experiments.blocks import (
     Block,
     Column,
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from hgkt.data import GZSLDataset
     from hgkt.estimators.base import GZSLClassifier
     from hgkt.evaluation import SeenUnseenCurve
-    from hgkt.evaluation.selection import ClassFoldSearch
 
 _ACCURACIES = {name: metric for name, metric in METRICS.items() if name != "ZSL"}
 _SELECTED_BY = {"H": "H", "ausuc": "AUSUC", "zsl": "ZSL"}
@@ -295,8 +293,7 @@ def _verdict(result: CellResult) -> str:
     return "; ".join(words)
 
 
-OPTIONS = ("select", "calibrate", "n_folds", "metric", "stages", "search", "n_trials")
-SEARCHES = ("grid", "optuna")
+OPTIONS = ("select", "calibrate", "n_folds", "metric", "stages")
 
 
 def evaluate_cell(cell: Cell, dataset: GZSLDataset) -> Outputs:
@@ -306,8 +303,7 @@ def evaluate_cell(cell: Cell, dataset: GZSLDataset) -> Outputs:
     ----------
     cell : Cell
         ``options`` are those of `hgkt.evaluation.evaluate` (``select``, by default True,
-        ``calibrate``, ``n_folds``, ``metric``, ``stages``), and ``search="optuna"`` with
-        ``n_trials``, which draws settings instead of walking through a grid.
+        ``calibrate``, ``n_folds``, ``metric``, ``stages``).
     dataset : GZSLDataset
         The data.
 
@@ -334,35 +330,20 @@ def evaluate_cell(cell: Cell, dataset: GZSLDataset) -> Outputs:
     for name in cell.options:
         check_choice("an option of the task 'evaluate'", name, OPTIONS)
     options = {"select": True, **cell.options}
-    search, n_trials = options.pop("search", "grid"), options.pop("n_trials", None)
-    check_choice("search", search, SEARCHES)
     arrays: dict[str, NDArray[Any]] = {}
 
     def keep(model: GZSLClassifier, curve: SeenUnseenCurve) -> None:
         arrays.update(gammas=curve.gammas, seen=curve.seen, unseen=curve.unseen)
 
-    estimator = build_estimator(cell, dataset)
-    if search == "optuna":
-        estimator = _optuna(estimator, options, n_trials, cell.seed)
     record = evaluate(
-        estimator, dataset, **options, random_state=cell.seed, on_test=keep, by_zsl=True
+        build_estimator(cell, dataset),
+        dataset,
+        **options,
+        random_state=cell.seed,
+        on_test=keep,
+        by_zsl=True,
     )
     return record.to_dict(), arrays
-
-
-def _optuna(
-    estimator: GZSLClassifier, options: dict[str, Any], n_trials: int | None, seed: int
-) -> ClassFoldSearch:
-    """Move what concerns the search from `options` into it; `evaluate` takes it as it is."""
-    from hgkt.experiments.optuna_search import OptunaSearch
-
-    if not options.pop("select"):
-        raise DataError("search='optuna' selects settings; select=False contradicts it")
-    names = ("calibrate", "n_folds", "metric", "stages")
-    moved: dict[str, Any] = {name: options.pop(name) for name in names if name in options}
-    if n_trials is not None:
-        moved["n_trials"] = n_trials
-    return OptunaSearch(estimator, random_state=seed, **moved)
 
 
 def describe_data(cell: Cell, dataset: GZSLDataset) -> Outputs:
