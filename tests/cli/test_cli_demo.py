@@ -54,7 +54,7 @@ def test_help_is_wide_and_names_no_type_for_flags(hgkt):
     text = hgkt("train", "--help").stdout
     assert "<bool>" not in text
     first = [line.split()[0] for line in text.splitlines() if line.startswith("  --")][:4]
-    assert first == ["--images", "--data", "--classes,", "--backbone,"]
+    assert first == ["--images", "--texts", "--data", "--classes,"]
 
 
 def test_every_command_is_listed(hgkt):

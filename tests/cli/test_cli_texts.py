@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from hgkt import train_on_texts
 from hgkt.cli.main import app
 from hgkt.exceptions import DataError, UnknownNameError
 
@@ -73,9 +74,9 @@ def test_classes_come_by_name_and_grow_by_python(hgkt, folder, trained):
     hgkt("classes", "remove", "--model", folder / "model", "--name", "tell_a_joke")
 
 
-def test_no_sentence_stays_where_none_is_to_stay(hgkt, tmp_path, folder):
+def test_no_sentence_stays_where_none_is_to_stay(tmp_path):
     out = tmp_path / "m"
-    hgkt("train", "--texts", SENTENCES, "--out", out, "--no-keep-examples", "--encoder", "minilm")
+    train_on_texts(SENTENCES, encoder="minilm", keep_examples=False).save(out)
     assert b"lisbon" not in b"".join(path.read_bytes() for path in out.iterdir())
 
 
@@ -85,7 +86,6 @@ def test_texts_are_refused_with_one_sentence(hgkt, folder, trained, tmp_path):
     for arguments, sentence in [
         ([*texts, "--data", "digits"], "--data and --texts do not go together"),
         ([*texts, "--images", tmp_path], "--texts and --images do not go together"),
-        ([*texts, "--backbone", "x"], "--backbone and --texts do not go together"),
         ([*texts, "--encoder", "x"], "encoder 'x' is not here"),
         (["train", "--texts", tmp_path / "bad.jsonl", "--out", tmp_path / "m"], "one JSON object"),
         (["classify", "--model", model], "say what to classify: texts"),

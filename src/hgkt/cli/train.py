@@ -22,7 +22,6 @@ from hgkt.cli._options import (
     EngineOptions,
     JsonOption,
     MethodOptions,
-    RootOption,
     with_options,
 )
 from hgkt.cli._output import (
@@ -95,31 +94,15 @@ class SourceOptions:
         str | None,
         typer.Option(
             "--backbone",
+            "--encoder",
             "--features",
             metavar="NAME",
-            help="Photos: image network, see `hgkt extract`. Data set: feature file of an xlsa17 "
-            "folder, without .mat.",
-            show_default="efficientnet-lite0; res101, or the only one",
+            help="Photos: image network, see `hgkt extract`. Texts: sentence encoder, minilm, the "
+            "folder of a sentence-transformers model, or a hub name. Data set: feature file of an "
+            "xlsa17 folder, without .mat.",
+            show_default="efficientnet-lite0; minilm; res101, or the only one",
         ),
     ] = None
-    encoder: Annotated[
-        str | None,
-        typer.Option(
-            "--encoder",
-            metavar="NAME",
-            help="Photos, texts: sentence encoder of texts and classes: minilm, the folder of a "
-            "sentence-transformers model, or a hub name.",
-            show_default="minilm",
-        ),
-    ] = None
-    root: RootOption = None
-    keep_examples: Annotated[
-        bool,
-        typer.Option(
-            "--keep-examples/--no-keep-examples",
-            help="Remember a typical text, or the file of a photo, per class; it explains answers.",
-        ),
-    ] = True
 
     @property
     def items(self) -> str | None:
@@ -129,9 +112,7 @@ class SourceOptions:
     @property
     def dataset(self) -> DataOptions:
         """The data set, where it is one."""
-        return DataOptions(
-            self.data or "digits", self.root, self.features, self.attributes or "att"
-        )
+        return DataOptions(self.data or "digits", None, self.features, self.attributes or "att")
 
 
 @dataclass
@@ -173,13 +154,12 @@ class _Run:
         if source.items is not None:
             others: dict[str, Any] = {
                 "data": source.data,
-                "root": source.root,
                 "engine": self.engine.engine,
             }
             if source.items == "images":
                 others["texts"] = source.texts
             else:
-                others |= {"backbone": source.features, "workers": self.engine.workers}
+                others["workers"] = self.engine.workers
             for name, value in others.items():
                 if value is not None:
                     raise DataError(f"--{name} and --{source.items} do not go together")
@@ -250,12 +230,11 @@ class _Run:
             "random_state": options.seed,
             "device": str(options.device),
             "progress": progress,
-            "keep_examples": source.keep_examples,
             "cache": self.partial,
-            **({} if source.encoder is None else {"encoder": source.encoder}),
         }
         model: ItemClassifier
         if source.texts is not None:
+            asked |= {} if source.features is None else {"encoder": source.features}
             model = train_on_texts(source.texts, **asked)
         else:
             asked |= {} if source.features is None else {"backbone": source.features}
@@ -289,7 +268,7 @@ class _Run:
         from hgkt.data import open_shards
 
         source = self.source.dataset
-        data = open_shards(source.data, source.root, source.features, source.attributes)
+        data = open_shards(source.data, None, source.features, source.attributes)
         if not data.class_attributes:
             raise DataError(
                 f"{source.data} has no table of classes (classes.csv or classes.parquet) beside "
