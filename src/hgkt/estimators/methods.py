@@ -176,22 +176,17 @@ def method_for(
     parameters: Mapping[str, Any] | None = None,
     **common: Any,
 ) -> Any:
-    """Return an unfitted estimator for a data set: `build_method`, with what its vectors are.
+    """Return an unfitted estimator for a data set: `build_method`, with its attribute blocks.
 
     Parameters
     ----------
     dataset : GZSLDataset or ShardedData
-        The data; ``about`` says how long the parts of attribute vectors are, and whether they
-        share the space of the features.
+        The data; attribute vectors of several parts say in ``about`` how long each is.
     method, preset, parameters, **common
         See `build_method`.
     """
     blocks = list(dataset.about.get("attribute_blocks") or [])
     common["attribute_blocks"] = blocks if len(blocks) > 1 else None
-    if dataset.about.get("shares_space"):
-        kinds = list(dataset.about.get("attribute_kinds") or [])
-        # A method that has the parameter takes the class vectors for guesses of the class means.
-        common["shared_space"] = kinds.index("text") if len(blocks) > 1 else True
     return build_method(method, preset, parameters, dataset.name, **common)
 
 

@@ -19,7 +19,7 @@ from hgkt.data.attributes import AttributeFile
 from hgkt.estimators import GZSLClassifier
 from hgkt.exceptions import DataError
 from hgkt.items.base import ItemClassifier
-from hgkt.items.tables import encode_classes, gather_classes
+from hgkt.items.tables import encode_classes, gather_classes, item_dataset
 from hgkt.vision import Extraction, ImageEntry, extract_features, load_backbone
 from hgkt.vision.backbones import Backbone
 from hgkt.vision.extraction import feature_journal
@@ -198,33 +198,20 @@ def _dataset(
     vectors: AttributeFile,
     record: dict[str, Any],
 ) -> GZSLDataset:
-    names = tuple(dict.fromkeys([*labels, *vectors.names]))
-    code = {name: position for position, name in enumerate(names)}
-    row_of = {name: row for row, name in enumerate(vectors.names)}
     splits = np.array([entry.split for entry in found.entries])
     # Without a manifest no photograph has a split, and all of them are there to learn from.
     train = np.flatnonzero(splits == ("train" if splits.astype(bool).any() else ""))
     if not len(train):
         raise DataError(f"{images} has no photograph to train on")
-    return GZSLDataset(
-        name=images.resolve().stem,
-        features=found.features,
-        labels=np.array([code[entry.label] for entry in found.entries], dtype=np.intp),
-        class_names=names,
-        class_attributes=vectors.attributes[[row_of[name] for name in names]],
+    return item_dataset(
+        images.resolve().stem,
+        found.features,
+        [entry.label for entry in found.entries],
+        labels,
+        vectors,
+        about={"features": feature_stem(record), "layout": "images", "backbone": dict(record)},
         train=train,
         test_seen=np.flatnonzero(splits == "test_seen"),
         test_unseen=np.flatnonzero(splits == "test_unseen"),
-        attribute_names=vectors.attribute_names if vectors.encoder is None else None,
         image_files=tuple(entry.id for entry in found.entries),
-        about={
-            "features": feature_stem(record),
-            "attributes": "+".join(vectors.kinds),
-            "layout": "images",
-            "backbone": dict(record),
-            "attribute_blocks": list(vectors.blocks),
-            "attribute_kinds": list(vectors.kinds),
-            "attribute_names": vectors.attribute_names and list(vectors.attribute_names),
-            **({"encoder": vectors.encoder} if vectors.encoder else {}),
-        },
-    ).validate()
+    )

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hgkt._typing import Progress
+from hgkt.data import GZSLDataset
 from hgkt.data.attributes import AttributeFile, read_attribute_file
 from hgkt.data.tables import check_named, has_attributes, parse_classes, read_table
 from hgkt.exceptions import DataError
@@ -164,3 +166,52 @@ def _check_spelling(
             raise DataError(
                 f"{source} calls a class {name!r} that is {other!r} in {where}; spell it alike"
             )
+
+
+def item_dataset(
+    name: str,
+    features: NDArray[np.float32],
+    labels: Sequence[str],
+    classes: Sequence[str],
+    vectors: AttributeFile,
+    about: dict[str, Any],
+    **more: Any,
+) -> GZSLDataset:
+    """Return items and the vectors of their classes as a data set.
+
+    Parameters
+    ----------
+    name : str
+        Of the data set.
+    features : ndarray of shape (n, D)
+    labels : sequence of str of length n
+        The class of each item.
+    classes : sequence of str
+        The classes of the items; those that have a vector only come after them.
+    vectors : AttributeFile
+        What the classes are.
+    about : dict
+        What made the features.
+    **more
+        Splits and other fields of `GZSLDataset`.
+    """
+    names = tuple(dict.fromkeys([*classes, *vectors.names]))
+    code = {name: position for position, name in enumerate(names)}
+    row_of = {name: row for row, name in enumerate(vectors.names)}
+    return GZSLDataset(
+        name=name,
+        features=features,
+        labels=np.array([code[label] for label in labels], dtype=np.intp),
+        class_names=names,
+        class_attributes=vectors.attributes[[row_of[name] for name in names]],
+        attribute_names=vectors.attribute_names if vectors.encoder is None else None,
+        about={
+            **about,
+            "attributes": "+".join(vectors.kinds),
+            "attribute_blocks": list(vectors.blocks),
+            "attribute_kinds": list(vectors.kinds),
+            "attribute_names": vectors.attribute_names and list(vectors.attribute_names),
+            **({"encoder": vectors.encoder} if vectors.encoder else {}),
+        },
+        **more,
+    ).validate()

@@ -21,7 +21,7 @@ from hgkt.data.tables import check_column, read_frame
 from hgkt.estimators import GZSLClassifier
 from hgkt.exceptions import DataError
 from hgkt.items.base import ItemClassifier
-from hgkt.items.tables import describe_with, gather_classes
+from hgkt.items.tables import describe_with, gather_classes, item_dataset
 from hgkt.language.encoder import TEXT_TEMPLATE, Encoder, load_encoder
 
 if TYPE_CHECKING:
@@ -184,32 +184,23 @@ def read_texts(
     model = load_encoder(encoder, torch_device(device), template or TEXT_TEMPLATE)
     vectors, n_cut = describe_with(gathered, model, progress)
     features, n_resumed = _encode(sentences, model, cache, progress)
-    all_names = tuple(dict.fromkeys([*seen, *vectors.names]))
-    code = {name: position for position, name in enumerate(all_names)}
-    row_of = {name: row for row, name in enumerate(vectors.names)}
     shares = vectors.encoder is not None and vectors.encoder["identity"] == model.record["identity"]
-    dataset = GZSLDataset(
-        name=Path(where).stem,
-        features=features,
-        labels=np.array([code[name] for name in names], dtype=np.intp),
-        class_names=all_names,
-        class_attributes=vectors.attributes[[row_of[name] for name in all_names]],
-        train=np.arange(len(sentences)),
-        test_seen=np.arange(0),
-        test_unseen=np.arange(0),
-        attribute_names=vectors.attribute_names if vectors.encoder is None else None,
+    dataset = item_dataset(
+        Path(where).stem,
+        features,
+        names,
+        seen,
+        vectors,
         about={
             "features": Path(str(model.record["name"])).name,
-            "attributes": "+".join(vectors.kinds),
             "layout": "texts",
             "text_encoder": dict(model.record),
             "shares_space": shares,
-            "attribute_blocks": list(vectors.blocks),
-            "attribute_kinds": list(vectors.kinds),
-            "attribute_names": vectors.attribute_names and list(vectors.attribute_names),
-            **({"encoder": vectors.encoder} if vectors.encoder else {}),
         },
-    ).validate()
+        train=np.arange(len(sentences)),
+        test_seen=np.arange(0),
+        test_unseen=np.arange(0),
+    )
     n_cut += sum(model.is_cut(sentences))
     return Texts(dataset, sentences, unreadable, n_resumed, n_cut)
 

@@ -17,8 +17,8 @@ from hgkt.estimators import GZSLClassifier
 from hgkt.estimators.methods import method_for
 from hgkt.evaluation import Fitted, fit_dataset
 from hgkt.exceptions import DataError
-from hgkt.items.images import ImageClassifier, read_photos
-from hgkt.items.texts import TextClassifier, read_texts
+from hgkt.items.images import ImageClassifier, Photos, read_photos
+from hgkt.items.texts import TextClassifier, Texts, read_texts
 
 Estimator = GZSLClassifier | Callable[[GZSLDataset], GZSLClassifier]
 
@@ -61,31 +61,6 @@ class Training:
     n_resumed: int
     n_cut: int
     fitted: Fitted
-
-    @classmethod
-    def of(
-        cls,
-        fitted: Fitted,
-        dataset: GZSLDataset,
-        described: dict[str, NDArray[Any]],
-        unreadable: tuple[tuple[str, str], ...],
-        n_resumed: int,
-        n_cut: int,
-        passed_over: dict[str, int] | None = None,
-    ) -> Training:
-        """Return what is to be said of a model that was fitted on a data set."""
-        return cls(
-            data=dataset.name,
-            n_items=len(dataset.train),
-            described=described,
-            unseen=dataset.attributes_of(dataset.unseen_classes),
-            unreadable=unreadable,
-            passed_over=passed_over or {},
-            n_pairs=int((np.bincount(dataset.labels[dataset.train]) > 1).sum()),
-            n_resumed=n_resumed,
-            n_cut=n_cut,
-            fitted=fitted,
-        )
 
 
 def train_on_images(
@@ -152,21 +127,12 @@ def train_on_images(
     _check_estimator(estimator)
     photos = read_photos(images, classes, device=device, progress=progress, **reading)
     dataset = photos.dataset
-    fitted, described = _fit(
-        dataset, estimator, select, calibrate, random_state, device, progress=progress
-    )
+    fitted = _fit(dataset, estimator, select, calibrate, random_state, device, progress)
     if keep_examples:
         fitted.model.about_["examples"] = _typical_items(dataset, dataset.image_files or ())
     model = ImageClassifier(fitted.model, device)
-    model.training_ = Training.of(
-        fitted,
-        dataset,
-        described,
-        unreadable=tuple((entry.id, reason) for entry, reason in photos.unreadable),
-        passed_over=photos.passed_over,
-        n_resumed=photos.n_resumed,
-        n_cut=photos.n_cut,
-    )
+    unreadable = tuple((entry.id, reason) for entry, reason in photos.unreadable)
+    model.training_ = _training(fitted, photos, unreadable, photos.passed_over)
     return model
 
 
@@ -223,21 +189,11 @@ def train_on_texts(
     """
     _check_estimator(estimator)
     found = read_texts(texts, labels, classes, device=device, progress=progress, **reading)
-    dataset = found.dataset
-    fitted, described = _fit(
-        dataset, estimator, select, calibrate, random_state, device, progress=progress
-    )
+    fitted = _fit(found.dataset, estimator, select, calibrate, random_state, device, progress)
     if keep_examples:
-        fitted.model.about_["examples"] = _typical_items(dataset, found.texts)
+        fitted.model.about_["examples"] = _typical_items(found.dataset, found.texts)
     model = TextClassifier(fitted.model, device)
-    model.training_ = Training.of(
-        fitted,
-        dataset,
-        described,
-        unreadable=found.unreadable,
-        n_resumed=found.n_resumed,
-        n_cut=found.n_cut,
-    )
+    model.training_ = _training(fitted, found, found.unreadable, {})
     return model
 
 
@@ -254,7 +210,7 @@ def _fit(
     random_state: int,
     device: str,
     progress: Progress | None,
-) -> tuple[Fitted, dict[str, NDArray[Any]]]:
+) -> Fitted:
     """Fit, add the classes that are only described, and say what the model was made with."""
     if estimator is None:
         estimator = method_for(dataset, device=device)
@@ -267,11 +223,32 @@ def _fit(
         random_state=random_state,
         progress=progress,
     )
-    described = dataset.attributes_of(dataset.described_classes)
-    fitted.model.add_classes(described)
+    fitted.model.add_classes(dataset.attributes_of(dataset.described_classes))
     found = {name: getattr(fitted, name) for name in ("selected", "chosen", "validation")}
     fitted.model.about_ = {**dataset.provenance(), **found}
-    return fitted, described
+    return fitted
+
+
+def _training(
+    fitted: Fitted,
+    read: Photos | Texts,
+    unreadable: tuple[tuple[str, str], ...],
+    passed_over: dict[str, int],
+) -> Training:
+    """Return what is to be said of a model that was fitted on items that were read."""
+    dataset = read.dataset
+    return Training(
+        data=dataset.name,
+        n_items=len(dataset.train),
+        described=dataset.attributes_of(dataset.described_classes),
+        unseen=dataset.attributes_of(dataset.unseen_classes),
+        unreadable=unreadable,
+        passed_over=passed_over,
+        n_pairs=int((np.bincount(dataset.labels[dataset.train]) > 1).sum()),
+        n_resumed=read.n_resumed,
+        n_cut=read.n_cut,
+        fitted=fitted,
+    )
 
 
 def _typical_items(dataset: GZSLDataset, items: Sequence[str]) -> dict[str, str]:
