@@ -1,11 +1,11 @@
 """Classes grow up: what a few images of a class do that was added by its attributes.
 
-    python benchmarks/growing.py --root DATA [--data CUB,AWA1] [--models single,mixture]
+    python benchmarks/growing.py --root DATA [--data CUB,AWA1] [--models single,ensemble]
         [--seeds 5] [--out FILE]
 
 A closed form is chosen on validation classes, fitted, given the unseen classes by attributes, and
 then fed n images of each of them with `partial_fit`. Ten images of every unseen class are set aside
-for that, whatever n is, so every n is tested on the same images (`protocol`). "mixture" is what
+for that, whatever n is, so every n is tested on the same images (`protocol`). "ensemble" is what
 selection chooses by default, "single" the best single closed form. Beside the latter stands the
 nearest class mean in the same metric, which knows the n images but not the attributes.
 
@@ -40,7 +40,7 @@ STEPS = (1, 2, 5, 10)
 POSTERIOR, CLASS_MEAN = "attributes and images", "images only"
 CALIBRATIONS = ("none", "kept", "graded", "matched")
 MODEL = "model"
-SINGLE, MIXTURE = "single", "mixture"
+SINGLE, ENSEMBLE = "single", "ensemble"
 METRICS = ("ts", "tr", "H", "zsl", "ausuc", "H_star")
 N_DRAWS = 1  # per validation fold, to choose the matched calibration
 
@@ -199,13 +199,13 @@ def matched_calibrations(
 
 
 def chosen(dataset: GZSLDataset, kind: str) -> ClassFoldSearch:
-    """Choose the mixture, or the best single closed form, on validation classes."""
+    """Choose the ensemble, or the best single closed form, on validation classes."""
     X, y = dataset.rows("train")
     data = X, y, dataset.attributes_of(dataset.seen_classes), dataset.class_folds()
     search = ClassFoldSearch(HGKTClassifier(device="cpu")).fit(*data)
-    if kind == MIXTURE:
+    if kind == ENSEMBLE:
         return search
-    members = [result for result in search.cv_results_ if "mixture" not in result.params]
+    members = [result for result in search.cv_results_ if "members" not in result.params]
     best = max(members, key=lambda result: result.mean)
     only = {name: [value] for name, value in best.params.items() if value is not None}
     return ClassFoldSearch(HGKTClassifier(device="cpu"), stages=[only]).fit(*data)
@@ -273,7 +273,7 @@ def main() -> None:
     """Run the data sets and write the record."""
     parser = arguments(__doc__, "growing")
     parser.add_argument("--data", default="CUB,AWA1")
-    parser.add_argument("--models", default=f"{SINGLE},{MIXTURE}")
+    parser.add_argument("--models", default=f"{SINGLE},{ENSEMBLE}")
     parser.add_argument("--seeds", type=int, default=5)
     args = parser.parse_args()
     one_thread()
@@ -290,7 +290,7 @@ def main() -> None:
 
 def _order(key: tuple[str, str]) -> tuple[bool, str]:
     """Models in turn, single closed forms first, the data sets as the page has them."""
-    return key[1] == MIXTURE, {"CUB": ""}.get(key[0], key[0])
+    return key[1] == ENSEMBLE, {"CUB": ""}.get(key[0], key[0])
 
 
 def _key(scores: Scores) -> str:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from _script import RESULTS, one_thread, tested, write_record
-from hgkt.closed_form.family import MixtureFamily
+from hgkt.closed_form.ensemble import MemberPool
 from hgkt.data import load_dataset
 from hgkt.estimators import HGKTClassifier
 from hgkt.evaluation import ClassFoldSearch, split_fold
@@ -30,9 +30,9 @@ class Compared(HGKTClassifier):
 
     allowed: ClassVar[tuple[str, ...]] = ()
 
-    def mixture_families(self) -> list[MixtureFamily]:
-        """Return the families that compare in one of the ways allowed."""
-        return [f for f in super().mixture_families() if f.base.metric in type(self).allowed]
+    def member_pools(self) -> list[MemberPool]:
+        """Return the pools that compare in one of the ways allowed."""
+        return [pool for pool in super().member_pools() if pool.base.metric in type(self).allowed]
 
 
 def result(X: Any, y: Any, table: dict[Any, Any], pair: tuple[Any, Any]) -> dict[str, Any]:

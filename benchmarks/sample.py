@@ -50,13 +50,13 @@ def result(data: GZSLDataset, sample: int) -> dict[str, Any]:
     seconds = time.perf_counter() - start
     best = search.best_estimator_.add_classes(data.attributes_of(data.unseen_classes))
     found = tested(best, data.rows("test_seen"), data.rows("test_unseen"), best.gamma_)
-    mixture = search.best_params_["mixture"]
+    members = search.best_params_["members"]
+    metrics = dict.fromkeys((member["feature_map"], member["shrinkage"]) for member in members)
     return {
         "n_rows": len(y),
         "n_kept": len(stats.rows()[1]),
-        "metrics": [[term["feature_map"], term["shrinkage"]] for term in mixture["metrics"]],
-        "n_kernels": len(mixture["kernels"]),
-        "norm_power": search.best_params_["norm_power"],
+        "metrics": [list(metric) for metric in metrics],
+        "n_members": len(members),
         "ausuc": search.best_score_,
         "gamma": best.gamma_,
         "seconds": seconds,

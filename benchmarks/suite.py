@@ -97,8 +97,8 @@ def _document(quick: bool, device: str, rows: list[dict[str, Any]]) -> dict[str,
     notes = [
         "Features are synthetic: a smooth map of the attributes plus noise, non-negative; the "
         "shapes are those of the benchmarks, and accuracies mean nothing.",
-        "The protocol is `hgkt evaluate --select`: every metric, kernel, ridge and power of the "
-        "family on three folds of seen classes, γ and confidence, the fit, and the test.",
+        "The protocol is `hgkt evaluate --select`: metrics, kernels, ridges, powers, the ensemble "
+        "on three folds of seen classes, γ and confidence, the fit, and the test.",
         "Discriminant analysis fits the train rows and predicts the test rows of seen classes; "
         "CN-ZSL is fitted once with its defaults and predicts all test rows.",
     ]

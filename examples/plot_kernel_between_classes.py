@@ -11,11 +11,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import hgkt
-from hgkt.closed_form import ClassKernel, KernelTerm
+from hgkt.closed_form import ClassKernel, KernelSettings
 
 data = hgkt.load_dataset("digits")
 names = list(data.class_names)
-kernel = ClassKernel([KernelTerm("rbf", attribute_map="l2")]).fit(data.class_attributes)
+kernel = ClassKernel(KernelSettings("rbf", attribute_map="l2")).fit(data.class_attributes)
 
 # %%
 # How alike digits look: the cosine of their mean images, after the mean of all is taken off.

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.decomposition import PCA
 
-from hgkt.closed_form import ClosedFormTransfer, MetricTerm, Mixture
+from hgkt.closed_form import ClosedFormTransfer, Ensemble, Member
 from hgkt.data import make_synthetic
 
 data = make_synthetic(n_instances=3000, n_seen=55, n_unseen=5, noise=0.8, seed=3)
@@ -21,19 +21,24 @@ described = data.attributes_of(data.seen_classes)
 unseen = data.attributes_of(data.unseen_classes)
 
 # %%
-# `ClosedFormTransfer` is what works inside `HGKTClassifier`: it embeds classes by their attributes
-# and brings images into the same space.
+# `ClosedFormTransfer` is what works inside `HGKTClassifier`: each of its members, here one, embeds
+# classes by their attributes in its metric of the space of images.
 
-transfer = ClosedFormTransfer(Mixture((MetricTerm("none", shrinkage=0.5),), metric="euclidean"))
-known = transfer.fit(X, codes, np.stack([described[name] for name in seen]))
-added = transfer.embed(np.stack(list(unseen.values())))
+member = Member(feature_map="none", shrinkage=0.5)
+transfer = ClosedFormTransfer(Ensemble((member,), metric="euclidean"))
+attributes = np.stack([described[name] for name in seen])
+transfer.fit(X, codes, attributes)
+(known,) = transfer.vectors(attributes)
+(added,) = transfer.vectors(np.stack(list(unseen.values())))
 
 # %%
 # The plane: the two principal components of the added classes.
 
 plane = PCA(n_components=2).fit(added)
 X_test, y_test = data.rows("test_unseen")
-images, places = plane.transform(transfer.features(X_test)), plane.transform(added)
+space = transfer.spaces[member.feature_map]
+inside = space.into(space.mapped(X_test), space.center, member.shrinkage)
+images, places = plane.transform(inside), plane.transform(added)
 
 # %%
 

@@ -44,17 +44,17 @@ def json_text(value: Any, indent: int | None = 2) -> str:
 
 
 def short(value: Any, digits: int = 4) -> str:
-    """Return a value as a person reads it: floats with a few digits, lists by their number.
+    """Return a value as a person reads it: floats with few digits, lists of dicts by their number.
 
     Examples
     --------
-    >>> short(0.123456), short({"metrics": [1, 2, 3], "kernels": [4]})
-    ('0.1235', '(3 metrics, 1 kernels)')
+    >>> short(0.123456), short([{"kernel": "rbf"}, {"kernel": "linear"}])
+    ('0.1235', '2')
     >>> short({"offset": 0.09622, "slope": 0.17333}, 3)
     '(offset 0.0962, slope 0.173)'
     """
-    if isinstance(value, dict) and all(isinstance(part, list) for part in value.values()):
-        return f"({', '.join(f'{len(part)} {name}' for name, part in value.items())})"
+    if isinstance(value, list) and any(isinstance(part, dict) for part in value):
+        return str(len(value))
     if isinstance(value, dict):
         return f"({', '.join(f'{name} {short(part, digits)}' for name, part in value.items())})"
     return f"{value:.{digits}g}" if isinstance(value, float) else str(value)

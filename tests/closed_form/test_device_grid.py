@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.folds import matrix_fold
 
 from hgkt import HGKTClassifier
 from hgkt.calibration.curve import ValidationRows
-from hgkt.closed_form import grid
-from hgkt.closed_form.family import MixtureFamily
+from hgkt.closed_form import Ensemble, KernelSettings, grid
+from hgkt.closed_form.ensemble import MemberPool
 from hgkt.closed_form.grid import FoldScorer
-from hgkt.closed_form.mixture import MetricTerm, Mixture
 from hgkt.data import load_dataset
 from hgkt.evaluation import ClassFoldSearch
 
 torch = pytest.importorskip("torch")
 
-METRICS = (MetricTerm("sqrt+l2", 0.3), MetricTerm("l2", "oas"), MetricTerm(0.25, 0.0))
+METRICS = (("sqrt+l2", 0.3), ("l2", "oas"), (0.25, 0.0))
 
 
 @pytest.fixture(scope="module")
@@ -33,36 +34,72 @@ def fold():
     return matrix_fold(X, codes, attributes[:20], attributes[20:], X_eval, rows)
 
 
-def members(metric="cosine"):
-    base = MixtureFamily.of(Mixture(metric=metric))
-    small = MixtureFamily(base.base, METRICS, ("l2",), (("rbf", 0.5), ("linear", 1.0)), (None,))
-    return list(small.members(METRICS, 20, 6))
+def members(metric="cosine", shared=False, relevance=False):
+    """Members of each kind: observed or not, powers, priors, ridges."""
+    kernels = (KernelSettings("rbf", 0.5, "l2"), KernelSettings("linear", 1.0, "l2"))
+    pool = MemberPool(
+        Ensemble(metric=metric),
+        METRICS,
+        kernels,
+        ridges=(0.001, 0.03, 1.0),
+        powers=(1.0, 1.3) if metric == "cosine" else (1.0,),
+        priors=(0.0, 0.6) if shared else (0.0,),
+    )
+    return [v for m in pool.members(METRICS) for v in pool.variants(m, relevance)]
 
 
+def described(fold):
+    """The same fold with descriptions in the space of the ten features."""
+    rng = np.random.default_rng(9)
+    means = np.stack([fold.training.X[fold.training.codes == c].mean(axis=0) for c in range(20)])
+    texts = means + 0.3 * rng.normal(size=means.shape)
+    return replace(fold, attributes=texts, new_attributes=rng.random((4, 10)))
+
+
+@pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
-def test_areas_equal_those_of_the_curves(fold, metric, monkeypatch):
+def test_areas_equal_those_of_the_curves(fold, metric, shared, monkeypatch):
     monkeypatch.setattr(grid, "_DEVICE_NUMBERS", 3000)  # rows in several parts
-    data, rows = fold, fold.rows
-    plain = FoldScorer(data, METRICS, Mixture(), "float64")
-    there = FoldScorer(data, METRICS, Mixture(), "float64", "cpu")
-    asked = members(metric)
-    expected = [rows.curve(plain.scores(member)).area for member in asked]
-    np.testing.assert_allclose(there.areas(asked, rows), expected, atol=1e-12)
+    data, base = described(fold) if shared else fold, Ensemble(shared_space=shared, metric=metric)
+    plain = FoldScorer(data, METRICS, base, "float64")
+    there = FoldScorer(data, METRICS, base, "float64", "cpu")
+    asked = members(metric, shared)
+    alone = [replace(base, members=(member,)) for member in asked]
+    expected = [data.rows.curve(plain.scores(one)).area for one in alone]
+    np.testing.assert_allclose(there.areas(asked, data.rows, metric), expected, atol=1e-12)
     assert len({round(value, 6) for value in expected}) > 20
+    # In whatever order they come.
+    order = np.random.default_rng(1).permutation(len(asked))
+    found = there.areas([asked[i] for i in order], data.rows, metric)
+    np.testing.assert_allclose(found, np.array(expected)[order], atol=1e-12)
 
 
-def test_scores_of_mixtures_equal_those_of_numpy(fold):
-    data = fold
-    mixed = MixtureFamily.of(Mixture()).mix(members())
+def test_areas_with_relevance_are_nearly_those_of_the_curves(fold):
+    plain, there = (FoldScorer(fold, METRICS, Ensemble(), "float64", d) for d in (None, "cpu"))
+    asked = [member for member in members(relevance=True) if member.relevance][::5]
+    expected = [fold.rows.curve(plain.scores(Ensemble((member,)))).area for member in asked]
+    np.testing.assert_allclose(there.areas(asked, fold.rows, "cosine"), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_scores_of_ensembles_equal_those_of_numpy(fold, shared):
+    data = described(fold) if shared else fold
+    chosen = members(shared=shared, relevance=True)[::7]
+    mixed = Ensemble(
+        tuple(replace(m, weight=1.0 + i % 3) for i, m in enumerate(chosen)),
+        zero_shot=2.0 if shared else 0.0,
+        shared_space=shared,
+    )
+    assert {m.metric_key for m in chosen} == set(METRICS)
+    assert {(m.observed, m.relevance) for m in chosen} == {
+        (o, r) for o in (False, True) for r in (False, True)
+    }
     for precision, tolerance in (("float64", 1e-10), ("float32", 1e-4)):
-        plain = FoldScorer(data, METRICS, Mixture(), precision)
-        there = FoldScorer(data, METRICS, Mixture(), precision, "cpu")
-        for first in METRICS[::-1]:
-            plain.learn_relevance_from(first)
-            there.learn_relevance_from(first)
-            np.testing.assert_allclose(
-                there.scores(mixed), plain.scores(mixed), rtol=tolerance, atol=tolerance
-            )
+        plain = FoldScorer(data, METRICS, mixed, precision)
+        there = FoldScorer(data, METRICS, mixed, precision, "cpu")
+        expected = plain.scores(mixed)
+        atol = tolerance * max(1.0, np.abs(expected).max())
+        np.testing.assert_allclose(there.scores(mixed), expected, rtol=tolerance, atol=atol)
 
 
 def test_rows_that_change_at_the_same_calibration_count_half():

@@ -6,7 +6,7 @@ from scipy.spatial.distance import pdist
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 
 from hgkt._arrays import map_rows
-from hgkt.closed_form.kernels import KERNELS, ClassKernel, KernelTerm, simplex_grid
+from hgkt.closed_form.kernels import KERNELS, ClassKernel, KernelSettings, simplex_grid
 from hgkt.exceptions import DataError
 
 ATTRIBUTES = np.random.default_rng(0).random((7, 4))
@@ -15,7 +15,7 @@ NEW = np.random.default_rng(1).random((3, 4))
 
 def kernel_of(kind="rbf", scale=1.0, name="l2", *, blocks=None, block_weights=None, k=2):
     weights = None if block_weights is None else tuple(block_weights)
-    return ClassKernel([KernelTerm(kind, scale, name, block_weights=weights)], blocks, k)
+    return ClassKernel(KernelSettings(kind, scale, name, block_weights=weights), blocks, k)
 
 
 def unit(rows):
@@ -88,26 +88,26 @@ def test_duplicate_classes_have_a_finite_bandwidth():
     np.testing.assert_allclose(kernel.seen, 1.0)
 
 
-def test_terms_are_added_in_units_of_their_own_size():
-    terms = [KernelTerm("rbf", 0.5, "l2", weight=3.0), KernelTerm("linear", 1.0, "none")]
-    mixed = ClassKernel(terms).fit(ATTRIBUTES)
-    rbf = kernel_of("rbf", 0.5).fit(ATTRIBUTES)
-    linear = kernel_of("linear", 1.0, "none").fit(ATTRIBUTES)
-    size = (ATTRIBUTES**2).sum(axis=1).mean()
-    np.testing.assert_allclose(mixed(NEW), 0.75 * rbf(NEW) + 0.25 * linear(NEW) / size)
-    np.testing.assert_allclose(mixed.seen, 0.75 * rbf.seen + 0.25 * linear.seen / size)
-    np.testing.assert_allclose(np.diag(mixed.seen).mean(), 1.0)
-
-
-def test_a_single_term_is_taken_as_it_is_whatever_its_weight():
-    alone = ClassKernel([KernelTerm("linear", 1.0, "none", weight=5.0)]).fit(3.0 * ATTRIBUTES)
+def test_a_kernel_is_taken_as_it_is_whatever_its_size():
+    alone = kernel_of("linear", 1.0, "none").fit(3.0 * ATTRIBUTES)
     np.testing.assert_allclose(alone.seen, 9.0 * ATTRIBUTES @ ATTRIBUTES.T)
+    np.testing.assert_allclose(alone(NEW), 3.0 * NEW @ ATTRIBUTES.T)
+
+
+@pytest.mark.parametrize("blocks", [None, [1, 3]])
+def test_linear_rows_and_references_make_the_linear_kernel(blocks):
+    weights = [0.2, 0.8] if blocks else None
+    kernel = kernel_of("linear", blocks=blocks, block_weights=weights).fit(ATTRIBUTES)
+    assert kernel.is_linear
+    assert not kernel_of("quadratic").is_linear
+    found = kernel.linear_rows(NEW) @ kernel.linear_references().T
+    np.testing.assert_allclose(found, kernel(NEW))
 
 
 def test_relevance_scales_attributes_before_the_kernel():
     weights = np.array([4.0, 1.0, 0.25, 1.0])
-    term = KernelTerm("rbf", 1.0, "l2", relevance=True)
-    kernel = ClassKernel([term]).fit(ATTRIBUTES, lambda rows: weights)
+    settings = KernelSettings("rbf", 1.0, "l2", relevance=True)
+    kernel = ClassKernel(settings).fit(ATTRIBUTES, lambda rows: weights)
     factors = np.sqrt(weights)
     factors /= np.linalg.norm(unit(ATTRIBUTES) * factors, axis=1).mean()
     A, B = unit(ATTRIBUTES) * factors, unit(NEW) * factors
@@ -115,9 +115,9 @@ def test_relevance_scales_attributes_before_the_kernel():
     np.testing.assert_allclose(kernel(NEW), rbf_kernel(B, A, gamma=gamma))
     np.testing.assert_allclose(kernel.attribute_relevance(), weights / weights.mean())
     with pytest.raises(DataError, match="without a way to learn it"):
-        ClassKernel([term]).fit(ATTRIBUTES)
-    with pytest.raises(AttributeError, match="no kernel of this model weighs"):
-        kernel_of().fit(ATTRIBUTES).attribute_relevance()
+        ClassKernel(settings).fit(ATTRIBUTES)
+    again = ClassKernel(settings).fit(ATTRIBUTES, relevance=kernel.relevance)  # known before
+    np.testing.assert_array_equal(again(NEW), kernel(NEW))
 
 
 def test_simplex_grid_has_every_division_into_parts():
@@ -138,15 +138,15 @@ def test_power_maps_keep_signs_and_zero_rows():
 @pytest.mark.parametrize("kernel", ["rbf", "quadratic", "linear"])
 def test_many_classes_are_compared_block_by_block(kernel, monkeypatch):
     attributes = np.random.default_rng(0).random((11, 4))
-    whole = ClassKernel([KernelTerm(kernel)]).fit(attributes)
+    whole = ClassKernel(KernelSettings(kernel)).fit(attributes)
     monkeypatch.setattr("hgkt.closed_form.kernels._BLOCK_ROWS", 3)
-    blocks = ClassKernel([KernelTerm(kernel)]).fit(attributes)
+    blocks = ClassKernel(KernelSettings(kernel)).fit(attributes)
     np.testing.assert_allclose(blocks.seen, whole.seen, rtol=1e-12)
 
 
 def test_the_bandwidth_of_many_classes_comes_of_evenly_spaced_ones(monkeypatch):
     attributes = np.random.default_rng(0).random((11, 4))
     monkeypatch.setattr("hgkt.closed_form.kernels._MAX_COMPARED", 4)
-    some = ClassKernel([KernelTerm()]).fit(attributes)
-    of_four = ClassKernel([KernelTerm()]).fit(attributes[::3])
+    some = ClassKernel(KernelSettings()).fit(attributes)
+    of_four = ClassKernel(KernelSettings()).fit(attributes[::3])
     assert some.medians == of_four.medians

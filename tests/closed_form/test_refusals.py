@@ -10,7 +10,7 @@ import torch
 
 from hgkt import HGKTClassifier
 from hgkt._arrays import batches
-from hgkt.closed_form import KernelTerm, MetricTerm, Mixture, Ridge
+from hgkt.closed_form import Ensemble, KernelSettings, Member
 from hgkt.closed_form.kernels import ClassKernel, simplex_grid
 from hgkt.closed_form.metric import WithinClassSpectrum
 from hgkt.closed_form.relevance import attribute_relevance
@@ -21,11 +21,22 @@ from hgkt.statistics import ClassStatistics
 RNG = np.random.default_rng(1)
 X, Y = RNG.random((12, 5)), np.repeat(["a", "b", "c"], 4)
 TABLE = {"a": [1.0, 0.0, 0.2], "b": [0.0, 1.0, 0.3], "c": [0.5, 0.5, 0.9]}
-TERMS = Mixture().to_dict()
+WIDE = {name: [*row, 0.5, 0.1] for name, row in TABLE.items()}  # as many numbers as features
+NAMES = (
+    "feature_map, shrinkage, kernel, kernel_scale, attribute_map, relevance, block_weights, "
+    "ridge, norm_power, observed, prior, weight"
+)
+NO_SPACE = (
+    "prior and zero-shot members need class vectors in the space of the features; set shared_space"
+)
+ONE_METRIC = (
+    "metric='euclidean' compares in one metric; members of several, or zero-shot, need 'cosine'"
+)
+ZERO_SHOT = {"kernel": "zero-shot"}
 
 
-def fit(**options: Any) -> HGKTClassifier:
-    return HGKTClassifier(**options).fit(X, Y, class_attributes=TABLE)
+def fit(table: Any = TABLE, **options: Any) -> HGKTClassifier:
+    return HGKTClassifier(**options).fit(X, Y, class_attributes=table)
 
 
 @pytest.mark.parametrize(
@@ -67,37 +78,92 @@ def fit(**options: Any) -> HGKTClassifier:
             {"attribute_blocks": [1, 2], "block_weights": [0.0, 0.0]},
             "block_weights must be 2 numbers, none negative and not all zero; got (0.0, 0.0)",
         ),
+        ({"prior": -0.1}, "prior must be a number in [0, inf]; got -0.1"),
+        ({"prior": 0.5}, NO_SPACE),
+        ({"members": "best"}, "members must be a list of dicts, one per member; got 'best'"),
+        ({"members": {}}, "members must be a list of dicts, one per member; got {}"),
+        ({"members": [{}, 3]}, "members must be a list of dicts, one per member; got [{}, 3]"),
+        ({"members": []}, "an ensemble needs at least one member besides zero-shot; got none"),
         (
-            {"mixture": {"metrics": []}},
-            "mixture must be a dict of three lists, 'metrics', 'kernels' and 'ridges'; "
-            "got {'metrics': []}",
+            {"members": [ZERO_SHOT], "shared_space": True},
+            "an ensemble needs at least one member besides zero-shot; got none",
         ),
         (
-            {"mixture": {**TERMS, "metrics": []}},
-            "a mixture needs at least one of its metrics; got none",
+            {"members": [{"colour": 1}]},
+            f"a member has no 'colour'; it may have: {NAMES}, or kernel='zero-shot' and a weight",
         ),
         (
-            {"mixture": {**TERMS, "kernels": []}},
-            "a mixture needs at least one of its kernels; got none",
+            {"members": [{}, {"n_neighbors": 1}]},
+            f"a member has no 'n_neighbors'; it may have: {NAMES}, "
+            "or kernel='zero-shot' and a weight",
+        ),
+        ({"members": [{"shrinkage": 2.0}]}, "shrinkage must be a number in [0, 1]; got 2.0"),
+        ({"members": [{}, {"ridge": -1}]}, "ridge must be a number in (0, inf]; got -1"),
+        ({"members": [{"weight": 0}]}, "weight must be a number in (0, inf]; got 0"),
+        ({"members": [{"weight": "2"}]}, "weight must be a number in (0, inf]; got '2'"),
+        ({"members": [{"prior": -1.0}]}, "prior must be a number in [0, inf]; got -1.0"),
+        ({"members": [{"norm_power": -1}]}, "norm_power must be a number in [0, inf]; got -1"),
+        ({"members": [{"kernel_scale": 0}]}, "kernel_scale must be a number in (0, inf]; got 0"),
+        (
+            {"members": [{"kernel": "cubic"}]},
+            "kernel must be one of 'rbf', 'quadratic', 'linear', 'knn'; got 'cubic'",
         ),
         (
-            {"mixture": {**TERMS, "metrics": [{"weight": 0.0}]}},
+            {"members": [{"feature_map": "log"}]},
+            "feature_map must be one of 'none', 'l2', 'sqrt+l2'; got 'log'",
+        ),
+        (
+            {"members": [{"block_weights": [1.0]}], "attribute_blocks": [1, 2]},
+            "block_weights must be 2 numbers, none negative and not all zero; got (1.0,)",
+        ),
+        (
+            {"members": [{}, ZERO_SHOT | {"weight": 0.0}], "shared_space": True},
             "weight must be a number in (0, inf]; got 0.0",
         ),
+        ({"members": [{"prior": 0.3}]}, NO_SPACE),
+        ({"members": [{}, ZERO_SHOT]}, NO_SPACE),
+        ({"members": [{}, {"shrinkage": 0.1}], "metric": "euclidean"}, ONE_METRIC),
         (
-            {"mixture": {**TERMS, "ridges": [{"ridge": 0.1, "weight": 0.0}]}},
-            "weight must be a number in (0, inf]; got 0.0",
+            {"members": [{}, ZERO_SHOT], "metric": "euclidean", "shared_space": True},
+            ONE_METRIC,
         ),
         (
-            {"mixture": {**TERMS, "metrics": [{}, {"shrinkage": 0.1}]}, "metric": "euclidean"},
-            "metric='euclidean' compares in one metric; a mixture of several needs 'cosine'",
+            {"shared_space": True},
+            "shared_space: class vectors have 3 numbers where features have 5; "
+            "of one space both have as many",
         ),
+        (
+            {"members": [{}, ZERO_SHOT], "shared_space": 1, "attribute_blocks": [1, 2]},
+            "shared_space: class vectors have 2 numbers where features have 5; "
+            "of one space both have as many",
+        ),
+        (
+            {"shared_space": 2, "attribute_blocks": [1, 2]},
+            "shared_space must be an integer in [0, 1]; got 2",
+        ),
+        ({"shared_space": 1}, "shared_space must be an integer in [0, 0]; got 1"),
+        ({"shared_space": -1}, "shared_space must be an integer in [0, 0]; got -1"),
+        ({"shared_space": "text"}, "shared_space must be an integer in [0, 0]; got 'text'"),
     ],
 )
 def test_refusals_are_whole_sentences(options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(DataError) as refused:
         fit(**options)
     assert str(refused.value) == sentence
+
+
+@pytest.mark.parametrize("unknown", ["wieght", "ridge"])
+def test_zero_shot_has_a_weight_and_nothing_else(unknown: str) -> None:
+    with pytest.raises(DataError, match=f"'{unknown}'"):
+        fit(WIDE, members=[{}, ZERO_SHOT | {unknown: 2.0}], shared_space=True)
+
+
+@pytest.mark.parametrize("shared_space", [True, 0])
+def test_a_new_class_of_a_shared_space_has_as_many_numbers(shared_space: Any) -> None:
+    model = fit(WIDE, shared_space=shared_space, prior=0.5)
+    with pytest.raises(DataError, match="5"):
+        model.add_classes({"d": [1.0, 2.0]})
+    assert model.classes_.tolist() == ["a", "b", "c"]
 
 
 def test_attributes_may_not_come_after_a_fit_without_them() -> None:
@@ -111,7 +177,7 @@ def test_attributes_may_not_come_after_a_fit_without_them() -> None:
         _ = fit().attribute_relevance_
     assert str(missing.value) == "no kernel of this model weighs attributes by their relevance"
     with pytest.raises(DataError) as unable:
-        ClassKernel([KernelTerm(relevance=True)]).fit(np.eye(3))
+        ClassKernel(KernelSettings(relevance=True)).fit(np.eye(3))
     assert str(unable.value) == "a kernel with relevance was fitted without a way to learn it"
 
 
@@ -123,26 +189,80 @@ def test_settings_are_taken_at_the_very_edge() -> None:
         {"n_neighbors": 1, "kernel": "knn"},
         {"feature_map": 1.0},
         {"attribute_blocks": [1, 2], "block_weights": [0.0, 1.0]},
+        {"members": [{"weight": 1e-9}]},
+        {"members": ({}, {"norm_power": 0.0})},
     ):
         assert np.isfinite(fit(**options).score_classes(X)).all()
 
 
-def test_defaults_are_one_metric_one_kernel_and_one_ridge() -> None:
-    assert HGKTClassifier()._settings() == Mixture()
-    assert Mixture() == Mixture(
-        metrics=(MetricTerm("sqrt+l2", 0.5, 1.0),),
-        kernels=(KernelTerm("rbf", 1.0, "sqrt+l2", False, None, 1.0),),
-        ridges=(Ridge(0.03, 1.0),),
-        norm_power=1.0,
+def test_shared_spaces_are_taken_at_the_very_edge() -> None:
+    for options in (
+        {"shared_space": True, "prior": 0.0},
+        {"shared_space": True, "prior": 2.0},
+        {"shared_space": 0},  # the only block, without widths
+        {"shared_space": 0, "attribute_blocks": [5], "members": [{}, ZERO_SHOT]},
+        {"shared_space": True, "metric": "euclidean", "prior": 0.5},
+    ):
+        assert np.isfinite(fit(WIDE, **options).score_classes(X)).all()
+
+
+def test_zero_shot_weighs_one_by_default_and_several_add_up() -> None:
+    found = [
+        fit(WIDE, members=[{}, *rows], shared_space=True).score_classes(X)
+        for rows in (
+            [ZERO_SHOT],
+            [ZERO_SHOT | {"weight": 1.0}],
+            [ZERO_SHOT | {"weight": 0.25}, ZERO_SHOT | {"weight": 0.75}],
+        )
+    ]
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
+
+
+def test_defaults_are_one_member() -> None:
+    assert HGKTClassifier()._settings() == Ensemble()
+    assert Ensemble() == Ensemble(
+        members=(
+            Member(
+                feature_map="sqrt+l2",
+                shrinkage=0.5,
+                kernel="rbf",
+                kernel_scale=1.0,
+                attribute_map="sqrt+l2",
+                relevance=False,
+                block_weights=None,
+                ridge=0.03,
+                norm_power=1.0,
+                observed=False,
+                prior=0.0,
+                weight=1.0,
+            ),
+        ),
+        zero_shot=0.0,
         metric="cosine",
         weighting="count",
         n_neighbors=2,
         attribute_blocks=None,
+        shared_space=False,
         device="auto",
     )
-    assert KernelTerm() == KernelTerm("rbf", 1.0, "l2", False, None, 1.0)
+    assert KernelSettings() == KernelSettings("rbf", 1.0, "l2", False, None)
     kernel = ClassKernel().fit(np.eye(3))
-    assert (kernel.terms, kernel.blocks, kernel.n_neighbors) == ((KernelTerm(),), None, 2)
+    assert (kernel.settings, kernel.blocks, kernel.n_neighbors) == (KernelSettings(), None, 2)
+
+
+def test_descriptions_are_a_first_guess_in_a_shared_space_unless_told() -> None:
+    for shared_space, prior in ((False, 0.0), (True, 0.3), (0, 0.3)):
+        (member,) = HGKTClassifier(shared_space=shared_space)._settings().members
+        assert member.prior == prior
+    (member,) = HGKTClassifier(shared_space=True, prior=0.0)._settings().members
+    assert member.prior == 0.0
+
+
+def test_members_take_the_place_of_the_parameters_of_one() -> None:
+    given = {"kernel": "linear", "ridge": 1.0, "prior": 0.0, "shrinkage": 0.1}
+    assert HGKTClassifier(**given, members=[{}])._settings() == Ensemble()
+    assert HGKTClassifier(members=[given])._settings() == HGKTClassifier(**given)._settings()
 
 
 # ------------------------------------------------------------------ parts with an oracle

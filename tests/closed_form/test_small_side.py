@@ -8,28 +8,25 @@ from tests.folds import make_fold, matrix_fold
 
 import hgkt.estimators.hgkt
 from hgkt import load_model
-from hgkt.closed_form import MetricTerm, Mixture, grid, transfer
+from hgkt.closed_form import Ensemble, grid, transfer
 from hgkt.estimators import HGKTClassifier
 from hgkt.exceptions import DataError
 from hgkt.statistics import ClassStatistics, SpannedStatistics, classes
 
 D = 60
-MIXTURE = {
-    "metrics": [
-        {"feature_map": "sqrt+l2", "shrinkage": 0.3, "weight": 2.0},
-        {"feature_map": "sqrt+l2", "shrinkage": "oas", "weight": 1.0},
-        {"feature_map": "l2", "shrinkage": 0.5, "weight": 1.0},
-    ],
-    "kernels": [{"kernel": "rbf"}, {"kernel": "linear", "relevance": True}],
-    "ridges": [{"ridge": 0.03, "weight": 1.0}, {"ridge": 0.3, "weight": 1.0}],
-}
+MEMBERS = [
+    {"feature_map": "sqrt+l2", "shrinkage": 0.3, "weight": 2.0, "norm_power": 1.2},
+    {"feature_map": "sqrt+l2", "shrinkage": "oas", "kernel": "linear", "relevance": True},
+    {"feature_map": "l2", "shrinkage": 0.5, "ridge": 0.3, "observed": True, "weight": 0.5},
+]
 WAYS = {
     "plain": {},
     "nothing shrunk": {"shrinkage": 0.0, "norm_power": 1.3},
     "shrunk to nothing": {"shrinkage": 1.0, "relevance": True},
     "oas": {"shrinkage": "oas", "feature_map": "none"},
     "euclidean": {"metric": "euclidean"},
-    "mixture": {"mixture": MIXTURE},
+    "observed": {"observed": True},
+    "ensemble": {"members": MEMBERS},
 }
 
 
@@ -64,7 +61,8 @@ def test_scores_equal_those_of_all_directions(wide, monkeypatch, way):
     rows = np.concatenate([X, others, np.zeros((1, D))])
     parameters = {"calibration": 0.1, **WAYS[way]}
     small = HGKTClassifier(**parameters).fit(X, y, attributes).add_classes(new)
-    assert small.class_embeddings_.shape[1] % (len(X) + 1) == 0
+    n_others = 2 if way == "euclidean" else 0  # what distances take off
+    assert (small.class_embeddings_.shape[1] - n_others) % (len(X) + 1) == 0
     _never(monkeypatch)
     whole = HGKTClassifier(**parameters).fit(X, y, attributes).add_classes(new)
     expected = _scores(whole, rows)
@@ -86,9 +84,10 @@ def test_a_calibration_and_its_confidence_are_the_same(wide, monkeypatch):
     np.testing.assert_allclose(small.novelty(others), whole.novelty(others), atol=1e-6)
 
 
-def test_a_saved_model_answers_and_grows_as_before(wide, tmp_path):
+@pytest.mark.parametrize("way", ["plain", "ensemble"])
+def test_a_saved_model_answers_and_grows_as_before(wide, tmp_path, way):
     X, y, attributes, new, others = _rows(dtype=np.float32)
-    model = HGKTClassifier(calibration=0.1).fit(X, y, attributes).add_classes(new)
+    model = HGKTClassifier(calibration=0.1, **WAYS[way]).fit(X, y, attributes).add_classes(new)
     loaded = load_model(model.save(tmp_path / "model"))
     np.testing.assert_array_equal(loaded.score_classes(others), model.score_classes(others))
     for each in (model, loaded):
@@ -148,7 +147,35 @@ def test_a_model_for_a_gpu_keeps_to_the_small_side(wide, monkeypatch):
     monkeypatch.setattr(grid, "fitting_device", lambda name: "cpu")
     codes = np.unique(y, return_inverse=True)[1]
     data = matrix_fold(X, codes, np.eye(7), np.eye(7)[:1], others)
-    assert grid.fold_scorer(data, [MetricTerm()], Mixture()).device is None
+    assert grid.fold_scorer(data, [("l2", 0.5)], Ensemble()).device is None
+
+
+@pytest.mark.parametrize("members", [
+    [{"prior": 0.6}],
+    [{"prior": 0.3, "observed": True, "norm_power": 1.2}, {"kernel": "zero-shot", "weight": 0.5}],
+])  # fmt: skip
+def test_descriptions_of_a_shared_space_keep_what_is_outside_of_the_span(
+    wide, monkeypatch, members
+):
+    X, y, _, _, others = _rows()
+    rng = np.random.default_rng(2)
+    attributes = {name: rng.random(D) for name in np.unique(y)}
+    new = {f"n{i}": rng.random(D) for i in range(3)}
+    parameters = {"members": members, "shared_space": True, "calibration": 0.0}
+    codes = np.unique(y, return_inverse=True)[1]
+    seen = np.stack(list(attributes.values()))
+    data = matrix_fold(X, codes, seen, np.stack(list(new.values())), others)
+
+    def lived():
+        model = HGKTClassifier(**parameters).fit(X, y, attributes).add_classes(new)
+        settings = model._settings()
+        ((_, of_fold),) = grid.score_grid([settings], data)
+        return _scores(model, others), of_fold
+
+    small = lived()
+    _never(monkeypatch)
+    for found in (*small, *lived()):
+        np.testing.assert_allclose(found, small[0], atol=1e-8)
 
 
 def test_no_square_of_many_features_is_made(monkeypatch):

@@ -11,8 +11,7 @@ from tests.folds import make_fold
 
 from hgkt import HGKTClassifier, load_model
 from hgkt._arrays import put, to_numpy
-from hgkt.closed_form import ClosedFormTransfer, KernelTerm, MetricTerm, Mixture, Ridge
-from hgkt.closed_form.family import MixtureFamily
+from hgkt.closed_form import ClosedFormTransfer, Ensemble, KernelSettings
 from hgkt.closed_form.kernels import ClassKernel
 from hgkt.closed_form.scoring import Scorer
 from hgkt.exceptions import ClassWarning
@@ -34,7 +33,7 @@ def fit(X=X, attributes=ATTRIBUTES, **parameters):
 
 def test_class_embeddings_are_centred_on_the_mean_of_classes_not_of_instances():
     # With next to no ridge an embedding is the class's own mean, less the centre of all classes.
-    embeddings = fit(kernel="rbf", ridge=1e-10).class_embeddings_
+    embeddings = fit(kernel="rbf", ridge=1e-10, norm_power=0.0).class_embeddings_
     scale = np.abs(embeddings).max()
     np.testing.assert_allclose(embeddings.sum(axis=0) / scale, 0.0, atol=1e-6)
     weighted = np.asarray(COUNTS) @ embeddings / sum(COUNTS)
@@ -46,7 +45,8 @@ def test_features_are_centred_on_the_mean_of_classes():
     means = np.stack([X[name == Y].mean(axis=0) for name in NAMES])
     model = fit(metric="euclidean", kernel="rbf", ridge=1e-10)
     here, there = model.score_classes(np.stack([means.mean(axis=0), X.mean(axis=0)]))
-    norms = (model.class_embeddings_**2).sum(axis=1)
+    norms = (model.class_embeddings_[:, :6] ** 2).sum(axis=1)
+    np.testing.assert_allclose(model.class_embeddings_[:, 6], norms)
     np.testing.assert_allclose(here, -norms, rtol=1e-5)
     assert not np.allclose(there, -norms, rtol=1e-2)
 
@@ -68,7 +68,8 @@ def test_ridge_shrinks_the_embedding_of_an_only_direction_by_a_known_factor():
     # One attribute, a single non-zero class: z = k v / (k + λ k̄) with k̄ = k / 2 (two classes).
     rows = np.array([[2.0, 0.0], [2.0, 0.2], [0.0, 2.0], [0.2, 2.0]])
     table = {"a": [3.0], "b": [0.0]}
-    plain = {"feature_map": "none", "attribute_map": "none", "kernel": "linear", "shrinkage": 1.0}
+    plain = {"feature_map": "none", "attribute_map": "none", "kernel": "linear", "shrinkage": 1.0,
+             "norm_power": 0.0}  # fmt: skip
     embeddings = []
     for ridge in (1e-12, 1.0):
         model = HGKTClassifier(**plain, ridge=ridge)
@@ -87,6 +88,7 @@ def test_ridge_shrinks_the_embedding_of_an_only_direction_by_a_known_factor():
         {"relevance": [False, True], "attribute_map": ["none", "l2"], "ridge": [0.01, 1.0]},
         {"relevance": [True], "attribute_blocks": [[1, 3]], "shrinkage": ["oas", 0.0, 1.0]},
         {"metric": ["euclidean", "cosine"], "norm_power": [0.0, 2.0], "intra": [False, True]},
+        {"observed": [False, True], "metric": ["cosine", "euclidean"], "inter": [False, True]},
     ],
     ids=lambda grid: "+".join(grid),
 )
@@ -107,27 +109,36 @@ def test_a_grid_scores_as_its_settings_do_alone(grid):
 
 
 def test_metrics_of_one_feature_map_keep_their_own_shrinkage():
-    terms = [MetricTerm("none", shrinkage, weight) for shrinkage, weight in
-             ((0.9, 1.0), (0.1, 2.0), (0.5, 0.5))]  # fmt: skip
-    single = [fit(shrinkage=term.shrinkage).add_classes(NEW).score_classes(X) for term in terms]
-    mixture = Mixture(tuple(terms), (KernelTerm(attribute_map="none"),))
-    model = HGKTClassifier(mixture=mixture.to_dict()).fit(X, Y, ATTRIBUTES).add_classes(NEW)
-    expected = sum(term.weight * scores for term, scores in zip(terms, single, strict=True))
-    np.testing.assert_allclose(model.score_classes(X), expected, atol=1e-9)
+    parts = [(0.9, 1.0), (0.1, 2.0), (0.5, 0.5)]
+    single = [fit(shrinkage=s).add_classes(NEW).score_classes(X, penalty=False) for s, _ in parts]
+    members = [
+        {"feature_map": "none", "attribute_map": "none", "shrinkage": s, "weight": weight}
+        for s, weight in parts
+    ]
+    model = HGKTClassifier(members=members).fit(X, Y, ATTRIBUTES).add_classes(NEW)
+    expected = sum(weight * scores for (_, weight), scores in zip(parts, single, strict=True))
+    np.testing.assert_allclose(model.score_classes(X, penalty=False), expected, atol=1e-9)
 
 
 # ------------------------------------------------------------------ saving
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_saved_model_keeps_its_type_and_every_ridge(dtype, tmp_path):
-    mixture = Mixture(
-        (MetricTerm("none", 0.3), MetricTerm("l2", 0.6)),
-        (KernelTerm(attribute_map="none"),),
-        (Ridge(0.01, 1.0), Ridge(2.0, 3.0)),
-    )
-    model = HGKTClassifier(mixture=mixture.to_dict()).fit(X.astype(dtype), Y, ATTRIBUTES)
+    members = [
+        {"feature_map": "none", "shrinkage": 0.3, "attribute_map": "none", "ridge": 0.01},
+        {"feature_map": "none", "shrinkage": 0.3, "attribute_map": "none", "ridge": 2.0,
+         "weight": 3.0},
+        {"feature_map": "l2", "shrinkage": 0.6, "attribute_map": "none", "observed": True},
+    ]  # fmt: skip
+    model = HGKTClassifier(members=members).fit(X.astype(dtype), Y, ATTRIBUTES)
     path = model.save(tmp_path / "model")
     arrays = load_file(path / "model.safetensors")
-    for name in ("center", "projection", "space1/center", "space1/projection"):
+    for name in (
+        "space0/center",
+        "space0/projection",
+        "space1/center",
+        "space1/scales",
+        "process2/dual",
+    ):
         assert arrays[f"transfer/{name}"].dtype == dtype
     assert arrays["seen/embedding"].dtype == dtype
     loaded = load_model(path)
@@ -145,9 +156,10 @@ def test_a_saved_model_keeps_its_type_and_every_ridge(dtype, tmp_path):
 
 def test_a_single_metric_takes_no_more_room_than_it_needs(tmp_path):
     arrays = load_file(fit().save(tmp_path / "model") / "model.safetensors")
+    space = ("center", "projection", "scales", "counts", "sums", "second_moment")
     assert {name for name in arrays if name.startswith("transfer/")} == {
-        f"transfer/{name}"
-        for name in ("noise", "center", "projection", "dual", "counts", "sums", "second_moment")
+        *(f"transfer/space0/{name}" for name in space),
+        *(f"transfer/process0/{name}" for name in ("noise", "dual")),
     }
 
 
@@ -164,8 +176,9 @@ def test_a_row_in_the_very_centre_is_pulled_nowhere():
 
 def test_knn_kernel_joins_classes_if_either_is_near_the_other():
     rows = np.random.default_rng(2).random((9, 3))
-    full = ClassKernel([KernelTerm("rbf", attribute_map="none")]).fit(rows).seen
-    sparse = ClassKernel([KernelTerm("knn", attribute_map="none")], n_neighbors=2).fit(rows).seen
+    full = ClassKernel(KernelSettings("rbf", attribute_map="none")).fit(rows).seen
+    settings = KernelSettings("knn", attribute_map="none")
+    sparse = ClassKernel(settings, n_neighbors=2).fit(rows).seen
     nearest = np.argsort(-(full - 2 * np.eye(9)), axis=1)[:, :2]
     joined = np.eye(9, dtype=bool)
     joined[np.arange(9)[:, None], nearest] = True
@@ -177,20 +190,6 @@ def test_knn_kernel_joins_classes_if_either_is_near_the_other():
     one_way = np.zeros((9, 9), dtype=bool)
     one_way[np.arange(9)[:, None], nearest] = True
     assert (one_way != one_way.T).any()  # else the test could not tell
-
-
-def test_metrics_are_screened_without_relevance():
-    family = MixtureFamily.of(Mixture(attribute_blocks=[2, 2]))
-    screened = list(family.screening())
-    assert not any(member.kernels[0].relevance for member in screened)
-    assert {member.kernels[0].block_weights for member in screened} == {(0.5, 0.5)}
-    assert {member.ridges[0].ridge for member in screened} == {0.01, 0.03}
-    assert {member.norm_power for member in screened} == {1.0, 1.2}
-    assert {(m.kernels[0].kernel, m.kernels[0].kernel_scale) for m in screened} == {
-        ("rbf", 0.5), ("rbf", 2.0), ("quadratic", 1.0), ("linear", 1.0),
-    }  # fmt: skip
-    assert MixtureFamily.of(Mixture(metric="euclidean")).n_metrics == 1
-    assert family.n_metrics == 3
 
 
 @pytest.mark.parametrize(
@@ -211,9 +210,14 @@ def test_new_classes_are_what_their_source_weights_say(kernel):
     model = HGKTClassifier(attribute_map="l2", calibration=0.0, **kernel)
     model.fit(rows, labels, class_attributes=attributes).add_classes(NEW)
     transfer = model._transfer
-    weights = transfer.source_weights(np.array(list(NEW.values())))
+    (member,) = transfer.settings.members
+    weights = [transfer.source_weights(member, row) for row in NEW.values()]
+    expected = np.array(weights) @ transfer.source_vectors(member.metric_key)
+    (vectors,) = transfer.vectors(np.array(list(NEW.values())))
+    np.testing.assert_allclose(vectors, expected, rtol=1e-7, atol=1e-9)
     found = model.class_embeddings_[model.candidates("unseen")]
-    np.testing.assert_allclose(found, weights @ transfer.source_vectors(), rtol=1e-7, atol=1e-9)
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize("device", [None, "cpu"])
@@ -224,7 +228,7 @@ def test_tables_that_grow_are_scored_as_new_ones(device, metric):
         pytest.importorskip("torch")
     rng = np.random.default_rng(0)
     X, codes = np.abs(rng.normal(size=(40, 6))), np.repeat(np.arange(8), 5)
-    transfer = ClosedFormTransfer(Mixture(metric=metric, device="cpu"))
+    transfer = ClosedFormTransfer(Ensemble(metric=metric, device="cpu"))
     transfer.fit(X, codes, rng.random((8, 3)))
     buffer = transfer.embed(rng.random((12, 3)))
     scorer = transfer.scorer(device)
@@ -233,6 +237,6 @@ def test_tables_that_grow_are_scored_as_new_ones(device, metric):
         fresh = Scorer(transfer, device)
         found, expected = (s.scores(s.features(rows), table) for s in (scorer, fresh))
         np.testing.assert_allclose(to_numpy(found), to_numpy(expected), atol=1e-12)
-        if metric == "cosine":
+        if metric == "cosine":  # and in the folded way
             found, expected = (s.order(s.rows(rows), table) for s in (scorer, fresh))
             np.testing.assert_allclose(to_numpy(found), to_numpy(expected), atol=1e-12)

@@ -12,15 +12,14 @@ from hgkt.estimators import METHODS, HGKTClassifier, HGKTNetworkClassifier, load
 from hgkt.exceptions import ClassWarning, DataError
 from hgkt.statistics import ExampleSums
 
-MIXTURE = {
-    "metrics": [
-        {"feature_map": "sqrt+l2", "shrinkage": 0.5, "weight": 2.0},
-        {"feature_map": 0.25, "shrinkage": 0.7, "weight": 1.0},
-    ],
-    "kernels": [{"kernel": "rbf", "kernel_scale": 1.0, "attribute_map": "l2", "relevance": True}],
-    "ridges": [{"ridge": 0.03, "weight": 1.0}, {"ridge": 0.3, "weight": 2.0}],
-}
-SETTINGS = [{}, {"mixture": MIXTURE, "norm_power": 1.2}, {"metric": "euclidean"}]
+RELEVANT = {"attribute_map": "l2", "relevance": True, "norm_power": 1.2}
+MEMBERS = [
+    RELEVANT | {"shrinkage": 0.5, "ridge": 0.03, "weight": 2.0},
+    RELEVANT | {"shrinkage": 0.5, "ridge": 0.3, "weight": 4.0, "observed": True},
+    RELEVANT | {"feature_map": 0.25, "shrinkage": 0.7, "ridge": 0.03},
+    RELEVANT | {"feature_map": 0.25, "shrinkage": 0.7, "ridge": 0.3, "weight": 2.0},
+]
+SETTINGS = [{}, {"members": MEMBERS}, {"metric": "euclidean"}, {"observed": True}]
 
 
 def fitted(small, **params):

@@ -101,12 +101,13 @@ def test_grid_with_shared_work_equals_separate_fits(small):
     grid = list(ParameterGrid({
         "feature_map": ["l2", "sqrt+l2"], "shrinkage": [0.2, "oas"], "kernel": ["rbf", "quadratic"],
         "ridge": [0.01, 0.1], "norm_power": [1.0, 1.3], "metric": ["cosine", "euclidean"],
+        "observed": [False, True],
     }))  # fmt: skip
     model = HGKTClassifier()
     args = (small["X"], small["y"], small["seen"], small["unseen"], small["X_unseen"])
     scored = dict(model.score_grid(grid, make_fold(*args)))
     assert sorted(scored) == list(range(len(grid)))
-    for index in range(0, len(grid), 5):
+    for index in range(0, len(grid), 7):
         alone = clone(model).set_params(**grid[index]).fit(*args[:3]).add_classes(args[3])
         expected = alone.score_classes(args[4], penalty=False)
         np.testing.assert_allclose(scored[index], expected, atol=1e-8)
@@ -198,18 +199,38 @@ def test_partial_fit_needs_attributes_of_new_classes(small):
 # ---------------------------------------------------------------------- explanations
 def test_source_weights_sum_to_the_embedding(small):
     model = fit(small).add_classes(small["unseen"])
-    vectors = dict(zip(model.seen_classes_, model._transfer.source_vectors(), strict=True))
+    (metric,) = model._transfer.settings.metric_keys
+    means = model._transfer.source_vectors(metric)
+    vectors = dict(zip(model.seen_classes_, means, strict=True))
     for column, label in enumerate(model.classes_):
         explanation = model.explain_class(label)
         total = sum(source.weight * vectors[source.label] for source in explanation.sources)
-        np.testing.assert_allclose(total, model.class_embeddings_[column], atol=1e-8)
+        own = total / np.linalg.norm(total)
+        np.testing.assert_allclose(own, model.class_embeddings_[column], atol=1e-8)
         assert explanation.seen == (column < 6)
 
 
-@pytest.mark.parametrize("norm_power", [1.0, 1.3])
-def test_pulls_sum_to_the_score(small, norm_power):
-    model = fit(small, norm_power=norm_power, calibration=0.1).add_classes(small["unseen"])
-    for explanation in model.explain(small["X_unseen"][:6]):
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"norm_power": 1.0},
+        {"norm_power": 1.3},
+        {"observed": True},
+        {
+            "members": [
+                {"norm_power": 1.2, "weight": 2.0},
+                {"shrinkage": 0.9, "observed": True},
+                {"feature_map": "l2", "kernel": "linear", "weight": 0.5},
+            ]
+        },
+    ],
+)
+def test_pulls_sum_to_the_score(small, params):
+    model = fit(small, **params, calibration=0.1).add_classes(small["unseen"])
+    rows = np.concatenate([small["X"][::15], small["X_unseen"][::5]])
+    explanations = model.explain(rows)
+    assert {e.label in small["seen"] for e in explanations} == {True, False}
+    for explanation in explanations:
         penalty = 0.1 if explanation.label in small["seen"] else 0.0
         assert sum(p.weight for p in explanation.pulls) - penalty == pytest.approx(
             explanation.score

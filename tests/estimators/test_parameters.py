@@ -40,7 +40,10 @@ def test_parameters_of_the_closed_form_have_these_defaults() -> None:
         "relevance": False,
         "attribute_blocks": None,
         "block_weights": None,
-        "mixture": None,
+        "observed": False,
+        "prior": None,
+        "shared_space": False,
+        "members": None,
         "calibration": "auto",
         "device": "auto",
     }

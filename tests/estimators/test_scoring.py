@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.mixtures import MIXTURE
+from sklearn.preprocessing import normalize
+from tests.members import MEMBERS
 
 import hgkt.estimators.hgkt
 from hgkt._arrays import scoring_device
@@ -57,6 +58,11 @@ def library(request, monkeypatch):
 
 
 def _model(X, y, seen, unseen, **parameters):
+    if parameters.get("shared_space"):  # what is noisy about the means
+        seen, unseen = (
+            {name: np.exp(np.resize(row, X.shape[1])) for name, row in part.items()}
+            for part in (seen, unseen)
+        )
     model = HGKTClassifier(**parameters).fit(X, y, class_attributes=seen)
     return model.add_classes(unseen)
 
@@ -69,7 +75,23 @@ WAYS = {
     "hubs damped": {"norm_power": 1.3, "calibration": 0.1},
     "no map": {"feature_map": "none", "calibration": 0.1},
     "euclidean": {"metric": "euclidean", "calibration": 0.02},
-    "mixture": {"mixture": MIXTURE, "calibration": 0.1},
+    "observed means": {"observed": True, "calibration": 0.1},
+    "members": {"members": MEMBERS, "calibration": 0.1},
+    "members, euclidean": {
+        "members": [{"ridge": 0.03, "weight": 2.0}, {"kernel": "linear", "observed": True}],
+        "metric": "euclidean",
+        "calibration": 0.02,
+    },
+    "one space": {"shared_space": True, "prior": 0.6, "norm_power": 1.2, "calibration": 0.1},
+    "one space, zero-shot": {
+        "members": [
+            {"prior": 0.6, "shrinkage": 0.7, "observed": True},
+            {"feature_map": "l2", "weight": 0.5},
+            {"kernel": "zero-shot", "weight": 2.0},
+        ],
+        "shared_space": True,
+        "calibration": 0.1,
+    },
 }
 
 
@@ -97,15 +119,24 @@ def test_scores_are_what_their_definition_says(small, library, way):
     X = small["X_unseen"]
     model = _model(small["X"], small["y"], small["seen"], small["unseen"], **WAYS[way])
     transfer, settings = model._transfer, model._transfer.settings
-    rows, table = transfer.features(X), model.class_embeddings_
+    expected, total = np.zeros((len(X), len(model.classes_))), 0.0
+    vectors = transfer.vectors(model.class_attributes_)
+    for member, z in zip(settings.members, vectors, strict=True):
+        if member.observed:
+            z = np.concatenate([transfer.source_vectors(member.metric_key), z[6:]])
+        space = transfer.spaces[member.feature_map]
+        rows = space.into(space.mapped(X), space.center, member.shrinkage)
+        total += member.weight
+        if settings.metric == "euclidean":
+            expected -= member.weight * ((rows[:, None] - z) ** 2).sum(axis=2)
+            continue
+        cosines = normalize(rows) @ normalize(z).T
+        lengths = np.linalg.norm(z, axis=1)
+        expected += member.weight * cosines * lengths ** (1.0 - member.norm_power)
     if settings.metric == "euclidean":
-        expected = -((rows[:, None] - table) ** 2).sum(axis=2)
-    else:
-        expected = np.zeros((len(X), len(table)))
-        parts = [np.split(a, len(settings.metrics), axis=1) for a in (rows, table)]
-        for term, row, z in zip(settings.metrics, *parts, strict=True):
-            lengths = np.linalg.norm(z, axis=1)
-            expected += term.weight * (row @ z.T) / lengths**settings.norm_power
+        expected /= total
+    if settings.zero_shot:
+        expected += settings.zero_shot * normalize(X) @ normalize(model.class_attributes_).T
     found = model.score_classes(X, penalty=False)
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
 

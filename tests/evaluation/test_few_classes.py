@@ -55,7 +55,8 @@ def test_many_classes_and_what_was_set_are_left_alone():
     assert model.plain_stages(np.full(19, 5)) == [{"metric": ["cosine", "euclidean"]}]
     assert model.plain_stages(np.full(20, 30)) == []
     assert hgkt.HGKTClassifier(metric="euclidean").plain_stages(eight) == []
-    assert hgkt.HGKTClassifier(mixture={"metrics": []}).plain_stages(eight) == []
+    for params in ({"members": []}, {"shared_space": True}, {"shared_space": 0}):
+        assert hgkt.HGKTClassifier(**params).plain_stages(eight) == []
     assert RidgeClassMeanClassifier().plain_stages(eight) == []
 
 

@@ -27,6 +27,20 @@ MODELS = {
     "knn": HGKTClassifier(kernel="knn", n_neighbors=3),
     "blocks": HGKTClassifier(attribute_blocks=[14, 6], block_weights=[0.7, 0.3]),
     "one block alone": HGKTClassifier(attribute_blocks=[14, 6], block_weights=[1.0, 0.0]),
+    "relevance": HGKTClassifier(relevance=True),
+    "members": HGKTClassifier(
+        members=[
+            {"norm_power": 1.2, "weight": 2.0},
+            {"shrinkage": 0.9, "kernel": "quadratic", "observed": True},
+            {"feature_map": 0.25, "kernel": "linear", "attribute_map": "l2", "weight": 0.5},
+            {"feature_map": "l2", "relevance": True, "kernel_scale": 0.5, "ridge": 0.3},
+        ],
+        calibration=0.07,
+    ),
+    "members, euclidean": HGKTClassifier(
+        members=[{"weight": 3.0, "observed": True}, {"kernel": "linear", "ridge": 0.3}],
+        metric="euclidean",
+    ),
     "network": HGKTNetworkClassifier(**NETWORK),
     "network, cosine": HGKTNetworkClassifier(
         **NETWORK, metric="cosine", output_activation="relu", feature_map="sqrt+l2"
@@ -37,24 +51,84 @@ MODELS = {
     "network, no neighbours": HGKTNetworkClassifier(**NETWORK, n_neighbors=0, mu=0.1),
 }
 
+_ZERO_SHOT = [
+    {"prior": 0.6, "observed": True, "norm_power": 1.2},
+    {"feature_map": "l2", "shrinkage": 0.9, "prior": 1.0, "kernel": "linear", "weight": 0.5},
+    {"feature_map": "l2", "shrinkage": 0.3, "relevance": True},
+    {"kernel": "zero-shot", "weight": 2.0},
+]
+ONE_SPACE = {
+    "plain": {"shared_space": True},
+    "prior": {"prior": 0.6, "shared_space": True, "calibration": 0.07},
+    "prior, observed": {"prior": 1.0, "observed": True, "shared_space": True},
+    "prior, euclidean": {"prior": 0.6, "metric": "euclidean", "shared_space": True},
+    "prior, power map": {"prior": 0.3, "feature_map": 0.3, "relevance": True, "shared_space": True},
+    "zero-shot": {"members": _ZERO_SHOT, "shared_space": True, "calibration": 0.07},
+    "zero-shot, second block": {
+        "members": _ZERO_SHOT,
+        "attribute_blocks": [20, 64],
+        "shared_space": 1,
+    },
+    "prior, second block alone": {
+        "prior": 0.6,
+        "attribute_blocks": [20, 64],
+        "block_weights": [0.0, 1.0],
+        "shared_space": 1,
+    },
+}
+
 
 @pytest.mark.parametrize("name", MODELS)
 def test_export_onnx_scores_agree_before_and_after_adding(name, tmp_path):
     model = MODELS[name].fit(X, Y, class_attributes=SEEN)
+    assert_alike(model, ROWS, UNSEEN, tmp_path, 1e-5)
+
+
+@pytest.mark.parametrize(("kind", "tolerance"), [(np.float32, 1e-5), (np.float64, 1e-9)])
+@pytest.mark.parametrize("name", ONE_SPACE)
+def test_export_onnx_of_one_space_scores_alike(name, kind, tolerance, tmp_path):
+    """Descriptions are noisy means; in blocks they come after the attributes."""
+    texts = noisy_means()
+    if ONE_SPACE[name]["shared_space"] is not True:
+        texts = {c: np.concatenate([(SEEN | UNSEEN)[c], text]) for c, text in texts.items()}
+    seen, unseen = ({c: texts[c] for c in part} for part in (SEEN, UNSEEN))
+    model = HGKTClassifier(**ONE_SPACE[name]).fit(X.astype(kind), Y, class_attributes=seen)
+    assert_alike(model, ROWS.astype(kind), unseen, tmp_path, tolerance)
+
+
+def test_export_onnx_of_one_space_keeps_a_class_that_has_grown(tmp_path):
+    table, (rows, labels) = noisy_means(), DATA.rows("test_unseen")
+    model = HGKTClassifier(members=_ZERO_SHOT, shared_space=True, calibration=0.3)
+    model.fit(X, Y, class_attributes={c: table[c] for c in SEEN})
+    model.add_classes({c: table[c] for c in UNSEEN})
+    model.partial_fit(rows[:5], labels[:5])
     exported = load_onnx(export_onnx(model, tmp_path / "onnx"))
-    np.testing.assert_allclose(
-        exported.score_classes(ROWS), model.score_classes(ROWS), rtol=1e-5, atol=1e-5
-    )
-    model.add_classes(UNSEEN)
-    exported.add_classes(UNSEEN)
+    np.testing.assert_allclose(exported.score_classes(ROWS), model.score_classes(ROWS), atol=1e-5)
+
+
+def noisy_means():
+    """Return a description of each class (64,): one of the space of the features."""
+    rng, means = np.random.default_rng(0), {}
+    for rows, labels in (DATA.rows("train"), DATA.rows("test_unseen")):
+        means |= {name: rows[labels == name].mean(axis=0) for name in np.unique(labels).tolist()}
+    return {name: mean + rng.normal(size=64) for name, mean in means.items()}
+
+
+def assert_alike(model, rows, unseen, tmp_path, tolerance):
+    """A model and its export score alike, before and after classes are added to both."""
+    exported = load_onnx(export_onnx(model, tmp_path / "onnx"))
+    near = {"rtol": tolerance, "atol": tolerance}
+    np.testing.assert_allclose(exported.score_classes(rows), model.score_classes(rows), **near)
+    model.add_classes(unseen)
+    exported.add_classes(unseen)
     columns = model.candidates()  # the exported table grows at its end
     assert exported.classes == model.classes_[columns].tolist()
-    scores = model.score_classes(ROWS)[:, columns]
-    np.testing.assert_allclose(exported.score_classes(ROWS), scores, rtol=1e-5, atol=1e-5)
+    scores = model.score_classes(rows)[:, columns]
+    np.testing.assert_allclose(exported.score_classes(rows), scores, **near)
     gap = np.diff(np.sort(scores, axis=1)[:, -2:], axis=1)[:, 0]
     clear = gap > 1e-4 * np.abs(scores).max()
     assert clear.mean() > 0.9
-    assert (exported.predict(ROWS) == model.predict(ROWS))[clear].all()
+    assert (exported.predict(rows) == model.predict(rows))[clear].all()
 
 
 def test_export_onnx_keeps_added_and_calibrated_classes(tmp_path):

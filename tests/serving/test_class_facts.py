@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from hgkt import HGKTClassifier
+from hgkt import HGKTClassifier, load_dataset
 from hgkt.serving.class_facts import ClassMap
 
 
@@ -20,3 +21,18 @@ def test_the_map_follows_a_model_of_few_rows_that_grows():
     assert places.shape == (8, 2)
     assert np.isfinite(places).all()
     assert np.ptp(places) > 0
+
+
+@pytest.mark.parametrize(
+    "params", [{"metric": "euclidean"}, {"metric": "euclidean", "members": [{}, {"ridge": 0.3}]}]
+)
+def test_rows_lie_where_their_class_does_where_distances_decide(params):
+    digits = load_dataset("digits")
+    X, y = digits.rows("train")
+    model = HGKTClassifier(**params, calibration=0.0)
+    model.fit(X, y, digits.attributes_of(digits.seen_classes))
+    plane = ClassMap.of(model)
+    rows = np.array(plane.instance_places(model, X))
+    means = np.array([rows[y == name].mean(axis=0) for name in model.classes_])
+    gaps = np.linalg.norm(means[:, None] - plane.places(model), axis=2)
+    np.testing.assert_array_equal(gaps.argmin(axis=1), np.arange(8))

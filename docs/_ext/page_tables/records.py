@@ -156,10 +156,10 @@ def _by_protocol(run: Run, asked: Evaluation) -> bool:
 
 _SELECT = ("select", True)
 
-# Version 2 of hgkt selects a mixture, and those of the others search other grids; what a fixed
-# setting computes is what it was.
+# Later versions of hgkt select several closed forms, and those of the others search other grids;
+# what a fixed setting computes is what it was.
 _SAME_IF_FIXED = {
-    ("hgkt", "1", "2"),
+    *(("hgkt", version, "3") for version in ("1", "2")),
     *((name, "3", "4") for name in ("ale", "devise")),
     *(("latem", version, "6") for version in ("3", "4", "5")),
     ("sje", "4", "5"),

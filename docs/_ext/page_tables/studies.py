@@ -14,9 +14,7 @@ _LONGEST_SENTENCE = 40
 
 def growing(records: Records) -> str:
     """Return what images of added classes are worth, data set by data set."""
-    return "\n\n".join(
-        _grown(result) for result in records.script("growing", fixed=True)["results"]
-    )
+    return "\n\n".join(_grown(result) for result in records.script("growing")["results"])
 
 
 def _grown(result: dict[str, Any]) -> str:
@@ -39,8 +37,8 @@ def _grown(result: dict[str, Any]) -> str:
         lines.append([str(n), "attributes" if n == 0 else method, *cells])
     n_draws = len({row["seed"] for row in result["rows"]})
     header = ["images", "classes known by", *(title for title, _, _ in columns)]
-    chosen = "the default mixture"
-    if "mixture" not in result["params"]:
+    chosen = "the default ensemble"
+    if "members" not in result["params"]:
         values = {name: value for name, value in result["params"].items() if value is not None}
         chosen = "one closed form, " + ", ".join(f"{n} {value}" for n, value in values.items())
     return (
@@ -72,15 +70,16 @@ def words(records: Records, data: str) -> str:
     return table(["classes are told by", "validation", *METRICS], lines)
 
 
-def mixture(records: Records) -> str:
-    """Return what the parts of the mixture are worth on classes that no choice has seen."""
-    rows = records.script("mixture")["rows"]
+def ensemble(records: Records) -> str:
+    """Return what the parts of the ensemble are worth on classes that no choice has seen."""
+    rows = records.script("ensemble")["rows"]
     sets = list(dict.fromkeys(row["data"] for row in rows))
     lines = []
     for name in dict.fromkeys(row["variant"] for row in rows):
         own = {row["data"]: row for row in rows if row["variant"] == name}
         lines.append([name, *(f"{own[d]['AUSUC']:.2f} / {own[d]['H']:.1f}" for d in sets)])
-    return table(["AUSUC / H", *sets], lines)
+    titles = [name.replace(":sent", ", sentences") for name in sets]
+    return table(["AUSUC / H", *titles], lines)
 
 
 def calibration(records: Records) -> str:
@@ -304,7 +303,7 @@ TABLES = {
     "growing": growing,
     "words on CUB": lambda records: words(records, "CUB"),
     "words on digits": lambda records: words(records, "digits"),
-    "mixture": mixture,
+    "ensemble": ensemble,
     "calibration": calibration,
     "few classes": few_classes,
     "confidence": confidence,

@@ -179,6 +179,16 @@ class ValidationRows:
         """The column of each row's class, rows of seen classes first."""
         return np.concatenate([truth for truth, _ in self._groups])
 
+    def positions(self, step: int) -> NDArray[np.intp]:
+        """Return the positions of every `step`-th row of each group."""
+        n, total = self.n_seen_rows, len(self.truth)
+        return np.concatenate([np.arange(0, n, step), np.arange(n, total, step)])
+
+    def every(self, step: int) -> ValidationRows:
+        """Return every `step`-th row of each group."""
+        seen, unseen = ([self.classes[t] for t in truth[::step]] for truth, _ in self._groups)
+        return ValidationRows(seen, unseen, self.classes, self.n_seen)
+
     def curve(self, scores: NDArray[Any]) -> SeenUnseenCurve:
         """Return the curve of scores (n, n_classes), rows of seen classes first."""
         n = self.n_seen_rows

@@ -9,7 +9,7 @@ import typer
 
 from hgkt.cli._inputs import label_of, read_input
 from hgkt.cli._options import InputOption, JsonOption, ModelOption, TopOption
-from hgkt.cli._output import emit, say, show_table
+from hgkt.cli._output import counted, emit, say, show_table
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -61,7 +61,8 @@ def _explain_class(model: Any, label: Any, top: int, as_json: bool) -> None:
 
     def render() -> None:
         say(f"{label} ({kind}) was made from")
-        _print_bars(explanation.sources[:top], "weight")
+        _print_bars(_beside(explanation.description, explanation.sources[:top]), "weight")
+        _print_members(model)
 
     emit(document, as_json, render)
 
@@ -82,9 +83,25 @@ def _explain_row(model: Any, path: Path, row: int, top: int, as_json: bool) -> N
         )
         _print_bars(explanation.runner_ups, "score")
         say(f"seen classes behind {explanation.label}")
-        _print_bars(explanation.pulls[:top], "pull")
+        _print_bars(_beside(explanation.description, explanation.pulls[:top]), "pull")
 
     emit(document, as_json, render)
+
+
+def _beside(description: float, parts: tuple[Contribution, ...]) -> tuple[Contribution, ...]:
+    """Return what came from the description of a class, where any did, before the seen classes."""
+    from hgkt.estimators import Contribution
+
+    return (Contribution("(its description)", description), *parts) if description else parts
+
+
+def _print_members(model: Any) -> None:
+    """Print the members of an ensemble, one line each."""
+    table = getattr(model, "member_table", lambda: None)()
+    if table is not None:
+        header, rows = table
+        say(f"by {counted(len(rows), 'member')}")
+        show_table(header, rows)
 
 
 def _print_bars(parts: tuple[Contribution, ...], name: str) -> None:

@@ -1,8 +1,8 @@
 """The paper's two relations solved: a metric from inside classes, a kernel between them."""
 
-from hgkt.closed_form.kernels import ClassKernel, KernelTerm
+from hgkt.closed_form.kernels import ClassKernel, KernelSettings
+from hgkt.closed_form.member import Ensemble, Member
 from hgkt.closed_form.metric import WithinClassSpectrum
-from hgkt.closed_form.mixture import MetricTerm, Mixture, Ridge
 from hgkt.closed_form.posterior import ClassPosterior
 from hgkt.closed_form.transfer import ClosedFormTransfer
 
@@ -10,9 +10,8 @@ __all__ = [
     "ClassKernel",
     "ClassPosterior",
     "ClosedFormTransfer",
-    "KernelTerm",
-    "MetricTerm",
-    "Mixture",
-    "Ridge",
+    "Ensemble",
+    "KernelSettings",
+    "Member",
     "WithinClassSpectrum",
 ]

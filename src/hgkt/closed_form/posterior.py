@@ -18,7 +18,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from hgkt._arrays import array_module, is_tensor, power_of
-from hgkt.closed_form.kernels import ClassKernel, View
+from hgkt.closed_form.kernels import ClassKernel
 
 
 def dual_coefficients(kernel: Any, noise: Any, targets: Any) -> Any:
@@ -44,57 +44,41 @@ def dual_coefficients(kernel: Any, noise: Any, targets: Any) -> Any:
     return scipy.linalg.cho_solve(factor, targets)
 
 
-def averaged_coefficients(kernel: Any, noise: Any, shares: Any, targets: Any) -> Any:
-    """Return Σ_r w_r (K + Λ_r)⁻¹ targets (L, n) for noise (R, L) and shares (R,) of ridges."""
-    total = array_module(kernel).zeros_like(targets)
-    for share, row in zip(shares, noise, strict=True):
-        total += share * dual_coefficients(kernel, row, targets)
-    return total
-
-
 @dataclass(frozen=True)
 class ClassPosterior:
-    """Means and variances of classes under the kernel and the noises of a fitted closed form.
-
-    A mixture has one kernel and several ridges, each a process of its own with a share. Means are
-    averaged over them, as `ClosedFormTransfer` does; variances are averaged with the same shares.
-    What the means of the ridges differ by would come on top. It is left out: it is in units of
-    the features, not of the prior, and small beside the rest.
+    """Means and variances of classes under a kernel and the noise of the class means.
 
     Parameters
     ----------
     kernel : ndarray of shape (L, L)
         K between the seen classes.
-    noise : ndarray of shape (R, L)
-        Λ, one row for each ridge.
-    shares : ndarray of shape (R,)
-        Share of each ridge; they sum to one.
+    noise : ndarray of shape (L,)
+        Λ.
 
     Examples
     --------
-    >>> posterior = ClassPosterior(np.eye(2), np.full((1, 2), 0.25), np.ones(1))
+    >>> posterior = ClassPosterior(np.eye(2), np.full(2, 0.25))
     >>> posterior.variance(np.array([[1.0, 0.0], [0.0, 0.0]]), np.ones(2))
     array([0.2, 1. ])
     """
 
     kernel: NDArray[np.float64]
     noise: NDArray[np.float64]
-    shares: NDArray[np.float64]
 
     @cached_property
     def precision(self) -> NDArray[np.float64]:
-        """Σ_r w_r (K + Λ_r)⁻¹ (L, L)."""
-        result: NDArray[np.float64] = averaged_coefficients(
-            self.kernel, self.noise, self.shares, np.eye(len(self.kernel))
+        """(K + Λ)⁻¹ (L, L)."""
+        result: NDArray[np.float64] = dual_coefficients(
+            self.kernel, self.noise, np.eye(len(self.kernel))
         )
         return result
 
     def dual(self, means: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return Σ_r w_r (K + Λ_r)⁻¹ means (L, D); the inverse is made where it costs less."""
+        """Return (K + Λ)⁻¹ means (L, D); the inverse is made where it costs less."""
         if means.shape[1] >= len(means):
             result: NDArray[np.float64] = self.precision.T @ means
         else:
-            result = averaged_coefficients(self.kernel, self.noise, self.shares, means)
+            result = dual_coefficients(self.kernel, self.noise, means)
         return result
 
     def weights(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -121,7 +105,7 @@ class ClassPosterior:
 
         Row c of K(K + Λ)⁻¹ has 1 − Λ_c·C_cc on its diagonal, with C = (K + Λ)⁻¹.
         """
-        result: NDArray[np.float64] = self.shares @ (1.0 - self.noise * self._own_precisions)
+        result: NDArray[np.float64] = 1.0 - self.noise * np.diag(self.precision)
         return result
 
     def left_out_variance(self) -> NDArray[np.float64]:
@@ -130,14 +114,7 @@ class ClassPosterior:
         With C = (K + Λ)⁻¹ it is 1 / C_cc − Λ_c: nothing is solved again (Rasmussen and Williams,
         2006, section 5.4.2). Metric, median distances and relevance stay those of all classes.
         """
-        variance = self.shares @ (1.0 / self._own_precisions - self.noise)
-        return np.maximum(variance, 0.0)
-
-    @cached_property
-    def _own_precisions(self) -> NDArray[np.float64]:
-        """C_cc (R, L) of each class under each ridge."""
-        eye = np.eye(len(self.kernel))
-        return np.stack([np.diag(dual_coefficients(self.kernel, row, eye)) for row in self.noise])
+        return np.maximum(1.0 / np.diag(self.precision) - self.noise, 0.0)
 
     def weights_without(self, held_out: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return the weights (L, L) of every class in a model that lacks some of them.
@@ -146,9 +123,8 @@ class ClassPosterior:
         their own embeddings in the smaller model; columns of classes held out are zero.
         """
         rest = np.setdiff1d(np.arange(len(self.kernel)), held_out)
-        inner = np.ix_(rest, rest)
-        inverse = averaged_coefficients(
-            self.kernel[inner], self.noise[:, rest], self.shares, np.eye(len(rest))
+        inverse = dual_coefficients(
+            self.kernel[np.ix_(rest, rest)], self.noise[rest], np.eye(len(rest))
         )
         weights = np.zeros_like(self.kernel)
         weights[:, rest] = self.kernel[:, rest] @ inverse
@@ -185,47 +161,36 @@ def attribute_sensitivity(
     slopes : ndarray of shape (L,)
         Derivative of f by the kernel row.
     """
-    total = np.zeros(len(attributes))
-    for view in kernel.references:
-        rows = [block[0] for block in kernel.mapped(attributes[None], view)]
-        steps = [_moved(kernel, view, index, row, slopes) for index, row in enumerate(rows)]
-        total += np.concatenate(steps)
-    return total
+    rows = [block[0] for block in kernel.mapped(attributes[None])]
+    return np.concatenate([_moved(kernel, index, row, slopes) for index, row in enumerate(rows)])
 
 
 def _moved(
-    kernel: ClassKernel,
-    view: View,
-    block: int,
-    row: NDArray[np.float64],
-    slopes: NDArray[np.float64],
+    kernel: ClassKernel, block: int, row: NDArray[np.float64], slopes: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the change of f with each attribute (d_b,) of one block as one view sees it."""
-    references = kernel.references[view][block]
-    median = kernel.medians[view][block]
-    products, squared = (part[0] for part in kernel.pairs(row[None], view, block))
-    toward, inward = np.zeros(len(references)), 0.0
-    for share, term in zip(kernel.shares, kernel.terms, strict=True):
-        weight = share * float(kernel.block_weights(term)[block])
-        if term.view != view or weight == 0.0:
-            continue
-        if term.kernel == "linear":
-            toward += weight * slopes
-        elif term.kernel == "quadratic":
-            toward += weight * slopes * (1.0 + products) / 2.0
-        else:
-            steep = 2.0 * term.kernel_scale / median
-            pulled = weight * steep * slopes * np.exp(-term.kernel_scale * squared / median)
-            toward += pulled
-            inward += pulled.sum()
-    gradient = toward @ references - inward * row
-    factors = kernel.relevance[view[0], block] if view[1] else np.ones(len(row))
+    """Return the change of f with each attribute (d_b,) of one block."""
+    settings, weight = kernel.settings, kernel.weights[block]
+    if weight == 0.0:
+        return np.zeros(len(row))
+    median = kernel.medians[block]
+    products, squared = (part[0] for part in kernel.pairs(row[None], block))
+    inward = 0.0
+    if settings.kernel == "linear":
+        toward = weight * slopes
+    elif settings.kernel == "quadratic":
+        toward = weight * slopes * (1.0 + products) / 2.0
+    else:
+        steep = 2.0 * settings.kernel_scale / median
+        toward = weight * steep * slopes * np.exp(-settings.kernel_scale * squared / median)
+        inward = toward.sum()
+    gradient = toward @ kernel.references[block] - inward * row
+    factors = kernel.relevance[block] if settings.relevance else np.ones(len(row))
     # Back to the mapped attributes themselves, before they were weighted.
     plain = np.divide(row, factors, out=np.zeros_like(row), where=factors > 0)
-    spread = kernel.spreads[view][block]
+    spread = kernel.spreads[block]
     spread = np.divide(spread, factors, out=np.zeros_like(row), where=factors > 0)
     gradient = gradient * factors
-    if power_of(view[0]) is not None:
+    if power_of(settings.attribute_map) is not None:
         gradient = gradient - plain * (plain @ gradient)  # rows keep their length
     moved: NDArray[np.float64] = spread * gradient
     return moved

@@ -1,10 +1,10 @@
 """Scores of a fitted closed form: rows against class tables, by NumPy or on a torch device.
 
-With u = φ(x) − m the score of class c is uᵀP z_c·f_c / ‖uᵀP‖ in each metric P, where f_c is what
-the embedding z_c is divided by. It can be had in two ways. The *plain* one brings rows into the
-metrics and multiplies them with embeddings. The *folded* one multiplies u with rows P z_c f_c, each
-computed once. The denominator ‖uᵀP‖ is the same for all classes. It has no part in which of them
-is best, unless γ is taken off some; and then bounds on it decide for most rows.
+With u = φ(x) − m the score of class c is Σ uᵀP e_c / ‖uᵀP‖ over the metrics P, where e_c is its row
+of the class table in that metric. It can be had in two ways. The *plain* one brings rows into the
+metrics and multiplies them with the table. The *folded* one, of a single metric, multiplies u with
+rows P e_c, each computed once. The denominator ‖uᵀP‖ is the same for all classes. It has no part in
+which of them is best, unless γ is taken off some; and then bounds on it decide for most rows.
 """
 
 from __future__ import annotations
@@ -41,79 +41,62 @@ class Scorer:
 
     def __init__(self, transfer: ClosedFormTransfer, device: str | None = None) -> None:
         self.device, self._type = device, np.dtype(transfer.dtype)
-        self._settings = transfer.settings
+        self._settings = settings = transfer.settings
         self._spaces = {
             name: (space.statistics, self._put(space.center), self._put(space.projection))
             for name, space in transfer.spaces.items()
         }
-        self._metrics = [(name, self._put(scale)) for name, scale, _ in transfer.metric_scales()]
-        weights = [weight for *_, weight in transfer.metric_scales()]
-        self._weights = put(weights, np.float64, device)
-        self.dtype = self._metrics[0][1].dtype
+        self._scales = [
+            (name, self._put(transfer.spaces[name].scales[shrinkage]))
+            for name, shrinkage in settings.metric_keys
+        ]
+        self.dtype = self._scales[0][1].dtype
         # It saves a product where one metric compares by cosines. On the small side there is none
         # to save: features are brought into the span of the rows.
         self.can_fold = (
-            self._settings.metric == "cosine"
-            and len(self._metrics) == 1
+            settings.metric == "cosine"
+            and len(self._scales) == 1
+            and not settings.zero_shot
             and not transfer.on_small_side
         )
         self._projection = next(iter(transfer.spaces.values())).projection
-        self._tables, self._factors = _TableMemo(self._put), _TableMemo(self._class_factors)
-        self._folded = _TableMemo(self._fold)
+        self._tables, self._folded = _TableMemo(self._put), _TableMemo(self._fold)
 
     def _put(self, array: Any) -> Any:
         return put(array, self._type, self.device)
 
     # ------------------------------------------------------------------ plain
     def features(self, X: Any) -> Any:
-        """Bring features (n, D) into every metric, side by side (n, G·D).
+        """Bring features (n, D) to where rows of a class table are, side by side (n, width).
 
-        For the cosine rows have unit length in each.
+        For the cosine they have unit length in each metric; for distances see
+        `ClosedFormTransfer.join`.
         """
-        mapped = {name: self._centred(X, name) @ P for name, (_, _, P) in self._spaces.items()}
-        if len(self._metrics) > 1:
-            blocks = [mapped[name] * scale for name, scale in self._metrics]
+        rows = X if self.device is not None else np.asarray(X, dtype=self._type)
+        mapped = {name: self._centred(rows, name) @ P for name, (_, _, P) in self._spaces.items()}
+        if len(self._scales) > 1:
+            blocks = [mapped[name] * scale for name, scale in self._scales]
         else:  # the scale of the first metric is one
             blocks = list(mapped.values())
-        if self._settings.metric == "cosine":
+        if self._settings.metric == "euclidean":
+            (own,) = blocks
+            xp = array_module(own)
+            squares = xp.einsum("ij,ij->i", own, own)[:, None]
+            blocks = [2.0 * own, -xp.ones_like(squares), -squares]
+        else:
             blocks = [unit_rows(block) for block in blocks]
-        return blocks[0] if len(blocks) == 1 else array_module(blocks[0]).concatenate(blocks, 1)
+        if self._settings.zero_shot:
+            blocks.append(unit_rows(rows))
+        return blocks[0] if len(blocks) == 1 else array_module(rows).concatenate(blocks, 1)
 
     def scores(self, features: Any, table: NDArray[Any], some: Any = slice(None)) -> Any:
-        """Score features (n, G·D) that are in the metrics against rows of a class table: (n, c)."""
-        embeddings = (table if self.device is None else self._tables(table))[some]
-        factors = self._factors(table)[some]
-        if self._settings.metric == "euclidean":
-            own = array_module(features).einsum("ij,ij->i", features, features)[:, None]
-            return -(own + factors[:, 0] - 2.0 * (features @ embeddings.T))
-        width = features.shape[1] // factors.shape[1]
-        scores = features[:, :width] @ embeddings[:, :width].T
-        scores *= factors[:, 0]
-        for index in range(1, factors.shape[1]):
-            part = slice(index * width, (index + 1) * width)
-            product = features[:, part] @ embeddings[:, part].T
-            product *= factors[:, index]
-            scores += product
-        return scores
+        """Score such features (n, width) against rows of a class table: (n, c)."""
+        rows = (table if self.device is None else self._tables(table))[some]
+        return features @ rows.T
 
-    def _class_factors(self, table: NDArray[Any]) -> Any:
-        """Return what products with embeddings (C, G·D) are multiplied by in each metric (C, G).
-
-        For distances it is their squared lengths (C, 1), which are added.
-        """
-        embeddings = self._put(table)
-        xp = array_module(embeddings)
-        if self._settings.metric == "euclidean":
-            return xp.einsum("ij,ij->i", embeddings, embeddings)[:, None]
-        parts = embeddings.reshape(len(embeddings), len(self._metrics), -1)
-        lengths = xp.linalg.vector_norm(parts, axis=2)
-        powers = xp.where(lengths > 0, lengths, 1.0) ** self._settings.norm_power
-        return xp.asarray(self._weights / powers, dtype=embeddings.dtype)
-
-    def _centred(self, X: Any, name: FeatureMap) -> Any:
+    def _centred(self, rows: Any, name: FeatureMap) -> Any:
         """Return φ(x) − m (n, D) under one feature map."""
         statistics, center, _ = self._spaces[name]
-        rows = X if self.device is not None else np.asarray(X, dtype=self._type)
         return statistics.coordinates(map_rows(rows, name)) - center
 
     # ------------------------------------------------------------------ folded
@@ -123,7 +106,8 @@ class Scorer:
 
     def rows(self, X: Any) -> Any:
         """Return u (n, D) of features (n, D)."""
-        return self._centred(X, next(iter(self._spaces)))
+        rows = X if self.device is not None else np.asarray(X, dtype=self._type)
+        return self._centred(rows, next(iter(self._spaces)))
 
     def order(self, rows: Any, table: NDArray[Any], some: Any = slice(None)) -> Any:
         """Return numbers (n, c) that order the classes of each row u as their scores do."""
@@ -154,7 +138,7 @@ class Scorer:
         return space
 
     def _fold(self, table: NDArray[Any]) -> Any:
-        return (self._put(table) * self._class_factors(table)) @ self._space[2].T
+        return self._put(table) @ self._space[2].T
 
     @cached_property
     def _spectrum(self) -> _Spectrum:

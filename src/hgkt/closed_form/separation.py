@@ -15,101 +15,97 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hgkt.closed_form.member import Member, MetricKey
 from hgkt.closed_form.metric import oracle_shrinkage
-from hgkt.closed_form.transfer import ClosedFormTransfer, VisualSpace
+from hgkt.closed_form.posterior import attribute_sensitivity
+from hgkt.closed_form.transfer import ClosedFormTransfer, length_powers
 
 _TINY = 1e-12
-_LEAST_SPREAD = 1e-9  # rounding of single precision must not make a separation
+_LEAST_SPREAD = 1e-9
+_ROUNDING = 1e-5  # of products in single precision, which must not make a separation
 
 
 class Places(NamedTuple):
-    """Where classes lie in each of G metrics, said by the seen means.
+    """Where images of n classes lie in each of G metrics, and what scores multiply them with.
 
     In single precision: a new class is compared with all that are kept here, and what is kept is
     read from memory each time.
 
     Parameters
     ----------
-    weights : ndarray of shape (n, L)
-        How much of each seen mean is in a class.
-    products : ndarray of shape (G, n, L)
-        Inner products of the embeddings with the seen means.
-    squares : ndarray of shape (G, n)
-        Squared lengths of the embeddings.
+    images : ndarray of shape (n, G, D)
+        The mean of the images of each class, as the members expect it.
+    rows : ndarray of shape (n, G, D)
+        Rows of the class table.
+    offsets : ndarray of shape (n,)
+        What distances take off a product.
     """
 
-    weights: NDArray[np.float32]
-    products: NDArray[np.float32]
-    squares: NDArray[np.float64]
+    images: NDArray[np.float32]
+    rows: NDArray[np.float32]
+    offsets: NDArray[np.float64]
 
     def join(self, other: Places) -> Places:
         """Return these classes and then those of `other`."""
         return Places(
-            np.concatenate([self.weights, other.weights]),
-            np.concatenate([self.products, other.products], axis=1),
-            np.concatenate([self.squares, other.squares], axis=1),
+            np.concatenate([self.images, other.images]),
+            np.concatenate([self.rows, other.rows]),
+            np.concatenate([self.offsets, other.offsets]),
         )
 
     def take(self, index: NDArray[np.intp] | slice) -> Places:
         """Return some of the classes."""
-        return Places(self.weights[index], self.products[:, index], self.squares[:, index])
+        return Places(self.images[index], self.rows[index], self.offsets[index])
 
 
 @dataclass(frozen=True)
 class ClassGeometry:
-    """Inner products of class embeddings in every metric of a closed form.
+    """How far classes are from each other in every metric of a closed form.
+
+    Zero-shot, which has no metric of the inside of classes, has no part in it.
 
     Parameters
     ----------
-    grams : ndarray of shape (G, L, L)
-        Inner products of the seen means in each metric.
+    transfer : ClosedFormTransfer
+        A fitted closed form.
     scatter : ndarray of shape (G,)
         Mean squared distance of an image from its class's mean.
-    factors : ndarray of shape (G,)
-        Weights of the metrics in a score.
-    norm_power : float
-        Power of an embedding's length that a score is divided by.
-    euclidean : bool
-        Whether scores are squared distances instead.
     n_features : int
         D.
     """
 
-    grams: NDArray[np.float32]
+    transfer: ClosedFormTransfer
     scatter: NDArray[np.float64]
-    factors: NDArray[np.float64]
-    norm_power: float
-    euclidean: bool
     n_features: int
 
     @classmethod
     def of(cls, transfer: ClosedFormTransfer) -> ClassGeometry:
-        """Read what a fitted closed form knows; costs one product of the seen means."""
-        vectors = {name: space.source_vectors() for name, space in transfer.spaces.items()}
-        grams, scatter, factors = [], [], []
-        for (name, scale, weight), term in zip(
-            transfer.metric_scales(), transfer.settings.metrics, strict=True
-        ):
-            rows = vectors[name] * scale
-            grams.append(rows @ rows.T)
-            scatter.append(_scatter(transfer.spaces[name], scale, term.shrinkage))
-            factors.append(weight)
-        settings = transfer.settings
-        return cls(
-            np.array(grams, dtype=np.float32),
-            np.array(scatter),
-            np.array(factors),
-            settings.norm_power,
-            settings.metric == "euclidean",
-            transfer.spaces[settings.metrics[0].feature_map].statistics.n_features,
-        )
+        """Read what a fitted closed form knows."""
+        scatter = [_scatter(transfer, metric) for metric in transfer.settings.metric_keys]
+        space = next(iter(transfer.spaces.values()))
+        return cls(transfer, np.array(scatter), space.statistics.n_features)
 
-    def places(self, weights: NDArray[np.float64]) -> Places:
-        """Place classes by their source weights (n, L)."""
-        rows = weights.astype(np.float32)
-        products = rows @ self.grams
-        squares = np.einsum("nl,gnl->gn", weights, products, dtype=np.float64)
-        return Places(rows, products, np.maximum(squares, 0.0))
+    def places(
+        self, vectors: list[NDArray[np.floating]], attributes: NDArray[np.float64]
+    ) -> Places:
+        """Place classes (n, d) by each member's embeddings (n, D)."""
+        settings = self.transfer.settings
+        means = [
+            np.average(
+                [rows for m, rows in zip(settings.members, vectors, strict=True) if m in own],
+                axis=0,
+                weights=[member.weight for member in own],
+            )
+            for own in map(settings.members_of, settings.metric_keys)
+        ]
+        shape = len(attributes), len(means), means[0].shape[1]
+        table = self.transfer.join(vectors, attributes)
+        width, offsets = shape[1] * shape[2], np.zeros(len(table))
+        if self._distances:
+            offsets = table[:, width].astype(np.float64)
+        rows = table[:, :width].reshape(shape)
+        images = np.stack(means, axis=1)
+        return Places(images.astype(np.float32), rows.astype(np.float32), offsets)
 
     def separations(
         self, images: Places, classes: Places, penalties: NDArray[np.float64]
@@ -129,79 +125,99 @@ class ClassGeometry:
         Returns
         -------
         ndarray of shape (n, C)
-            Squared ratio of the mean and the deviation of the score's lead; negative where the
+            Sign(g)·g²/s for the mean g and the variance s of the score's lead; negative where the
             other class is ahead, 0 where the two are one.
         """
-        dots = images.weights @ classes.products.transpose(0, 2, 1)
-        return self.compare(dots, images.squares, classes.squares, penalties)
+        gaps = classes.offsets - images.offsets[:, None] + penalties
+        spread, sizes = np.zeros_like(gaps), np.zeros(len(gaps))
+        for index, reach in enumerate(self._reach(images)):
+            own, rows, others = (
+                part[:, index] for part in (images.images, images.rows, classes.rows)
+            )
+            leads = np.einsum("nd,nd->n", own, rows)[:, None] - own @ others.T
+            apart = (rows**2).sum(axis=1)[:, None] + (others**2).sum(axis=1)
+            apart = np.maximum(apart - 2.0 * rows @ others.T, 0.0).astype(np.float64)
+            gaps = gaps + reach[:, None] * leads
+            spread += (self._noise(index) * reach**2)[:, None] * apart
+            sizes += reach * np.linalg.norm(own, axis=1) * np.linalg.norm(rows, axis=1)
+        least = np.maximum((_ROUNDING * sizes) ** 2, _LEAST_SPREAD)[:, None]
+        result: NDArray[np.float64] = np.sign(gaps) * gaps**2 / np.maximum(spread, least)
+        return result
 
-    def compare(
+    def sensitivities(
         self,
-        dots: NDArray[np.floating],
-        own: NDArray[np.float64],
-        other: NDArray[np.float64],
-        penalties: NDArray[np.float64],
+        attributes: NDArray[np.float64],
+        place: Places,
+        rivals: Places,
+        shares: NDArray[np.float64],
     ) -> NDArray[np.float64]:
-        """Return separations (n, C) from inner products (G, n, C) and squared lengths."""
-        dots = dots.astype(np.float64)
-        noise = np.where(self.scatter > 0, self.scatter, 1.0) / self.n_features
-        if self.euclidean:
-            apart = np.maximum(own[0][:, None] + other[0] - 2.0 * dots[0], 0.0)
-            return _ratio(apart + penalties, 4.0 * max(noise[0], _TINY) * apart)
-        own_root, other_root = self._lengths(own), self._lengths(other)
-        reach = self.factors[:, None] / np.sqrt(np.maximum(own + self.scatter[:, None], _TINY))
-        lead = own / own_root
-        gaps = np.einsum("gn,gnc->nc", reach, lead[:, :, None] - dots / other_root[:, None])
-        lengths = (own / own_root**2)[:, :, None] + (other / other_root**2)[:, None]
-        apart = lengths - 2.0 * dots / (own_root[:, :, None] * other_root[:, None])
-        spread = np.einsum("gn,gnc->nc", noise[:, None] * reach**2, np.maximum(apart, 0.0))
-        return _ratio(gaps + penalties, spread)
+        """Return how far a class's lead over rivals moves with each of its attributes (d,).
 
-    def lead_slopes(
-        self, place: Places, rivals: Places, shares: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """Return how a class's lead over rivals changes with its source weights (L,).
+        By way of the kernels; that attributes may be a description too is left out.
 
         Parameters
         ----------
+        attributes : ndarray of shape (d,)
         place : Places
-            One class.
+            The class.
         rivals : Places
             n other classes.
         shares : ndarray of shape (n,)
             How much each rival counts.
         """
-        products, own = place.products[:, 0], place.squares[:, 0]
-        if self.euclidean:
-            toward: NDArray[np.float64] = shares @ rivals.products[0].astype(np.float64)
-            toward = shares.sum() * products[0].astype(np.float64) - toward
-            return 2.0 * toward
-        reach = self.factors / np.sqrt(np.maximum(own + self.scatter, _TINY))
-        self_slope = (2.0 - self.norm_power) / self._lengths(own) * shares.sum()
-        pull = np.einsum("gr,grl->gl", shares / self._lengths(rivals.squares), rivals.products)
-        result: NDArray[np.float64] = reach @ (self_slope[:, None] * products - pull)
-        return result
+        settings, total = self.transfer.settings, np.zeros(len(attributes))
+        vectors = self.transfer.vectors(attributes[None])
+        ahead = shares.sum() * place.rows[0] - np.einsum("n,ngd->gd", shares, rivals.rows)
+        reach = [part[0] for part in self._reach(place)]
+        for member, rows in zip(settings.members, vectors, strict=True):
+            index = settings.metric_keys.index(member.metric_key)
+            own = settings.members_of(member.metric_key)
+            share = member.weight / sum(other.weight for other in own)
+            image, z = place.images[0, index].astype(np.float64), rows[0].astype(np.float64)
+            turned = shares.sum() * self._turned(member, share, image, z)
+            slope = reach[index] * (share * ahead[index] + turned)
+            process = self.transfer.processes[member.process_key]
+            slopes = self.transfer.residuals(member) @ slope
+            total += attribute_sensitivity(
+                process.kernel, attributes, process.posterior.precision @ slopes
+            )
+        return total
 
-    def _lengths(self, squares: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return ‖z‖^p of squared lengths; 1 for an embedding of no length."""
-        result: NDArray[np.float64] = np.where(squares > _TINY, squares, 1.0) ** (
-            self.norm_power / 2.0
-        )
-        return result
+    def _turned(
+        self, member: Member, share: float, image: NDArray[np.float64], z: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return how the product of an image with its class's row changes with z (D,)."""
+        if self._distances:  # of 2xᵀz − ‖z‖², halved as `reach` doubles it
+            return share * (image - z)
+        length = float(length_powers(z[None], member)[0])
+        square = max(float(z @ z), _TINY)
+        toward = image - member.norm_power * z * float(z @ image) / square
+        return member.weight / length * toward
+
+    @property
+    def _distances(self) -> bool:
+        return self.transfer.settings.metric == "euclidean"
+
+    def _noise(self, index: int) -> float:
+        """Return the variance of an image along an axis of a metric."""
+        scatter = float(self.scatter[index])
+        return max((scatter if scatter > 0 else 1.0) / self.n_features, _TINY)
+
+    def _reach(self, images: Places) -> list[NDArray[np.float64]]:
+        """Return what products with images are multiplied with (n,) in each metric."""
+        if self._distances:
+            return [np.full(len(images.images), 2.0)]
+        squares = (images.images.astype(np.float64) ** 2).sum(axis=2)
+        return list(1.0 / np.sqrt(np.maximum(squares + self.scatter, _TINY)).T)
 
 
-def _ratio(gaps: NDArray[np.float64], spread: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return sign(g) · g² / s; between classes of one place the gap is what calibration makes."""
-    result: NDArray[np.float64] = np.sign(gaps) * gaps**2 / np.maximum(spread, _LEAST_SPREAD)
-    return result
-
-
-def _scatter(space: VisualSpace, scale: NDArray[np.floating], shrinkage: float | str) -> float:
+def _scatter(transfer: ClosedFormTransfer, metric: MetricKey) -> float:
     """Return Σ λ_i / shrunk_i: what a metric makes of the within-class scatter.
 
     The projection's columns have lengths 1/√shrunk_i, and shrunk_i = (1−s) λ_i + s λ̄ with λ̄ from
     the statistics: the eigenvalues need not be kept.
     """
+    shrinkage, space = metric[1], transfer.spaces[metric[0]]
     statistics = space.statistics
     own = float(np.trace(statistics.second_moment))
     between = float((statistics.counts * (statistics.means**2).sum(axis=1)).sum())
@@ -215,6 +231,6 @@ def _scatter(space: VisualSpace, scale: NDArray[np.floating], shrinkage: float |
     if shrinkage >= 1.0 - 1e-6:
         return float(n_features)  # Σ λ_i / λ̄
     shrunk = 1.0 / (np.asarray(space.projection, dtype=np.float64) ** 2).sum(axis=0)
-    shrunk = shrunk / np.asarray(scale, dtype=np.float64) ** 2
+    shrunk = shrunk / np.asarray(space.scales[metric[1]], dtype=np.float64) ** 2
     values = np.maximum(shrunk - shrinkage * mean, 0.0) / (1.0 - shrinkage)
     return float((values / shrunk).sum())

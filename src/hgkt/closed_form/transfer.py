@@ -2,22 +2,24 @@
 
 *Intra-class*: the metric W of `hgkt.closed_form.metric`. *Inter-class*: a kernel k between
 attribute vectors carries the class means V to any class, z(a) = k(a, A)(K + Λ)⁻¹(V − m)W, the
-posterior mean of a Gaussian process over classes with noise Λ on the observed class means.
+posterior mean of a Gaussian process over classes with noise Λ on the observed class means. Where
+rows and descriptions share a space the description t of a class is itself a guess of its mean, and
+the prior mean of the process: z(a) = (α(t − t̄) + k(a, A)(K + Λ)⁻¹(V − m − α(T − t̄)))W.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._arrays import FeatureMap, batches, fitting_device, map_rows, put
-from hgkt.closed_form.kernels import ClassKernel, relevance_keys
+from hgkt._arrays import FeatureMap, batches, fitting_device, map_rows, put, unit_rows
+from hgkt.closed_form.kernels import ClassKernel, split_blocks
+from hgkt.closed_form.member import Ensemble, KernelKey, Member, MetricKey, ProcessKey
 from hgkt.closed_form.metric import WithinClassSpectrum
-from hgkt.closed_form.mixture import Mixture
 from hgkt.closed_form.posterior import ClassPosterior
 from hgkt.closed_form.relevance import attribute_relevance, relevance_noise
 from hgkt.closed_form.scoring import Scorer
@@ -83,10 +85,10 @@ class VisualSpace:
         m, the mean of the class means, without those of classes that have grown.
     projection : ndarray of shape (D, D)
         P with P Pᵀ = W² of the first metric.
-    scales : ndarray of shape (S, D)
-        What makes each metric of the first: rows of (φ(x) − m)P times a scale.
-    dual : ndarray of shape (L, D)
-        What kernel rows multiply to give embeddings in the first metric.
+    scales : dict of ndarray of shape (D,)
+        What makes the metric of each shrinkage of the first: rows of (φ(x) − m)P times a scale.
+    description_center : ndarray of shape (D,)
+        t̄, the mean of the mapped descriptions of seen classes, where they are in this space.
     statistics : Statistics
         Sums of the mapped features, so that the model can grow. Where rows were few the sums are
         in coordinates of their span, and D is the number of those wherever else it stands here.
@@ -94,67 +96,119 @@ class VisualSpace:
 
     center: NDArray[Any]
     projection: NDArray[Any]
-    scales: NDArray[Any]
-    dual: NDArray[Any]
+    scales: dict[float | str, NDArray[Any]]
+    description_center: NDArray[Any]
     statistics: Statistics
-    variances: NDArray[np.float64]
-    """(S, D): of instances around their class mean, along the axes of each metric; not saved."""
+    variances: dict[float | str, float]
+    """Of instances around their class mean along an axis of each metric, on average; not saved."""
+
+    def __init__(self, feature_map: FeatureMap, shrinkages: Sequence[float | str]) -> None:
+        self.feature_map, self.shrinkages = feature_map, shrinkages
 
     def solve_metrics(
-        self,
-        statistics: Statistics,
-        shrinkages: list[float | str],
-        device: str | None,
-        grown: NDArray[np.bool_] | None = None,
+        self, statistics: Statistics, device: str | None, grown: NDArray[np.bool_]
     ) -> None:
         """Compute center, projection and scales, in float64."""
         spectrum = WithinClassSpectrum.of(statistics, device)
-        values = [spectrum.value_of(shrinkage) for shrinkage in shrinkages]
+        values = [spectrum.value_of(shrinkage) for shrinkage in self.shrinkages]
         self.statistics = statistics
         self.center, self.projection = spectrum.center, spectrum.projection(values[0])
-        if grown is not None and not grown.all():
+        if grown.any() and not grown.all():
             # The mean of a few examples is noise that every class would feel.
             self.center = statistics.means[(statistics.counts > 0) & ~grown].mean(axis=0)
-        shrunk = np.stack([spectrum.shrunk(value) for value in values])
-        self.scales = np.sqrt(shrunk[0]) / np.sqrt(shrunk)
         n_free = statistics.n_instances - int((statistics.counts > 0).sum())
-        self.variances = spectrum.eigenvalues / shrunk * statistics.n_instances / max(n_free, 1)
+        freedom = statistics.n_instances / max(n_free, 1)
+        first = spectrum.shrunk(values[0])
+        self.scales, self.variances = {}, {}
+        for shrinkage, value in zip(self.shrinkages, values, strict=True):
+            shrunk = spectrum.shrunk(value)
+            self.scales[shrinkage] = np.sqrt(first) / np.sqrt(shrunk)
+            self.variances[shrinkage] = float((spectrum.eigenvalues / shrunk).mean() * freedom)
 
-    def source_vectors(self) -> NDArray[np.float64]:
-        """Return (V − m)P (L, D): the seen means in the first metric."""
+    def take_descriptions(self, texts: NDArray[np.float64], grown: NDArray[np.bool_]) -> None:
+        """Find t̄ of the descriptions (L, D) of seen classes."""
+        some = ~grown if grown.any() and not grown.all() else np.ones(len(texts), dtype=bool)
+        self.description_center = self.mapped(texts)[some].mean(axis=0)
+
+    def mapped(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return φ(x) of rows (n, D), in the coordinates of the statistics."""
+        return self.statistics.coordinates(map_rows(rows, self.feature_map))
+
+    def into(
+        self, rows: NDArray[np.float64], center: NDArray[Any], shrinkage: float | str
+    ) -> NDArray[np.float64]:
+        """Return (φ − center)P (n, D) of mapped rows in the metric of a shrinkage, in float64."""
         center, projection = (
-            np.asarray(part, dtype=np.float64) for part in (self.center, self.projection)
+            np.asarray(part, dtype=np.float64) for part in (center, self.projection)
         )
-        result: NDArray[np.float64] = (self.statistics.means - center) @ projection
+        result: NDArray[np.float64] = (rows - center) @ projection * self.scales[shrinkage]
         return result
 
     def cast(self, dtype: Any) -> None:
         """Keep what features meet in their type."""
         with np.errstate(over="ignore"):
             self.center, self.projection = self.center.astype(dtype), self.projection.astype(dtype)
-            self.scales, self.dual = self.scales.astype(dtype), self.dual.astype(dtype)
-        if not (np.isfinite(self.projection).all() and np.isfinite(self.dual).all()):
-            raise DataError(
-                f"the features are too small to be compared in {np.dtype(dtype).name}; scale them "
-                "to ordinary numbers, or map them (feature_map='l2')"
-            )
+            self.scales = {key: scale.astype(dtype) for key, scale in self.scales.items()}
+        _refuse_infinite(self.projection, dtype)
+
+
+class Process:
+    """A Gaussian process over classes, and what it makes of the class means in one metric.
+
+    Attributes
+    ----------
+    dual : ndarray of shape (L, D)
+        (K + Λ)⁻¹(V − m − α(T − t̄))W: kernel rows times it are embeddings, up to the prior mean.
+    """
+
+    dual: NDArray[Any]
+
+    def __init__(self, kernel: ClassKernel, noise: NDArray[np.float64]) -> None:
+        self.kernel, self.noise = kernel, noise
+
+    @cached_property
+    def posterior(self) -> ClassPosterior:
+        """Variances, and weights of the seen classes."""
+        return ClassPosterior(self.kernel.seen, self.noise)
+
+    @cached_property
+    def _linear_map(self) -> NDArray[Any]:
+        """The map (d', D) that a linear kernel amounts to."""
+        references = self.kernel.linear_references()
+        return (references.T @ self.dual.astype(np.float64)).astype(self.dual.dtype)
+
+    def products(self, attributes: NDArray[np.float64]) -> NDArray[Any]:
+        """Return k(a, A)·dual (n, D), reading no more than that needs.
+
+        It is a kernel row times what all seen classes hold, L × D numbers. A linear kernel needs
+        them once only: k(a, A)α = a(Aᵀα). A sparse one needs the rows of the neighbours alone.
+        """
+        kernel = self.kernel
+        if kernel.is_linear and kernel.linear_references().shape[1] < len(kernel.seen):
+            return _product(kernel.linear_rows(attributes), self._linear_map)
+        return _product(kernel(attributes), self.dual)
 
 
 class ClosedFormTransfer:
-    """Fit, embed and score by a mixture of closed forms; keeps the statistics so it can grow.
+    """Fit, embed and score by an ensemble of closed forms; keeps the statistics so it can grow.
 
-    A class has one embedding of length D in each metric; its row of the class table holds them
-    side by side.
+    The row of a class in the class table is what rows of features are multiplied with, block by
+    block: in each metric the weighted sum of its members' embeddings, each divided by the power of
+    its length; then, with zero-shot, the description. Scores are products of features and rows.
 
     Parameters
     ----------
-    settings : Mixture
-        Metrics, kernels and ridges.
+    settings : Ensemble
+        The members.
     """
 
-    def __init__(self, settings: Mixture) -> None:
+    def __init__(self, settings: Ensemble) -> None:
         self.settings = settings
-        self.spaces = {name: VisualSpace() for name in settings.feature_maps}
+        self.spaces = {
+            name: VisualSpace(name, [s for other, s in settings.metric_keys if other == name])
+            for name in settings.feature_maps
+        }
+        self.processes: dict[ProcessKey, Process] = {}
         self._scorers: dict[str | None, Scorer] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -185,20 +239,53 @@ class ClosedFormTransfer:
         `grown` (L,) says which classes came by their attributes: how far their examples are
         trusted is measured, see `_grown_noise`.
         """
-        device, self._scorers = fitting_device(self.settings.device), {}
-        for derived in ("posterior", "_linear_maps"):  # of an earlier solution
-            self.__dict__.pop(derived, None)
+        grown = np.zeros(len(attributes), dtype=bool) if grown is None else grown
+        device, self._scorers, self.processes = fitting_device(self.settings.device), {}, {}
+        self._attributes = attributes
         for name, space in self.spaces.items():
-            shrinkages = [m.shrinkage for m in self.settings.metrics if m.feature_map == name]
-            space.solve_metrics(statistics[name], shrinkages, device, grown)
-        self.kernel = self.settings.class_kernel().fit(attributes, self._learn_relevance)
-        self.noise = self.settings.noise(self.counts, self.kernel.seen, grown)
-        if grown is not None and self.settings.weighting == "count":
-            self.noise = self._grown_noise(grown)
+            own = statistics[name]
+            if self.settings.shares_space:  # descriptions do not lie in the span of few rows
+                own = own.whole()
+            space.solve_metrics(own, device, grown)
+            if self.settings.shares_space:
+                texts = descriptions(self.settings, attributes, space.statistics.n_features)
+                space.take_descriptions(texts, grown)
+        kernels = self._fitted_kernels()
+        for member in self.settings.members:
+            if member.process_key not in self.processes:
+                kernel = kernels[member.kernel_key]
+                noise = self.settings.noise(member.ridge, self.counts, kernel.seen, grown)
+                if grown.any() and self.settings.weighting == "count":
+                    noise = self._grown_noise(member, kernel, noise, grown)
+                process = self.processes[member.process_key] = Process(kernel, noise)
+                process.dual = process.posterior.dual(self.residuals(member)).astype(self.dtype)
+                _refuse_infinite(process.dual, self.dtype)
+        table = self._rows(attributes, observed=~grown)
         for space in self.spaces.values():
-            space.dual = self.posterior.dual(space.source_vectors())
             space.cast(self.dtype)
-        return self._embeddings(self.kernel.seen)
+        return table
+
+    def _fitted_kernels(
+        self, relevance: Mapping[KernelKey, list[NDArray[np.float64]]] | None = None
+    ) -> dict[KernelKey, ClassKernel]:
+        """Return the kernel of each key; relevance is learned where none is given."""
+        kernels: dict[KernelKey, ClassKernel] = {}
+        for member in self.settings.members:
+            key = member.kernel_key
+            if key not in kernels:
+                kernel = self.settings.class_kernel(member.kernel_settings)
+                known = relevance[key] if relevance is not None and member.relevance else ()
+                kernels[key] = kernel.fit(self._attributes, self._learner(member), known)
+        return kernels
+
+    def _learner(self, member: Member) -> Any:
+        """Return what weighs mapped attributes (L, d) by what the means in a metric say."""
+
+        def learn(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+            vectors = self.source_vectors(member.metric_key)
+            return attribute_relevance(rows, vectors @ vectors.T, relevance_noise(self.counts))
+
+        return learn
 
     @property
     def counts(self) -> NDArray[np.float64]:
@@ -215,53 +302,59 @@ class ClosedFormTransfer:
         """The statistics so far, by feature map."""
         return {name: space.statistics for name, space in self.spaces.items()}
 
-    def _learn_relevance(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Weigh mapped attributes (L, d) by what the means in the first metric say."""
-        vectors = next(iter(self.spaces.values())).source_vectors()
-        return attribute_relevance(rows, vectors @ vectors.T, relevance_noise(self.counts))
+    # ------------------------------------------------------------------ what is carried
+    def source_vectors(self, metric: MetricKey) -> NDArray[np.float64]:
+        """Return (V − m)W (L, D): the seen means in a metric."""
+        space = self.spaces[metric[0]]
+        return space.into(space.statistics.means, space.center, metric[1])
 
-    @cached_property
-    def posterior(self) -> ClassPosterior:
-        """The Gaussian process over classes."""
-        return ClassPosterior(self.kernel.seen, self.noise, self.settings.ridge_shares())
+    def prior_means(
+        self, member: Member, attributes: NDArray[np.float64]
+    ) -> NDArray[np.float64] | float:
+        """Return α(t − t̄)W (n, D) of classes (n, d); 0 without a shared space."""
+        if not member.prior:
+            return 0.0
+        space = self.spaces[member.feature_map]
+        texts = descriptions(self.settings, attributes, space.statistics.n_features)
+        rows = space.into(space.mapped(texts), space.description_center, member.shrinkage)
+        return member.prior * rows
+
+    def residuals(self, member: Member) -> NDArray[np.float64]:
+        """Return (V − m − α(T − t̄))W (L, D): what the kernel carries from class to class."""
+        prior = self.prior_means(member, self._attributes)
+        return self.source_vectors(member.metric_key) - prior
 
     # ------------------------------------------------------------------ classes that grow
-    def _grown_noise(self, grown: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Return Λ (R, L) with ν/n in the columns of classes that have `grown` (L,).
+    def _grown_noise(
+        self,
+        member: Member,
+        kernel: ClassKernel,
+        noise: NDArray[np.float64],
+        grown: NDArray[np.bool_],
+    ) -> NDArray[np.float64]:
+        """Return Λ (L,) with ν/n for classes that have `grown` (L,).
 
         λ, the noise of a class mean, is chosen such that unseen classes are predicted well. It
-        says little about how noisy the mean of one, two or five examples is, and a mixture has
-        many λ. So the noise of a class that grows is measured. ν is the variance of one example
-        around the mean of its class in units of the kernel: σ²/τ², σ² measured inside classes and
-        τ² = tr(Vᵀ(K + Λ)⁻¹V)/(L·D), the scale of the Gaussian process at which the means V of the
-        other classes are most likely. The mean of n examples has the noise ν/n, and its weight
-        beside the prediction v/(v + ν/n) is the one of least squared error.
+        says little about how noisy the mean of one, two or five examples is. So the noise of a
+        class that grows is measured. ν is the variance of one example around the mean of its
+        class in units of the kernel: σ²/τ², σ² measured inside classes and
+        τ² = tr(Rᵀ(K + Λ)⁻¹R)/(L·D), the scale of the Gaussian process at which the residuals R of
+        the other classes are most likely. The mean of n examples has the noise ν/n, and its
+        weight beside the prediction v/(v + ν/n) is the one of least squared error.
         """
-        others, noise = ~grown, self.noise.copy()
-        if grown.all() or others.all():
+        others = ~grown
+        if not others.any():
             return noise
-        kernel = self.kernel.seen[np.ix_(others, others)]
-        shares = self.settings.ridge_shares()
-        precision = ClassPosterior(kernel, noise[:, others], shares).precision
-        ratio = self._variance_ratio(precision, others)
-        if ratio > 0:
-            least = _LEAST_NOISE * np.diag(kernel).mean()
-            noise[:, grown] = np.maximum(ratio / np.maximum(self.counts[grown], 1.0), least)
-        return noise
-
-    def _variance_ratio(self, precision: NDArray[np.float64], rows: NDArray[np.bool_]) -> float:
-        """Return ν, averaged over the metrics by their weights; 0 where nothing tells it."""
-        found: dict[object, list[float]] = {}
-        for name, space in self.spaces.items():
-            means = space.source_vectors()[rows]
-            spread = np.einsum("id,id->d", precision @ means, means) / len(means)
-            signals = (spread * space.scales**2).mean(axis=1)
-            noises = space.variances.mean(axis=1)
-            ratios = np.divide(noises, signals, out=np.zeros_like(noises), where=signals > 0)
-            found[name] = ratios.tolist()
-        terms = self.settings.metrics
-        ratios = [found[term.feature_map].pop(0) for term in terms]
-        return float(np.average(ratios, weights=[term.weight for term in terms]))
+        inner = kernel.seen[np.ix_(others, others)]
+        means = self.residuals(member)[others]
+        carried = ClassPosterior(inner, noise[others]).dual(means)
+        signal = float(np.einsum("id,id->d", carried, means).mean()) / len(means)
+        if signal <= 0:
+            return noise
+        variance = self.spaces[member.feature_map].variances[member.shrinkage]
+        least = _LEAST_NOISE * np.diag(inner).mean()
+        own = variance / signal / np.maximum(self.counts, 1.0)
+        return np.where(grown, np.maximum(own, least), noise)
 
     def learned_shares(self, grown: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Return how far each grown class (L,) has become one that was learned, from 0 to 1.
@@ -271,67 +364,116 @@ class ClosedFormTransfer:
         """
         if grown.all() or not grown.any():
             return grown.astype(np.float64)
-        weights = self.posterior.own_weights()
-        return np.where(grown, np.clip(weights / weights[~grown].mean(), 0.0, 1.0), 0.0)
+        found = []
+        for member in self.settings.members:
+            weights = self.processes[member.process_key].posterior.own_weights()
+            full = 1.0 if member.observed else weights[~grown].mean()
+            found.append(np.where(grown, np.clip(weights / full, 0.0, 1.0), 0.0))
+        shares = [member.weight for member in self.settings.members]
+        return np.average(found, axis=0, weights=shares)
 
     # ------------------------------------------------------------------ embedding and scoring
     def embed(self, attributes: NDArray[np.float64]) -> NDArray[Any]:
-        """Embed classes by their attributes (U, d): one kernel row each."""
+        """Embed classes by their attributes (U, d): one kernel row for each process."""
         with np.errstate(over="ignore", invalid="ignore"):
-            embeddings = self._side_by_side(self._kernel_products(attributes))
-        finite = np.isfinite(embeddings).all(axis=1)
+            rows = self._rows(attributes)
+        finite = np.isfinite(rows).all(axis=1)
         if not finite.all():
             number = int(np.flatnonzero(~finite)[0]) + 1
             raise DataError(
                 f"the attributes of new class {number} of {len(attributes)} are too large to be "
                 "compared with those of the seen classes; scale them to ordinary numbers"
             )
-        return embeddings
+        return rows
 
-    def _kernel_products(self, attributes: NDArray[np.float64]) -> dict[FeatureMap, NDArray[Any]]:
-        """Return the embeddings (n, D) in each first metric, reading no more than they need.
+    def _rows(
+        self, attributes: NDArray[np.float64], observed: NDArray[np.bool_] | None = None
+    ) -> NDArray[Any]:
+        """Return rows of the class table (n, width); for `observed` see `vectors`."""
+        return self.join(self.vectors(attributes, observed), attributes)
 
-        An embedding is a kernel row times what all seen classes hold, L × D numbers. A linear
-        kernel needs them once only: k(a, A)α = a(Aᵀα). A sparse one needs the rows of the
-        neighbours alone.
+    def vectors(
+        self, attributes: NDArray[np.float64], observed: NDArray[np.bool_] | None = None
+    ) -> list[NDArray[Any]]:
+        """Return each member's embeddings (n, D) of classes (n, d).
+
+        Where `observed` (L,) is given the classes are the seen ones, and it says which of them
+        may stay at their observed means.
         """
-        kernel = self.kernel
-        if kernel.is_linear and kernel.linear_references().shape[1] < len(kernel.seen):
-            rows = kernel.linear_rows(attributes)
-            return {name: _product(rows, map_) for name, map_ in self._linear_maps.items()}
-        rows = kernel(attributes)
-        return {name: _product(rows, space.dual) for name, space in self.spaces.items()}
+        products: dict[ProcessKey, NDArray[Any]] = {}
+        for member in self.settings.members:
+            if member.process_key not in products:
+                process = self.processes[member.process_key]
+                if observed is None:
+                    carried = process.products(attributes)
+                else:
+                    carried = process.kernel.seen.astype(self.dtype) @ process.dual
+                products[member.process_key] = carried + self.prior_means(member, attributes)
+        found = [products[member.process_key] for member in self.settings.members]
+        return found if observed is None else self._stay(found, observed)
 
-    @cached_property
-    def _linear_maps(self) -> dict[FeatureMap, NDArray[Any]]:
-        """The maps (d', D) that a linear kernel amounts to."""
-        references = self.kernel.linear_references()
-        return {
-            name: (references.T @ space.dual.astype(np.float64)).astype(space.dual.dtype)
-            for name, space in self.spaces.items()
-        }
+    def vectors_without(self, held_out: NDArray[np.intp]) -> list[NDArray[Any]]:
+        """Return each member's embeddings (L, D) in a model that lacks some seen classes.
 
-    def _embeddings(self, kernel: NDArray[np.float64]) -> NDArray[Any]:
-        """Return the embeddings (n, G·D) of classes with kernel rows (n, L)."""
-        return self._side_by_side(
-            {name: kernel.astype(s.dual.dtype) @ s.dual for name, s in self.spaces.items()}
-        )
+        Metrics and relevance stay those of all classes.
+        """
+        products: dict[ProcessKey, NDArray[Any]] = {}
+        for member in self.settings.members:
+            if member.process_key not in products:
+                weights = self.processes[member.process_key].posterior.weights_without(held_out)
+                found = weights @ self.residuals(member)
+                products[member.process_key] = found + self.prior_means(member, self._attributes)
+        rest = np.ones(len(self.counts), dtype=bool)
+        rest[held_out] = False
+        return self._stay([products[m.process_key] for m in self.settings.members], rest)
 
-    def _side_by_side(self, products: Mapping[FeatureMap, NDArray[Any]]) -> NDArray[Any]:
-        """Return the embeddings (n, G·D) of classes from those (n, D) in each first metric."""
-        blocks = [products[name] * scale for name, scale, _ in self.metric_scales()]
+    def _stay(self, vectors: list[NDArray[Any]], observed: NDArray[np.bool_]) -> list[NDArray[Any]]:
+        """Return embeddings (L, D) with observed means where a member has them."""
+        return [
+            np.where(observed[:, None], self.source_vectors(member.metric_key), rows)
+            if member.observed
+            else rows
+            for member, rows in zip(self.settings.members, vectors, strict=True)
+        ]
+
+    @property
+    def seen_attributes(self) -> NDArray[np.float64]:
+        """Attributes (L, d) of the seen classes."""
+        return self._attributes
+
+    def join(
+        self, vectors: Sequence[NDArray[Any]], attributes: NDArray[np.float64]
+    ) -> NDArray[Any]:
+        """Return rows of the class table (n, width) from each member's embeddings (n, D)."""
+        blocks: list[NDArray[Any]] = []
+        for metric in self.settings.metric_keys:
+            own = [
+                pair
+                for pair in zip(self.settings.members, vectors, strict=True)
+                if pair[0].metric_key == metric
+            ]
+            blocks += self._block(own)
+        if self.settings.zero_shot:
+            texts = descriptions(self.settings, attributes)
+            blocks.append(self.settings.zero_shot * unit_rows(texts))
         return np.concatenate(blocks, axis=1).astype(self.dtype)
 
-    def metric_scales(self) -> list[tuple[FeatureMap, NDArray[Any], float]]:
-        """Feature map, scale and weight of each metric of the mixture, in its order."""
-        seen = dict.fromkeys(self.spaces, 0)
-        metrics = []
-        for term in self.settings.metrics:
-            index = seen[term.feature_map]
-            seen[term.feature_map] += 1
-            scale = self.spaces[term.feature_map].scales[index]
-            metrics.append((term.feature_map, scale, term.weight))
-        return metrics
+    def _block(self, own: list[tuple[Member, NDArray[Any]]]) -> list[NDArray[Any]]:
+        """Return what members of one metric add to a row of the class table.
+
+        A cosine: Σ w z/‖z‖^p. Distances: Σ w z and Σ w ‖z‖² with weights that sum to one, so that
+        −Σ w ‖x − z‖² is the product of (2x, −1, −‖x‖²) with the row.
+        """
+        if self.settings.metric == "euclidean":
+            total = sum(member.weight for member, _ in own)
+            parts = [(m.weight / total, rows.astype(np.float64)) for m, rows in own]
+            mean: Any = sum(share * rows for share, rows in parts)
+            squares: Any = sum(share * (rows**2).sum(axis=1) for share, rows in parts)
+            return [mean, squares[:, None], np.ones((len(mean), 1))]
+        block: Any = 0.0
+        for member, rows in own:
+            block = block + rows * (member.weight / length_powers(rows, member))[:, None]
+        return [block]
 
     def scorer(self, device: str | None = None) -> Scorer:
         """Return what scores by this transfer, on a torch device or by NumPy; made once each."""
@@ -340,85 +482,205 @@ class ClosedFormTransfer:
         return self._scorers[device]
 
     def features(self, X: NDArray[Any]) -> NDArray[Any]:
-        """Bring features (n, D) into every metric, side by side (n, G·D)."""
+        """Bring features (n, D) to where rows of the class table are: (n, width)."""
         result: NDArray[Any] = self.scorer().features(X)
         return result
 
-    def score_mapped(self, features: NDArray[Any], embeddings: NDArray[Any]) -> NDArray[Any]:
-        """Score features (n, G·D) that are in the metrics already."""
-        result: NDArray[Any] = self.scorer().scores(features, embeddings)
+    def score_mapped(self, features: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
+        """Score features (n, width) that are there already."""
+        result: NDArray[Any] = self.scorer().scores(features, rows)
         return result
 
     # ------------------------------------------------------------------ explaining
-    def source_weights(self, attributes: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return k(a, A) Σ_r w_r (K + Λ_r)⁻¹ (n, L): how much of each seen mean is in a class."""
-        return self.posterior.weights(self.kernel(attributes))
+    def source_weights(
+        self, member: Member, attributes: NDArray[np.float64], seen: int | None = None
+    ) -> NDArray[np.float64]:
+        """Return how much of each seen class (L,) is in a member's embedding of a class (d,).
 
-    def source_vectors(self) -> NDArray[np.float64]:
-        """Return the seen means in every metric (L, G·D), what the source weights multiply."""
-        vectors = {name: space.source_vectors() for name, space in self.spaces.items()}
-        blocks = [vectors[name] * scale for name, scale, _ in self.metric_scales()]
-        return np.concatenate(blocks, axis=1)
+        k(a, A)(K + Λ)⁻¹ and, where it is the `seen` class at this position and stays at its
+        observed mean, all of itself.
+        """
+        process = self.processes[member.process_key]
+        if member.observed and seen is not None:
+            found: NDArray[np.float64] = np.eye(1, len(process.noise), seen)[0]
+            return found
+        rows = process.kernel(attributes[None]) if seen is None else process.kernel.seen[[seen]]
+        weights: NDArray[np.float64] = process.posterior.weights(rows)[0]
+        return weights
+
+    def sources(
+        self, attributes: NDArray[np.float64], seen: int | None
+    ) -> tuple[NDArray[np.float64], float]:
+        """Return of what a class (d,) is made: of seen classes (L,), and of its description.
+
+        Averaged over the members by their weights.
+        """
+        weights, total = np.zeros(len(self.counts)), self.settings.zero_shot
+        description = self.settings.zero_shot
+        for member in self.settings.members:
+            weights += member.weight * self.source_weights(member, attributes, seen)
+            total += member.weight
+            if not (member.observed and seen is not None):
+                description += member.weight * member.prior
+        return weights / total, description / total
 
     def pulls(
-        self, row: NDArray[Any], embedding: NDArray[Any], weights: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """Return what each seen class (L,) adds to the score of a row (1, D) for a class.
+        self, row: NDArray[Any], attributes: NDArray[np.float64], seen: int | None
+    ) -> tuple[NDArray[np.float64], float]:
+        """Return what seen classes (L,), and its description, add to the score of a class (d,).
 
-        `embedding` (G·D,) and `weights` (L,) are the class's own.
+        Of cosines they sum to the score of the row (1, D).
         """
-        if self.settings.metric != "cosine":
-            return weights
-        feature = np.asarray(self.features(row), dtype=np.float64)[0]
-        vectors, width = self.source_vectors(), len(feature) // len(self.settings.metrics)
-        total = np.zeros(len(weights))
-        for index, term in enumerate(self.settings.metrics):
-            part = slice(index * width, (index + 1) * width)
-            own = np.asarray(embedding[part], dtype=np.float64)
-            scale = np.linalg.norm(own) ** self.settings.norm_power
-            products = vectors[:, part] @ feature[part]
-            total += term.weight * weights * products / (scale if scale > 0 else 1.0)
-        return total
+        found, described = np.zeros(len(self.counts)), 0.0
+        features = np.asarray(self.features(row), dtype=np.float64)[0]
+        keys = self.settings.metric_keys
+        width = (len(features) - 2) if self.settings.metric == "euclidean" else len(self.center)
+        for member in self.settings.members:
+            weights = self.source_weights(member, attributes, seen)
+            stays = member.observed and seen is not None
+            vectors = self.source_vectors(member.metric_key) if stays else self.residuals(member)
+            prior = 0.0 if stays else self.prior_means(member, attributes[None])
+            if self.settings.metric == "euclidean":
+                found += member.weight * weights  # how much of each class, not of the distance
+                continue
+            place = keys.index(member.metric_key) * width
+            unit = features[place : place + width]
+            length = length_powers((weights @ vectors + prior)[None].reshape(1, -1), member)[0]
+            found += member.weight / length * weights * (vectors @ unit)
+            if not isinstance(prior, float):
+                described += member.weight / length * float(prior[0] @ unit)
+        if self.settings.zero_shot:
+            text = descriptions(self.settings, attributes[None])
+            described += self.settings.zero_shot * float(
+                unit_rows(text)[0] @ features[-text.size :]
+            )
+        return found, described
+
+    # ------------------------------------------------------------------ what is not known
+    def variances(self, attributes: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the posterior variance (n,) of the means of classes (n, d), over the members."""
+
+        def own(process: Process) -> NDArray[np.float64]:
+            kernel = process.kernel
+            return process.posterior.variance(kernel(attributes), kernel.own(attributes))
+
+        return self._averaged(own)
+
+    def left_out_variances(self) -> NDArray[np.float64]:
+        """Return the posterior variance (L,) of every seen class as a new one."""
+        return self._averaged(lambda process: process.posterior.left_out_variance())
+
+    def variances_without(self, held_out: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return the posterior variance (L,) of seen classes in a model that lacks some."""
+
+        def own(process: Process) -> NDArray[np.float64]:
+            posterior = process.posterior
+            return posterior.variance_of(posterior.weights_without(held_out))
+
+        return self._averaged(own)
+
+    def _averaged(self, compute: Callable[[Process], NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Average what is computed of each process over the members, by their weights."""
+        found = {key: compute(process) for key, process in self.processes.items()}
+        members = self.settings.members
+        weights = [member.weight for member in members]
+        return np.average([found[m.process_key] for m in members], axis=0, weights=weights)
+
+    @property
+    def center(self) -> NDArray[Any]:
+        """m (D,) of the first feature map; all have as many coordinates."""
+        return next(iter(self.spaces.values())).center
+
+    def attribute_relevance(self) -> NDArray[np.float64]:
+        """Return the weight of each attribute (d,), averaged over members that weigh them."""
+        members = [member for member in self.settings.members if member.relevance]
+        if not members:
+            raise AttributeError("no kernel of this model weighs attributes by their relevance")
+        found = [self.processes[m.process_key].kernel.attribute_relevance() for m in members]
+        return np.average(found, axis=0, weights=[member.weight for member in members])
 
     # ------------------------------------------------------------------ saving
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return every array that `restore` needs; the first space's have plain names."""
-        arrays: dict[str, NDArray[Any]] = {"noise": self.noise[0]}
-        if len(self.noise) > 1:
-            arrays["noises"] = self.noise
+        """Return every array that `restore` needs."""
+        arrays: dict[str, NDArray[Any]] = {}
         for index, space in enumerate(self.spaces.values()):
-            prefix = "" if index == 0 else f"space{index}/"
+            prefix, statistics = f"space{index}/", space.statistics
             arrays |= {
                 f"{prefix}center": space.center,
                 f"{prefix}projection": space.projection,
-                f"{prefix}dual": space.dual,
-                f"{prefix}counts": space.statistics.counts,
-                f"{prefix}sums": space.statistics.sums,
-                f"{prefix}second_moment": space.statistics.second_moment,
+                f"{prefix}scales": np.stack(list(space.scales.values())),
+                f"{prefix}counts": statistics.counts,
+                f"{prefix}sums": statistics.sums,
+                f"{prefix}second_moment": statistics.second_moment,
             }
-            if isinstance(space.statistics, SpannedStatistics):
-                arrays[f"{prefix}span"] = space.statistics.span
-            if len(space.scales) > 1:
-                arrays[f"{prefix}scales"] = space.scales
-        for number, key in enumerate(sorted(self.kernel.relevance, key=repr)):
-            arrays[f"relevance{number}"] = self.kernel.relevance[key]
+            if isinstance(statistics, SpannedStatistics):
+                arrays[f"{prefix}span"] = statistics.span
+            if self.settings.shares_space:
+                arrays[f"{prefix}description_center"] = space.description_center
+        for index, process in enumerate(self.processes.values()):
+            prefix = f"process{index}/"
+            arrays |= {f"{prefix}noise": process.noise, f"{prefix}dual": process.dual}
+            for block, factors in enumerate(process.kernel.relevance):
+                arrays[f"{prefix}relevance{block}"] = factors
         return arrays
 
     def restore(self, state: Mapping[str, NDArray[Any]], attributes: NDArray[np.float64]) -> None:
-        """Set what `state` returned; the kernel follows from the seen attributes (L, d)."""
-        self.noise = state["noises"] if "noises" in state else state["noise"][None]
+        """Set what `state` returned; kernels follow from the seen attributes (L, d)."""
+        self._attributes = attributes
         for index, space in enumerate(self.spaces.values()):
-            prefix = "" if index == 0 else f"space{index}/"
-            space.center, space.projection = state[f"{prefix}center"], state[f"{prefix}projection"]
-            space.dual = state[f"{prefix}dual"]
-            ones = np.ones((1, len(space.center)), dtype=space.center.dtype)
-            space.scales = state.get(f"{prefix}scales", ones)
-            counts, sums = state[f"{prefix}counts"], state[f"{prefix}sums"]
-            moment, span = state[f"{prefix}second_moment"], state.get(f"{prefix}span")
-            space.statistics = restored(counts, sums, moment, span)
+            own = _below(state, f"space{index}/")
+            space.center, space.projection = own["center"], own["projection"]
+            space.scales = dict(zip(space.shrinkages, own["scales"], strict=True))
+            sums = own["counts"], own["sums"], own["second_moment"]
+            space.statistics = restored(*sums, own.get("span"))
+            if "description_center" in own:
+                space.description_center = own["description_center"]
         self.dtype = next(iter(self.spaces.values())).center.dtype
-        kernel = self.settings.class_kernel()
-        self.kernel = kernel.fit(attributes, relevance=_relevance_of(kernel, state))
+        members = {member.process_key: member for member in self.settings.members}
+        saved = {key: _below(state, f"process{n}/") for n, key in enumerate(members)}
+        n_blocks = len(self.settings.attribute_blocks or [0])
+        relevance = {
+            members[key].kernel_key: [own[f"relevance{block}"] for block in range(n_blocks)]
+            for key, own in saved.items()
+            if members[key].relevance
+        }
+        kernels = self._fitted_kernels(relevance)
+        for key, own in saved.items():
+            process = self.processes[key] = Process(kernels[members[key].kernel_key], own["noise"])
+            process.dual = own["dual"]
+
+
+def descriptions(
+    settings: Ensemble, attributes: NDArray[np.float64], n_features: int | None = None
+) -> NDArray[np.float64]:
+    """Return the descriptions (n, D) that attribute vectors (n, d) hold in the features' space."""
+    texts = attributes
+    if settings.shared_space is not True:
+        texts = split_blocks(attributes, settings.attribute_blocks)[int(settings.shared_space)]
+    if n_features is not None and texts.shape[1] != n_features:
+        raise DataError(
+            f"shared_space: class vectors have {texts.shape[1]} numbers where features have "
+            f"{n_features}; of one space both have as many"
+        )
+    return texts
+
+
+def length_powers(rows: Any, member: Member) -> Any:
+    """Return ‖z‖^p (n,) of embeddings (n, D), to divide by; 1 for one of no length."""
+    lengths = np.linalg.norm(rows, axis=1)
+    return np.where(lengths > 0, lengths, 1.0) ** member.norm_power
+
+
+def _refuse_infinite(rows: NDArray[Any], dtype: Any) -> None:
+    if not np.isfinite(rows).all():
+        raise DataError(
+            f"the features are too small to be compared in {np.dtype(dtype).name}; scale them "
+            "to ordinary numbers, or map them (feature_map='l2')"
+        )
+
+
+def _below(state: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    return {k.removeprefix(prefix): array for k, array in state.items() if k.startswith(prefix)}
 
 
 def _product(rows: NDArray[np.float64], held: NDArray[Any]) -> NDArray[Any]:
@@ -428,11 +690,3 @@ def _product(rows: NDArray[np.float64], held: NDArray[Any]) -> NDArray[Any]:
     few = _FEW_ROWS * len(used) <= len(held)
     product: NDArray[Any] = rows[:, used] @ held[used] if few else rows @ held
     return product
-
-
-def _relevance_of(
-    kernel: ClassKernel, state: Mapping[str, NDArray[Any]]
-) -> dict[tuple[FeatureMap, int], NDArray[np.float64]]:
-    """Give the saved factors of attributes back to the views they belong to."""
-    keys = enumerate(relevance_keys(kernel))
-    return {key: state[f"relevance{number}"] for number, key in keys}

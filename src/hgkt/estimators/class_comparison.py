@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from hgkt._arrays import batches
 from hgkt.calibration import HeldOutClasses
-from hgkt.closed_form.posterior import ClassPosterior, attribute_sensitivity
 from hgkt.closed_form.separation import ClassGeometry, Places
 from hgkt.closed_form.transfer import ClosedFormTransfer
 from hgkt.estimators.class_check import MIN_HELD_OUT
@@ -81,10 +80,7 @@ def _odds(separations: NDArray[np.float64], beta: float) -> NDArray[np.float64]:
 
 
 def learn_sharpness(
-    geometry: ClassGeometry,
-    posterior: ClassPosterior,
-    held_out: HeldOutClasses,
-    seen: Sequence[Any],
+    geometry: ClassGeometry, held_out: HeldOutClasses, seen: Sequence[Any]
 ) -> Sharpness | None:
     """Fit what a `Sharpness` holds to the accuracies of held-out classes, by least squares.
 
@@ -93,7 +89,7 @@ def learn_sharpness(
 
     Parameters
     ----------
-    geometry, posterior
+    geometry : ClassGeometry
         Of a fitted closed form.
     held_out : HeldOutClasses
         What the folds said.
@@ -103,7 +99,7 @@ def learn_sharpness(
     n_classes = len(set(held_out.labels))
     if n_classes < MIN_HELD_OUT:
         return None
-    parts = list(_replayed(geometry, posterior, held_out, seen))
+    parts = list(_replayed(geometry, held_out, seen))
     separations, variances, real, together = (
         np.concatenate(part) for part in zip(*parts, strict=True)
     )
@@ -136,10 +132,7 @@ def _line(columns: NDArray[np.float64], real: NDArray[np.float64]) -> tuple[floa
 
 
 def _replayed(
-    geometry: ClassGeometry,
-    posterior: ClassPosterior,
-    held_out: HeldOutClasses,
-    seen: Sequence[Any],
+    geometry: ClassGeometry, held_out: HeldOutClasses, seen: Sequence[Any]
 ) -> Iterator[tuple[NDArray[Any], ...]]:
     """Yield separations (n, L), variances (n,) and accuracies (n,) of the classes of each fold.
 
@@ -150,8 +143,10 @@ def _replayed(
     rows = np.array([positions[label] for label in held_out.labels], dtype=np.intp)
     for fold in np.unique(held_out.folds):
         here = np.flatnonzero(held_out.folds == fold)
-        weights = posterior.weights_without(rows[here])
-        places, variances = geometry.places(weights), posterior.variance_of(weights)[rows[here]]
+        transfer = geometry.transfer
+        vectors = transfer.vectors_without(rows[here])
+        places = geometry.places(vectors, transfer.seen_attributes)
+        variances = transfer.variances_without(rows[here])[rows[here]]
         new = np.zeros(len(seen), dtype=bool)
         new[rows[here]] = True
         cases = (
@@ -212,13 +207,15 @@ class ClassComparison:
     def of(cls, model: HGKTClassifier) -> ClassComparison:
         """Compare the classes of a fitted model with each other."""
         transfer = model._transfer
-        geometry, posterior = ClassGeometry.of(transfer), transfer.posterior
+        geometry = ClassGeometry.of(transfer)
         sharpness = None
         if model._validation.held_out is not None:
             seen = model._table.seen_classes.tolist()
-            sharpness = learn_sharpness(geometry, posterior, model._validation.held_out, seen)
-        places = geometry.places(posterior.weights(transfer.kernel.seen))
-        odds_against = np.zeros(len(places.weights))
+            sharpness = learn_sharpness(geometry, model._validation.held_out, seen)
+        seen_ones = model._table.seen_attributes
+        vectors = transfer.vectors(seen_ones, observed=~model._table.grown)
+        places = geometry.places(vectors, seen_ones)
+        odds_against = np.zeros(len(places.images))
         if sharpness is not None:
             odds_against = _odds_against(geometry, places, sharpness)
         return cls(
@@ -226,7 +223,7 @@ class ClassComparison:
             geometry,
             model._validation.held_out,
             sharpness,
-            np.sort(posterior.left_out_variance()),
+            np.sort(transfer.left_out_variances()),
             odds_against,
             places,
             GrowingRows(model._table.seen_attributes),
@@ -251,8 +248,7 @@ class ClassComparison:
             n_same = self.n_seen
         places = self.places.take(slice(n_same))
         if n_same < len(rows):
-            weights = self.transfer.posterior.weights(self.transfer.kernel(rows[n_same:]))
-            places = places.join(self.geometry.places(weights))
+            places = places.join(self._placed(rows[n_same:]))
         return replace(self, places=places, attributes=attributes)
 
     def new_class(
@@ -267,15 +263,12 @@ class ClassComparison:
         penalties : ndarray of shape (C,)
             What calibration will take off the score of each known class, seen ones first.
         """
-        kernel, posterior = self.transfer.kernel, self.transfer.posterior
-        row = kernel(attributes[None])
-        weights = posterior.weights(row)
-        own = kernel.own(attributes[None])
-        # What `posterior.variance` computes; the weights are at hand.
-        variance = max(float(own[0] - weights[0] @ row[0]), 0.0)
-        place = self.geometry.places(weights)
-        dots = np.stack([products @ place.weights[0] for products in self.places.products])
-        return NewClass(self, attributes, place, variance, dots, penalties)
+        variance = float(self.transfer.variances(attributes[None])[0])
+        return NewClass(self, attributes, self._placed(attributes[None]), variance, penalties)
+
+    def _placed(self, attributes: NDArray[np.float64]) -> Places:
+        """Place classes (n, d) that are known by their attributes."""
+        return self.geometry.places(self.transfer.vectors(attributes), attributes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,8 +285,6 @@ class NewClass:
         Where it lies.
     variance : float
         Posterior variance of its mean, per unit of prior variance.
-    dots : ndarray of shape (G, C)
-        Inner products of its embedding with those of the known classes.
     penalties : ndarray of shape (C,)
         What calibration takes off the known classes.
     """
@@ -302,7 +293,6 @@ class NewClass:
     attributes: NDArray[np.float64]
     place: Places
     variance: float
-    dots: NDArray[np.float32]
     penalties: NDArray[np.float64]
 
     @property
@@ -312,10 +302,10 @@ class NewClass:
 
     def separations(self) -> NDArray[np.float64]:
         """Return how well images of the class are told from each known one (C,)."""
-        geometry, squares = self.classes.geometry, self.classes.places.squares
-        found: NDArray[np.float64] = geometry.compare(
-            self.dots[:, None], self.place.squares, squares, self.penalties[None]
-        )[0]
+        geometry, places = self.classes.geometry, self.classes.places
+        found: NDArray[np.float64] = geometry.separations(self.place, places, self.penalties[None])[
+            0
+        ]
         return found
 
     def percentile(self) -> float:
@@ -330,9 +320,9 @@ class NewClass:
         """
         sharpness, places = self.classes.sharpness, self.classes.places
         assert sharpness is not None
-        toward = self.classes.geometry.compare(
-            self.dots[:, :, None], places.squares, self.place.squares, -self.penalties[:, None]
-        )[:, 0]
+        toward = self.classes.geometry.separations(places, self.place, -self.penalties[:, None])[
+            :, 0
+        ]
         taken = sharpness.odds(toward)
         losers = np.argsort(-taken, kind="stable")[:n]
         total = 1.0 + np.array([self._odds_of(int(row), sharpness) for row in losers])
@@ -359,19 +349,16 @@ class NewClass:
         self, rivals: NDArray[np.intp], shares: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Return how far the lead over some rivals moves with each attribute (d,)."""
-        geometry, transfer = self.classes.geometry, self.classes.transfer
-        slopes = geometry.lead_slopes(self.place, self.classes.places.take(rivals), shares)
-        return attribute_sensitivity(
-            transfer.kernel, self.attributes, transfer.posterior.precision @ slopes
-        )
+        others = self.classes.places.take(rivals)
+        return self.classes.geometry.sensitivities(self.attributes, self.place, others, shares)
 
 
 def _odds_against(
     geometry: ClassGeometry, places: Places, sharpness: Sharpness
 ) -> NDArray[np.float64]:
     """Return how many images of each class (L,) go to others for each one that stays."""
-    found = np.empty(len(places.weights))
-    step = max(1, _CHUNK_NUMBERS // (8 * places.products[:, :, 0].size))
+    found = np.empty(len(places.images))
+    step = max(1, _CHUNK_NUMBERS // (8 * len(found)))
     for rows in batches(len(found), step):
         apart = geometry.separations(places.take(rows), places, np.zeros((1, 1)))
         apart[np.arange(len(apart)), np.arange(len(found))[rows]] = np.inf

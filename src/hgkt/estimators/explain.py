@@ -53,12 +53,16 @@ class ClassExplanation:
         Whether it was learned from instances.
     sources : tuple of Contribution
         Seen classes, the strongest first. In the closed form all of them, and Σ weight·(v_c − m)W
-        is the embedding; in the network its neighbours in the graph, each with its share.
+        is the embedding, without a prior; of several members, averaged by their weights; in the
+        network its neighbours in the graph, each with its share.
+    description : float
+        How much of its description is in it, where rows and descriptions share a space.
     """
 
     label: Any
     seen: bool
     sources: tuple[Contribution, ...]
+    description: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists and dicts."""
@@ -81,7 +85,10 @@ class PredictionExplanation:
         The next classes with their scores.
     pulls : tuple of Contribution
         Seen classes behind the predicted one and what each adds to its score; in the closed form
-        all pulls (and the calibration of a seen class) sum to the score.
+        all pulls (with that of the description, and the calibration of a seen class) sum to the
+        score, where rows are compared by cosines.
+    description : float
+        What the description of the predicted class adds, where it is in the space of the rows.
     """
 
     label: Any
@@ -89,6 +96,7 @@ class PredictionExplanation:
     margin: float
     runner_ups: tuple[Contribution, ...]
     pulls: tuple[Contribution, ...]
+    description: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists and dicts."""
@@ -189,6 +197,14 @@ class TransferClassifier(GZSLClassifier):
         """What each seen class (L,) adds to the score of one row (1, D) for a class."""
         return self._source_weights(column)
 
+    def _description_weight(self, column: int) -> float:
+        """Return how much of its description is in the embedding of the class in `column`."""
+        return 0.0
+
+    def _description_pull(self, row: NDArray[Any], column: int) -> float:
+        """Return what the description of a class adds to the score of one row (1, D)."""
+        return 0.0
+
     def explain_class(self, label: Any) -> ClassExplanation:
         """Say from which seen classes a class was made.
 
@@ -200,7 +216,8 @@ class TransferClassifier(GZSLClassifier):
         moment = self._snapshot()
         column = moment.column_of(label)
         sources = moment._rank(moment._source_weights(column))
-        return ClassExplanation(label, bool(moment.seen_mask_[column]), sources)
+        description = moment._description_weight(column)
+        return ClassExplanation(label, bool(moment.seen_mask_[column]), sources, description)
 
     def explain(self, X: ArrayLike, n_runner_ups: int = 3) -> list[PredictionExplanation]:
         """Say for each row why it was given its class.
@@ -226,6 +243,7 @@ class TransferClassifier(GZSLClassifier):
                     float(scores[row, best] - scores[row, order[1]]),
                     tuple(Contribution(labels[c], float(scores[row, c])) for c in others),
                     moment._rank(moment._pulls(features[row : row + 1], int(best))),
+                    moment._description_pull(features[row : row + 1], int(best)),
                 )
             )
         return explanations

@@ -17,10 +17,9 @@ from hgkt._typing import Progress
 from hgkt._validation import attribute_matrix, attribute_table, label_text
 from hgkt.calibration import Fold
 from hgkt.calibration.folds import FEW_CLASSES
-from hgkt.closed_form.family import FEATURE_MAPS, MixtureFamily
+from hgkt.closed_form.ensemble import FEATURE_MAPS, MemberPool
 from hgkt.closed_form.grid import score_grid
-from hgkt.closed_form.kernels import KernelTerm
-from hgkt.closed_form.mixture import METRICS, MetricTerm, Mixture, Ridge
+from hgkt.closed_form.member import METRICS, Ensemble, Member
 from hgkt.closed_form.scoring import Scorer
 from hgkt.closed_form.transfer import ClosedFormTransfer
 from hgkt.estimators.class_comparison import ClassComparison, NewClass
@@ -31,6 +30,7 @@ from hgkt.statistics import ExampleSums, Statistics, Sums
 from hgkt.statistics.classes import summed, together
 from hgkt.statistics.examples import examples_from_arrays, examples_to_arrays
 
+_PRIOR = 0.3  # α of a shared space, where nothing is selected
 _ROWS_THAT_TELL = 5  # per class: folds hold out one in five
 
 
@@ -51,7 +51,8 @@ class HGKTClassifier(TransferClassifier):
         The same for attribute vectors.
     metric : {"cosine", "euclidean"}, default="cosine"
         How an instance is compared with a class embedding. A search on class folds chooses between
-        the two for a mixture, and where fewer than twenty classes were seen; "euclidean" it keeps.
+        the two for an ensemble, and where fewer than twenty classes were seen; "euclidean" it
+        keeps.
     intra, inter : bool, default=True
         Whether in-class and inter-class relations are used; the paper's two ablations. Without
         them a Euclidean metric and a linear map of attributes are left.
@@ -76,11 +77,21 @@ class HGKTClassifier(TransferClassifier):
         Widths of attribute blocks of different origin, each with its own kernel.
     block_weights : list of float, optional
         Weights of the blocks' kernels; equal by default.
-    mixture : dict, optional
-        Several metrics, kernels and ridges at once instead of one of each, as selection on
-        validation classes finds them: ``Mixture.to_dict`` of `hgkt.closed_form.Mixture`. It takes
-        the place of `feature_map`, `shrinkage`, `attribute_map`, `kernel`, `kernel_scale`,
-        `relevance`, `block_weights` and `ridge`.
+    observed : bool, default=False
+        Whether seen classes stay at their observed means instead of leaning on their attributes.
+    prior : float, optional
+        α, how much of a class's description is in its prior mean, where they share a space; by
+        default 0.3 in a shared space.
+    shared_space : bool or int, default=False
+        Whether class vectors lie in the space of the features, as those of CLIP's two towers do,
+        or of one sentence encoder; a number: that of the `attribute_blocks` does. Then the
+        description of a class is a first guess of its mean.
+    members : list of dict, optional
+        Several closed forms whose scores are added instead of one, as selection on validation
+        classes finds them, each a dict of the parameters `feature_map`, `shrinkage`, `kernel`,
+        `kernel_scale`, `attribute_map`, `relevance`, `block_weights`, `ridge`, `norm_power`,
+        `observed`, `prior`, whose place it takes, and a `weight`. With a shared space one may be
+        ``{"kernel": "zero-shot", "weight": …}``: the plain cosine of row and description.
     calibration : float, dict or "auto", default="auto"
         γ, taken off the score of every class seen in training, see :class:`GZSLClassifier`. "auto":
         `fit` finds it on seen classes left out in turn, where there are six or more;
@@ -93,10 +104,11 @@ class HGKTClassifier(TransferClassifier):
     ----------
     classes_, seen_classes_, unseen_classes_ : ndarray
         Labels: all, learned from instances, added by attributes.
-    class_embeddings_ : ndarray of shape (n_classes, n_metrics · n_features)
-        In the metric of the visual space; in a mixture of several, in each of them side by side.
-        A model of few rows, at least 4,096 features and four times as many as rows, has a
-        coordinate per row and one more instead of one per feature.
+    class_embeddings_ : ndarray of shape (n_classes, n_columns)
+        What rows are multiplied with once they are in the metric of the visual space: embeddings
+        divided by their length, in each metric of an ensemble side by side. A model of few rows,
+        at least 4,096 features and four times as many as rows, has a coordinate per row and one
+        more instead of one per feature.
     attribute_relevance_ : ndarray of shape (n_attributes,)
         Weight of each attribute, one on average; where relevance is used.
 
@@ -113,7 +125,7 @@ class HGKTClassifier(TransferClassifier):
     ['horse']
     """
 
-    mathematics_version: ClassVar[int] = 2  # 1: one closed form; 2: a mixture
+    mathematics_version: ClassVar[int] = 3  # 1: one closed form; 2: a mixture; 3: an ensemble
     can_grow: ClassVar[bool] = True
 
     _transfer: ClosedFormTransfer
@@ -140,7 +152,10 @@ class HGKTClassifier(TransferClassifier):
         relevance: bool = False,
         attribute_blocks: list[int] | None = None,
         block_weights: list[float] | None = None,
-        mixture: dict[str, Any] | None = None,
+        observed: bool = False,
+        prior: float | None = None,
+        shared_space: bool | int = False,
+        members: list[dict[str, Any]] | None = None,
         calibration: float | str | Mapping[str, float] = "auto",
         device: str = "auto",
     ) -> None:
@@ -159,7 +174,10 @@ class HGKTClassifier(TransferClassifier):
         self.relevance = relevance
         self.attribute_blocks = attribute_blocks
         self.block_weights = block_weights
-        self.mixture = mixture
+        self.observed = observed
+        self.prior = prior
+        self.shared_space = shared_space
+        self.members = members
         self.calibration = calibration
         self.device = device
 
@@ -186,7 +204,7 @@ class HGKTClassifier(TransferClassifier):
         return {"embedding": transfer.solve(statistics, attributes)}
 
     def gather_options(self, select: bool = False) -> dict[str, Any]:
-        """Return the feature maps to sum: its own, or all that a mixture may have."""
+        """Return the feature maps to sum: its own, or all that an ensemble may have."""
         return {"feature_maps": FEATURE_MAPS if select else tuple(self._settings().feature_maps)}
 
     def _make_transfer(self) -> ClosedFormTransfer:
@@ -202,39 +220,52 @@ class HGKTClassifier(TransferClassifier):
             return None
         return self._transfer.scorer(device)
 
-    def _settings(self) -> Mixture:
+    def _settings(self) -> Ensemble:
         shared: dict[str, Any] = {
-            "norm_power": self.norm_power,
             "metric": self.metric,
             "weighting": self.weighting,
             "n_neighbors": self.n_neighbors,
             "attribute_blocks": self.attribute_blocks,
+            "shared_space": self.shared_space,
             "device": self.device,
         }
-        if self.mixture is not None:
-            return Mixture.from_dict(self.mixture, **shared)
-        blocks = None if self.block_weights is None else tuple(self.block_weights)
-        kernel = self.kernel if self.inter else "linear"
-        return Mixture(
-            (MetricTerm(self.feature_map, self.shrinkage if self.intra else 1.0),),
-            (KernelTerm(kernel, self.kernel_scale, self.attribute_map, self.relevance, blocks),),
-            (Ridge(self.ridge),),
-            **shared,
+        if self.members is not None:
+            return Ensemble.from_list(self.members, **shared)
+        prior = self.prior
+        if prior is None:
+            prior = _PRIOR if self.shared_space is not False else 0.0
+        member = Member(
+            self.feature_map,
+            self.shrinkage if self.intra else 1.0,
+            self.kernel if self.inter else "linear",
+            self.kernel_scale,
+            self.attribute_map,
+            self.relevance,
+            None if self.block_weights is None else tuple(self.block_weights),
+            self.ridge,
+            self.norm_power,
+            self.observed,
+            prior,
         )
+        return Ensemble((member,), **shared)
+
+    def member_table(self) -> tuple[list[str], list[list[str]]] | None:
+        """Return the members as header and rows of words; None where there is one alone."""
+        return None if self.members is None else self._settings().table()
 
     # ------------------------------------------------------------------ selection
-    def mixture_families(self) -> list[MixtureFamily]:
-        """Return the metrics, kernels, ridges and powers from which selection mixes a model.
+    def member_pools(self) -> list[MemberPool]:
+        """Return the members among which selection chooses an ensemble.
 
         Cosines win where features are many. Where they are few, a length says something and
-        distances win: validation decides, unless `metric` was set to "euclidean".
+        distances win: validation decides, unless `metric` was set to "euclidean". In a shared
+        space only directions say something.
         """
-        base = self._settings()
-        base = replace(base, metrics=base.metrics[:1])  # members bring their own
-        comparisons = METRICS if self.metric == "cosine" else (self.metric,)
+        base = replace(self._settings(), members=(Member(),), zero_shot=0.0)
+        free = self.metric == "cosine" and not base.shares_space
         return [
-            MixtureFamily.of(replace(base, metric=metric), self.intra, self.inter)
-            for metric in comparisons
+            MemberPool.of(replace(base, metric=metric), self.intra, self.inter)
+            for metric in (METRICS if free else (self.metric,))
         ]
 
     def plain_stages(self, counts: NDArray[np.intp]) -> list[Any]:
@@ -246,7 +277,7 @@ class HGKTClassifier(TransferClassifier):
         them apart, as a rule; the folds on which γ is found anyway say whether they do, if most
         classes have a row to spare for them.
         """
-        is_free = self.metric == "cosine" and self.mixture is None
+        is_free = self.metric == "cosine" and self.members is None and self.shared_space is False
         tell = len(counts) < FEW_CLASSES and np.median(counts) >= _ROWS_THAT_TELL
         return [{"metric": list(METRICS)}] if is_free and tell else []
 
@@ -555,17 +586,24 @@ class HGKTClassifier(TransferClassifier):
     def attribute_relevance_(self) -> NDArray[np.float64]:
         """Weight of each attribute, one on average over the attributes of its block."""
         check_is_fitted(self)
-        return self._transfer.kernel.attribute_relevance()
+        return self._transfer.attribute_relevance()
 
     def _source_weights(self, column: int) -> NDArray[np.float64]:
-        result: NDArray[np.float64] = self._transfer.source_weights(
-            self.class_attributes_[column : column + 1]
-        )[0]
-        return result
+        return self._transfer.sources(self.class_attributes_[column], self._seen_row(column))[0]
 
     def _pulls(self, row: NDArray[Any], column: int) -> NDArray[np.float64]:
-        weights = self._source_weights(column)
-        return self._transfer.pulls(row, self.class_embeddings_[column], weights)
+        return self._transfer.pulls(row, self.class_attributes_[column], self._seen_row(column))[0]
+
+    def _description_weight(self, column: int) -> float:
+        return self._transfer.sources(self.class_attributes_[column], self._seen_row(column))[1]
+
+    def _description_pull(self, row: NDArray[Any], column: int) -> float:
+        return self._transfer.pulls(row, self.class_attributes_[column], self._seen_row(column))[1]
+
+    def _seen_row(self, column: int) -> int | None:
+        """Return the position of a learned class among seen ones; None of described and grown."""
+        row = int(self._table.order[column])
+        return row if row < self._table.n_seen and not self._table.grown[row] else None
 
 
 def _join_sums(examples: list[ExampleSums], kind: FeatureMap) -> Statistics:

@@ -122,7 +122,7 @@ def save_model(model: GZSLClassifier, path: str | Path, about: dict[str, Any]) -
             "attributes": list(table.attributes.array),
         }
     )
-    folder = ModelFolder(config, state, classes, _card(config, classes))
+    folder = ModelFolder(config, state, classes, _card(config, classes, _members(model)))
     return write_model_folder(path, folder)
 
 
@@ -272,11 +272,22 @@ def _read_config(path: Path, expected: str | None) -> dict[str, Any]:
     return config
 
 
-def _card(config: dict[str, Any], classes: pd.DataFrame) -> str:
+def _members(model: GZSLClassifier) -> str:
+    """Return the members of an ensemble as a table of the card."""
+    table = getattr(model, "member_table", lambda: None)()
+    if table is None:
+        return ""
+    header, rows = table
+    lines = ["| " + " | ".join(row) + " |" for row in [header, ["---"] * len(header), *rows]]
+    return "\n\n## Members\n" + "\n".join(lines)
+
+
+def _card(config: dict[str, Any], classes: pd.DataFrame, members: str = "") -> str:
     seen = int(classes["seen"].sum())
     facts = {key: value for key, value in config["about"].items() if key != "examples"}
     about = "\n".join(f"- {key}: {value}" for key, value in facts.items()) or "- unknown"
-    parameters = "\n".join(f"- {key}: {value!r}" for key, value in config["parameters"].items())
+    found = {key: value for key, value in config["parameters"].items() if key != "members"}
+    parameters = "\n".join(f"- {key}: {value!r}" for key, value in found.items()) + members
     return f"""---
 library_name: hgkt
 tags: [zero-shot-learning]

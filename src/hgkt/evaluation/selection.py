@@ -19,7 +19,7 @@ from hgkt._validation import attribute_table, check_choice, check_number
 from hgkt.calibration import Calibration, Fold, ScoredFold, folds_of_rows, folds_of_sums
 from hgkt.calibration.curve import SeenUnseenCurve, ValidationRows, best_calibration
 from hgkt.calibration.folds import ClassFolds, class_folds
-from hgkt.closed_form.family import area, choose_mixture, mixture_setting, single_setting
+from hgkt.closed_form.ensemble import area, choose_ensemble, single_setting
 from hgkt.data import GZSLDataset
 from hgkt.estimators.base import GZSLClassifier
 from hgkt.estimators.fold_fit import AUTO, MIN_CLASSES, blank_clone, read_folds, score_folds
@@ -52,7 +52,7 @@ class SettingResult:
     mean : float
         Mean of `values`: what is compared.
     calibration : float
-        The γ with the highest mean H over the folds; NaN for members of a mixture.
+        The γ with the highest mean H over the folds; NaN for members of an ensemble.
     H : float
         Mean H over the folds at the calibration that would be in force; NaN as well.
     zsl : float
@@ -161,8 +161,8 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         The method; it is cloned, never changed.
     stages : list of dict, optional
         Grids, each a dict from parameter name to values (or a list of such dicts). By default
-        ``estimator.default_stages()``, and for HGKTClassifier a mixture of closed forms (docs page
-        *closed form*); an empty list leaves only γ to choose.
+        ``estimator.default_stages()``, and for HGKTClassifier an ensemble of closed forms (docs
+        page *closed form*); an empty list leaves only γ to choose.
     n_folds : int, optional
         Number of class folds; by default ``estimator.default_folds(n_classes)``. Of the folds
         that `fit` is given the first so many are taken; where it is given none, random ones are
@@ -301,8 +301,8 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         self.folds_ = list(folds or class_folds(names, n_folds, None, self.random_state))[:n_folds]
         self.calibrated_ = wants_calibration(self.estimator, self.calibrate)
         self.metric_ = "ausuc" if self.metric == "auto" else self.metric
-        if self.stages is None and hasattr(self.estimator, "mixture_families"):
-            self._choose_mixture(self._iter_folds(data))
+        if self.stages is None and hasattr(self.estimator, "member_pools"):
+            self._choose_ensemble(self._iter_folds(data))
         else:
             self._search(lambda: self._iter_folds(data))
         found = read_folds(self._winner_scores(data), self.random_state)
@@ -327,28 +327,33 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         return settings_frame(self.cv_results_)
 
     # ------------------------------------------------------------------ the search
-    def _choose_mixture(self, folds: Iterator[Fold]) -> None:
-        """Choose a mixture of closed forms; what is tried are its members and the mixtures."""
+    def _choose_ensemble(self, folds: Iterator[Fold]) -> None:
+        """Choose an ensemble of closed forms; what is tried are members, then sums of them."""
         value = {
             "ausuc": area,
             "H": lambda curve: curve.harmonic.max() if self.calibrated_ else _h_at(curve, 0.0),
             "zsl": lambda curve: curve.zsl,
         }[self.metric_]
-        families = self.estimator.mixture_families()
-        choice = choose_mixture(families, folds, value, self.progress)
+        choice = choose_ensemble(self.estimator.member_pools(), folds, value, self.progress)
         self.cv_results_ = [
-            SettingResult(0, single_setting(member), values, float(np.mean(values)), *_NAN)
+            SettingResult(
+                0, single_setting(member, choice.metric), values, float(np.mean(values)), *_NAN
+            )
             for member, values in choice.members
         ]
         trials = [
-            _Trial(mixture_setting(candidate.mixture), Calibration(), candidate.curves)
-            for candidate in choice.mixtures
+            _Trial(
+                {"members": found.ensemble.to_list(), "metric": choice.metric},
+                Calibration(),
+                found.curves,
+            )
+            for found in choice.ensembles
         ]
-        mixtures = [self._result(1, trial) for trial in trials]
-        self.cv_results_ += mixtures
-        best = max(range(len(mixtures)), key=lambda index: mixtures[index].mean)
-        self._take(mixtures[best])
-        scored = choice.scored_folds(choice.mixtures[best].mixture)
+        ensembles = [self._result(1, trial) for trial in trials]
+        self.cv_results_ += ensembles
+        best = max(range(len(ensembles)), key=lambda index: ensembles[index].mean)
+        self._take(ensembles[best])
+        scored = choice.scored_folds(choice.ensembles[best].ensemble)
         self._winner = _Winner(self._key(self.best_params_), self.best_score_, scored)
 
     def _winner_scores(self, data: SearchData) -> Iterable[ScoredFold]:

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from hgkt._arrays import FeatureMap, power_of
 from hgkt._validation import import_extra
 from hgkt.calibration import Calibration, Temperatures
-from hgkt.closed_form.kernels import ClassKernel, KernelTerm
+from hgkt.closed_form.kernels import ClassKernel, KernelSettings
+from hgkt.closed_form.member import Ensemble, Member
 from hgkt.closed_form.transfer import ClosedFormTransfer
 from hgkt.network.transfer import NetworkTransfer
 from hgkt.network.weights import NEGATIVE_SLOPE, EmbedderWeights
@@ -150,15 +151,9 @@ def embedder_graph(transfer: ClosedFormTransfer | NetworkTransfer) -> Any:
     """Return the model from ``attributes`` (U, d) float64 to ``embeddings`` (U, G·D)."""
     graph = GraphBuilder("hgkt embedder")
     if isinstance(transfer, ClosedFormTransfer):
-        first = next(iter(transfer.kernel.references.values()))
-        n_attributes = sum(block.shape[1] for block in first)
+        n_attributes = transfer.seen_attributes.shape[1]
         attributes = graph.input("attributes", _WIDE, ["n_classes", n_attributes])
-        kernel = _kernel(graph, attributes, transfer.kernel)
-        duals = {
-            name: graph.matmul(kernel, graph.constant(space.dual, _WIDE))
-            for name, space in transfer.spaces.items()
-        }
-        embedding = _side_by_side(graph, duals, transfer, _WIDE)
+        embedding = _class_rows(graph, attributes, transfer)
     else:
         n_attributes = transfer.attributes.shape[1]
         attributes = graph.input("attributes", _WIDE, ["n_classes", n_attributes])
@@ -192,7 +187,7 @@ def scorer_graph(
         scores = _closed_form_scores(graph, features, table, transfer)
     else:
         rows = _mapped(graph, features, transfer.settings.feature_map, dtype)
-        scores = _compared(graph, rows, table, transfer.settings.metric, 1.0, dtype)
+        scores = _compared(graph, rows, table, transfer.settings.metric, dtype)
     paying = graph.cast(penalised, dtype)
     penalty = graph.mul(paying, _gamma(graph, paying, calibration, dtype))
     scores = graph.sub(scores, penalty)
@@ -229,10 +224,91 @@ def _gamma(graph: GraphBuilder, paying: str, calibration: Calibration, dtype: An
     return graph.add(offset, graph.mul(slope, graph.node("Log", ratio)))
 
 
+def _class_rows(graph: GraphBuilder, attributes: str, transfer: ClosedFormTransfer) -> str:
+    """`ClosedFormTransfer.embed`: each member's embedding, joined block by block."""
+    settings = transfer.settings
+    kernels: dict[Any, str] = {}
+    blocks: list[str] = []
+    texts = ""
+    if settings.shares_space:
+        texts = _descriptions(graph, attributes, settings)
+    for metric in settings.metric_keys:
+        own = [
+            (member, _embedding(graph, attributes, texts, member, transfer, kernels))
+            for member in settings.members_of(metric)
+        ]
+        blocks += _class_block(graph, own, settings)
+    if settings.zero_shot:
+        unit = _mapped(graph, texts, "l2", _WIDE)
+        blocks.append(graph.mul(unit, graph.constant(settings.zero_shot, _WIDE)))
+    return str(blocks[0] if len(blocks) == 1 else graph.node("Concat", *blocks, axis=1))
+
+
+def _embedding(
+    graph: GraphBuilder,
+    attributes: str,
+    texts: str,
+    member: Member,
+    transfer: ClosedFormTransfer,
+    kernels: dict[Any, str],
+) -> str:
+    """One member's embedding of new classes: what its kernel carries, and the prior mean."""
+    process = transfer.processes[member.process_key]
+    if member.kernel_key not in kernels:
+        kernels[member.kernel_key] = _kernel(graph, attributes, process.kernel)
+    found = graph.matmul(kernels[member.kernel_key], graph.constant(process.dual, _WIDE))
+    if not member.prior:
+        return found
+    space = transfer.spaces[member.feature_map]
+    rows = _mapped(graph, texts, member.feature_map, _WIDE)
+    rows = graph.sub(rows, graph.constant(space.description_center, _WIDE))
+    scale = member.prior * space.scales[member.shrinkage].astype(_WIDE)
+    projection = space.projection.astype(_WIDE) * scale
+    return graph.add(found, graph.matmul(rows, graph.constant(projection, _WIDE)))
+
+
+def _class_block(
+    graph: GraphBuilder, own: list[tuple[Member, str]], settings: Ensemble
+) -> list[str]:
+    """`ClosedFormTransfer._block`: what members of one metric add to a row of the class table."""
+    distances, total = settings.metric == "euclidean", 0.0
+    if distances:
+        total = sum(member.weight for member, _ in own)
+    block = squares = ""
+    for member, rows in own:
+        if distances:
+            weight = graph.constant(member.weight / total, _WIDE)
+            added = graph.mul(rows, weight)
+            square = graph.mul(graph.row_sums(graph.mul(rows, rows)), weight)
+            squares = graph.add(squares, square) if squares else square
+        else:
+            lengths = graph.row_norms(rows, _WIDE)
+            if member.norm_power != 1.0:
+                lengths = graph.node("Pow", lengths, graph.constant(member.norm_power, _WIDE))
+            added = graph.mul(graph.div(rows, lengths), graph.constant(member.weight, _WIDE))
+        block = graph.add(block, added) if block else added
+    if not distances:
+        return [block]
+    ones = graph.add(graph.mul(squares, graph.constant(0.0, _WIDE)), graph.constant(1.0, _WIDE))
+    return [block, squares, ones]
+
+
+def _descriptions(graph: GraphBuilder, attributes: str, settings: Ensemble) -> str:
+    """`hgkt.closed_form.transfer.descriptions`."""
+    if settings.shared_space is True:
+        return attributes
+    widths = settings.attribute_blocks or []
+    if len(widths) < 2:
+        return attributes
+    sizes = graph.constant(widths, np.int64)
+    parts = graph.node("Split", attributes, sizes, axis=1, n_outputs=len(widths))
+    return str(parts[int(settings.shared_space)])
+
+
 def _closed_form_scores(
     graph: GraphBuilder, features: str, table: str, transfer: ClosedFormTransfer
 ) -> str:
-    """`ClosedFormTransfer.features` and `score_mapped`: the weighted scores of every metric."""
+    """`Scorer.features` and `Scorer.scores`: rows in every metric, times rows of the table."""
     dtype, settings = transfer.dtype, transfer.settings
     projected = {}
     for name, space in transfer.spaces.items():
@@ -241,19 +317,25 @@ def _closed_form_scores(
             rows = _coordinates(graph, rows, space.statistics.span, dtype)
         rows = graph.sub(rows, graph.constant(space.center, dtype))
         projected[name] = graph.matmul(rows, graph.constant(space.projection, dtype))
-    terms = transfer.metric_scales()
-    tables: list[str] = [table]
-    if len(terms) > 1:
-        widths = graph.constant([len(scale) for _, scale, _ in terms], np.int64)
-        tables = graph.node("Split", table, widths, axis=1, n_outputs=len(terms))
-    total = ""
-    for part, (name, scale, weight) in zip(tables, terms, strict=True):
-        rows = graph.mul(projected[name], graph.constant(scale, dtype))
-        scores = _compared(graph, rows, part, settings.metric, settings.norm_power, dtype)
-        if weight != 1.0:
-            scores = graph.mul(scores, graph.constant(weight, dtype))
-        total = graph.add(total, scores) if total else scores
-    return total
+    blocks = [
+        graph.mul(projected[name], graph.constant(transfer.spaces[name].scales[shrinkage], dtype))
+        for name, shrinkage in settings.metric_keys
+    ]
+    if settings.metric == "euclidean":
+        (own,) = blocks
+        squares = graph.row_sums(graph.mul(own, own))
+        ones = graph.add(graph.mul(squares, graph.constant(0.0, dtype)), graph.constant(1.0, dtype))
+        blocks = [
+            graph.add(own, own),
+            str(graph.node("Neg", ones)),
+            str(graph.node("Neg", squares)),
+        ]
+    else:
+        blocks = [graph.div(block, graph.row_norms(block, dtype)) for block in blocks]
+    if settings.zero_shot:
+        blocks.append(_mapped(graph, features, "l2", dtype))
+    joined = blocks[0] if len(blocks) == 1 else graph.node("Concat", *blocks, axis=1)
+    return graph.matmul(joined, graph.transpose(table))
 
 
 def _coordinates(
@@ -266,23 +348,10 @@ def _coordinates(
     return str(graph.node("Concat", inside, outside, axis=1))
 
 
-def _side_by_side(
-    graph: GraphBuilder, rows: dict[FeatureMap, str], transfer: ClosedFormTransfer, dtype: DTypeLike
-) -> str:
-    """Scale rows of each feature map to each of its metrics and join them."""
-    blocks = [
-        graph.mul(rows[name], graph.constant(scale, dtype))
-        for name, scale, _ in transfer.metric_scales()
-    ]
-    return str(blocks[0] if len(blocks) == 1 else graph.node("Concat", *blocks, axis=1))
-
-
-def _compared(
-    graph: GraphBuilder, rows: str, table: str, metric: str, power: float, dtype: DTypeLike
-) -> str:
+def _compared(graph: GraphBuilder, rows: str, table: str, metric: str, dtype: DTypeLike) -> str:
     if metric == "euclidean":
         return str(graph.node("Neg", graph.squared_distances(rows, table)))
-    return _cosines(graph, rows, table, power, dtype)
+    return _cosines(graph, rows, table, dtype)
 
 
 def _score_dtype(transfer: ClosedFormTransfer | NetworkTransfer) -> DTypeLike:
@@ -293,7 +362,10 @@ def _score_dtype(transfer: ClosedFormTransfer | NetworkTransfer) -> DTypeLike:
 
 def _embedding_width(transfer: ClosedFormTransfer | NetworkTransfer) -> int:
     if isinstance(transfer, ClosedFormTransfer):
-        return sum(len(scale) for _, scale, _ in transfer.metric_scales())
+        settings = transfer.settings
+        width = len(settings.metric_keys) * len(transfer.center)
+        width += 2 if settings.metric == "euclidean" else 0
+        return width + (len(transfer.center) if settings.zero_shot else 0)
     return int(transfer.weights.w2.shape[0])
 
 
@@ -312,64 +384,52 @@ def _mapped(graph: GraphBuilder, rows: str, kind: FeatureMap, dtype: DTypeLike) 
     return graph.div(rows, graph.row_norms(rows, dtype))
 
 
-def _cosines(graph: GraphBuilder, rows: str, table: str, power: float, dtype: DTypeLike) -> str:
+def _cosines(graph: GraphBuilder, rows: str, table: str, dtype: DTypeLike) -> str:
     """`hgkt._arrays.normalised_scores`."""
-    lengths = graph.row_norms(table, dtype)
-    if power != 1.0:
-        lengths = graph.node("Pow", lengths, graph.constant(power, dtype))
-    scaled = graph.div(table, lengths)
+    scaled = graph.div(table, graph.row_norms(table, dtype))
     products = graph.matmul(rows, graph.transpose(scaled))
     return graph.div(products, graph.row_norms(rows, dtype))
 
 
 # ---------------------------------------------------------------------- the closed form's kernel
 def _kernel(graph: GraphBuilder, attributes: str, kernel: ClassKernel) -> str:
-    """`ClassKernel.__call__`: a weighted sum of terms, each of one kernel per block."""
-    widths = [block.shape[1] for block in next(iter(kernel.references.values()))]
+    """`ClassKernel.__call__`: a weighted sum over blocks."""
+    widths = [block.shape[1] for block in kernel.references]
     parts: list[str] = [attributes]
     if len(widths) > 1:
         sizes = graph.constant(widths, np.int64)
         parts = graph.node("Split", attributes, sizes, axis=1, n_outputs=len(widths))
-    pairs = {view: _pairs(graph, parts, kernel, view) for view in kernel.references}
     total = ""
-    for share, term in zip(kernel.shares, kernel.terms, strict=True):
-        for index, weight in enumerate(share * kernel.block_weights(term)):
-            if weight > 0:
-                values = _values(graph, term, *pairs[term.view][index], kernel)
-                values = graph.mul(values, graph.constant(weight, _WIDE))
-                total = graph.add(total, values) if total else values
+    for index, weight in enumerate(kernel.weights):
+        if weight > 0:
+            values = _values(graph, *_pair(graph, parts[index], kernel, index), kernel)
+            values = graph.mul(values, graph.constant(weight, _WIDE))
+            total = graph.add(total, values) if total else values
     return total
 
 
-def _pairs(
-    graph: GraphBuilder, parts: list[str], kernel: ClassKernel, view: tuple[FeatureMap, bool]
-) -> list[tuple[str, str]]:
-    """Products, and squared distances over their median, of each block with the references."""
-    pairs = []
-    for index, part in enumerate(parts):
-        rows = _mapped(graph, part, view[0], _WIDE)
-        if view[1]:
-            rows = graph.mul(rows, graph.constant(kernel.relevance[view[0], index], _WIDE))
-        references = kernel.references[view][index]
-        products = graph.matmul(rows, graph.constant(references.T, _WIDE))
-        squared = graph.squared_distances(rows, graph.constant(references, _WIDE))
-        squared = graph.node("Max", squared, graph.constant(0.0, _WIDE))
-        median = graph.constant(kernel.medians[view][index], _WIDE)
-        pairs.append((products, graph.div(squared, median)))
-    return pairs
+def _pair(graph: GraphBuilder, part: str, kernel: ClassKernel, index: int) -> tuple[str, str]:
+    """Products, and squared distances over their median, of one block with the references."""
+    rows = _mapped(graph, part, kernel.settings.attribute_map, _WIDE)
+    if kernel.settings.relevance:
+        rows = graph.mul(rows, graph.constant(kernel.relevance[index], _WIDE))
+    references = kernel.references[index]
+    products = graph.matmul(rows, graph.constant(references.T, _WIDE))
+    squared = graph.squared_distances(rows, graph.constant(references, _WIDE))
+    squared = graph.node("Max", squared, graph.constant(0.0, _WIDE))
+    return products, graph.div(squared, graph.constant(kernel.medians[index], _WIDE))
 
 
-def _values(
-    graph: GraphBuilder, term: KernelTerm, products: str, distances: str, kernel: ClassKernel
-) -> str:
-    if term.kernel == "linear":
+def _values(graph: GraphBuilder, products: str, distances: str, kernel: ClassKernel) -> str:
+    settings: KernelSettings = kernel.settings
+    if settings.kernel == "linear":
         return products
-    if term.kernel == "quadratic":
+    if settings.kernel == "quadratic":
         shifted = graph.add(products, graph.constant(1.0, _WIDE))
         return graph.mul(graph.mul(shifted, shifted), graph.constant(0.25, _WIDE))
-    rate = graph.constant(-term.kernel_scale, _WIDE)
+    rate = graph.constant(-settings.kernel_scale, _WIDE)
     values = str(graph.node("Exp", graph.mul(distances, rate)))
-    if term.kernel == "rbf" or kernel.n_neighbors >= len(kernel.seen):
+    if settings.kernel == "rbf" or kernel.n_neighbors >= len(kernel.seen):
         return values
     largest, _ = graph.node(
         "TopK", values, graph.constant([kernel.n_neighbors], np.int64), axis=1, n_outputs=2
