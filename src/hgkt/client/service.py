@@ -199,14 +199,8 @@ class ClassChange:
     @classmethod
     def of(cls, document: dict[str, Any]) -> Self:
         """Read the answer to a change."""
-        listed = [document[field] for field in ("added", "removed", "changed") if field in document]
-        return cls(
-            names=tuple(listed[0]) if listed else (document["name"],),
-            revision=document["revision"],
-            n_classes=document["n_classes"],
-            warnings=tuple(document.get("warnings", ())),
-            n_examples=document.get("n_examples", 0),
-        )
+        found = {name: document[name] for name in cls.__dataclass_fields__}
+        return cls(**found | {name: tuple(found[name]) for name in ("names", "warnings")})
 
 
 @dataclass(frozen=True)
