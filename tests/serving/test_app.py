@@ -19,6 +19,7 @@ from hgkt.data import load_dataset
 from hgkt.estimators import METHODS, HGKTClassifier
 from hgkt.exceptions import DataError, HGKTError, ModelFolderError
 from hgkt.serving import ServiceSettings, create_app, create_app_from_environment
+from hgkt.serving.database import RegistryError
 from hgkt.serving.images import ImageReader, NoImagesError, PixelLimits, Upload
 from hgkt.serving.metrics import Metrics
 from hgkt.serving.routes.page import docs_page
@@ -64,6 +65,22 @@ def test_ready_says_whether_the_service_can_answer(folder, monkeypatch):
         assert (late.status_code, late.json()["detail"]) == (503, "the registry is gone")
         assert client.get("/health").status_code == 200
     assert TestClient(app).get("/ready").status_code == 503
+
+
+def test_strangers_are_not_told_where_the_registry_is(folder, tmp_path):
+    place = tmp_path / "secret place"
+    place.mkdir()
+    settings = ServiceSettings(folder, f"sqlite:///{place / 'classes.sqlite'}")
+    with TestClient(create_app(settings), raise_server_exceptions=False) as client:
+        assert client.get("/ready").status_code == 200
+        (place / "classes.sqlite").unlink()
+        with pytest.raises(RegistryError, match="secret place"):
+            client.app.state.served.refresh()
+        for path in ("/ready", "/v2/health/ready", "/v1/events"):
+            answer = client.get(path)
+            assert answer.status_code == 503
+            assert "was removed or replaced" in answer.text
+            assert "secret" not in answer.text
 
 
 def test_app_predicts_a_class_as_soon_as_it_is_added(client, digits):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._validation import attribute_matrix
+from hgkt._validation import attribute_matrix, check_class_name
 from hgkt.estimators import GZSLClassifier
 from hgkt.estimators.class_table import attribute_doubts
 from hgkt.exceptions import DataError
@@ -38,7 +38,6 @@ from hgkt.serving.events import (
     Origin,
     UnknownClassError,
     UnknownRevisionError,
-    check_new_name,
     grow_events,
     replay,
 )
@@ -392,7 +391,7 @@ class ServedModel:
     def _free_name(self, edition: Edition, given: str) -> str:
         """Return a name for a new class as the model writes it; refuse one that cannot be."""
         name = edition.canonical(given)
-        check_new_name(name)
+        check_class_name(name)
         if name in edition.columns:
             raise ClassExistsError(given)
         return name

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._plain import plain
+from hgkt._validation import check_class_name
 from hgkt.estimators import METHODS, GZSLClassifier, load_model
 from hgkt.exceptions import DataError, first_line
 from hgkt.language import ClassDescription, Describer
@@ -38,7 +39,6 @@ from hgkt.serving.events import (
     ClassTable,
     Origin,
     add_events,
-    check_new_name,
     edit_events,
     grow_events,
     replay,
@@ -479,7 +479,7 @@ def plan_transfer(
     for entry in source.table.entries:
         try:
             name = edition.canonical(entry.name)
-            check_new_name(name)
+            check_class_name(name)
             if name in edition.learned:
                 learned.append(name)
                 continue
