@@ -635,7 +635,7 @@ def adopt_classes(
         registry.remember(facts.to_json())
         try:
             make = _events_of(transfer, served.saved, edition.learned)
-            return transfer, registry.change(make, served.saved, None, origin)
+            return transfer, registry.change(make, saved=served.saved, origin=origin)
         except ClassExistsError:  # somebody was faster; what is left is seen anew
             if number == _TRIES - 1:
                 raise
@@ -722,7 +722,7 @@ def push_classes(
         adds = add_events(now, list(added.values()), ()) if added else []
         return [*adds, *(edit_events(now, other, ()) if other else [])]
 
-    revision = registry.change(make, (), None, origin) if added or other else table.revision
+    revision = registry.change(make, origin=origin) if added or other else table.revision
     same = tuple(name for name in own if name not in added and name not in other)
     return Pushed(tuple(added), tuple(other), same, revision)
 
