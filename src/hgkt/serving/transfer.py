@@ -7,13 +7,13 @@ The old model's classes are only read.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -126,16 +126,14 @@ class ModelFacts:
 
     def to_json(self) -> str:
         """Return the facts as text, the same for the same facts."""
-        return json.dumps(asdict(self), sort_keys=True)
+        return msgspec.json.encode(self, order="deterministic").decode()
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Read what `to_json` wrote."""
         try:
-            found = json.loads(text)
-            lists = ("attribute_names", "attribute_blocks", "attribute_kinds")
-            return cls(**found | {name: tuple(found[name]) for name in lists})
-        except (ValueError, KeyError, TypeError, AttributeError):
+            return msgspec.json.decode(text, type=cls)
+        except msgspec.DecodeError:
             raise DataError("what the registry keeps of a model cannot be read") from None
 
     # ------------------------------------------------------------------ attributes

@@ -12,18 +12,16 @@ from numpy.typing import NDArray
 
 from hgkt._predictions import (
     GROUPS,
-    Evidence,
     Explanation,
     Prediction,
     Predictions,
-    Pull,
     Question,
     Ranked,
 )
 from hgkt.serving.edition import Edition
 from hgkt.serving.images import Upload
 from hgkt.serving.problems import Problem
-from hgkt.serving.ranking import Ranking, Reason, candidates, explain, rank
+from hgkt.serving.ranking import Ranking, candidates, explain, rank
 from hgkt.serving.routes import Service, bodies
 from hgkt.serving.routes.bodies import JSON, OCTETS
 from hgkt.serving.settings import ServiceSettings
@@ -191,7 +189,7 @@ def check_cost(
 
 
 def answer_of(
-    edition: Edition, ranking: Ranking, reasons: Sequence[Reason] | None = None
+    edition: Edition, ranking: Ranking, reasons: Sequence[Explanation] | None = None
 ) -> Predictions:
     """Return a ranking as it is answered."""
     names, seen, sure = edition.names, edition.seen.tolist(), ranking.sureness
@@ -210,15 +208,6 @@ def answer_of(
             found.probability, found.novelty = chances[0], float(sure.novelty[row])
             found.set = None if sure.sets is None else [str(name) for name in sure.sets[row]]
         if reasons is not None:
-            found.explanation = _explanation(reasons[row])
+            found.explanation = reasons[row]
         predictions.append(found)
     return Predictions(edition.revision, predictions)
-
-
-def _explanation(reason: Reason) -> Explanation:
-    return Explanation(
-        reason.margin,
-        [Pull(str(pull.label), float(pull.weight)) for pull in reason.pulls],
-        [Evidence(one.name, one.value, one.weight) for one in reason.attributes],
-        reason.place,
-    )
