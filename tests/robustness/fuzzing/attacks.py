@@ -24,7 +24,8 @@ ARROW = "application/vnd.apache.arrow.stream"
 Attack = Callable[[Service, float], Iterator[int]]
 ATTACKS: dict[str, tuple[Attack, frozenset[int]]] = {}
 QUEUED: set[str] = set()
-"""Attacks of strangers on the queues: single rows and keyed changes must pass them."""
+"""Attacks of strangers on the queues of a model of 5,000 classes; single rows and keyed changes must
+pass them."""
 GONE = 0  # the connection was closed without an answer
 
 
@@ -158,24 +159,21 @@ def announced_bodies(service: Service, scale: float) -> Iterator[int]:
 # ---------------------------------------------------------------------- queues
 @attack(200, 503, queued=True)
 def earlier_revisions(service: Service, scale: float) -> Iterator[int]:
-    """Strangers who ask for one revision after the other, of a model of 5,000 classes."""
-    row = bytes(4 * service.n_features)
-    with _many_classes(service, int(5000 * scale)) as newest:
-        numbers = itertools.count()
+    """Strangers who ask for one revision after the other."""
+    row, numbers = bytes(4 * service.n_features), itertools.count()
+    newest = json.loads(service.call("GET", "/v1/model")[1])["revision"]
 
-        def ask() -> int:
-            return service.post(f"/v1/predict?revision={next(numbers) % newest}", row, OCTETS)
+    def ask() -> int:
+        return service.post(f"/v1/predict?revision={next(numbers) % newest}", row, OCTETS)
 
-        yield from _together(ask, 16, scale)
+    yield from _together(ask, 16, scale)
 
 
 @attack(200, 503, queued=True)
 def costly_rows(service: Service, scale: float) -> Iterator[int]:
     """Sixty strangers who want a thousand classes for each of 240 rows."""
     body = bytes(4 * service.n_features * 240)
-    with _many_classes(service, int(5000 * scale)):
-        ask = partial(service.post, "/v1/predict?top_k=1000", body, OCTETS)
-        yield from _together(ask, 60, scale)
+    yield from _together(partial(service.post, "/v1/predict?top_k=1000", body, OCTETS), 60, scale)
 
 
 @attack(200, 413, 503, queued=True)
@@ -183,10 +181,9 @@ def costly_checks(service: Service, scale: float) -> Iterator[int]:
     """Strangers who have as many classes checked as there may be, and more."""
     n_attributes = json.loads(service.call("GET", "/v1/model")[1])["n_attributes"]
     new = [{"name": f"new {i}", "vector": _vector(i, n_attributes)} for i in range(1000)]
-    with _many_classes(service, int(5000 * scale)):
-        yield service.post("/v1/classes/check", json.dumps({"classes": new}))
-        body = json.dumps({"classes": new[:100]})
-        yield from _together(partial(service.post, "/v1/classes/check", body), 8, scale)
+    yield service.post("/v1/classes/check", json.dumps({"classes": new}))
+    body = json.dumps({"classes": new[:100]})
+    yield from _together(partial(service.post, "/v1/classes/check", body), 8, scale)
 
 
 def _together(ask: Callable[[], int], n_clients: int, scale: float) -> list[int]:
@@ -206,7 +203,7 @@ def _together(ask: Callable[[], int], n_clients: int, scale: float) -> list[int]
 
 
 @contextmanager
-def _many_classes(service: Service, n_classes: int) -> Iterator[int]:
+def _many_classes(service: Service, n_classes: int) -> Iterator[None]:
     """Add classes in changes of a thousand at most, and go back when it is over."""
     card = json.loads(service.call("GET", "/v1/model")[1])
     vectors = [_vector(number, card["n_attributes"]) for number in range(n_classes)]
@@ -216,7 +213,7 @@ def _many_classes(service: Service, n_classes: int) -> Iterator[int]:
         body = json.dumps({"classes": new[start : start + step]})
         if service.post("/v1/classes", body, key=True) != 201:
             raise RuntimeError("the classes of an attack were not taken")
-    yield int(json.loads(service.call("GET", "/v1/model")[1])["revision"])
+    yield
     body = json.dumps({"revision": card["revision"]})
     if service.post("/v1/rollback", body, key=True) != 200:
         raise RuntimeError("the classes of an attack could not be taken back")
@@ -465,16 +462,19 @@ def run_attacks(
     """Run every attack; yield its statuses, those that are wrong, and what a lap tells."""
     for name, (run, expected) in ATTACKS.items():
         lap()
-        start, times = time.monotonic(), {}
-        if name in QUEUED:
-            with Bystander(service) as bystander:
-                statuses = Counter(run(service, scale))
-            times = bystander.worst()
-        else:
+        times: dict[str, float] = {}
+        with ExitStack() as stack:
+            if name in QUEUED:
+                stack.enter_context(_many_classes(service, int(5000 * scale)))
+                bystander = stack.enter_context(Bystander(service))
+            start = time.monotonic()
             statuses = Counter(run(service, scale))
+            seconds = time.monotonic() - start
+        if name in QUEUED:
+            times = bystander.worst()
         yield {
             "attack": name,
-            "seconds": time.monotonic() - start,
+            "seconds": seconds,
             "statuses": {str(status): count for status, count in sorted(statuses.items())},
             "unexpected": sorted(set(statuses) - expected),
             **times,

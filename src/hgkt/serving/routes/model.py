@@ -108,7 +108,7 @@ class MapAnswer(Struct):
 
     revision: int
     method: str
-    explained: tuple[float, float]
+    explained: list[float]
     points: list[Point]
 
 
@@ -234,8 +234,7 @@ def map_answer(plane: ClassMap, edition: Edition) -> MapAnswer:
         Point(edition.names[column], seen[column], *places[column])
         for column in edition.order.tolist()
     ]
-    first, second = plane.explained.tolist()
-    return MapAnswer(edition.revision, plane.method, (first, second), points)
+    return MapAnswer(edition.revision, plane.method, plane.explained.tolist(), points)
 
 
 def public(record: Mapping[str, Any]) -> dict[str, Any]:
