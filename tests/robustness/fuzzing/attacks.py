@@ -24,8 +24,7 @@ ARROW = "application/vnd.apache.arrow.stream"
 Attack = Callable[[Service, float], Iterator[int]]
 ATTACKS: dict[str, tuple[Attack, frozenset[int]]] = {}
 QUEUED: set[str] = set()
-"""Attacks of strangers on the queues of a model of 5,000 classes; single rows and keyed changes must
-pass them."""
+"""Attacks of strangers on the queues of a model of 5,000 classes; rows and changes must pass."""
 GONE = 0  # the connection was closed without an answer
 
 
