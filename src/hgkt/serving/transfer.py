@@ -7,17 +7,18 @@ The old model's classes are only read.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._plain import plain
+from hgkt._validation import check_class_name
 from hgkt.estimators import METHODS, GZSLClassifier, load_model
 from hgkt.exceptions import DataError, first_line
 from hgkt.language import ClassDescription, Describer
@@ -38,7 +39,6 @@ from hgkt.serving.events import (
     ClassTable,
     Origin,
     add_events,
-    check_new_name,
     edit_events,
     grow_events,
     replay,
@@ -126,16 +126,14 @@ class ModelFacts:
 
     def to_json(self) -> str:
         """Return the facts as text, the same for the same facts."""
-        return json.dumps(asdict(self), sort_keys=True)
+        return msgspec.json.encode(self, order="deterministic").decode()
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Read what `to_json` wrote."""
         try:
-            found = json.loads(text)
-            lists = ("attribute_names", "attribute_blocks", "attribute_kinds")
-            return cls(**found | {name: tuple(found[name]) for name in lists})
-        except (ValueError, KeyError, TypeError, AttributeError):
+            return msgspec.json.decode(text, type=cls)
+        except msgspec.DecodeError:
             raise DataError("what the registry keeps of a model cannot be read") from None
 
     # ------------------------------------------------------------------ attributes
@@ -479,7 +477,7 @@ def plan_transfer(
     for entry in source.table.entries:
         try:
             name = edition.canonical(entry.name)
-            check_new_name(name)
+            check_class_name(name)
             if name in edition.learned:
                 learned.append(name)
                 continue
@@ -635,7 +633,7 @@ def adopt_classes(
         registry.remember(facts.to_json())
         try:
             make = _events_of(transfer, served.saved, edition.learned)
-            return transfer, registry.change(make, served.saved, None, origin)
+            return transfer, registry.change(make, saved=served.saved, origin=origin)
         except ClassExistsError:  # somebody was faster; what is left is seen anew
             if number == _TRIES - 1:
                 raise
@@ -722,7 +720,7 @@ def push_classes(
         adds = add_events(now, list(added.values()), ()) if added else []
         return [*adds, *(edit_events(now, other, ()) if other else [])]
 
-    revision = registry.change(make, (), None, origin) if added or other else table.revision
+    revision = registry.change(make, origin=origin) if added or other else table.revision
     same = tuple(name for name in own if name not in added and name not in other)
     return Pushed(tuple(added), tuple(other), same, revision)
 

@@ -10,11 +10,10 @@ from fastapi.testclient import TestClient
 
 from hgkt.baselines.eszsl import ESZSLClassifier
 from hgkt.estimators import HGKTClassifier
-from hgkt.serving.metrics import Metrics
 from hgkt.serving.problems import install_problems
+from hgkt.serving.routes import Service
 from hgkt.serving.routes.classes import build_router
 from hgkt.serving.settings import ServiceSettings
-from hgkt.serving.work_queue import Queues
 
 
 @pytest.fixture
@@ -30,9 +29,7 @@ def make_client(make_served):
         )
         app = FastAPI()
         install_problems(app)
-        app.include_router(
-            build_router(make_served(model), settings, Metrics(), Queues.of(settings))
-        )
+        app.include_router(build_router(Service.of(make_served(model), settings)))
         return TestClient(app, raise_server_exceptions=False)  # without a key: nothing is changed
 
     return call

@@ -26,7 +26,7 @@ export function teachForm(question) {
     button.disabled = true;
     try {
       const answer = await question.teach(wanted);
-      question.taught = `“${answer.name}” has learned from it: ${examples(answer.n_examples)} so far.`;
+      question.taught = `“${answer.names[0]}” has learned from it: ${examples(answer.n_examples)} so far.`;
       await refresh({ atLeast: answer.revision }); // the answer is asked for again, and says so
     } catch (problem) {
       say(error, problem.message);

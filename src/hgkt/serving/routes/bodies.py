@@ -293,7 +293,12 @@ async def read_uploads(
 # ---------------------------------------------------------------------- the API's description
 def json_body(kind: type, **properties: Any) -> dict[str, Any]:
     """Return what the API's description says of a JSON body of a type."""
-    return {"requestBody": {"required": True, "content": json_content(kind, **properties)}}
+    return body_of(json_content(kind, **properties))
+
+
+def body_of(content: dict[str, Any]) -> dict[str, Any]:
+    """Return what the API's description says of a body, by media type."""
+    return {"requestBody": {"required": True, "content": content}}
 
 
 def json_content(kind: type, **properties: Any) -> dict[str, Any]:

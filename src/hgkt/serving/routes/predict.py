@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -12,25 +12,19 @@ from numpy.typing import NDArray
 
 from hgkt._predictions import (
     GROUPS,
-    Evidence,
     Explanation,
     Prediction,
     Predictions,
-    Pull,
     Question,
     Ranked,
 )
-from hgkt.serving.class_facts import ClassMap
 from hgkt.serving.edition import Edition
-from hgkt.serving.images import ImageReader, Upload
-from hgkt.serving.live_model import ServedModel
-from hgkt.serving.metrics import Metrics
-from hgkt.serving.problems import Problem, documented
-from hgkt.serving.ranking import Ranking, Reason, candidates, explain, rank
-from hgkt.serving.routes import bodies
+from hgkt.serving.images import Upload
+from hgkt.serving.problems import Problem
+from hgkt.serving.ranking import Ranking, candidates, explain, rank
+from hgkt.serving.routes import Service, bodies
 from hgkt.serving.routes.bodies import JSON, OCTETS
 from hgkt.serving.settings import ServiceSettings
-from hgkt.serving.work_queue import Queues
 
 MAX_EXPLAINED = 64  # each explanation scores the class once more for every attribute
 MAX_IMAGES = 64
@@ -62,16 +56,11 @@ _ANSWER: dict[int | str, dict[str, Any]] = {
 }
 
 
-def build_router(
-    served: ServedModel,
-    settings: ServiceSettings,
-    reader: ImageReader,
-    metrics: Metrics,
-    queues: Queues,
-    plane: Callable[[], ClassMap],
-) -> APIRouter:
-    """Return the routes that predict; `plane` makes the map of classes."""
+def build_router(service: Service) -> APIRouter:
+    """Return the routes that predict."""
     router = APIRouter(tags=["predict"])
+    served, settings = service.served, service.settings
+    reader, queues = service.reader, service.queues
 
     def read(kind: str, body: bytes, question: Question) -> Asked:
         n_features = served.base.n_features_in_
@@ -85,8 +74,8 @@ def build_router(
         columns = check_cost(settings, edition, len(X), question)
         k = max(question.top_k, 2 if question.explain else 1)
         found = rank(edition.model, X, columns, k, question)
-        reasons = explain(edition.model, X, found, plane()) if question.explain else None
-        metrics.predictions.inc(len(X))
+        reasons = explain(edition.model, X, found, service.plane) if question.explain else None
+        service.metrics.predictions.inc(len(X))
         answer = answer_of(edition, found.first(question.top_k), reasons)
         return Response(msgspec.json.encode(answer), media_type=JSON)
 
@@ -110,11 +99,8 @@ def build_router(
     @router.post(
         "/v1/predict",
         response_class=Response,
-        responses=_ANSWER | documented(400, 404, 413, 415, 422, 503),
-        openapi_extra={
-            "parameters": _QUERY,
-            "requestBody": {"required": True, "content": bodies.rows_content(PredictBody)},
-        },
+        responses=_ANSWER,
+        openapi_extra=bodies.body_of(bodies.rows_content(PredictBody)) | {"parameters": _QUERY},
     )
     async def predict(request: Request) -> Response:
         """Classify feature rows.
@@ -134,11 +120,8 @@ def build_router(
     @router.post(
         "/v1/predict/image",
         response_class=Response,
-        responses=_ANSWER | documented(400, 404, 409, 413, 415, 422, 503),
-        openapi_extra={
-            "parameters": _QUERY,
-            "requestBody": {"required": True, "content": bodies.IMAGES_CONTENT},
-        },
+        responses=_ANSWER,
+        openapi_extra=bodies.body_of(bodies.IMAGES_CONTENT) | {"parameters": _QUERY},
     )
     async def predict_image(request: Request) -> Response:
         """Classify images with the backbone that the model was trained on."""
@@ -206,7 +189,7 @@ def check_cost(
 
 
 def answer_of(
-    edition: Edition, ranking: Ranking, reasons: Sequence[Reason] | None = None
+    edition: Edition, ranking: Ranking, reasons: Sequence[Explanation] | None = None
 ) -> Predictions:
     """Return a ranking as it is answered."""
     names, seen, sure = edition.names, edition.seen.tolist(), ranking.sureness
@@ -225,15 +208,6 @@ def answer_of(
             found.probability, found.novelty = chances[0], float(sure.novelty[row])
             found.set = None if sure.sets is None else [str(name) for name in sure.sets[row]]
         if reasons is not None:
-            found.explanation = _explanation(reasons[row])
+            found.explanation = reasons[row]
         predictions.append(found)
     return Predictions(edition.revision, predictions)
-
-
-def _explanation(reason: Reason) -> Explanation:
-    return Explanation(
-        reason.margin,
-        [Pull(str(pull.label), float(pull.weight)) for pull in reason.pulls],
-        [Evidence(one.name, one.value, one.weight) for one in reason.attributes],
-        reason.place,
-    )
