@@ -143,18 +143,21 @@ def own_origin(reason: str | None) -> Origin:
 # ---------------------------------------------------------------------- history
 @dataclass
 class HistoryOptions(DatabaseOptions):
-    """The options that name a history: a model with its database, or a service."""
+    """The options that name a history: a model with its database, or a service.
 
-    model: Annotated[
-        Path | None, typer.Option("--model", help="Model folder, as `hgkt train` writes it.")
-    ] = None
-    server: Annotated[
-        str | None,
-        typer.Option("--server", metavar="URL", help="A service that runs, instead of --model."),
-    ] = None
-    api_key_file: Annotated[
-        Path | None, typer.Option("--api-key-file", help="File that holds a key of the service.")
-    ] = None
+    Parameters
+    ----------
+    model
+        Model folder, as `hgkt train` writes it.
+    server : URL
+        A service that runs, instead of --model.
+    api_key_file
+        File that holds a key of the service.
+    """
+
+    model: Path | None = None
+    server: str | None = None
+    api_key_file: Path | None = None
 
     def __post_init__(self) -> None:
         """Refuse options that do not go together."""
@@ -203,13 +206,9 @@ class HistoryOptions(DatabaseOptions):
 @with_options
 def log_command(
     place: HistoryOptions,
-    name: Annotated[
-        str | None, typer.Option("--name", help="Only a class that has or had this name.")
-    ] = None,
-    after: Annotated[
-        int, typer.Option("--after", min=0, help="Only what came after this revision.")
-    ] = 0,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Most lines.")] = 100,
+    name: str | None = None,
+    after: Annotated[int, typer.Option(min=0)] = 0,
+    limit: Annotated[int, typer.Option(min=1, max=1000)] = 100,
     as_json: JsonOption = False,
 ) -> None:
     """Show what was changed in a registry, by whom and why, in order.
@@ -217,6 +216,15 @@ def log_command(
     Example: hgkt classes log --model digits-model
 
     Example: hgkt classes log --server http://localhost:8000 --name okapi
+
+    Parameters
+    ----------
+    name
+        Only a class that has or had this name.
+    after
+        Only what came after this revision.
+    limit
+        Most lines.
     """
     document = place.events(after, limit, name)
 
@@ -239,7 +247,7 @@ def log_command(
 
 @with_options
 def rollback_command(
-    revision: Annotated[int, typer.Argument(min=0, help="The revision to go back to.")],
+    revision: Annotated[int, typer.Argument(min=0)],
     place: HistoryOptions,
     reason: ReasonOption = None,
     as_json: JsonOption = False,
@@ -247,6 +255,11 @@ def rollback_command(
     """Make the classes of a registry what they were right after a change; a change of its own.
 
     Example: hgkt classes rollback 3 --model digits-model --reason "the descriptions were wrong"
+
+    Parameters
+    ----------
+    revision
+        The revision to go back to.
     """
     document = place.rollback(revision, reason)
     sentence = f"the classes are those of revision {revision} again; this is revision "
@@ -271,17 +284,20 @@ def _what(line: dict[str, Any]) -> str:
 def pull_command(
     model: ModelOption,
     registry: DatabaseOptions,
-    out_path: Annotated[
-        Path | None, typer.Option("--out", metavar="FOLDER", help="New model folder to write.")
-    ] = None,
-    in_place: Annotated[
-        bool, typer.Option("--in-place", help="Replace the model folder itself.")
-    ] = False,
+    out_path: Annotated[Path | None, typer.Option("--out")] = None,
+    in_place: bool = False,
     as_json: JsonOption = False,
 ) -> None:
     """Write the classes of a registry, with what they have grown by, into a model folder.
 
     Example: hgkt classes pull --model digits-model --out digits-with-classes
+
+    Parameters
+    ----------
+    out_path : FOLDER
+        New model folder to write.
+    in_place
+        Replace the model folder itself.
     """
     if (out_path is None) == (not in_place):
         raise DataError("say where to write the model: --out FOLDER or --in-place")
@@ -326,10 +342,7 @@ def pull_command(
 def push_command(
     model: ModelOption,
     registry: DatabaseOptions,
-    replace: Annotated[
-        bool,
-        typer.Option("--replace", help="Give classes of the registry the folder's attributes."),
-    ] = False,
+    replace: bool = False,
     reason: ReasonOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -338,6 +351,11 @@ def push_command(
     Services that have the model without them, in folders of their own, take them in.
 
     Example: hgkt classes push --model digits-model --database sqlite:///classes.sqlite
+
+    Parameters
+    ----------
+    replace
+        Give classes of the registry the folder's attributes.
     """
     url = registry.address(model, new=True)
     from hgkt.serving.transfer import push_classes
@@ -403,31 +421,11 @@ def models_command(registry: DatabaseOptions, as_json: JsonOption = False) -> No
 def migrate_command(
     model: ModelOption,
     registry: DatabaseOptions,
-    old: Annotated[
-        str,
-        typer.Option(
-            "--from",
-            metavar="OLD",
-            help="The old model: the beginning of its identity, or its folder.",
-        ),
-    ],
-    old_model: Annotated[
-        Path | None,
-        typer.Option("--old-model", help="Folder of the old model, where --from is an identity."),
-    ] = None,
-    sample: Annotated[
-        Path | None,
-        typer.Option(
-            "--sample", help="Feature rows (.npy, .csv, .parquet …) to predict with both models."
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would become of the classes.")
-    ] = False,
-    skip_unfit: Annotated[
-        bool,
-        typer.Option("--skip-unfit", help="Leave out classes that do not fit, and carry the rest."),
-    ] = False,
+    old: Annotated[str, typer.Option("--from")],
+    old_model: Path | None = None,
+    sample: Path | None = None,
+    dry_run: bool = False,
+    skip_unfit: bool = False,
     reason: ReasonOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -437,6 +435,19 @@ def migrate_command(
 
     Example: hgkt classes migrate --from old-model --model new-model --database sqlite:///c.sqlite \
 --dry-run
+
+    Parameters
+    ----------
+    old : OLD
+        The old model: the beginning of its identity, or its folder.
+    old_model
+        Folder of the old model, where --from is an identity.
+    sample
+        Feature rows (.npy, .csv, .parquet …) to predict with both models.
+    dry_run
+        Only say what would become of the classes.
+    skip_unfit
+        Leave out classes that do not fit, and carry the rest.
     """
     url = registry.address()
     from hgkt.serving.edition import Edition

@@ -44,16 +44,20 @@ app = typer.Typer(help="List and change the classes of a model.", no_args_is_hel
 
 
 @app.command("list")
+@with_options
 def list_(
     model: ModelOption,
-    relatives: Annotated[
-        int, typer.Option("--relatives", min=0, help="Show this many classes of like attributes.")
-    ] = 0,
+    relatives: Annotated[int, typer.Option(min=0)] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Show the classes of a model: seen, added by attributes, or added and then grown.
 
     Example: hgkt classes list --model digits-model --relatives 2
+
+    Parameters
+    ----------
+    relatives
+        Show this many classes of like attributes.
     """
     from hgkt.calibration.folds import GROWN
     from hgkt.estimators import load_model
@@ -131,14 +135,20 @@ def check(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) -
 
 
 @app.command()
+@with_options
 def remove(
-    names: Annotated[list[str], typer.Argument(help="Added classes to remove.")],
+    names: Annotated[list[str], typer.Argument()],
     model: ModelOption,
     as_json: JsonOption = False,
 ) -> None:
     """Remove classes that were added, all or none.
 
     Example: hgkt classes remove six --model digits-model
+
+    Parameters
+    ----------
+    names
+        Added classes to remove.
     """
     with held(model) as loaded:
         labels = [label_of(loaded, name) for name in names]
@@ -147,28 +157,13 @@ def remove(
 
 
 @app.command()
+@with_options
 def grow(
     model: ModelOption,
-    name: Annotated[
-        str | None,
-        typer.Option("--name", help="The class; with --images its sub-folders may name several."),
-    ] = None,
-    images: Annotated[
-        Path | None,
-        typer.Option(
-            "--images",
-            metavar="DIR",
-            help="Images of the class, or without --name one sub-folder per class.",
-        ),
-    ] = None,
-    features: Annotated[
-        Path | None,
-        typer.Option("--features", metavar="FILE", help="Rows of features of the class instead."),
-    ] = None,
-    weights: Annotated[
-        Path | None,
-        typer.Option("--weights", help="Of images: the backbone's weights, if they were moved."),
-    ] = None,
+    name: str | None = None,
+    images: Path | None = None,
+    features: Path | None = None,
+    weights: Path | None = None,
     device: DeviceOption = Device.auto,
     as_json: JsonOption = False,
 ) -> None:
@@ -177,6 +172,17 @@ def grow(
     Example: hgkt classes grow --model birds --name tanager --images photos/tanager
 
     Example: hgkt classes grow --model digits-model --name six --features rows.npy
+
+    Parameters
+    ----------
+    name
+        The class; with --images its sub-folders may name several.
+    images : DIR
+        Images of the class, or without --name one sub-folder per class.
+    features : FILE
+        Rows of features of the class instead.
+    weights
+        Of images: the backbone's weights, if they were moved.
     """
     if (images is None) == (features is None):
         raise DataError("say what to learn from: either --images DIR or --features FILE")
@@ -246,15 +252,23 @@ def edit(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) ->
 
 
 @app.command()
+@with_options
 def rename(
-    old: Annotated[str, typer.Argument(help="The class.")],
-    new: Annotated[str, typer.Argument(help="Its new name, which must be free.")],
+    old: Annotated[str, typer.Argument()],
+    new: Annotated[str, typer.Argument()],
     model: ModelOption,
     as_json: JsonOption = False,
 ) -> None:
     """Give a class another name; any class may be renamed.
 
     Example: hgkt classes rename six half-dozen --model digits-model
+
+    Parameters
+    ----------
+    old
+        The class.
+    new
+        Its new name, which must be free.
     """
     with held(model) as loaded:
         labels = {label_of(loaded, old): label_of(loaded, new)}
@@ -263,14 +277,11 @@ def rename(
 
 
 @app.command()
+@with_options
 def export(
     model: ModelOption,
-    out_file: Annotated[
-        Path, typer.Option("--out", help="The table: .csv, or .parquet, which any model can read.")
-    ],
-    everything: Annotated[
-        bool, typer.Option("--all", help="Also the classes that the model was fitted on.")
-    ] = False,
+    out_file: Annotated[Path, typer.Option("--out")],
+    everything: Annotated[bool, typer.Option("--all")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Write the added classes of a model with their attributes to a table, for `import`.
@@ -278,6 +289,13 @@ def export(
     What a class has learned from examples stays in the model.
 
     Example: hgkt classes export --model birds --out classes.parquet
+
+    Parameters
+    ----------
+    out_file
+        The table: .csv, or .parquet, which any model can read.
+    everything
+        Also the classes that the model was fitted on.
     """
     from hgkt.data import write_attribute_file
     from hgkt.estimators import load_model
@@ -337,8 +355,9 @@ def _write_csv(path: Path, file: AttributeFile, fitted: NDArray[np.bool_]) -> No
 
 
 @app.command("import")
+@with_options
 def import_(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Table as `export` writes it.")],
+    file: Annotated[Path, typer.Argument()],
     model: ModelOption,
     as_json: JsonOption = False,
 ) -> None:
@@ -347,6 +366,11 @@ def import_(
     Classes that the table does not have stay as they are.
 
     Example: hgkt classes import classes.csv --model birds
+
+    Parameters
+    ----------
+    file : FILE
+        Table as `export` writes it.
     """
     with held(model) as loaded, warnings.catch_warnings(record=True) as doubts:
         warnings.simplefilter("always", ClassWarning)

@@ -22,7 +22,7 @@ from rich.table import Table
 from hgkt._files import atomic_file, check_writable
 from hgkt._typing import Progress
 from hgkt._validation import import_extra
-from hgkt.cli._options import JsonOption, SeedOption
+from hgkt.cli._options import JsonOption, SeedOption, with_options
 from hgkt.cli._output import emit, figures_table, note, out, progress_bar, say
 from hgkt.exceptions import DataError
 
@@ -82,25 +82,29 @@ class HiddenDigit:
     explanation: ClassExplanation
 
 
+@with_options
 def demo_command(
-    out_file: Annotated[
-        Path, typer.Option("--out", metavar="FILE", help="Figure to write: .png, .pdf or .svg.")
-    ] = Path("hgkt-demo.png"),
-    page: Annotated[
-        bool, typer.Option("--page", help="Serve the page instead, and add digits by hand.")
-    ] = False,
-    port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="Of the page; 0 takes a free one.")
-    ] = 0,
-    browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Whether to open the page.")
-    ] = True,
+    out_file: Annotated[Path, typer.Option("--out")] = Path("hgkt-demo.png"),
+    page: bool = False,
+    port: Annotated[int, typer.Option(min=0, max=65535)] = 0,
+    browser: bool = True,
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Learn eight digits, add one by its attributes, and draw it all.
 
     Example: hgkt demo --out hgkt-demo.png
+
+    Parameters
+    ----------
+    out_file : FILE
+        Figure to write: .png, .pdf or .svg.
+    page
+        Serve the page instead, and add digits by hand.
+    port
+        Of the page; 0 takes a free one.
+    browser
+        Whether to open the page.
     """
     from hgkt.data import load_dataset
 

@@ -41,49 +41,12 @@ _UNKNOWN = {
 def evaluate_command(
     source: DataOptions,
     options: MethodOptions,
-    folds: Annotated[
-        int | None,
-        typer.Option(
-            "--folds",
-            min=1,
-            metavar="N",
-            help="Class folds to choose on.",
-            show_default="3, or 6 where classes are few",
-        ),
-    ] = None,
-    seeds: Annotated[
-        int,
-        typer.Option(
-            "--seeds", min=1, metavar="N", help="Repeat with this many seeds from --seed on."
-        ),
-    ] = 1,
-    metric: Annotated[
-        str,
-        typer.Option(
-            "--metric", metavar="NAME", help="What --select maximises: auto (AUSUC), H or zsl."
-        ),
-    ] = "auto",
-    unknown: Annotated[
-        int,
-        typer.Option(
-            "--unknown-classes",
-            min=0,
-            metavar="N",
-            help="Never add N unseen classes, and see how their rows are told from known ones.",
-        ),
-    ] = 0,
-    risk: Annotated[
-        Path | None,
-        typer.Option(
-            "--risk",
-            metavar="FILE",
-            help="Draw reliability, risk-coverage and set sizes of the first seed (.png or .svg).",
-        ),
-    ] = None,
-    out_folder: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="FOLDER", help="Write a run record for every seed."),
-    ] = None,
+    folds: Annotated[int | None, typer.Option(min=1)] = None,
+    seeds: Annotated[int, typer.Option(min=1)] = 1,
+    metric: str = "auto",
+    unknown: Annotated[int, typer.Option("--unknown-classes", min=0)] = 0,
+    risk: Path | None = None,
+    out_folder: Annotated[Path | None, typer.Option("--out")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Measure a method on a data set: ts, tr, H, ZSL and AUSUC.
@@ -92,6 +55,21 @@ def evaluate_command(
     the confidence of answers is stands below: calibration error, log loss, 90 % sets.
 
     Example: hgkt evaluate --data CUB --root data --features efflite2 --select
+
+    Parameters
+    ----------
+    folds : N, default 3, or 6 where classes are few
+        Class folds to choose on.
+    seeds : N
+        Repeat with this many seeds from --seed on.
+    metric : NAME
+        What --select maximises: auto (AUSUC), H or zsl.
+    unknown : N
+        Never add N unseen classes, and see how their rows are told from known ones.
+    risk : FILE
+        Draw reliability, risk-coverage and set sizes of the first seed (.png or .svg).
+    out_folder : FOLDER
+        Write a run record for every seed.
     """
     from hgkt.evaluation import evaluate
 

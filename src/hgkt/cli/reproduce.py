@@ -34,48 +34,22 @@ _SEEDS, _QUICK_SEEDS = 3, 1
 
 @with_options
 def reproduce_command(
-    folder: Annotated[
-        Path, typer.Option("--out", metavar="FOLDER", help="Folder of the report and results.")
-    ] = Path("hgkt-report"),
+    folder: Annotated[Path, typer.Option("--out")] = Path("hgkt-report"),
     root: RootOption = None,
-    data: Annotated[
-        str,
-        typer.Option("--data", metavar="A,B", help="Data sets. [default: all under --root]"),
-    ] = "",
-    features: Annotated[
-        str,
-        typer.Option("--features", help="Feature file, without .mat; found if left out."),
-    ] = "",
+    data: str = "",
+    features: str = "",
     attributes: AttributesOption = "att",
-    only: Annotated[
-        str, typer.Option("--only", metavar="A,B", help="Experiments: names of --list.")
-    ] = "",
-    methods: Annotated[
-        str,
-        typer.Option(
-            "--methods", metavar="A,B", help="Run these methods only: names of `hgkt methods`."
-        ),
-    ] = "",
-    seeds: Annotated[
-        int | None,
-        typer.Option("--seeds", min=1, help="Seeds. [default: 3; 1 with --quick]"),
-    ] = None,
+    only: str = "",
+    methods: str = "",
+    seeds: Annotated[int | None, typer.Option(min=1)] = None,
     *,
     where: EngineOptions,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Small grids and few steps: shows that it runs.")
-    ] = False,
-    image_root: Annotated[
-        Path | None, typer.Option("--image-root", help="Folder of the data sets' images.")
-    ] = None,
+    quick: bool = False,
+    image_root: Path | None = None,
     device: DeviceOption = Device.auto,
-    keep_failures: Annotated[
-        bool, typer.Option("--keep-failures", help="Do not run again what failed before.")
-    ] = False,
-    no_run: Annotated[
-        bool, typer.Option("--no-run", help="Write the report of what has run; run nothing.")
-    ] = False,
-    list_them: Annotated[bool, typer.Option("--list", help="Show the experiments.")] = False,
+    keep_failures: bool = False,
+    no_run: bool = False,
+    list_them: Annotated[bool, typer.Option("--list")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run the paper's experiments on the data sets you have and write one HTML report.
@@ -86,6 +60,31 @@ def reproduce_command(
     where earlier runs tell.
 
     Example: hgkt reproduce --root data --only table-gzsl --methods hgkt,dem --data CUB
+
+    Parameters
+    ----------
+    folder : FOLDER
+        Folder of the report and results.
+    data : A,B
+        Data sets. [default: all under --root]
+    features
+        Feature file, without .mat; found if left out.
+    only : A,B
+        Experiments: names of --list.
+    methods : A,B
+        Run these methods only: names of `hgkt methods`.
+    seeds
+        Seeds. [default: 3; 1 with --quick]
+    quick
+        Small grids and few steps: shows that it runs.
+    image_root
+        Folder of the data sets' images.
+    keep_failures
+        Do not run again what failed before.
+    no_run
+        Write the report of what has run; run nothing.
+    list_them
+        Show the experiments.
     """
     from hgkt.estimators.methods import METHODS, attribute_methods
     from hgkt.experiments.discovery import discover
