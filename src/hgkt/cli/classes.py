@@ -11,7 +11,6 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from hgkt._arrays import unit_rows
 from hgkt._files import atomic_file, escape_frame
 from hgkt._validation import label_text
 from hgkt.cli._inputs import (
@@ -47,17 +46,12 @@ app = typer.Typer(help="List and change the classes of a model.", no_args_is_hel
 @with_options
 def list_(
     model: ModelOption,
-    relatives: Annotated[int, typer.Option(min=0)] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Show the classes of a model: seen, added by attributes, or added and then grown.
 
-    Example: hgkt classes list --model digits-model --relatives 2
+    Example: hgkt classes list --model digits-model
 
-    Parameters
-    ----------
-    relatives
-        Show this many classes of like attributes.
     """
     from hgkt.calibration.folds import GROWN
     from hgkt.estimators import load_model
@@ -73,16 +67,9 @@ def list_(
             strict=True,
         )
     ]
-    if relatives:
-        for entry, near in zip(entries, _relatives(loaded, columns, relatives), strict=True):
-            entry["relatives"] = near
 
     def render() -> None:
-        rows = [[entry["name"], _kind(entry)] for entry in entries]
-        for row, entry in zip(rows, entries, strict=True) if relatives else ():
-            near = entry["relatives"]
-            row.append(", ".join(f"{other['name']} {other['similarity']:.2f}" for other in near))
-        show_table(["name", "kind", *(["relatives"] if relatives else [])], rows)
+        show_table(["name", "kind"], ([entry["name"], _kind(entry)] for entry in entries))
 
     document = {
         "model": model,
@@ -396,18 +383,6 @@ def _kind(entry: dict[str, Any]) -> str:
     if entry["grown"]:
         return "grown"
     return "seen" if entry["seen"] else "added"
-
-
-def _relatives(model: Any, columns: NDArray[np.intp], k: int) -> list[list[dict[str, Any]]]:
-    """For each class of `columns` the others with the highest cosine of attribute vectors."""
-    unit = unit_rows(model.class_attributes_[columns])
-    labels = model.classes_[columns].tolist()
-    found = []
-    for own, row in enumerate(unit):
-        similarities = unit @ row
-        order = [c for c in np.argsort(-similarities, kind="stable") if c != own][:k]
-        found.append([{"name": labels[c], "similarity": float(similarities[c])} for c in order])
-    return found
 
 
 for _name, _command in (

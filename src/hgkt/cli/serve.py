@@ -129,6 +129,7 @@ def serve_command(
         for package in _PACKAGES:
             import_extra(package, "serve")
         from hgkt.serving.logs import logging_config
+        from hgkt.serving.server import bind_sockets, close_sockets
         from hgkt.serving.settings import ServiceSettings, read_api_keys, read_database_url
 
         logging.config.dictConfig(logging_config(log_format.value, access_log))
@@ -155,9 +156,8 @@ def serve_command(
         )
         if adopt is not None:
             _adopt(settings, adopt)
-        sockets = listen_at(host, port)
-        for sock in sockets:
-            stack.callback(sock.close)
+        sockets = bind_sockets(host, port)
+        stack.callback(close_sockets, sockets)
         settings = settings.model_copy(update={"port": sockets[0].getsockname()[1]})
         log_config = logging_config(log_format.value, access_log, settings.api_keys)
         _run(settings, log_config, sockets)
@@ -179,30 +179,6 @@ def _adopt(settings: ServiceSettings, old: str) -> None:
     note(done if revision is not None else f"{name} has all classes of {transfer.source}")
     for left in transfer.left_examples:
         note(f"examples of {left.name} stay behind: {left.reason}")
-
-
-def listen_at(host: str, port: int) -> list[socket]:
-    """Take a port, or a free one for 0, at all addresses of a host; refuse one that is taken."""
-    from hgkt.serving.server import bind_sockets
-
-    return bind_sockets(host, port)
-
-
-def free_port(host: str, port: int) -> int:
-    """Return `port`, or a free one for 0; refuse one that is taken.
-
-    Parameters
-    ----------
-    host : str
-        Address to listen at.
-    port : int
-        The port, or 0.
-    """
-    sockets = listen_at(host, port)
-    found: int = sockets[0].getsockname()[1]
-    for sock in sockets:
-        sock.close()
-    return found
 
 
 def _run(settings: ServiceSettings, log_config: dict[str, Any], sockets: list[socket]) -> None:
