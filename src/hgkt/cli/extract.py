@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,7 +25,6 @@ def extract_command(
     batch_size: Annotated[int, typer.Option(min=1)] = 32,
     workers: Annotated[int, typer.Option(min=0)] = 0,
     device: DeviceOption = Device.auto,
-    layout: Annotated[Literal["parquet", "xlsa17"], typer.Option("--format")] = "parquet",
     as_json: JsonOption = False,
 ) -> None:
     """Extract the features of images, as a data set.
@@ -52,8 +51,6 @@ def extract_command(
         Images a pass.
     workers
         Processes that decode; 0: none of their own.
-    layout
-        Tables, or the benchmark's layout.
     """
     from hgkt.vision.output import extract_folder, partial_folder
 
@@ -69,7 +66,6 @@ def extract_command(
                 manifest=manifest,
                 classes=classes,
                 unseen=unseen or (),
-                format=layout,
                 batch_size=batch_size,
                 workers=workers,
                 device=str(device),
@@ -78,18 +74,15 @@ def extract_command(
     except KeyboardInterrupt:
         note(f"interrupted; {partial} holds the state: run the same command again to resume")
         raise typer.Exit(130) from None
-    document = _document(found, layout)
+    document = _document(found)
     emit(document, as_json, lambda: _render(document))
 
 
-def _document(made: ExtractedFolder, layout: str) -> dict[str, Any]:
-    from hgkt.vision.output import feature_stem
-
+def _document(made: ExtractedFolder) -> dict[str, Any]:
     found = made.extraction
     n_extracted = len(found.entries) - found.n_resumed
-    document: dict[str, Any] = {
+    return {
         "out": made.path,
-        "format": layout,
         "backbone": made.record,
         "n_images": len(found.entries) + len(found.unreadable),
         "n_rows": len(found.entries),
@@ -103,7 +96,6 @@ def _document(made: ExtractedFolder, layout: str) -> dict[str, Any]:
         "needed": made.needed,
         "passed_over": made.passed_over,
     }
-    return document | ({"features": feature_stem(made.record)} if layout == "xlsa17" else {})
 
 
 def _render(document: dict[str, Any]) -> None:
