@@ -41,8 +41,6 @@ class EngineName(StrEnum):
     ray = "ray"
 
 
-FEATURE_SUFFIXES = (".npy", ".npz", ".csv", ".parquet", ".mat")
-
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 SeedOption = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of everything random.")]
 DeviceOption = Annotated[Device, typer.Option("--device", help="Where to compute.")]
@@ -77,7 +75,7 @@ InputOption = Annotated[
     typer.Option(
         "--input",
         metavar="PATH",
-        help=f"Features ({', '.join(FEATURE_SUFFIXES)}), an image, or a folder of images.",
+        help="Features (.npy, .npz, .csv, .parquet, .mat), an image, or a folder of images.",
     ),
 ]
 WeightsOption = Annotated[

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,13 +12,12 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from hgkt._files import atomic_file, escape_frame
 from hgkt._validation import label_text
 from hgkt.cli._inputs import (
     about_model,
     held,
     label_of,
-    read_features,
+    load_model,
     read_images,
     show_unreadable,
 )
@@ -42,6 +42,16 @@ _RTOL, _ATOL = 1e-6, 1e-9  # a table holds single precision
 app = typer.Typer(help="List and change the classes of a model.", no_args_is_help=True)
 
 
+@contextmanager
+def _doubts_as_notes() -> Iterator[None]:
+    """Say what a model doubts about classes on stderr, once they are changed."""
+    with warnings.catch_warnings(record=True) as doubts:
+        warnings.simplefilter("always", ClassWarning)
+        yield
+    for doubt in doubts:
+        note(f"warning: {doubt.message}")
+
+
 @app.command("list")
 @with_options
 def list_(
@@ -54,7 +64,6 @@ def list_(
 
     """
     from hgkt.calibration.folds import GROWN
-    from hgkt.estimators import load_model
 
     loaded = load_model(model)
     columns = loaded.candidates()
@@ -91,14 +100,9 @@ def add(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) -> 
 
     Example: hgkt classes add --model birds --name tanager --text "a red bird with black wings"
     """
-    with held(model) as loaded:
+    with _doubts_as_notes(), held(model) as loaded:
         new = wanted.table(loaded)
-        with warnings.catch_warnings():  # told as notes beside the result
-            warnings.simplefilter("ignore", ClassWarning)
-            doubts = loaded.class_doubts(new)
-            loaded.add_classes(new).save(model)
-    for sentence in doubts:
-        note(f"warning: {sentence}")
+        loaded.add_classes(new).save(model)
     report_change("added", list(new), loaded, model, as_json)
 
 
@@ -113,8 +117,6 @@ def check(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) -
 
     Example: hgkt classes check --model birds --name tanager --text "a red bird with black wings"
     """
-    from hgkt.estimators import load_model
-
     loaded = load_model(model)
     checks = [loaded.check_class(row, label) for label, row in wanted.table(loaded).items()]
     document = {"model": model, "classes": [found.to_dict() for found in checks]}
@@ -213,6 +215,8 @@ def _sub_folders(folder: Path | None) -> dict[str, Path]:
 
 def _rows(path: Path, are_features: bool, model: Any, weights: Path | None, device: str) -> Any:
     """Return the feature rows (n, D) of a file of features or of images."""
+    from hgkt.data import read_features
+
     if are_features:
         return read_features(path, model.n_features_in_)
     given = read_images([path], model, weights, device)
@@ -229,12 +233,9 @@ def edit(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) ->
 
     Example: hgkt classes edit --model birds --name tanager --text "a red bird with black wings"
     """
-    with held(model) as loaded, warnings.catch_warnings(record=True) as doubts:
-        warnings.simplefilter("always", ClassWarning)
+    with _doubts_as_notes(), held(model) as loaded:
         new = wanted.table(loaded)
         loaded.edit_classes(new).save(model)
-    for doubt in doubts:
-        note(f"warning: {doubt.message}")
     report_change("edited", list(new), loaded, model, as_json)
 
 
@@ -284,8 +285,7 @@ def export(
     everything
         Also the classes that the model was fitted on.
     """
-    from hgkt.data import write_attribute_file
-    from hgkt.estimators import load_model
+    from hgkt.data.attributes import write_attribute_csv, write_attribute_file
 
     if out_file.suffix not in (".csv", ".parquet"):
         raise DataError(f"--out must end in .csv or .parquet; got {str(out_file)!r}")
@@ -298,10 +298,8 @@ def export(
     file, fitted = _table(loaded, everything)
     if not file.names:
         raise DataError(f"{model} has no added class; --all writes those that it was fitted on")
-    if out_file.suffix == ".parquet":
-        write_attribute_file(out_file, file, seen=fitted.tolist())
-    else:
-        _write_csv(out_file, file, fitted)
+    write = write_attribute_csv if out_file.suffix == ".csv" else write_attribute_file
+    write(out_file, file, seen=fitted.tolist())
     document = {"out": out_file, "n_classes": len(file.names), "classes": list(file.names)}
     noun = "class" if len(file.names) == 1 else "classes"
     emit(document, as_json, lambda: say(f"wrote {len(file.names)} {noun} to {out_file}"))
@@ -329,18 +327,6 @@ def _table(model: Any, everything: bool) -> tuple[AttributeFile, NDArray[np.bool
     return file, fitted[chosen]
 
 
-def _write_csv(path: Path, file: AttributeFile, fitted: NDArray[np.bool_]) -> None:
-    import pandas as pd
-
-    width = file.attributes.shape[1]
-    columns = file.attribute_names or [f"a{number}" for number in range(width)]
-    frame = pd.DataFrame(file.attributes, columns=list(columns))
-    frame.insert(0, "name", list(file.names))
-    frame.insert(1, "seen", fitted)
-    with atomic_file(path) as scratch:
-        escape_frame(frame).to_csv(scratch, index=False)
-
-
 @app.command("import")
 @with_options
 def import_(
@@ -359,8 +345,7 @@ def import_(
     file : FILE
         Table as `export` writes it.
     """
-    with held(model) as loaded, warnings.catch_warnings(record=True) as doubts:
-        warnings.simplefilter("always", ClassWarning)
+    with _doubts_as_notes(), held(model) as loaded:
         table = NewClasses(file=file).table(loaded)
         known = dict(zip(loaded.classes_.tolist(), loaded.class_attributes_, strict=True))
         new = {name: row for name, row in table.items() if name not in known}
@@ -370,8 +355,6 @@ def import_(
             if name in known and not np.allclose(row, known[name], _RTOL, _ATOL)
         }
         loaded.edit_classes(other).add_classes(new).save(model)
-    for doubt in doubts:
-        note(f"warning: {doubt.message}")
     changed = {"added": list(new), "edited": list(other), "n_same": len(table) - len(new | other)}
     report_change(
         "imported", list(table), loaded, model, as_json, changed,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hgkt.cli._inputs import label_of, read_input
+from hgkt.cli._inputs import label_of, load_model, read_input
 from hgkt.cli._options import InputOption, JsonOption, ModelOption, TopOption, with_options
 from hgkt.cli._output import emit, say, show_table
 from hgkt.exceptions import DataError
@@ -40,8 +40,6 @@ def explain_command(
     row : N
         Row of --input to explain, counted from 0.
     """
-    from hgkt.estimators import load_model
-
     if (class_name is None) == (input_file is None):
         raise DataError("say what to explain: either --class NAME or --input FILE with --row")
     loaded = load_model(model)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from hgkt.cli._inputs import load_model
 from hgkt.cli._options import JsonOption, ModelOption, with_options
 from hgkt.cli._output import emit, say
 from hgkt.exceptions import DataError
@@ -30,8 +31,6 @@ def export_command(
     onnx
         Write embedder and scorer as ONNX graphs.
     """
-    from hgkt.estimators import load_model
-
     if not onnx:
         raise DataError("say what to export to: --onnx")
     from hgkt.export import export_onnx

@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
-from hgkt._files import locked
+from hgkt.cli._inputs import alone
 from hgkt.cli._options import JsonOption, with_options
-from hgkt.cli._output import emit, note, say
-from hgkt.exceptions import ModelFolderError
+from hgkt.cli._output import emit, say
 
 app = typer.Typer(help="Sign a model folder, and verify who signed it.", no_args_is_help=True)
 
@@ -58,10 +57,7 @@ def sign_command(
     from hgkt.estimators.model_folder import check_model
     from hgkt.estimators.signing import sign_model
 
-    def waiting() -> None:
-        note(f"waiting: another command is changing {model}")
-
-    with locked(check_model(model), ModelFolderError, waiting):
+    with alone(check_model(model)):
         place = sign_model(model, key)
     emit({"model": model, "signature": place}, as_json, lambda: say(f"signed {model}: {place}"))
 

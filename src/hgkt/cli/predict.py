@@ -17,6 +17,7 @@ from hgkt.cli._inputs import (
     candidate_names,
     check_backbone,
     load_matching,
+    load_model,
     read_input,
     show_unreadable,
 )
@@ -82,7 +83,6 @@ def predict_command(
     features : NAME, default the model's
         Of --data: feature file.
     """
-    from hgkt.estimators import load_model
     from hgkt.evaluation.confidence import answer_rows, use_device
 
     if (input_file is None) == (data is None):
@@ -237,7 +237,6 @@ def _predict_in_bulk(
 ) -> None:
     """Predict all rows of Parquet files, and say what was done."""
     from hgkt.data.tables import read_extra
-    from hgkt.estimators import load_model
     from hgkt.evaluation import predict_shards
 
     loaded = load_model(model)
