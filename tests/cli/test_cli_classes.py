@@ -31,20 +31,15 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_classes_list_shows_kinds_and_relatives(hgkt, model_folder):
+def test_classes_list_shows_kinds(hgkt, model_folder):
     hgkt("classes", "add", "--model", model_folder, "--from-data", "digits")
-    result = hgkt("classes", "list", "--model", model_folder, "--relatives", 2, "--json")
+    result = hgkt("classes", "list", "--model", model_folder, "--json")
     document = json.loads(result.stdout)
     entries = {entry["name"]: entry for entry in document["classes"]}
     assert document["n_classes"] == 10
     assert document["n_seen_classes"] == 8
     assert entries["one"]["seen"]
     assert not entries["six"]["seen"]
-    data = load_dataset("digits")
-    unit = data.class_attributes / np.linalg.norm(data.class_attributes, axis=1, keepdims=True)
-    cosine = unit @ unit[6]
-    order = [data.class_names[c] for c in np.argsort(-cosine) if c != 6]
-    assert [near["name"] for near in entries["six"]["relatives"]] == order[:2]
     assert "added" in hgkt("classes", "list", "--model", model_folder).stdout
 
 

@@ -57,6 +57,15 @@ def test_help_is_wide_and_names_no_type_for_flags(hgkt):
     assert first == ["--images", "--texts", "--data", "--classes,"]
 
 
+def test_every_option_says_what_it_is():
+    todo = [get_command(app)]
+    while todo:
+        command = todo.pop()
+        todo += getattr(command, "commands", {}).values()
+        for parameter in command.params:
+            assert parameter.help, f"{command.name} {parameter.opts}"  # type: ignore[attr-defined]
+
+
 def test_every_command_is_listed(hgkt):
     names = set(get_command(app).commands)  # type: ignore[attr-defined]
     assert names == {name.split()[0] for name in COMMANDS} | {"datasets"}

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 
 from hgkt.cli._inputs import about_model, label_of, load_matching, read_pairs, read_vector
@@ -20,35 +19,30 @@ if TYPE_CHECKING:
 
 @dataclass
 class NewClasses:
-    """The options that describe classes: one by its name, those of a file or of a data set."""
+    """The options that describe classes: one by its name, those of a file or of a data set.
 
-    name: Annotated[str | None, typer.Option("--name", help="Name of one new class.")] = None
-    attributes: Annotated[
-        str | None,
-        typer.Option("--attributes", help='Its attributes: "0.1,0.2,…", or @FILE that holds them.'),
-    ] = None
-    attribute: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--attribute",
-            metavar="NAME=VALUE",
-            help="One of its attributes by name; repeatable, others are 0.",
-        ),
-    ] = None
-    text: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--text",
-            help="What it looks like, for a model trained on text; of several the mean is taken.",
-        ),
-    ] = None
-    file: Annotated[
-        Path | None,
-        typer.Option("--file", help="Many: .csv or .parquet with name and attribute columns."),
-    ] = None
-    from_data: Annotated[
-        str | None, typer.Option("--from-data", help="All unseen classes of a data set.")
-    ] = None
+    Parameters
+    ----------
+    name
+        Name of one new class.
+    attributes
+        Its attributes: "0.1,0.2,…", or @FILE that holds them.
+    attribute : NAME=VALUE
+        One of its attributes by name; repeatable, others are 0.
+    text
+        What it looks like, for a model trained on text; of several the mean is taken.
+    file
+        Many: .csv or .parquet with name and attribute columns.
+    from_data
+        All unseen classes of a data set.
+    """
+
+    name: str | None = None
+    attributes: str | None = None
+    attribute: list[str] | None = None
+    text: list[str] | None = None
+    file: Path | None = None
+    from_data: str | None = None
     root: RootOption = None
 
     def __post_init__(self) -> None:

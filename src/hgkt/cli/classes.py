@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,14 +12,12 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from hgkt._arrays import unit_rows
-from hgkt._files import atomic_file, escape_frame
 from hgkt._validation import label_text
 from hgkt.cli._inputs import (
     about_model,
     held,
     label_of,
-    read_features,
+    load_model,
     read_images,
     show_unreadable,
 )
@@ -43,20 +42,28 @@ _RTOL, _ATOL = 1e-6, 1e-9  # a table holds single precision
 app = typer.Typer(help="List and change the classes of a model.", no_args_is_help=True)
 
 
+@contextmanager
+def _doubts_as_notes() -> Iterator[None]:
+    """Say what a model doubts about classes on stderr, once they are changed."""
+    with warnings.catch_warnings(record=True) as doubts:
+        warnings.simplefilter("always", ClassWarning)
+        yield
+    for doubt in doubts:
+        note(f"warning: {doubt.message}")
+
+
 @app.command("list")
+@with_options
 def list_(
     model: ModelOption,
-    relatives: Annotated[
-        int, typer.Option("--relatives", min=0, help="Show this many classes of like attributes.")
-    ] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Show the classes of a model: seen, added by attributes, or added and then grown.
 
-    Example: hgkt classes list --model digits-model --relatives 2
+    Example: hgkt classes list --model digits-model
+
     """
     from hgkt.calibration.folds import GROWN
-    from hgkt.estimators import load_model
 
     loaded = load_model(model)
     columns = loaded.candidates()
@@ -69,16 +76,9 @@ def list_(
             strict=True,
         )
     ]
-    if relatives:
-        for entry, near in zip(entries, _relatives(loaded, columns, relatives), strict=True):
-            entry["relatives"] = near
 
     def render() -> None:
-        rows = [[entry["name"], _kind(entry)] for entry in entries]
-        for row, entry in zip(rows, entries, strict=True) if relatives else ():
-            near = entry["relatives"]
-            row.append(", ".join(f"{other['name']} {other['similarity']:.2f}" for other in near))
-        show_table(["name", "kind", *(["relatives"] if relatives else [])], rows)
+        show_table(["name", "kind"], ([entry["name"], _kind(entry)] for entry in entries))
 
     document = {
         "model": model,
@@ -100,14 +100,9 @@ def add(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) -> 
 
     Example: hgkt classes add --model birds --name tanager --text "a red bird with black wings"
     """
-    with held(model) as loaded:
+    with _doubts_as_notes(), held(model) as loaded:
         new = wanted.table(loaded)
-        with warnings.catch_warnings():  # told as notes beside the result
-            warnings.simplefilter("ignore", ClassWarning)
-            doubts = loaded.class_doubts(new)
-            loaded.add_classes(new).save(model)
-    for sentence in doubts:
-        note(f"warning: {sentence}")
+        loaded.add_classes(new).save(model)
     report_change("added", list(new), loaded, model, as_json)
 
 
@@ -122,8 +117,6 @@ def check(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) -
 
     Example: hgkt classes check --model birds --name tanager --text "a red bird with black wings"
     """
-    from hgkt.estimators import load_model
-
     loaded = load_model(model)
     checks = [loaded.check_class(row, label) for label, row in wanted.table(loaded).items()]
     document = {"model": model, "classes": [found.to_dict() for found in checks]}
@@ -131,14 +124,20 @@ def check(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) -
 
 
 @app.command()
+@with_options
 def remove(
-    names: Annotated[list[str], typer.Argument(help="Added classes to remove.")],
+    names: Annotated[list[str], typer.Argument()],
     model: ModelOption,
     as_json: JsonOption = False,
 ) -> None:
     """Remove classes that were added, all or none.
 
     Example: hgkt classes remove six --model digits-model
+
+    Parameters
+    ----------
+    names
+        Added classes to remove.
     """
     with held(model) as loaded:
         labels = [label_of(loaded, name) for name in names]
@@ -147,28 +146,13 @@ def remove(
 
 
 @app.command()
+@with_options
 def grow(
     model: ModelOption,
-    name: Annotated[
-        str | None,
-        typer.Option("--name", help="The class; with --images its sub-folders may name several."),
-    ] = None,
-    images: Annotated[
-        Path | None,
-        typer.Option(
-            "--images",
-            metavar="DIR",
-            help="Images of the class, or without --name one sub-folder per class.",
-        ),
-    ] = None,
-    features: Annotated[
-        Path | None,
-        typer.Option("--features", metavar="FILE", help="Rows of features of the class instead."),
-    ] = None,
-    weights: Annotated[
-        Path | None,
-        typer.Option("--weights", help="Of images: the backbone's weights, if they were moved."),
-    ] = None,
+    name: str | None = None,
+    images: Path | None = None,
+    features: Path | None = None,
+    weights: Path | None = None,
     device: DeviceOption = Device.auto,
     as_json: JsonOption = False,
 ) -> None:
@@ -177,6 +161,17 @@ def grow(
     Example: hgkt classes grow --model birds --name tanager --images photos/tanager
 
     Example: hgkt classes grow --model digits-model --name six --features rows.npy
+
+    Parameters
+    ----------
+    name
+        The class; with --images its sub-folders may name several.
+    images : DIR
+        Images of the class, or without --name one sub-folder per class.
+    features : FILE
+        Rows of features of the class instead.
+    weights
+        Of images: the backbone's weights, if they were moved.
     """
     if (images is None) == (features is None):
         raise DataError("say what to learn from: either --images DIR or --features FILE")
@@ -220,6 +215,8 @@ def _sub_folders(folder: Path | None) -> dict[str, Path]:
 
 def _rows(path: Path, are_features: bool, model: Any, weights: Path | None, device: str) -> Any:
     """Return the feature rows (n, D) of a file of features or of images."""
+    from hgkt.data import read_features
+
     if are_features:
         return read_features(path, model.n_features_in_)
     given = read_images([path], model, weights, device)
@@ -236,25 +233,30 @@ def edit(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) ->
 
     Example: hgkt classes edit --model birds --name tanager --text "a red bird with black wings"
     """
-    with held(model) as loaded, warnings.catch_warnings(record=True) as doubts:
-        warnings.simplefilter("always", ClassWarning)
+    with _doubts_as_notes(), held(model) as loaded:
         new = wanted.table(loaded)
         loaded.edit_classes(new).save(model)
-    for doubt in doubts:
-        note(f"warning: {doubt.message}")
     report_change("edited", list(new), loaded, model, as_json)
 
 
 @app.command()
+@with_options
 def rename(
-    old: Annotated[str, typer.Argument(help="The class.")],
-    new: Annotated[str, typer.Argument(help="Its new name, which must be free.")],
+    old: Annotated[str, typer.Argument()],
+    new: Annotated[str, typer.Argument()],
     model: ModelOption,
     as_json: JsonOption = False,
 ) -> None:
     """Give a class another name; any class may be renamed.
 
     Example: hgkt classes rename six half-dozen --model digits-model
+
+    Parameters
+    ----------
+    old
+        The class.
+    new
+        Its new name, which must be free.
     """
     with held(model) as loaded:
         labels = {label_of(loaded, old): label_of(loaded, new)}
@@ -263,14 +265,11 @@ def rename(
 
 
 @app.command()
+@with_options
 def export(
     model: ModelOption,
-    out_file: Annotated[
-        Path, typer.Option("--out", help="The table: .csv, or .parquet, which any model can read.")
-    ],
-    everything: Annotated[
-        bool, typer.Option("--all", help="Also the classes that the model was fitted on.")
-    ] = False,
+    out_file: Annotated[Path, typer.Option("--out")],
+    everything: Annotated[bool, typer.Option("--all")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Write the added classes of a model with their attributes to a table, for `import`.
@@ -278,9 +277,15 @@ def export(
     What a class has learned from examples stays in the model.
 
     Example: hgkt classes export --model birds --out classes.parquet
+
+    Parameters
+    ----------
+    out_file
+        The table: .csv, or .parquet, which any model can read.
+    everything
+        Also the classes that the model was fitted on.
     """
-    from hgkt.data import write_attribute_file
-    from hgkt.estimators import load_model
+    from hgkt.data.attributes import write_attribute_csv, write_attribute_file
 
     if out_file.suffix not in (".csv", ".parquet"):
         raise DataError(f"--out must end in .csv or .parquet; got {str(out_file)!r}")
@@ -293,10 +298,8 @@ def export(
     file, fitted = _table(loaded, everything)
     if not file.names:
         raise DataError(f"{model} has no added class; --all writes those that it was fitted on")
-    if out_file.suffix == ".parquet":
-        write_attribute_file(out_file, file, seen=fitted.tolist())
-    else:
-        _write_csv(out_file, file, fitted)
+    write = write_attribute_csv if out_file.suffix == ".csv" else write_attribute_file
+    write(out_file, file, seen=fitted.tolist())
     document = {"out": out_file, "n_classes": len(file.names), "classes": list(file.names)}
     noun = "class" if len(file.names) == 1 else "classes"
     emit(document, as_json, lambda: say(f"wrote {len(file.names)} {noun} to {out_file}"))
@@ -324,21 +327,10 @@ def _table(model: Any, everything: bool) -> tuple[AttributeFile, NDArray[np.bool
     return file, fitted[chosen]
 
 
-def _write_csv(path: Path, file: AttributeFile, fitted: NDArray[np.bool_]) -> None:
-    import pandas as pd
-
-    width = file.attributes.shape[1]
-    columns = file.attribute_names or [f"a{number}" for number in range(width)]
-    frame = pd.DataFrame(file.attributes, columns=list(columns))
-    frame.insert(0, "name", list(file.names))
-    frame.insert(1, "seen", fitted)
-    with atomic_file(path) as scratch:
-        escape_frame(frame).to_csv(scratch, index=False)
-
-
 @app.command("import")
+@with_options
 def import_(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Table as `export` writes it.")],
+    file: Annotated[Path, typer.Argument()],
     model: ModelOption,
     as_json: JsonOption = False,
 ) -> None:
@@ -347,9 +339,13 @@ def import_(
     Classes that the table does not have stay as they are.
 
     Example: hgkt classes import classes.csv --model birds
+
+    Parameters
+    ----------
+    file : FILE
+        Table as `export` writes it.
     """
-    with held(model) as loaded, warnings.catch_warnings(record=True) as doubts:
-        warnings.simplefilter("always", ClassWarning)
+    with _doubts_as_notes(), held(model) as loaded:
         table = NewClasses(file=file).table(loaded)
         known = dict(zip(loaded.classes_.tolist(), loaded.class_attributes_, strict=True))
         new = {name: row for name, row in table.items() if name not in known}
@@ -359,8 +355,6 @@ def import_(
             if name in known and not np.allclose(row, known[name], _RTOL, _ATOL)
         }
         loaded.edit_classes(other).add_classes(new).save(model)
-    for doubt in doubts:
-        note(f"warning: {doubt.message}")
     changed = {"added": list(new), "edited": list(other), "n_same": len(table) - len(new | other)}
     report_change(
         "imported", list(table), loaded, model, as_json, changed,
@@ -372,18 +366,6 @@ def _kind(entry: dict[str, Any]) -> str:
     if entry["grown"]:
         return "grown"
     return "seen" if entry["seen"] else "added"
-
-
-def _relatives(model: Any, columns: NDArray[np.intp], k: int) -> list[list[dict[str, Any]]]:
-    """For each class of `columns` the others with the highest cosine of attribute vectors."""
-    unit = unit_rows(model.class_attributes_[columns])
-    labels = model.classes_[columns].tolist()
-    found = []
-    for own, row in enumerate(unit):
-        similarities = unit @ row
-        order = [c for c in np.argsort(-similarities, kind="stable") if c != own][:k]
-        found.append([{"name": labels[c], "similarity": float(similarities[c])} for c in order])
-    return found
 
 
 for _name, _command in (

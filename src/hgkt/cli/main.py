@@ -1,8 +1,9 @@
-"""The command `hgkt`: one file a command, errors as one sentence."""
+"""The command `hgkt`: one file per command, errors as one sentence."""
 
 from __future__ import annotations
 
 import sys
+from typing import NoReturn
 
 import typer
 from rich.markup import escape
@@ -73,15 +74,17 @@ def run() -> None:
     try:
         app()
     except HGKTError as error:
-        log.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
-        sys.exit(1)
+        _fail(str(error))
     except ModuleNotFoundError as error:
         if error.name not in _EXTRAS:
             raise
         extra = _EXTRAS[error.name]
-        sentence = f"this needs {error.name}; install it with pip install 'hgkt[{extra}]'"
-        log.print(f"[red]error:[/red] {escape(sentence)}", soft_wrap=True)
-        sys.exit(1)
+        _fail(f"this needs {error.name}; install it with pip install 'hgkt[{extra}]'")
     except KeyboardInterrupt:
         log.print("interrupted", soft_wrap=True)
         sys.exit(130)
+
+
+def _fail(sentence: str) -> NoReturn:
+    log.print(f"[red]error:[/red] {escape(sentence)}", soft_wrap=True)
+    sys.exit(1)

@@ -51,58 +51,30 @@ _SELECT_FROM, _CALIBRATE_FROM = 12, 6  # classes of two items or more; see `fit_
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """What to train on: photographs, texts or a data set, and classes; one field per option."""
+    """What to train on: photographs, texts or a data set, and classes; one field per option.
 
-    images: Annotated[
-        Path | None,
-        typer.Option(
-            "--images",
-            metavar="DIR",
-            help="Photos: one sub-folder per class, or a manifest.",
-        ),
-    ] = None
-    texts: Annotated[
-        Path | None,
-        typer.Option(
-            "--texts",
-            metavar="FILE",
-            help="Instead of photos texts: a table of text and class (.csv, .parquet, .jsonl).",
-        ),
-    ] = None
-    data: Annotated[
-        str | None,
-        typer.Option(
-            "--data",
-            metavar="NAME",
-            help="Instead of photos a data set: a name of `hgkt datasets list`, or a path.",
-            show_default="digits",
-        ),
-    ] = None
-    attributes: Annotated[
-        str | None,
-        typer.Option(
-            "--classes",
-            "--attributes",
-            metavar="FILE",
-            help="Photos, texts: table of name and description, or numbers (.csv, .parquet), also "
-            "of `hgkt describe`. Data set: att, original_att, NAME of a NAME_splits.mat, a file, "
-            "a+b.",
-            show_default="the names of the classes; att",
-        ),
-    ] = None
-    features: Annotated[
-        str | None,
-        typer.Option(
-            "--backbone",
-            "--encoder",
-            "--features",
-            metavar="NAME",
-            help="Photos: image network, see `hgkt extract`. Texts: sentence encoder, minilm, the "
-            "folder of a sentence-transformers model, or a hub name. Data set: feature file of an "
-            "xlsa17 folder, without .mat.",
-            show_default="efficientnet-lite0; minilm; res101, or the only one",
-        ),
-    ] = None
+    Parameters
+    ----------
+    images : DIR
+        Photos: one sub-folder per class, or a manifest.
+    texts : FILE
+        Instead of photos texts: a table of text and class (.csv, .parquet, .jsonl).
+    data : NAME, default digits
+        Instead of photos a data set: a name of `hgkt datasets list`, or a path.
+    attributes : FILE, default the names of the classes; att
+        Photos, texts: table of name and description, or numbers (.csv, .parquet), also of `hgkt
+        describe`. Data set: att, original_att, NAME of a NAME_splits.mat, a file, a+b.
+    features : NAME, default efficientnet-lite0; minilm; res101, or the only one
+        Photos: image network, see `hgkt extract`. Texts: sentence encoder, minilm, the folder
+        of a sentence-transformers model, or a hub name. Data set: feature file of an xlsa17
+        folder, without .mat.
+    """
+
+    images: Path | None = None
+    texts: Path | None = None
+    data: str | None = None
+    attributes: Annotated[str | None, typer.Option("--classes", "--attributes")] = None
+    features: Annotated[str | None, typer.Option("--backbone", "--encoder", "--features")] = None
 
     @property
     def items(self) -> str | None:
@@ -361,32 +333,13 @@ class _Run:
 @with_options
 def train_command(
     source: SourceOptions,
-    out_path: Annotated[Path, typer.Option("--out", metavar="MODEL", help="Folder to write.")],
-    with_unseen: Annotated[
-        bool,
-        typer.Option("--with-unseen", help="Add unseen classes that have test rows, too."),
-    ] = False,
+    out_path: Annotated[Path, typer.Option("--out")],
+    with_unseen: bool = False,
     *,
     options: MethodOptions,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a model that is there.")
-    ] = False,
-    carry: Annotated[
-        bool,
-        typer.Option(
-            "--carry-classes", help="Replace it, and keep the classes that were added to it."
-        ),
-    ] = False,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            "--checkpoint",
-            metavar="PATH",
-            help="Where an unfinished training is kept, and stays for the next one. Photos, texts: "
-            "folder of their features. Shards: folder of their sums. Network: file.",
-            show_default="beside MODEL, deleted once it is saved; of shards: nowhere",
-        ),
-    ] = None,
+    overwrite: bool = False,
+    carry: Annotated[bool, typer.Option("--carry-classes")] = False,
+    checkpoint: Path | None = None,
     engine: EngineOptions,
     as_json: JsonOption = False,
 ) -> None:
@@ -404,6 +357,20 @@ def train_command(
     Example: hgkt train --data digits --select --with-unseen --out digits-model
 
     Example: hgkt train --data shards --checkpoint sums --select --out big-model
+
+    Parameters
+    ----------
+    out_path : MODEL
+        Folder to write.
+    with_unseen
+        Add unseen classes that have test rows, too.
+    overwrite
+        Replace a model that is there.
+    carry
+        Replace it, and keep the classes that were added to it.
+    checkpoint : PATH, default beside MODEL, deleted once it is saved; of shards: nowhere
+        Where an unfinished training is kept, and stays for the next one. Photos, texts: folder
+        of their features. Shards: folder of their sums. Network: file.
     """
     start = time.perf_counter()
     run = _Run(source, options, engine, out_path, checkpoint)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._arrays import unit_rows
-from hgkt._files import atomic_file
+from hgkt._files import atomic_file, escape_frame
 from hgkt._validation import label_text
 from hgkt.data.dataset import GZSLDataset
 from hgkt.data.tables import SUFFIXES, parse_classes, read_table, write_classes
@@ -167,6 +167,28 @@ def write_attribute_file(
             frame["seen"] = np.asarray(seen, dtype=bool)
         write_classes(scratch, frame, file.attributes, origin)
     return path
+
+
+def write_attribute_csv(
+    path: str | Path, file: AttributeFile, seen: Sequence[bool] | None = None
+) -> Path:
+    """Write class vectors as CSV, one column per attribute; it cannot say who made them.
+
+    Parameters
+    ----------
+    path, file, seen
+        See `write_attribute_file`.
+    """
+    import pandas as pd
+
+    names = file.attribute_names or [f"a{number}" for number in range(file.attributes.shape[1])]
+    frame = pd.DataFrame(file.attributes, columns=list(names))
+    frame.insert(0, "name", list(file.names))
+    if seen is not None:
+        frame.insert(1, "seen", np.asarray(seen, dtype=bool))
+    with atomic_file(path) as scratch:
+        escape_frame(frame).to_csv(scratch, index=False)
+    return Path(path)
 
 
 def split_kinds(attributes: str) -> list[str]:

@@ -7,7 +7,6 @@ The old model's classes are only read.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -785,39 +784,3 @@ def carry_classes(
     if growing:
         new.grow(growing)
     return Carried(names=tuple(table), notes=tuple(notes))
-
-
-# ---------------------------------------------------------------------- comparing
-@dataclass(frozen=True)
-class Comparison:
-    """How the predictions of two models on the same rows differ.
-
-    Parameters
-    ----------
-    n_rows, n_different : int
-        How many rows were predicted, and how many of them differently.
-    moves : tuple of (str, str, int)
-        The class before, the class after, and of how many rows; the most frequent first.
-    """
-
-    n_rows: int
-    n_different: int
-    moves: tuple[tuple[str, str, int], ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the comparison as plain values."""
-        moves = [{"from": old, "to": new, "n_rows": n} for old, new, n in self.moves]
-        return {
-            "n_rows": self.n_rows,
-            "n_different": self.n_different,
-            "share_different": self.n_different / self.n_rows,
-            "moves": moves,
-        }
-
-
-def compare_predictions(old: GZSLClassifier, new: GZSLClassifier, X: NDArray[Any]) -> Comparison:
-    """Predict rows (n, n_features) with two models, and say where they differ."""
-    before, after = (list(map(str, model.predict(X).tolist())) for model in (old, new))
-    moves = Counter((a, b) for a, b in zip(before, after, strict=True) if a != b)
-    ordered = sorted(moves.items(), key=lambda item: (-item[1], item[0]))
-    return Comparison(len(before), moves.total(), tuple((a, b, count) for (a, b), count in ordered))
