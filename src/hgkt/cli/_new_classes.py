@@ -74,6 +74,13 @@ class NewClasses:
             table = _from_data(model, describer, str(self.from_data), self.root)
         return {label_of(model, key): row for key, row in table.items()}
 
+    def keep_texts(self, model: Any, table: dict[Any, NDArray[np.float64]]) -> Any:
+        """Have a model keep what was said of a class, for people to read; return the model."""
+        from hgkt.language import keep_descriptions
+
+        keep_descriptions(model, table, dict.fromkeys(table, self.text or ""))
+        return model
+
     def _one(self, name: str, describer: Describer) -> NDArray[np.float64]:
         from hgkt.language import ClassDescription
 

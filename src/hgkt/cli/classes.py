@@ -105,7 +105,8 @@ def add(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) -> 
         with warnings.catch_warnings():  # told as notes beside the result
             warnings.simplefilter("ignore", ClassWarning)
             doubts = loaded.class_doubts(new)
-            loaded.add_classes(new).save(model)
+            loaded.add_classes(new)
+        wanted.keep_texts(loaded, new).save(model)
     for sentence in doubts:
         note(f"warning: {sentence}")
     report_change("added", list(new), loaded, model, as_json)
@@ -239,7 +240,7 @@ def edit(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) ->
     with held(model) as loaded, warnings.catch_warnings(record=True) as doubts:
         warnings.simplefilter("always", ClassWarning)
         new = wanted.table(loaded)
-        loaded.edit_classes(new).save(model)
+        wanted.keep_texts(loaded.edit_classes(new), new).save(model)
     for doubt in doubts:
         note(f"warning: {doubt.message}")
     report_change("edited", list(new), loaded, model, as_json)
