@@ -319,7 +319,9 @@ def test_page_says_that_a_first_check_takes_a_moment(visit, described):
     page.wait_for_selector("#add-check[aria-busy=false] li:has-text('most like')")
 
 
-RANGES = "JSON.stringify(['xaxis', 'yaxis'].map(a => document.querySelector('#plot').layout[a].range))"
+RANGES = (
+    "JSON.stringify(['xaxis', 'yaxis'].map(a => document.querySelector('#plot').layout[a].range))"
+)
 
 
 def test_page_keeps_the_map_in_sight_when_a_class_has_learned(visit, described):
