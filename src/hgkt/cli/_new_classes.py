@@ -60,6 +60,11 @@ class NewClasses:
             raise DataError(
                 "--attributes, --attribute and --text describe one class; give its --name"
             )
+        if self.text and not all(text.strip() for text in self.text):
+            raise DataError(
+                "--text is empty; say what the class looks like, or leave it out where the name "
+                "says it all"
+            )
         self._vector = None if self.attributes is None else read_vector(self.attributes)
         self._named = read_pairs(self.attribute) if self.attribute else None
 
