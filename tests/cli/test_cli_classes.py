@@ -109,6 +109,7 @@ def test_classes_add_is_all_or_nothing(hgkt, model_folder, tmp_path, six):
         (["--name", "x", "--attribute", "segment a"], "expects NAME=VALUE"),
         (["--name", "x", "--text", "a loop"], "was not trained on texts"),
         (["--file", "x.csv", "--text", "a loop"], "describe one class; give its --name"),
+        (["--name", "x", "--text", " "], "--text is empty"),
         (["--file", "classes.txt"], ".csv or .parquet is expected"),
         (["--from-data", "synthetic"], "has 16 attributes; 20 are expected"),
     ],

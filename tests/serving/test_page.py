@@ -248,21 +248,19 @@ def test_page_uses_the_width_that_there_is(visit, clean, width, n_columns):
 @pytest.fixture(scope="module")
 def described(run_service, tmp_path_factory) -> Iterator[str]:
     """A service whose classes are described in sentences."""
-    from hgkt.language import load_encoder
+    from hgkt.language import keep_descriptions, load_encoder
 
     encoder = load_encoder("minilm")
-    names = ["red", "green", "checkerboard"]
+    names = ["red", "green", "Medium-Ecological-Low-Fat-checkerboard-of-the-North"]
     vectors = dict(zip(names, encoder.encode(names), strict=True))
     X = np.random.default_rng(0).random((12, 8))
-    folder = (
-        HGKTClassifier(calibration=0.1)
-        .fit(X, np.repeat(names, 4), vectors)
-        .save(
-            tmp_path_factory.mktemp("described") / "model",
-            encoder=encoder.record,
-            attribute_kinds=["text"],
-            attribute_blocks=[encoder.n_dimensions],
-        )
+    model = HGKTClassifier(calibration=0.1).fit(X, np.repeat(names, 4), vectors)
+    keep_descriptions(model, vectors, {"red": "the colour of ripe tomatoes and of blood"})
+    folder = model.save(
+        tmp_path_factory.mktemp("described") / "model",
+        encoder=encoder.record,
+        attribute_kinds=["text"],
+        attribute_blocks=[encoder.n_dimensions],
     )
     with run_service(folder) as address:
         yield address
@@ -276,6 +274,8 @@ LAYOUT = """() => {
     right: Math.max(...shown.map(c => c.getBoundingClientRect().right)) - card.right,
     height: Math.max(...shown.map(c => c.getBoundingClientRect().height)),
     cut: shown.filter(c => c.matches('td') && c.scrollWidth > c.clientWidth).length,
+    button: Math.max(...[...document.querySelectorAll('#rows td button, #history button')]
+      .map(b => b.getBoundingClientRect().height), 0),
   };
 }"""
 
@@ -295,6 +295,46 @@ def test_page_keeps_its_table_in_its_card_whatever_a_class_is_called_by(visit, d
         assert layout["right"] <= 0
         assert layout["height"] < 80
         assert layout["cut"] == 0
+        assert layout["button"] < 40  # "Remove" and "Undo" stay on one line
+
+
+def test_page_shows_by_what_a_trained_class_was_described(visit, described):
+    page = visit(described)
+    page.click("#rows button:text-is('red')")
+    page.wait_for_selector("#details blockquote:has-text('ripe tomatoes')")
+    assert "ripe tomatoes" in page.inner_text("tr[data-name=red]")
+    page.click("#rows button:text-is('green')")
+    page.wait_for_selector("#details h3:has-text('green')")
+    assert page.locator("#details blockquote").count() == 0
+
+
+def test_page_says_that_a_first_check_takes_a_moment(visit, described):
+    page = visit(described)
+    held = []
+    page.route("**/v1/classes/check", lambda route: held.append(route))
+    page.fill("#name", "okapi")
+    page.fill("#text", "a brown animal with striped legs")
+    page.wait_for_selector("#add-check[aria-busy=true]:has-text('Looking')")
+    held.pop().continue_()
+    page.wait_for_selector("#add-check[aria-busy=false] li:has-text('most like')")
+
+
+RANGES = (
+    "JSON.stringify(['xaxis', 'yaxis'].map(a => document.querySelector('#plot').layout[a].range))"
+)
+
+
+def test_page_keeps_the_map_in_sight_when_a_class_has_learned(visit, described):
+    page = visit(described)
+    before = page.evaluate(RANGES)
+    page.fill("#features", " ".join(["40"] * 8))
+    page.click("#vector-form button")
+    page.wait_for_selector("#teach")
+    page.fill("#teach-name", "green")
+    page.click("#teach button")
+    page.wait_for_selector("#history li:has-text('“green” learned')")
+    page.wait_for_selector("#taught")
+    page.wait_for_function(f"before => {RANGES} !== before", arg=before)
 
 
 def test_page_shows_the_classified_instance_on_the_map(visit, clean):
@@ -878,7 +918,10 @@ def test_page_says_what_cannot_be_taught_or_saved(visit, clean):
     page.wait_for_selector("#teach .error:has-text('Say which class')")
     page.fill("#teach-name", "no such class")
     page.click("#teach button")
-    page.wait_for_selector("#teach .error:has-text('no such class')")
+    page.wait_for_selector("#teach .error:has-text('no class “no such class” yet')")
+    page.click("#teach button:text-is('Add “no such class”')")
+    assert page.input_value("#name") == "no such class"
+    assert page.input_value("#teach-name") == "no such class"
     add(page, "six", SIX)
     page.wait_for_selector("#details button:text-is('Edit')")
     page.click("#details button:text-is('Edit')")

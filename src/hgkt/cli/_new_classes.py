@@ -54,6 +54,11 @@ class NewClasses:
             raise DataError(
                 "--attributes, --attribute and --text describe one class; give its --name"
             )
+        if self.text and not all(text.strip() for text in self.text):
+            raise DataError(
+                "--text is empty; say what the class looks like, or leave it out where the name "
+                "says it all"
+            )
         self._vector = None if self.attributes is None else read_vector(self.attributes)
         self._named = read_pairs(self.attribute) if self.attribute else None
 
@@ -67,6 +72,13 @@ class NewClasses:
         else:
             table = _from_data(model, describer, str(self.from_data), self.root)
         return {label_of(model, key): row for key, row in table.items()}
+
+    def keep_texts(self, model: Any, table: dict[Any, NDArray[np.float64]]) -> Any:
+        """Have a model keep what was said of a class, for people to read; return the model."""
+        from hgkt.language import keep_descriptions
+
+        keep_descriptions(model, table, dict.fromkeys(table, self.text or ""))
+        return model
 
     def _one(self, name: str, describer: Describer) -> NDArray[np.float64]:
         from hgkt.language import ClassDescription

@@ -102,7 +102,7 @@ def add(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) -> 
     """
     with _doubts_as_notes(), held(model) as loaded:
         new = wanted.table(loaded)
-        loaded.add_classes(new).save(model)
+        wanted.keep_texts(loaded.add_classes(new), new).save(model)
     report_change("added", list(new), loaded, model, as_json)
 
 
@@ -235,7 +235,7 @@ def edit(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) ->
     """
     with _doubts_as_notes(), held(model) as loaded:
         new = wanted.table(loaded)
-        loaded.edit_classes(new).save(model)
+        wanted.keep_texts(loaded.edit_classes(new), new).save(model)
     report_change("edited", list(new), loaded, model, as_json)
 
 

@@ -1,5 +1,6 @@
 """Estimators: the contract of all methods, HGKT itself, saving and loading."""
 
+from hgkt._registry import Entry
 from hgkt.estimators.base import GZSLClassifier
 from hgkt.estimators.class_check import ClassCheck, Loss, Rival, TellingAttribute
 from hgkt.estimators.explain import ClassExplanation, Contribution, PredictionExplanation
@@ -13,6 +14,7 @@ __all__ = [
     "ClassCheck",
     "ClassExplanation",
     "Contribution",
+    "Entry",
     "GZSLClassifier",
     "HGKTClassifier",
     "HGKTNetworkClassifier",

@@ -222,10 +222,17 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         class_attributes : mapping or DataFrame, optional
             Attribute vector of every class in `y`, keyed by class. Classes that `y` has not are
             added after learning, as `add_classes` would. None means one-hot vectors: a plain
-            classifier to which no class can be added.
+            classifier to which no class can be added, of which a `ClassWarning` tells.
         """
         features, codes, classes, attributes = self._check_training_data(X, y, class_attributes)
         self._start_fit()
+        if class_attributes is None:
+            warnings.warn(
+                f"fitted without class_attributes: it knows these {len(classes)} classes, and none "
+                "can be added; give class_attributes={class: vector} where classes are to be added",
+                ClassWarning,
+                stacklevel=2,
+            )
         rows = self._fit_seen(features, codes, attributes)
         self._take_seen(classes, attributes, rows, class_attributes is not None)
         if class_attributes is not None:
@@ -887,7 +894,7 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     def _state(self) -> dict[str, NDArray[Any]]:
         """Return every learned array, by name, that a loaded model needs."""
         table, found = self._table, self._validation
-        state = {f"learned/{name}": np.asarray(getattr(self, name)) for name in self._learned}
+        state = {f"learned/{name}": self._learned_array(name) for name in self._learned}
         state |= {f"seen/{key}": rows for key, rows in table.seen.items()}
         state |= {f"added/{key}": rows for key, rows in table.added_rows.items()}
         law = found.calibration
@@ -898,6 +905,18 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         if found.held_out is not None:
             state["held_out"] = found.held_out.to_array(table.seen_classes.tolist())
         return state | {"grown": table.grown, "learned_shares": table.learned_shares}
+
+    def _learned_array(self, name: str) -> NDArray[Any]:
+        """Return what ``_learned`` names as an array; refuse what a model folder cannot hold."""
+        value = getattr(self, name)
+        array = np.asarray(value)
+        if array.dtype == object:
+            raise DataError(
+                f"_learned of {type(self).__name__} names {name!r}, which is a "
+                f"{type(value).__name__}; a model folder holds arrays and numbers, so keep each "
+                "array of it as an attribute of its own"
+            )
+        return array
 
     def _restore(
         self,

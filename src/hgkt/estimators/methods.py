@@ -104,8 +104,7 @@ def _own_classes() -> dict[str, Any]:
     return {name: METHODS.load(name) for name in ("hgkt", "hgkt-network")}
 
 
-# A package adds methods by an entry point of this group that names a dict of entries, as
-# `hgkt.baselines` does.
+# A package adds methods by an entry point of this group that names a dict of entries.
 METHODS = Registry(
     "method",
     {
@@ -122,6 +121,7 @@ METHODS = Registry(
             "graph",
         ),
     },
+    shipped="hgkt.baselines:BASELINES",
     entry_points="hgkt.methods",
 )
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from hgkt._validation import UNKNOWN, check_number
 from hgkt.estimators import GZSLClassifier, load_model
 from hgkt.language.describer import ClassDescription, Describer
+from hgkt.language.descriptions import keep_descriptions
 
 if TYPE_CHECKING:
     from hgkt.estimators.class_check import ClassCheck
@@ -165,7 +166,9 @@ class ItemClassifier(ABC):
             to a vector, or to a `hgkt.language.ClassDescription` that has several of these. A
             model takes what it was trained on: texts, numbers, or both.
         """
-        self.classifier.add_classes(self._vectors(classes))
+        vectors = self._vectors(classes)
+        self.classifier.add_classes(vectors)
+        self._keep_descriptions(classes, vectors)
         return self
 
     def check_class(self, description: Any, name: str | None = None) -> ClassCheck:
@@ -198,7 +201,9 @@ class ItemClassifier(ABC):
         """
         model = self.classifier
         sums = {name: model.example_sums(self.features(items)) for name, items in examples.items()}
-        model.grow(sums, self._vectors(classes) if classes else None)
+        vectors = self._vectors(classes) if classes else {}
+        model.grow(sums, vectors or None)
+        self._keep_descriptions(classes or {}, vectors)
         return self
 
     def remove_classes(self, classes: Sequence[str]) -> Self:
@@ -210,6 +215,14 @@ class ItemClassifier(ABC):
         """Return the attribute vectors of classes that are described."""
         described = [ClassDescription.of(name, value) for name, value in classes.items()]
         return dict(zip(classes, self.describer.vectors(described), strict=True))
+
+    def _keep_descriptions(
+        self, classes: Mapping[str, Any], vectors: Mapping[str, NDArray[np.float64]]
+    ) -> None:
+        texts = {
+            name: ClassDescription.of(name, said).texts or () for name, said in classes.items()
+        }
+        keep_descriptions(self.classifier, vectors, texts)
 
     # ------------------------------------------------------------------ answers
     # `items` is one item or several, as `features` takes them; `among` are the candidates: "all",

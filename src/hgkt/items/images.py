@@ -20,6 +20,7 @@ from hgkt.estimators import GZSLClassifier
 from hgkt.exceptions import DataError
 from hgkt.items.base import ItemClassifier
 from hgkt.items.tables import encode_classes, gather_classes, item_dataset
+from hgkt.language.class_lists import ClassList
 from hgkt.vision import Extraction, ImageEntry, extract_features, load_backbone
 from hgkt.vision.backbones import Backbone
 from hgkt.vision.extraction import feature_journal
@@ -187,7 +188,7 @@ def read_photos(
     journal = None if cache is None else feature_journal(network, cache)
     with nullcontext() if journal is None else journal:
         found = extract_features(entries, network, journal, batch_size, workers, progress=progress)
-        dataset = _dataset(images, labels, found, vectors, network.record)
+        dataset = _dataset(images, labels, found, gathered, vectors, network.record)
     return Photos(dataset, found.unreadable, found.n_resumed, n_cut, passed_over(images))
 
 
@@ -195,6 +196,7 @@ def _dataset(
     images: Path,
     labels: Sequence[str],
     found: Extraction,
+    gathered: ClassList | AttributeFile,
     vectors: AttributeFile,
     record: dict[str, Any],
 ) -> GZSLDataset:
@@ -208,6 +210,7 @@ def _dataset(
         found.features,
         [entry.label for entry in found.entries],
         labels,
+        gathered,
         vectors,
         about={"features": feature_stem(record), "layout": "images", "backbone": dict(record)},
         train=train,

@@ -15,6 +15,7 @@ from hgkt.data.attributes import AttributeFile, read_attribute_file
 from hgkt.data.tables import check_named, has_attributes, parse_classes, read_table
 from hgkt.exceptions import DataError
 from hgkt.language.class_lists import ClassList, class_list, describe_classes
+from hgkt.language.descriptions import DESCRIPTIONS, described_by
 from hgkt.language.encoder import Encoder, class_words
 
 if TYPE_CHECKING:
@@ -173,6 +174,7 @@ def item_dataset(
     features: NDArray[np.float32],
     labels: Sequence[str],
     classes: Sequence[str],
+    gathered: ClassList | AttributeFile,
     vectors: AttributeFile,
     about: dict[str, Any],
     **more: Any,
@@ -188,6 +190,8 @@ def item_dataset(
         The class of each item.
     classes : sequence of str
         The classes of the items; those that have a vector only come after them.
+    gathered : ClassList or AttributeFile
+        What is said about the classes: a model keeps the texts to show them.
     vectors : AttributeFile
         What the classes are.
     about : dict
@@ -198,6 +202,8 @@ def item_dataset(
     names = tuple(dict.fromkeys([*classes, *vectors.names]))
     code = {name: position for position, name in enumerate(names)}
     row_of = {name: row for row, name in enumerate(vectors.names)}
+    texts = gathered.texts if isinstance(gathered, ClassList) else {}
+    descriptions = described_by(dict(zip(vectors.names, vectors.attributes, strict=True)), texts)
     return GZSLDataset(
         name=name,
         features=features,
@@ -212,6 +218,7 @@ def item_dataset(
             "attribute_kinds": list(vectors.kinds),
             "attribute_names": vectors.attribute_names and list(vectors.attribute_names),
             **({"encoder": vectors.encoder} if vectors.encoder else {}),
+            **({DESCRIPTIONS: descriptions} if descriptions else {}),
         },
         **more,
     ).validate()

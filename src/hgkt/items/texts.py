@@ -190,6 +190,7 @@ def read_texts(
         features,
         names,
         seen,
+        gathered,
         vectors,
         about={
             "features": Path(str(model.record["name"])).name,

@@ -58,6 +58,16 @@ export function edit(details) {
   $("name").focus();
 }
 
+/** Have the form describe a class that is not there yet. */
+export function startAdding(name) {
+  if (editing) stopEditing();
+  forget();
+  $("name").value = name;
+  const first = ["text", "class-vector", "name"].map($).find((field) => field.checkVisibility());
+  $("add").scrollIntoView({ block: "nearest" });
+  first.focus({ preventScroll: true });
+}
+
 function stopEditing() {
   editing = null;
   $("name").value = $("text").value = $("class-vector").value = "";

@@ -71,6 +71,9 @@ async function ask(question) {
   last = question;
   asked.set(tab, question);
   $("result").setAttribute("aria-busy", true);
+  if ($("result").querySelector(".empty")) {
+    $("result").replaceChildren(el("p", { class: "empty" }, "Looking at it …"));
+  }
   try {
     const answer = await question.ask();
     const prediction = answer.predictions[0];
