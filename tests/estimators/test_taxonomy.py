@@ -168,7 +168,7 @@ def test_groups_live_with_the_classes_of_a_model(small, tmp_path):
     assert model.parents_ == {"class a": "left", "class b": "left", "left": "all", "green": "right"}
     model.rename_classes({"class a": "left"})
     assert model.parents_ == {"class b": "left", "left": "all", "green": "right"}
-    model.set_parents({"class b": None})
+    model.set_parents({"class b": None, "class z": "left"})
     assert model.parents_ == {"left": "all", "green": "right"}
     assert model.taxonomy("unseen").names.tolist() == ["class h", "green", "right"]
 
@@ -178,7 +178,7 @@ def test_a_wrong_group_changes_nothing(small):
     row = small["unseen"]["class g"]
     for parents, sentence in [
         ({"class g": "class g"}, "lies in itself"),
-        ({"class x": "left"}, "'class x' is neither a class of this model nor a group"),
+        ({"class x": "left"}, "'class x' is neither a class nor a group"),
         ({"class g": "Left"}, "differs from"),
     ]:
         with pytest.raises(DataError, match=sentence):

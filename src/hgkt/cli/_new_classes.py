@@ -44,7 +44,14 @@ class NewClasses:
     ] = None
     file: Annotated[
         Path | None,
-        typer.Option("--file", help="Many: .csv or .parquet with name and attribute columns."),
+        typer.Option(
+            "--file",
+            help="Many: .csv or .parquet with name and attribute columns, and maybe parent.",
+        ),
+    ] = None
+    parent: Annotated[
+        str | None,
+        typer.Option("--parent", metavar="GROUP", help="The group that the class lies in."),
     ] = None
     from_data: Annotated[
         str | None, typer.Option("--from-data", help="All unseen classes of a data set.")
@@ -55,10 +62,10 @@ class NewClasses:
         """Refuse options that do not go together."""
         if sum(value is not None for value in (self.name, self.file, self.from_data)) != 1:
             raise DataError("say which class: one of --name, --file or --from-data")
-        described = self.attributes is not None or self.attribute or self.text
+        described = self.attributes is not None or self.attribute or self.text or self.parent
         if self.name is None and described:
             raise DataError(
-                "--attributes, --attribute and --text describe one class; give its --name"
+                "--attributes, --attribute, --text and --parent describe one class; give its --name"
             )
         self._vector = None if self.attributes is None else read_vector(self.attributes)
         self._named = read_pairs(self.attribute) if self.attribute else None
@@ -73,6 +80,20 @@ class NewClasses:
         else:
             table = _from_data(model, describer, str(self.from_data), self.root)
         return {label_of(model, key): row for key, row in table.items()}
+
+    @property
+    def moves_only(self) -> bool:
+        """Whether a class is only to lie in another group."""
+        described = (self.attributes, self.attribute, self.text)
+        return self.parent is not None and all(value is None for value in described)
+
+    def parents(self) -> dict[str, str]:
+        """Return the groups of the classes, and of their groups, that have one."""
+        from hgkt.items.tables import read_parents
+
+        if self.name is not None:
+            return {} if self.parent is None else {self.name: self.parent}
+        return {} if self.file is None else read_parents(self.file)
 
     def _one(self, name: str, describer: Describer) -> NDArray[np.float64]:
         from hgkt.language import ClassDescription

@@ -59,9 +59,9 @@ def list_(
     from hgkt.estimators import load_model
 
     loaded = load_model(model)
-    columns = loaded.candidates()
+    columns, parents = loaded.candidates(), loaded.parents_
     entries: list[dict[str, Any]] = [
-        {"name": name, "seen": seen, "grown": group == GROWN}
+        {"name": name, "seen": seen, "grown": group == GROWN, "parent": parents.get(name)}
         for name, seen, group in zip(
             loaded.classes_[columns].tolist(),
             loaded.seen_mask_[columns].tolist(),
@@ -75,10 +75,13 @@ def list_(
 
     def render() -> None:
         rows = [[entry["name"], _kind(entry)] for entry in entries]
+        for row, entry in zip(rows, entries, strict=True) if parents else ():
+            row.append(entry["parent"] or "")
         for row, entry in zip(rows, entries, strict=True) if relatives else ():
             near = entry["relatives"]
             row.append(", ".join(f"{other['name']} {other['similarity']:.2f}" for other in near))
-        show_table(["name", "kind", *(["relatives"] if relatives else [])], rows)
+        columns = [*(["parent"] if parents else []), *(["relatives"] if relatives else [])]
+        show_table(["name", "kind", *columns], rows)
 
     document = {
         "model": model,
@@ -86,6 +89,7 @@ def list_(
         "n_seen_classes": len(loaded.seen_classes_),
         "attribute_names": about_model(loaded).get("attribute_names"),
         "accepts_text": describer_of(loaded).accepts_text,
+        "parents": parents,
         "classes": entries,
     }
     emit(document, as_json, render)
@@ -99,13 +103,15 @@ def add(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) -> 
     Example: hgkt classes add --model digits-model --from-data digits
 
     Example: hgkt classes add --model birds --name tanager --text "a red bird with black wings"
+
+    Example: hgkt classes add --model shop --name jazz --parent apple
     """
     with held(model) as loaded:
         new = wanted.table(loaded)
         with warnings.catch_warnings():  # told as notes beside the result
             warnings.simplefilter("ignore", ClassWarning)
             doubts = loaded.class_doubts(new)
-            loaded.add_classes(new).save(model)
+            loaded.add_classes(new, wanted.parents()).save(model)
     for sentence in doubts:
         note(f"warning: {sentence}")
     report_change("added", list(new), loaded, model, as_json)
@@ -125,7 +131,11 @@ def check(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) -
     from hgkt.estimators import load_model
 
     loaded = load_model(model)
-    checks = [loaded.check_class(row, label) for label, row in wanted.table(loaded).items()]
+    parents = wanted.parents()
+    checks = [
+        loaded.check_class(row, label, parents.get(label))
+        for label, row in wanted.table(loaded).items()
+    ]
     document = {"model": model, "classes": [found.to_dict() for found in checks]}
     emit(document, as_json, lambda: _show_checks(checks))
 
@@ -234,15 +244,20 @@ def _rows(path: Path, are_features: bool, model: Any, weights: Path | None, devi
 def edit(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) -> None:
     """Give classes that were added other attributes, all or none; what they learned stays.
 
+    With --name and --parent alone any class moves to another group, and keeps its attributes.
+
     Example: hgkt classes edit --model birds --name tanager --text "a red bird with black wings"
     """
     with held(model) as loaded, warnings.catch_warnings(record=True) as doubts:
         warnings.simplefilter("always", ClassWarning)
-        new = wanted.table(loaded)
-        loaded.edit_classes(new).save(model)
+        new = {} if wanted.moves_only else wanted.table(loaded)
+        groups = wanted.parents()
+        for name in groups if wanted.name is not None else ():
+            loaded.column_of(name)  # the class must be there
+        loaded.edit_classes(new).set_parents(groups).save(model)
     for doubt in doubts:
         note(f"warning: {doubt.message}")
-    report_change("edited", list(new), loaded, model, as_json)
+    report_change("edited", list(new or groups), loaded, model, as_json)
 
 
 @app.command()
@@ -293,10 +308,11 @@ def export(
     file, fitted = _table(loaded, everything)
     if not file.names:
         raise DataError(f"{model} has no added class; --all writes those that it was fitted on")
+    parents = loaded.parents_
     if out_file.suffix == ".parquet":
-        write_attribute_file(out_file, file, seen=fitted.tolist())
+        write_attribute_file(out_file, file, seen=fitted.tolist(), parents=parents)
     else:
-        _write_csv(out_file, file, fitted)
+        _write_csv(out_file, file, fitted, parents)
     document = {"out": out_file, "n_classes": len(file.names), "classes": list(file.names)}
     noun = "class" if len(file.names) == 1 else "classes"
     emit(document, as_json, lambda: say(f"wrote {len(file.names)} {noun} to {out_file}"))
@@ -324,7 +340,9 @@ def _table(model: Any, everything: bool) -> tuple[AttributeFile, NDArray[np.bool
     return file, fitted[chosen]
 
 
-def _write_csv(path: Path, file: AttributeFile, fitted: NDArray[np.bool_]) -> None:
+def _write_csv(
+    path: Path, file: AttributeFile, fitted: NDArray[np.bool_], parents: dict[str, str]
+) -> None:
     import pandas as pd
 
     width = file.attributes.shape[1]
@@ -332,6 +350,8 @@ def _write_csv(path: Path, file: AttributeFile, fitted: NDArray[np.bool_]) -> No
     frame = pd.DataFrame(file.attributes, columns=list(columns))
     frame.insert(0, "name", list(file.names))
     frame.insert(1, "seen", fitted)
+    if parents:
+        frame.insert(2, "parent", [parents.get(name) for name in file.names])
     with atomic_file(path) as scratch:
         escape_frame(frame).to_csv(scratch, index=False)
 
@@ -350,7 +370,8 @@ def import_(
     """
     with held(model) as loaded, warnings.catch_warnings(record=True) as doubts:
         warnings.simplefilter("always", ClassWarning)
-        table = NewClasses(file=file).table(loaded)
+        wanted = NewClasses(file=file)
+        table = wanted.table(loaded)
         known = dict(zip(loaded.classes_.tolist(), loaded.class_attributes_, strict=True))
         new = {name: row for name, row in table.items() if name not in known}
         other = {
@@ -358,7 +379,7 @@ def import_(
             for name, row in table.items()
             if name in known and not np.allclose(row, known[name], _RTOL, _ATOL)
         }
-        loaded.edit_classes(other).add_classes(new).save(model)
+        loaded.edit_classes(other).add_classes(new).set_parents(wanted.parents()).save(model)
     for doubt in doubts:
         note(f"warning: {doubt.message}")
     changed = {"added": list(new), "edited": list(other), "n_same": len(table) - len(new | other)}
@@ -430,6 +451,9 @@ def _show_checks(checks: Sequence[ClassCheck]) -> None:
         "would lose: known classes, and the share of their images that it would take",
         "distance: share of the seen classes that lie nearer to what is known",
     )
+    for check in checks:
+        if check.strays:
+            say(f"{check.name}: {check.say_strays()}")
     for reason in dict.fromkeys(reason for check in checks for reason in check.reasons):
         say(reason)
 

@@ -438,7 +438,7 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         ----------
         parents : mapping
             The group of a class, or of a group, by its name; None puts it at the top. A group is
-            there as soon as something lies in it.
+            there as soon as a class lies in it; a class that is to come finds its place.
         """
         check_is_fitted(self)
         with self._lock():
@@ -463,6 +463,10 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             after = self._parents
             if parents:
                 after = with_parents(after, parents, [*self.classes_.tolist(), *names])
+                known = {*names, *self.classes_.tolist(), *after.values()}
+                for name in parents:
+                    if name not in known:
+                        raise DataError(f"{label_text(name)} is neither a class nor a group")
             self._warn_of_doubts(names, attributes, self._table)
             self._add(names, attributes)
             self._parents = after

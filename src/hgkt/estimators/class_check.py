@@ -192,6 +192,10 @@ class ClassCheck:
         """Say it in plain sentences, the most important first."""
         return _sentences(self)
 
+    def say_strays(self) -> str:
+        """Say that its nearest classes lie in other groups; empty where one lies in its own."""
+        return _say_strays(self)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists and dicts, the sentences included."""
         found: dict[str, Any] = plain({**asdict(self), "sentences": self.sentences()})

@@ -239,11 +239,7 @@ def with_parents(
     """
     merged = {name: parent for name, parent in parents.items() if name not in new}
     merged = check_parents(merged | {n: p for n, p in new.items() if p is not None})
-    refuse_twins(Taxonomy.of(list(classes), merged).names.tolist())
-    nodes = {*classes, *parents.values(), *merged.values()}
-    for name in new:
-        if name not in nodes:
-            raise DataError(f"{label_text(name)} is neither a class of this model nor a group")
+    refuse_twins(Taxonomy.of(list(dict.fromkeys([*classes, *new])), merged).names.tolist())
     return merged
 
 
