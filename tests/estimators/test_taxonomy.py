@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -127,6 +127,7 @@ def trees(draw):
     return Taxonomy.of(leaves, parents), weights / weights.sum(axis=1, keepdims=True)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(trees(), st.floats(0.01, 1), st.floats(0.01, 1))
 def test_sums_hold_and_back_off_is_monotone_and_deepest(case, one, two):
     tree, chances = case

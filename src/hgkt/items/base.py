@@ -300,8 +300,9 @@ class ItemClassifier(ABC):
         level : "group" or int, optional
             Name the groups of this level that hold the classes of the set.
         """
+        depth = self._level(level)
         found = self.classifier.answers(self.features(items), among, coverage=coverage)
-        return _sets(found, self._tree(among, level))
+        return _sets(found, self._tree(found), depth)
 
     def novelty(self, items: Any) -> NDArray[np.float64]:
         """Return how little each item looks like any known class, from 0 to 1."""
@@ -359,8 +360,9 @@ class ItemClassifier(ABC):
             raise DataError(
                 "level and at_least exclude each other: say either how deep or how sure"
             )
-        tree, depth = self._tree(among, level)
+        depth = self._level(level)
         found = self.classifier.answers(features, among, reject, coverage)
+        tree = self._tree(found)
         classes, chances, scores = found.classes, found.probabilities, found.scores
         if depth is not None:
             classes, chances = tree.at_level(chances, depth)
@@ -384,7 +386,7 @@ class ItemClassifier(ABC):
                 for node, chance in zip(nodes.tolist(), sure.tolist(), strict=True)
             ]
         rejected = found.labels == UNKNOWN
-        sets = None if coverage is None else _sets(found, (tree, depth))
+        sets = None if coverage is None else _sets(found, tree, depth)
         return [
             Answer(
                 None if rejected[row] else best[row],
@@ -396,13 +398,12 @@ class ItemClassifier(ABC):
             for row in range(len(guesses))
         ]
 
-    def _tree(
-        self, among: str | Sequence[Any], level: str | int | None
-    ) -> tuple[Taxonomy, int | None]:
-        """Return the tree above the candidates, in the order they are scored, and a level of it."""
-        model = self.classifier
-        depth = None if level is None else model.taxonomy().level(level)
-        return model.taxonomy(model.classes_[model.candidates(among)].tolist()), depth
+    def _level(self, level: str | int | None) -> int | None:
+        return None if level is None else self.taxonomy().level(level)
+
+    def _tree(self, found: Answers) -> Taxonomy:
+        """Return the tree above the candidates, in the order in which they were scored."""
+        return Taxonomy.of(found.classes.tolist(), self.classifier.parents_)
 
     def _learned(self, tree: Taxonomy) -> set[Any]:
         """Return the classes that were learned from examples, and the groups that hold one."""
@@ -446,9 +447,8 @@ class ItemClassifier(ABC):
         ]
 
 
-def _sets(found: Answers, tree_and_level: tuple[Taxonomy, int | None]) -> list[NDArray[Any]]:
+def _sets(found: Answers, tree: Taxonomy, level: int | None) -> list[NDArray[Any]]:
     """Return the sets of classes, or the groups of a level that hold them; likeliest first."""
-    tree, level = tree_and_level
     if level is None or found.members is None:
         return found.sets()
     names, chances = tree.at_level(found.probabilities, level)
