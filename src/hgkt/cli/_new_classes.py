@@ -31,8 +31,10 @@ class NewClasses:
         One of its attributes by name; repeatable, others are 0.
     text
         What it looks like, for a model trained on text; of several the mean is taken.
+    parent : GROUP
+        The group that the class lies in.
     file
-        Many: .csv or .parquet with name and attribute columns.
+        Many: .csv or .parquet with name and attribute columns, and maybe parent.
     from_data
         All unseen classes of a data set.
     """
@@ -41,6 +43,7 @@ class NewClasses:
     attributes: str | None = None
     attribute: list[str] | None = None
     text: list[str] | None = None
+    parent: str | None = None
     file: Path | None = None
     from_data: str | None = None
     root: RootOption = None
@@ -49,10 +52,10 @@ class NewClasses:
         """Refuse options that do not go together."""
         if sum(value is not None for value in (self.name, self.file, self.from_data)) != 1:
             raise DataError("say which class: one of --name, --file or --from-data")
-        described = self.attributes is not None or self.attribute or self.text
+        described = self.attributes is not None or self.attribute or self.text or self.parent
         if self.name is None and described:
             raise DataError(
-                "--attributes, --attribute and --text describe one class; give its --name"
+                "--attributes, --attribute, --text and --parent describe one class; give its --name"
             )
         if self.text and not all(text.strip() for text in self.text):
             raise DataError(
@@ -79,6 +82,20 @@ class NewClasses:
 
         keep_descriptions(model, table, dict.fromkeys(table, self.text or ""))
         return model
+
+    @property
+    def moves_only(self) -> bool:
+        """Whether a class is only to lie in another group."""
+        described = (self.attributes, self.attribute, self.text)
+        return self.parent is not None and all(value is None for value in described)
+
+    def parents(self) -> dict[str, str]:
+        """Return the groups of the classes, and of their groups, that have one."""
+        from hgkt.items.tables import read_parents
+
+        if self.name is not None:
+            return {} if self.parent is None else {self.name: self.parent}
+        return {} if self.file is None else read_parents(self.file)
 
     def _one(self, name: str, describer: Describer) -> NDArray[np.float64]:
         from hgkt.language import ClassDescription

@@ -66,9 +66,9 @@ def list_(
     from hgkt.calibration.folds import GROWN
 
     loaded = load_model(model)
-    columns = loaded.candidates()
+    columns, parents = loaded.candidates(), loaded.parents_
     entries: list[dict[str, Any]] = [
-        {"name": name, "seen": seen, "grown": group == GROWN}
+        {"name": name, "seen": seen, "grown": group == GROWN, "parent": parents.get(name)}
         for name, seen, group in zip(
             loaded.classes_[columns].tolist(),
             loaded.seen_mask_[columns].tolist(),
@@ -78,7 +78,10 @@ def list_(
     ]
 
     def render() -> None:
-        show_table(["name", "kind"], ([entry["name"], _kind(entry)] for entry in entries))
+        rows = [[entry["name"], _kind(entry)] for entry in entries]
+        for row, entry in zip(rows, entries, strict=True) if parents else ():
+            row.append(entry["parent"] or "")
+        show_table(["name", "kind", *(["parent"] if parents else [])], rows)
 
     document = {
         "model": model,
@@ -86,6 +89,7 @@ def list_(
         "n_seen_classes": len(loaded.seen_classes_),
         "attribute_names": about_model(loaded).get("attribute_names"),
         "accepts_text": describer_of(loaded).accepts_text,
+        "parents": parents,
         "classes": entries,
     }
     emit(document, as_json, render)
@@ -99,10 +103,13 @@ def add(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) -> 
     Example: hgkt classes add --model digits-model --from-data digits
 
     Example: hgkt classes add --model birds --name tanager --text "a red bird with black wings"
+
+    Example: hgkt classes add --model shop --name jazz --parent apple
     """
     with _doubts_as_notes(), held(model) as loaded:
         new = wanted.table(loaded)
-        wanted.keep_texts(loaded.add_classes(new), new).save(model)
+        loaded.add_classes(new, wanted.parents())
+        wanted.keep_texts(loaded, new).save(model)
     report_change("added", list(new), loaded, model, as_json)
 
 
@@ -118,7 +125,11 @@ def check(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) -
     Example: hgkt classes check --model birds --name tanager --text "a red bird with black wings"
     """
     loaded = load_model(model)
-    checks = [loaded.check_class(row, label) for label, row in wanted.table(loaded).items()]
+    parents = wanted.parents()
+    checks = [
+        loaded.check_class(row, label, parents.get(label))
+        for label, row in wanted.table(loaded).items()
+    ]
     document = {"model": model, "classes": [found.to_dict() for found in checks]}
     emit(document, as_json, lambda: _show_checks(checks))
 
@@ -231,12 +242,18 @@ def _rows(path: Path, are_features: bool, model: Any, weights: Path | None, devi
 def edit(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) -> None:
     """Give classes that were added other attributes, all or none; what they learned stays.
 
+    With --name and --parent alone any class moves to another group, and keeps its attributes.
+
     Example: hgkt classes edit --model birds --name tanager --text "a red bird with black wings"
     """
     with _doubts_as_notes(), held(model) as loaded:
-        new = wanted.table(loaded)
-        wanted.keep_texts(loaded.edit_classes(new), new).save(model)
-    report_change("edited", list(new), loaded, model, as_json)
+        new = {} if wanted.moves_only else wanted.table(loaded)
+        groups = wanted.parents()
+        for name in groups if wanted.name is not None else ():
+            loaded.column_of(name)  # the class must be there
+        loaded.edit_classes(new).set_parents(groups)
+        wanted.keep_texts(loaded, new).save(model)
+    report_change("edited", list(new or groups), loaded, model, as_json)
 
 
 @app.command()
@@ -299,7 +316,7 @@ def export(
     if not file.names:
         raise DataError(f"{model} has no added class; --all writes those that it was fitted on")
     write = write_attribute_csv if out_file.suffix == ".csv" else write_attribute_file
-    write(out_file, file, seen=fitted.tolist())
+    write(out_file, file, seen=fitted.tolist(), parents=loaded.parents_)
     document = {"out": out_file, "n_classes": len(file.names), "classes": list(file.names)}
     noun = "class" if len(file.names) == 1 else "classes"
     emit(document, as_json, lambda: say(f"wrote {len(file.names)} {noun} to {out_file}"))
@@ -346,7 +363,8 @@ def import_(
         Table as `export` writes it.
     """
     with _doubts_as_notes(), held(model) as loaded:
-        table = NewClasses(file=file).table(loaded)
+        wanted = NewClasses(file=file)
+        table = wanted.table(loaded)
         known = dict(zip(loaded.classes_.tolist(), loaded.class_attributes_, strict=True))
         new = {name: row for name, row in table.items() if name not in known}
         other = {
@@ -354,7 +372,7 @@ def import_(
             for name, row in table.items()
             if name in known and not np.allclose(row, known[name], _RTOL, _ATOL)
         }
-        loaded.edit_classes(other).add_classes(new).save(model)
+        loaded.edit_classes(other).add_classes(new).set_parents(wanted.parents()).save(model)
     changed = {"added": list(new), "edited": list(other), "n_same": len(table) - len(new | other)}
     report_change(
         "imported", list(table), loaded, model, as_json, changed,
@@ -412,6 +430,9 @@ def _show_checks(checks: Sequence[ClassCheck]) -> None:
         "would lose: known classes, and the share of their images that it would take",
         "distance: share of the seen classes that lie nearer to what is known",
     )
+    for check in checks:
+        if check.strays:
+            say(f"{check.name}: {check.say_strays()}")
     for reason in dict.fromkeys(reason for check in checks for reason in check.reasons):
         say(reason)
 

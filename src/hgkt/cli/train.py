@@ -453,6 +453,7 @@ def _carry_classes(
     from hgkt.serving.transfer import carry_classes
 
     carried = carry_classes(old, new, about, where)
+    new.set_parents({**old.parents_, **new.parents_})
     for line in carried.notes:
         note(line)
     return carried

@@ -8,6 +8,7 @@ from hgkt.estimators.hgkt import HGKTClassifier
 from hgkt.estimators.methods import METHODS, presets_of
 from hgkt.estimators.model_folder import load_model
 from hgkt.estimators.network import HGKTNetworkClassifier
+from hgkt.estimators.taxonomy import Taxonomy
 
 __all__ = [
     "METHODS",
@@ -21,6 +22,7 @@ __all__ = [
     "Loss",
     "PredictionExplanation",
     "Rival",
+    "Taxonomy",
     "TellingAttribute",
     "load_model",
     "presets_of",

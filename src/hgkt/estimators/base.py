@@ -13,6 +13,7 @@ from abc import ABCMeta, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 from weakref import WeakKeyDictionary
 
@@ -51,6 +52,7 @@ from hgkt.estimators.class_table import ClassRows, ClassTable, attribute_doubts
 from hgkt.estimators.fold_fit import AUTO, Validation, validate_on_rows, validate_on_sums
 from hgkt.estimators.methods import Preset
 from hgkt.estimators.scoring import best_classes, score_blocks, table_scores
+from hgkt.estimators.taxonomy import Parents, Taxonomy, renamed, with_parents
 from hgkt.exceptions import ClassWarning, ConfidenceWarning, DataError
 from hgkt.statistics import ExampleSums, GatheredStatistics, Sums
 
@@ -151,6 +153,7 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     calibration: float | str | Mapping[str, float] = 0.0
     _table: ClassTable
     _validation: Validation = Validation()
+    _parents: Parents = MappingProxyType({})  # of removed classes too, should they come back
     _progress: Progress | None = None
 
     # ------------------------------------------------------------------ hooks of a method
@@ -335,6 +338,7 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         has_attributes: bool,
     ) -> None:
         self._table = ClassTable.of(classes, attributes, rows, has_attributes=has_attributes)
+        self._parents = {}
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_table")
@@ -420,19 +424,59 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             raise DataError(f"class {label_text(label)} is unknown to this model")
         return int(table.columns[row])
 
+    # ------------------------------------------------------------------ their groups
+    @property
+    def parents_(self) -> dict[str, str]:
+        """The group of each class that is in one, and of each group that lies in another."""
+        return self.taxonomy().to_parents()
+
+    def taxonomy(self, among: str | Sequence[Any] = "all") -> Taxonomy:
+        """Return the tree above the candidates, ordered as `predict_proba` has them."""
+        now = self._snapshot()
+        columns = now.candidates(among)
+        if isinstance(among, str) and among == "all":
+            columns = np.sort(columns)
+        return Taxonomy.of(now.classes_[columns].tolist(), now._parents)
+
+    def set_parents(self, parents: Mapping[str, str | None]) -> Self:
+        """Put classes and groups into groups; all or nothing.
+
+        Parameters
+        ----------
+        parents : mapping
+            The group of a class, or of a group, by its name; None puts it at the top. A group is
+            there as soon as a class lies in it; a class that is to come finds its place.
+        """
+        check_is_fitted(self)
+        with self._lock():
+            self._parents = with_parents(self._parents, parents, self.classes_.tolist())
+        return self
+
     # ------------------------------------------------------------------ classes come and go
-    def add_classes(self, class_attributes: Any) -> Self:
+    def add_classes(
+        self, class_attributes: Any, parents: Mapping[str, str | None] | None = None
+    ) -> Self:
         """Add classes known by their attributes alone; no retraining, all or nothing.
 
         Parameters
         ----------
         class_attributes : mapping or DataFrame
             Attribute vector of each new class, keyed by class.
+        parents : mapping, optional
+            Their groups, as `set_parents` takes them.
         """
         with self._lock():
             names, attributes = self._check_new_classes(class_attributes)
+            after = self._parents
+            if parents:
+                after = with_parents(after, parents, [*self.classes_.tolist(), *names])
+                known = {*names, *self.classes_.tolist(), *after.values()}
+                for name in parents:
+                    if name not in known:
+                        raise DataError(f"{label_text(name)} is neither a class nor a group")
             self._warn_of_doubts(names, attributes, self._table)
             self._add(names, attributes)
+            self._parents = after
         return self
 
     def class_doubts(self, class_attributes: Any) -> list[str]:
@@ -543,7 +587,11 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         validation = self._validation
         if validation.held_out is not None:
             validation = replace(validation, held_out=validation.held_out.renamed(names))
-        return {"_table": self._table.rename(names), "_validation": validation}
+        return {
+            "_table": self._table.rename(names),
+            "_parents": renamed(self._parents, names),
+            "_validation": validation,
+        }
 
     def _add(self, names: Sequence[Any], attributes: NDArray[np.float64]) -> None:
         """Add classes whose names and attributes (U, d) are known to be good."""
@@ -583,7 +631,9 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         for sentence in attribute_doubts(names, attributes, table, without):
             warnings.warn(sentence, ClassWarning, stacklevel=3)
 
-    def check_class(self, attributes: ArrayLike, name: Any = None) -> ClassCheck:
+    def check_class(
+        self, attributes: ArrayLike, name: Any = None, parent: str | None = None
+    ) -> ClassCheck:
         """Say what would become of a class if it were added; nothing is changed.
 
         Parameters
@@ -592,6 +642,8 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             Its attribute vector, as `add_classes` takes it.
         name : str or int, optional
             Its name, which must be free.
+        parent : str, optional
+            The group that it is to be in.
 
         Returns
         -------
@@ -606,7 +658,7 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             rows = attribute_matrix({label: attributes}, [label], self._n_attributes)
         else:
             _, rows = self._check_new_classes({label: attributes})
-        return check_class(self, rows[0], name)
+        return check_class(self, rows[0], name, parent)
 
     # ------------------------------------------------------------------ calibration and confidence
     @property

@@ -19,7 +19,7 @@ from hgkt.data.attributes import AttributeFile
 from hgkt.estimators import GZSLClassifier
 from hgkt.exceptions import DataError
 from hgkt.items.base import ItemClassifier
-from hgkt.items.tables import encode_classes, gather_classes, item_dataset
+from hgkt.items.tables import encode_classes, gather_classes, item_dataset, read_parents
 from hgkt.language.class_lists import ClassList
 from hgkt.vision import Extraction, ImageEntry, extract_features, load_backbone
 from hgkt.vision.backbones import Backbone
@@ -131,6 +131,8 @@ class Photos:
         How many descriptions were longer than the encoder reads.
     passed_over : dict of str to int
         How many files of the folder are no images, by suffix.
+    parents : dict of str to str
+        The groups of classes, where the table of classes has some.
     """
 
     dataset: GZSLDataset
@@ -138,6 +140,7 @@ class Photos:
     n_resumed: int = 0
     n_cut: int = 0
     passed_over: dict[str, int] = field(default_factory=dict)
+    parents: dict[str, str] = field(default_factory=dict)
 
 
 def read_photos(
@@ -181,7 +184,7 @@ def read_photos(
     images = Path(images)
     entries = find_entries(images)
     labels = sorted({*(entry.label for entry in entries), *class_folders(images)})
-    gathered = gather_classes(classes, labels, str(images))
+    gathered, parents = gather_classes(classes, labels, str(images)), read_parents(classes)
     # Words first: they take seconds, and what is wrong with them is known before hours of work.
     vectors, n_cut = encode_classes(gathered, encoder, template, "cpu", progress)
     network = load_backbone(backbone, device)
@@ -189,7 +192,8 @@ def read_photos(
     with nullcontext() if journal is None else journal:
         found = extract_features(entries, network, journal, batch_size, workers, progress=progress)
         dataset = _dataset(images, labels, found, gathered, vectors, network.record)
-    return Photos(dataset, found.unreadable, found.n_resumed, n_cut, passed_over(images))
+    passed = passed_over(images)
+    return Photos(dataset, found.unreadable, found.n_resumed, n_cut, passed, parents)
 
 
 def _dataset(

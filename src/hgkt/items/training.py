@@ -89,8 +89,9 @@ def train_on_images(
     classes : path, mapping or DataFrame, optional
         What the classes look like: a table (.csv, .parquet) or DataFrame with ``name`` and
         ``description``, columns of numbers, or both; or a mapping from name to text or vector.
-        A class without photographs is known by this alone. By default, and for every class of
-        which no sentence is given, the name is all there is.
+        A column ``parent`` names the group of each class; a group may have a row with its own
+        parent, and needs no photographs. A class without photographs is known by this alone. By
+        default, and for every class of which no sentence is given, the name is all there is.
     estimator : GZSLClassifier or callable, optional
         The method, or what makes it for the data set that was read; by default `HGKTClassifier`.
     select : bool or "auto", default="auto"
@@ -128,6 +129,7 @@ def train_on_images(
     photos = read_photos(images, classes, device=device, progress=progress, **reading)
     dataset = photos.dataset
     fitted = _fit(dataset, estimator, select, calibrate, random_state, device, progress)
+    fitted.model.set_parents(photos.parents)
     if keep_examples:
         fitted.model.about_["examples"] = _typical_items(dataset, dataset.image_files or ())
     model = ImageClassifier(fitted.model, device)
@@ -161,7 +163,8 @@ def train_on_texts(
         The class of each text, where `texts` is no table.
     classes : path, mapping or DataFrame, optional
         Classes, by ``name`` and, where the name does not say it all, ``description``; or a mapping
-        from name to text. A class without texts is known by this alone.
+        from name to text. A column ``parent`` names the group of each class; see
+        `train_on_images`. A class without texts is known by this alone.
     estimator, select, calibrate, random_state, device, progress
         As for `train_on_images`.
     keep_examples : bool, default=True
@@ -190,6 +193,7 @@ def train_on_texts(
     _check_estimator(estimator)
     found = read_texts(texts, labels, classes, device=device, progress=progress, **reading)
     fitted = _fit(found.dataset, estimator, select, calibrate, random_state, device, progress)
+    fitted.model.set_parents(found.parents)
     if keep_examples:
         fitted.model.about_["examples"] = _typical_items(found.dataset, found.texts)
     model = TextClassifier(fitted.model, device)
