@@ -133,6 +133,7 @@ def report_change(
     as_json: bool,
     more: dict[str, Any] | None = None,
     how: str = "",
+    lines: Sequence[str] = (),
 ) -> None:
     """Say which classes of a folder were changed, and how.
 
@@ -152,13 +153,15 @@ def report_change(
         What else the document holds.
     how : str
         What else the sentence says.
+    lines : sequence of str
+        What is said below it.
     """
     count = len(model.classes_)
     shown = ", ".join(map(str, names[:_SHOWN])) + ("…" if len(names) > _SHOWN else "")
     classes = counted(len(names), "class", "classes")
     sentence = f"{verb} {classes} ({shown}){how}; {path} has {count} classes now"
     document = {verb: names, "n_classes": count, "model": path, **(more or {})}
-    emit(document, as_json, lambda: say(sentence))
+    emit(document, as_json, lambda: say(sentence, *lines))
 
 
 # ---------------------------------------------------------------------- progress

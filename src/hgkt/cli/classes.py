@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from hgkt._arrays import unit_rows
 from hgkt._files import atomic_file, escape_frame
+from hgkt._plain import plain
 from hgkt._validation import label_text
 from hgkt.cli._inputs import (
     about_model,
@@ -36,6 +37,7 @@ from hgkt.cli._registry import (
 from hgkt.exceptions import ClassWarning, DataError
 
 if TYPE_CHECKING:
+    from hgkt.calibration import Costs
     from hgkt.data import AttributeFile
     from hgkt.estimators.class_check import ClassCheck
 
@@ -108,7 +110,11 @@ def add(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) -> 
             loaded.add_classes(new).save(model)
     for sentence in doubts:
         note(f"warning: {sentence}")
-    report_change("added", list(new), loaded, model, as_json)
+    costs = loaded.costs(loaded.n_added_ - len(new), loaded.n_added_)
+    report_change(
+        "added", list(new), loaded, model, as_json, {"costs": plain(costs)},
+        lines=() if costs is None else (costs.sentence(),),
+    )  # fmt: skip
 
 
 @app.command()
@@ -126,8 +132,13 @@ def check(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) -
 
     loaded = load_model(model)
     checks = [loaded.check_class(row, label) for label, row in wanted.table(loaded).items()]
-    document = {"model": model, "classes": [found.to_dict() for found in checks]}
-    emit(document, as_json, lambda: _show_checks(checks))
+    costs = loaded.costs(loaded.n_added_, loaded.n_added_ + len(checks))
+    document = {
+        "model": model,
+        "classes": [found.to_dict() for found in checks],
+        "costs": plain(costs),
+    }
+    emit(document, as_json, lambda: _show_checks(checks, costs))
 
 
 @app.command()
@@ -397,7 +408,7 @@ for _name, _command in (
     app.command(_name)(_command)
 
 
-def _show_checks(checks: Sequence[ClassCheck]) -> None:
+def _show_checks(checks: Sequence[ClassCheck], costs: Costs | None) -> None:
     """Print the sentences of one check and its rivals; of several, one line each."""
     if len(checks) == 1:
         say(*checks[0].sentences())
@@ -430,6 +441,8 @@ def _show_checks(checks: Sequence[ClassCheck]) -> None:
         "would lose: known classes, and the share of their images that it would take",
         "distance: share of the seen classes that lie nearer to what is known",
     )
+    if costs is not None:
+        say(f"all of them together: {costs.sentence()}")
     for reason in dict.fromkeys(reason for check in checks for reason in check.reasons):
         say(reason)
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from hgkt._arrays import unit_rows
 from hgkt._plain import plain
+from hgkt.calibration import Costs
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -153,6 +154,8 @@ class ClassCheck:
         Share of the seen classes that lie nearer to the others than it does, by variance.
     attributes : tuple of TellingAttribute
         Attributes that would separate it most from its nearest rivals if they were known better.
+    costs : Costs or None
+        What one more class costs the learned ones, on average.
     reasons : tuple of str
         Why something is not known.
     """
@@ -169,6 +172,7 @@ class ClassCheck:
     variance: float | None = None
     distance: float | None = None
     attributes: tuple[TellingAttribute, ...] = ()
+    costs: Costs | None = None
     reasons: tuple[str, ...] = ()
 
     def elsewhere(self, n_rivals: int = N_RIVALS) -> float | None:
@@ -220,7 +224,8 @@ def check_class(
 
 
 def _checked(model: GZSLClassifier, attributes: NDArray[np.float64], name: Any) -> ClassCheck:
-    check = ClassCheck(name, duplicates=tuple(model._table.twins(attributes)))
+    costs = model.costs(model.n_added_, model.n_added_ + 1)
+    check = ClassCheck(name, duplicates=tuple(model._table.twins(attributes)), costs=costs)
     comparison = model._compare_new(attributes)
     if comparison is None:
         reason = (
@@ -362,6 +367,7 @@ def _sentences(check: ClassCheck) -> list[str]:
         _say_accuracy(check),
         _say_rivals(check),
         _say_losses(check),
+        _say_costs(check),
         _say_distance(check),
         _say_attributes(check),
         *(reason[0].upper() + reason[1:] + "." for reason in check.reasons),
@@ -432,6 +438,13 @@ def _say_losses(check: ClassCheck) -> str:
     if not named:
         return "No known class would lose as much as 1 % of its images to it."
     return f"It would take {_listed(named)}."
+
+
+def _say_costs(check: ClassCheck) -> str:
+    if check.costs is None:
+        return ""
+    sentence = check.costs.sentence(check.accuracy)
+    return f"On average, {sentence}."
 
 
 def _say_distance(check: ClassCheck) -> str:

@@ -219,7 +219,7 @@ def _fit(
         dataset,
         select=select,
         calibrate=calibrate,
-        balance="classes",
+        favour="classes",
         random_state=random_state,
         progress=progress,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict
 from typing import Annotated, Any, Literal, Self
 
 from fastapi import APIRouter, Depends, Header, Query, Request
@@ -11,6 +12,7 @@ from msgspec import Meta, Struct
 from pydantic import BaseModel, Field
 
 from hgkt._validation import MAX_NAME
+from hgkt.calibration import Costs
 from hgkt.estimators.class_check import ClassCheck
 from hgkt.language import ClassDescription
 from hgkt.serving.auth import require_key
@@ -187,6 +189,22 @@ class ClassDetail(ClassSummary):
     relatives: list[Relative] = Field(description="The nearest first.")
 
 
+class AddingCosts(BaseModel):
+    """What added classes cost the learned ones on average, by validation; fractions of one."""
+
+    n_before: int = Field(description="How many added classes there were before.")
+    n_after: int
+    learned_before: float = Field(description="Mean accuracy over learned classes.")
+    learned_after: float
+    added: float = Field(description="Mean accuracy over all added classes afterwards.")
+    sentence: str
+
+    @classmethod
+    def of(cls, costs: Costs | None) -> Self | None:
+        """Write costs; None where they are not known."""
+        return None if costs is None else cls(**asdict(costs), sentence=costs.sentence())
+
+
 class ClassesAdded(BaseModel):
     """Classes were added and are on disk."""
 
@@ -196,6 +214,7 @@ class ClassesAdded(BaseModel):
     warnings: list[str] = Field(
         description="What is doubtful about them, such as a class described like another."
     )
+    costs: AddingCosts | None = Field(description="Null where no folds said anything.")
 
 
 class ClassesRemoved(BaseModel):
@@ -270,6 +289,7 @@ class CheckedClass(BaseModel):
         description="Share of the seen classes that lie nearer to the others."
     )
     attributes: list[TellingAttribute]
+    costs: AddingCosts | None = Field(description="Of one more class; null where not known.")
     reasons: list[str] = Field(description="Why something is not known.")
     sentences: list[str]
 
@@ -280,7 +300,9 @@ class CheckedClass(BaseModel):
         for part in (*found["rivals"], *found["losses"]):
             part["label"] = str(part["label"])
         duplicates = [str(label) for label in found["duplicates"]]
-        return cls(**{**found, "name": str(check.name), "duplicates": duplicates})
+        costs = AddingCosts.of(check.costs)
+        more = {"name": str(check.name), "duplicates": duplicates, "costs": costs}
+        return cls(**{**found, **more})
 
 
 class ChecksDone(BaseModel):
@@ -418,7 +440,13 @@ def build_router(
 
         receipt = await change(idempotency_key, "add", repr(given), add)
         names, warnings = list(receipt.names), list(receipt.doubts)
-        return ClassesAdded(added=names, warnings=warnings, **counted(served, receipt))
+        costs = served.base.costs(receipt.n_added - len(names), receipt.n_added)
+        return ClassesAdded(
+            added=names,
+            warnings=warnings,
+            costs=AddingCosts.of(costs),
+            **counted(served, receipt),
+        )
 
     @router.get("/{name:path}", summary="Show one class", responses=documented(404, 422))
     def show_class(name: str) -> ClassDetail:
