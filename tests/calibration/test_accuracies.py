@@ -45,6 +45,7 @@ def accuracies(fold: ScoredFold, gamma: float, added: tuple[int, ...]) -> tuple[
 @pytest.mark.parametrize("value", ["classes", "learned", "described", "balanced", 0.1, 0.6])
 def test_no_gamma_is_better_for_what_is_favoured(fold, value, monkeypatch):
     monkeypatch.setattr("hgkt.calibration.gamma._SHARES", ())  # the fold as it is, nothing drawn
+    monkeypatch.setattr("hgkt.calibration.gamma.FEW_CLASSES", 2)
     favour = Favour(value)
     law = fit_calibration([fold], favour=favour)
 
@@ -61,7 +62,13 @@ def test_no_gamma_is_better_for_what_is_favoured(fold, value, monkeypatch):
     assert reached(law.gamma(N_SEEN, N_UNSEEN)) == pytest.approx(best, abs=1e-12)
 
 
-def test_what_counts_for_more_is_recognised_more_often(fold):
+def test_of_few_classes_gamma_is_balanced_for_as_many_of_both(fold):
+    law = fit_calibration([fold], favour=Favour("classes"))
+    assert law == Calibration(fit_calibration([fold]).offset)
+
+
+def test_what_counts_for_more_is_recognised_more_often(fold, monkeypatch):
+    monkeypatch.setattr("hgkt.calibration.gamma.FEW_CLASSES", 2)
     offsets = {
         value: fit_calibration([fold], favour=Favour(value)).gamma(N_SEEN, N_UNSEEN)
         for value in ("learned", "classes", "described")

@@ -25,8 +25,7 @@ def test_classes_or_groups_are_favoured(digits):
     assert groups["slope"] > 0
     fitted = fit_dataset(distances, digits, favour="classes")
     found = fitted.chosen["calibration"]
-    assert found["slope"] == 0.0
-    assert found["offset"] < groups["offset"]  # all of eight and two count more than two
+    assert found == {"offset": groups["offset"], "slope": 0.0}  # of few classes
     model = fitted.model
     before = model.gamma_
     model.add_classes(digits.attributes_of(digits.unseen_classes))
@@ -39,7 +38,6 @@ def test_what_the_estimator_favours_wins_over_what_is_asked_for_all(digits):
     own = HGKTClassifier(metric="euclidean", calibration={"favour": 0.1})
     asked = fit_dataset(HGKTClassifier(metric="euclidean"), digits, favour=0.1)
     assert fit_dataset(own, digits).chosen == asked.chosen
-    assert asked.chosen["calibration"]["slope"] > 0
     assert asked.model.calibration_ == Calibration(**asked.chosen["calibration"])
 
 

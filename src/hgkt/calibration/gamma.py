@@ -23,6 +23,9 @@ _DRAWS = 4
 _SLOPES = np.linspace(0.0, 1.0, 21)  # in deviations of the gap between best seen and best unseen
 _N_OFFSETS = 512
 
+FEW_CLASSES = 20
+"""Of fewer seen classes each makes up so much that folds and comparisons are chosen with care."""
+
 AUTO = "auto"
 _ODDS = {"classes": 1.0, "learned": 0.1, "described": 10.0}
 FAVOURS = ("balanced", *_ODDS)
@@ -40,6 +43,9 @@ class Favour:
         class counts a tenth of a learned one, in "described" ten times as much. A number: the
         accuracy over rows, of which this share are of added classes, however many there are.
         "balanced": H, the harmonic mean of both groups' accuracies, which benchmarks report.
+        Of fewer than 20 learned classes "classes" is the γ that is balanced for as many added as
+        learned ones: the mean over so few hardly depends on γ, and its highest point would leave
+        added classes without an answer by chance.
 
     Examples
     --------
@@ -181,6 +187,12 @@ def fit_calibration(
     favour = favour or Favour("balanced")
     rng = np.random.default_rng(random_state)
     competitions = [c for fold in folds for c in _competitions(fold, rng)]
+    if favour == Favour() and competitions[0].n_seen + competitions[0].n_unseen < FEW_CLASSES:
+        return Calibration(_best_law(competitions, Favour("balanced")).offset)
+    return _best_law(competitions, favour)
+
+
+def _best_law(competitions: Sequence[_Competition], favour: Favour) -> Calibration:
     slope = _best_slope(competitions, favour) if favour.follows_numbers else 0.0
     # Exact for the slope found, in the middle of the best plateau.
     offset, _ = best_calibration(

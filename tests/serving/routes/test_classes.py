@@ -187,6 +187,7 @@ def test_add_answers_with_revision_names_and_count(client, vectors):
         "added": ["two", "six"],
         "n_classes": 11,
         "warnings": [],
+        "costs": None,  # γ was given, so no folds said anything
     }
 
 
