@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pandas as pd
@@ -386,6 +386,14 @@ def test_check_says_what_would_become_of_a_class(hgkt, tmp_path, six):
     assert found["accuracy"] == pytest.approx(expected.accuracy)
     assert found["attributes"][0]["name"] in data.attribute_names
     assert contents(folder) == before
+    costs = model.costs(0, 1)
+    assert f"On average, {costs.sentence(expected.accuracy)}." in shown.replace("\n", " ")
+    assert document["costs"] == found["costs"] == asdict(costs)
+    several = hgkt("classes", "check", "--model", folder, "--from-data", "digits").stdout
+    assert f"all of them together: {model.costs(0, 2).sentence()}" in several
+    answer = hgkt("classes", "add", *options).stdout
+    assert costs.sentence() in answer
+    assert load_model(folder).n_added_ == 1
 
 
 def test_check_shows_many_classes_in_a_table(hgkt, model_folder):

@@ -94,6 +94,20 @@ def calibration(records: Records) -> str:
     return table(["data", "seen", "added", *(f"H, {title}" for title in ways.values())], lines)
 
 
+def favour(records: Records) -> str:
+    """Return what added classes cost on test rows and what was expected, by what γ favours."""
+    lines = [
+        [row["data"], f"`{row['favour']}`", str(row["n_seen"]), str(row["n_added"]),
+         f"{row['before']:.1f} → {row['learned']:.1f}", f"{row['added']:.1f}", f"{row['mean']:.1f}",
+         f"{row['expected_before']:.1f} → {row['expected_learned']:.1f}",
+         f"{row['expected_added']:.1f}"]
+        for row in records.script("favour")["rows"]
+    ]  # fmt: skip
+    header = ["data", "favoured", "learned", "added", "learned classes", "added ones",
+              "all classes", "learned, expected", "added, expected"]  # fmt: skip
+    return table(header, lines, text=["favoured"])
+
+
 def few_classes(records: Records) -> str:
     """Return H, and how many seen classes are never answered, by the number of seen classes."""
     lines = []
@@ -306,6 +320,7 @@ TABLES = {
     "words on digits": lambda records: words(records, "digits"),
     "mixture": mixture,
     "calibration": calibration,
+    "favour": favour,
     "few classes": few_classes,
     "confidence": confidence,
     "unknown classes": unknown_classes,

@@ -144,6 +144,7 @@ def report_change(
     as_json: bool,
     more: dict[str, Any] | None = None,
     how: str = "",
+    lines: Sequence[str] = (),
 ) -> None:
     """Say which classes of a folder were changed, and how.
 
@@ -163,11 +164,13 @@ def report_change(
         What else the document holds.
     how : str
         What else the sentence says.
+    lines : sequence of str
+        What is said below it.
     """
     count = len(model.classes_)
     sentence = f"{verb} {classes_text(names)}{how}; {path} has {count} classes now"
     document = {verb: names, "n_classes": count, "model": path, **(more or {})}
-    emit(document, as_json, lambda: say(sentence))
+    emit(document, as_json, lambda: say(sentence, *lines))
 
 
 # ---------------------------------------------------------------------- progress

@@ -12,6 +12,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from hgkt._plain import plain
 from hgkt._validation import label_text
 from hgkt.cli._inputs import (
     about_model,
@@ -35,6 +36,7 @@ from hgkt.cli._registry import (
 from hgkt.exceptions import ClassWarning, DataError
 
 if TYPE_CHECKING:
+    from hgkt.calibration import Costs
     from hgkt.data import AttributeFile
     from hgkt.estimators.class_check import ClassCheck
 
@@ -110,7 +112,11 @@ def add(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) -> 
         new = wanted.table(loaded)
         loaded.add_classes(new, wanted.parents())
         wanted.keep_texts(loaded, new).save(model)
-    report_change("added", list(new), loaded, model, as_json)
+    costs = loaded.costs(loaded.n_added_ - len(new), loaded.n_added_)
+    report_change(
+        "added", list(new), loaded, model, as_json, {"costs": plain(costs)},
+        lines=() if costs is None else (costs.sentence(),),
+    )  # fmt: skip
 
 
 @app.command()
@@ -130,8 +136,13 @@ def check(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) -
         loaded.check_class(row, label, parents.get(label))
         for label, row in wanted.table(loaded).items()
     ]
-    document = {"model": model, "classes": [found.to_dict() for found in checks]}
-    emit(document, as_json, lambda: _show_checks(checks))
+    costs = loaded.costs(loaded.n_added_, loaded.n_added_ + len(checks))
+    document = {
+        "model": model,
+        "classes": [found.to_dict() for found in checks],
+        "costs": plain(costs),
+    }
+    emit(document, as_json, lambda: _show_checks(checks, costs))
 
 
 @app.command()
@@ -397,7 +408,7 @@ for _name, _command in (
     app.command(_name)(_command)
 
 
-def _show_checks(checks: Sequence[ClassCheck]) -> None:
+def _show_checks(checks: Sequence[ClassCheck], costs: Costs | None) -> None:
     """Print the sentences of one check and its rivals; of several, one line each."""
     if len(checks) == 1:
         say(*checks[0].sentences())
@@ -433,6 +444,8 @@ def _show_checks(checks: Sequence[ClassCheck]) -> None:
     for check in checks:
         if check.strays:
             say(f"{check.name}: {check.say_strays()}")
+    if costs is not None:
+        say(f"all of them together: {costs.sentence()}")
     for reason in dict.fromkeys(reason for check in checks for reason in check.reasons):
         say(reason)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hgkt._plain import short
+from hgkt._plain import plain, short
 from hgkt._typing import Progress
 from hgkt.cli._options import (
     DataOptions,
@@ -37,6 +37,7 @@ from hgkt.cli._output import (
 from hgkt.exceptions import DataError, ModelFolderError
 
 if TYPE_CHECKING:
+    from hgkt.calibration import Costs
     from hgkt.data import ShardedData
     from hgkt.estimators import GZSLClassifier
     from hgkt.evaluation import Fitted
@@ -386,6 +387,7 @@ def train_command(
     added = run.unseen if with_unseen else run.described
     model.add_classes({name: row for name, row in added.items() if name not in present})
     carried = None if old is None else _carry_classes(old, model, run.about, out_path)
+    costs = model.costs(0, model.n_added_)
     found = {"chosen": fitted.chosen, "validation": fitted.validation}
     model.save(out_path, **{**run.about, "selected": fitted.selected, **found})
     run.clear()
@@ -400,6 +402,7 @@ def train_command(
         "not_carried": () if carried is None else carried.left,
         **found,
         "gamma": model.gamma_,
+        "costs": plain(costs),
         "parameters": model.get_params(deep=False),
         "method": run.method,
         "preset": options.preset,
@@ -408,7 +411,7 @@ def train_command(
         **run.more,
         "seconds": time.perf_counter() - start,
     }
-    emit(document, as_json, lambda: _render(document, carried))
+    emit(document, as_json, lambda: _render(document, costs, carried))
 
 
 def _item_report(training: Training, about: dict[str, Any]) -> dict[str, Any]:
@@ -460,7 +463,7 @@ def _carry_classes(
 
 
 # ---------------------------------------------------------------------- what is said
-def _render(document: dict[str, Any], carried: Carried | None) -> None:
+def _render(document: dict[str, Any], costs: Costs | None, carried: Carried | None) -> None:
     described, validation = document["described"], document["validation"]
     noun = "photo" if "backbone" in document else "text" if "text_encoder" in document else ""
     rows = f"{noun}s" if noun else "instances"
@@ -484,6 +487,8 @@ def _render(document: dict[str, Any], carried: Carried | None) -> None:
             f"chosen on {validation['n_folds']} {validation['folds']} class folds "
             f"({validation['metric']} {validation['score']:.1f}): {chosen}"
         )
+    if costs is not None:
+        say(costs.sentence())
     if noun:
         _render_items(document, noun)
     if carried is not None and carried.names:

@@ -37,10 +37,14 @@ from hgkt._validation import (
 from hgkt.calibration import (
     Calibration,
     Confidence,
+    Costs,
+    ExpectedAccuracies,
+    Favour,
     Fold,
     FoldSample,
     HeldOutClasses,
     Instances,
+    fit_accuracies,
     fit_confidence,
     plain_probabilities,
 )
@@ -49,7 +53,7 @@ from hgkt.calibration.novelty import CHANCE, rejected, with_unknown
 from hgkt.calibration.sets import set_columns
 from hgkt.estimators.class_check import ClassCheck, Comparison, check_class
 from hgkt.estimators.class_table import ClassRows, ClassTable, attribute_doubts
-from hgkt.estimators.fold_fit import AUTO, Validation, validate_on_rows, validate_on_sums
+from hgkt.estimators.fold_fit import Validation, validate_on_rows, validate_on_sums
 from hgkt.estimators.methods import Preset
 from hgkt.estimators.scoring import best_classes, score_blocks, table_scores
 from hgkt.estimators.taxonomy import Parents, Taxonomy, renamed, with_parents
@@ -125,9 +129,11 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     Every method has a parameter ``calibration``: γ, taken off the score of every class that was
     seen at the first fit. A class that came by its attributes pays as much of the offset of γ as
     it has learned from instances since. γ is a number; or a dict of ``offset`` and ``slope``, by
-    which it depends on how many classes were added (:class:`hgkt.calibration.Calibration`); or
-    "auto": `fit` leaves seen classes out in turn and finds γ itself, such that all classes count
-    alike. It can be changed after `fit`.
+    which it depends on how many classes were added (:class:`hgkt.calibration.Calibration`). Or
+    `fit` leaves seen classes out in turn and finds γ itself: "auto" for the highest mean accuracy
+    over all classes, "learned" or "described" where that of one kind matters more, "balanced" for
+    H of the benchmarks, and ``{"favour": 0.1}`` where one row in ten will be of an added class
+    (:class:`hgkt.calibration.Favour`). It can be changed after `fit`, to a number or a law.
 
     Threads may share one estimator: classes may change while others predict, and every call sees
     the classes of one moment. They are one frozen :class:`ClassTable`, which a change replaces.
@@ -240,7 +246,7 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         self._take_seen(classes, attributes, rows, class_attributes is not None)
         if class_attributes is not None:
             self._warn_of_doubts(classes.tolist(), attributes)
-            if self.calibration == AUTO:
+            if Favour.of(self.calibration) is not None:
                 table = dict(zip(classes.tolist(), attributes, strict=True))
                 self._validation = validate_on_rows(self, features, classes[codes], table)
         return self._add_others(class_attributes)
@@ -264,9 +270,11 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         self._take_seen(classes, attributes, rows, class_attributes is not None)
         if class_attributes is not None:
             self._warn_of_doubts(classes.tolist(), attributes)
-            if self.calibration == AUTO:
+            if Favour.of(self.calibration) is not None:
                 if not isinstance(statistics, GatheredStatistics):
-                    raise DataError("calibration='auto' needs statistics of hgkt.gather")
+                    raise DataError(
+                        f"calibration={self.calibration!r} needs statistics of hgkt.gather"
+                    )
                 table = dict(zip(classes.tolist(), attributes, strict=True))
                 self._validation = validate_on_sums(self, statistics, table)
         return self._add_others(class_attributes)
@@ -326,7 +334,7 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _start_fit(self) -> None:
         """Refuse a parameter `calibration` that is none, and forget what an earlier fit found."""
-        if self.calibration != AUTO:
+        if Favour.of(self.calibration) is None:
             Calibration.of(self.calibration)
         self._validation = Validation()
 
@@ -664,9 +672,9 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     @property
     def calibration_(self) -> Calibration:
         """The calibration in force: the parameter, or what `fit` found."""
-        if self.calibration == AUTO:
-            return self._validation.calibration
-        return Calibration.of(self.calibration)
+        if Favour.of(self.calibration) is None:
+            return Calibration.of(self.calibration)
+        return self._validation.calibration
 
     @property
     def gamma_(self) -> float:
@@ -677,6 +685,34 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     def _gamma(self, table: ClassTable, n_more: int = 0) -> float:
         n_paying = int((~table.grown).sum())
         return self.calibration_.gamma(n_paying, len(table.labels) - n_paying + n_more)
+
+    @property
+    def n_added_(self) -> int:
+        """How many classes came after the first fit, those that have grown included."""
+        table = self._fitted_table()
+        return len(table.labels) - int((~table.grown).sum())
+
+    def costs(self, n_before: int, n_after: int) -> Costs | None:
+        """Say what added classes cost the learned ones, by the folds that γ was found on.
+
+        Parameters
+        ----------
+        n_before, n_after : int
+            Numbers of added classes to compare; ``n_added_`` says how many there are.
+
+        Returns
+        -------
+        Costs or None
+            Accuracies to expect on average; None where there were no folds. ``sentence()`` says
+            it.
+        """
+        moment = self._snapshot()
+        accuracies, law = moment._validation.accuracies, moment.calibration_
+        if accuracies is None:
+            return None
+        n_seen = len(moment.classes_) - moment.n_added_
+        pairs = [accuracies.at(law.gamma(n_seen, n), n) for n in (n_before, n_after)]
+        return Costs(n_before, n_after, pairs[0][0], *pairs[1])
 
     @property
     def penalties_(self) -> NDArray[np.float64]:
@@ -725,8 +761,13 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         """
         return self._validation.confidence
 
-    def set_confidence(self, folds: Sequence[FoldSample], random_state: int = 0) -> Self:
-        """Find ``confidence_`` on rows of validation folds, under the calibration in force.
+    def set_confidence(
+        self,
+        folds: Sequence[FoldSample],
+        random_state: int = 0,
+        favour: Favour | None = None,
+    ) -> Self:
+        """Find ``confidence_`` and `costs` on rows of folds, under the calibration in force.
 
         Parameters
         ----------
@@ -734,9 +775,13 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             Scores of this method, with these parameters, on folds of validation classes.
         random_state : int, default=0
             Seed of which held-out classes stay unknown.
+        favour : Favour, optional
+            What the calibration was found for; by default "balanced".
         """
-        confidence = fit_confidence(folds, self.calibration_, random_state)
-        self._validation = replace(self._validation, confidence=confidence)
+        confidence = fit_confidence(folds, self.calibration_, random_state, favour)
+        self._validation = replace(
+            self._validation, confidence=confidence, accuracies=fit_accuracies(folds)
+        )
         return self
 
     def set_held_out(self, held_out: HeldOutClasses | None) -> Self:
@@ -850,8 +895,9 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     def predict_proba(self, X: ArrayLike, among: str | Sequence[Any] = "all") -> NDArray[Any]:
         """Return the probability of every class for each row; rows sum to one.
 
-        Images of seen and of added classes are taken to be equally frequent. The most probable
-        class is what `predict` returns. A model without ``confidence_`` warns: its numbers are
+        How frequent images of seen and of added classes are is what γ was found for: by "auto"
+        every class counts alike, by "balanced" both groups. The most probable class is what
+        `predict` returns. A model without ``confidence_`` warns: its numbers are
         ordered, but not calibrated.
 
         Parameters
@@ -954,6 +1000,9 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         if found.confidence is not None:
             arrays = found.confidence.to_arrays()
             state |= {f"confidence/{name}": array for name, array in arrays.items()}
+        if found.accuracies is not None:
+            arrays = found.accuracies.to_arrays()
+            state |= {f"accuracies/{name}": array for name, array in arrays.items()}
         if found.held_out is not None:
             state["held_out"] = found.held_out.to_array(table.seen_classes.tolist())
         return state | {"grown": table.grown, "learned_shares": table.learned_shares}
@@ -981,7 +1030,7 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         for name in self._learned:
             value = state[f"learned/{name}"]
             setattr(self, name, value.item() if value.ndim == 0 else value)
-        groups: dict[str, ClassRows] = {"seen": {}, "added": {}, "confidence": {}}
+        groups: dict[str, ClassRows] = {"seen": {}, "added": {}, "confidence": {}, "accuracies": {}}
         for key, rows in state.items():
             group, _, name = key.partition("/")
             if group in groups:
@@ -995,12 +1044,13 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             state["learned_shares"],
             has_attributes,
         )
-        confidence = groups["confidence"]
+        confidence, accuracies = groups["confidence"], groups["accuracies"]
         seen = self._table.seen_classes.tolist()
         self._validation = Validation(
             Calibration(*state["calibration"].tolist()),
             Confidence.from_arrays(confidence) if confidence else None,
             HeldOutClasses.from_array(state["held_out"], seen) if "held_out" in state else None,
+            ExpectedAccuracies(**accuracies) if accuracies else None,
         )
 
     def save(self, path: str | Path, **about: Any) -> Path:

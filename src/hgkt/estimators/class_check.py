@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from hgkt._arrays import unit_rows
 from hgkt._plain import plain
+from hgkt.calibration import Costs
 from hgkt.estimators.taxonomy import with_parents
 from hgkt.exceptions import DataError
 
@@ -158,6 +159,8 @@ class ClassCheck:
         The group that it is to be in.
     strays : tuple of (label, parent)
         Its nearest known classes with their groups, where none of them lies in `parent`.
+    costs : Costs or None
+        What one more class costs the learned ones, on average.
     reasons : tuple of str
         Why something is not known.
     """
@@ -176,6 +179,7 @@ class ClassCheck:
     attributes: tuple[TellingAttribute, ...] = ()
     parent: str | None = None
     strays: tuple[tuple[Any, str | None], ...] = ()
+    costs: Costs | None = None
     reasons: tuple[str, ...] = ()
 
     def elsewhere(self, n_rivals: int = N_RIVALS) -> float | None:
@@ -252,7 +256,8 @@ def _placed(model: GZSLClassifier, check: ClassCheck, parent: str) -> ClassCheck
 
 
 def _checked(model: GZSLClassifier, attributes: NDArray[np.float64], name: Any) -> ClassCheck:
-    check = ClassCheck(name, duplicates=tuple(model._table.twins(attributes)))
+    costs = model.costs(model.n_added_, model.n_added_ + 1)
+    check = ClassCheck(name, duplicates=tuple(model._table.twins(attributes)), costs=costs)
     comparison = model._compare_new(attributes)
     if comparison is None:
         reason = (
@@ -394,6 +399,7 @@ def _sentences(check: ClassCheck) -> list[str]:
         _say_accuracy(check),
         _say_rivals(check),
         _say_losses(check),
+        _say_costs(check),
         _say_distance(check),
         _say_strays(check),
         _say_attributes(check),
@@ -465,6 +471,13 @@ def _say_losses(check: ClassCheck) -> str:
     if not named:
         return "No known class would lose as much as 1 % of its images to it."
     return f"It would take {_listed(named)}."
+
+
+def _say_costs(check: ClassCheck) -> str:
+    if check.costs is None:
+        return ""
+    sentence = check.costs.sentence(check.accuracy)
+    return f"On average, {sentence}."
 
 
 def _say_distance(check: ClassCheck) -> str:

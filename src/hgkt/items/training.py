@@ -70,6 +70,7 @@ def train_on_images(
     estimator: Estimator | None = None,
     select: bool | str = "auto",
     calibrate: bool | str = "auto",
+    favour: str | float = "classes",
     random_state: int = 0,
     device: str = "auto",
     keep_examples: bool = True,
@@ -98,6 +99,9 @@ def train_on_images(
         Whether to choose parameters on validation classes; see `hgkt.evaluation.fit_dataset`.
     calibrate : bool or "auto", default="auto"
         Whether to choose the calibration γ there.
+    favour : {"classes", "learned", "described", "balanced"} or float, default="classes"
+        What γ favours, see `hgkt.calibration.Favour`. A number: the share of items that will be of
+        classes known by description.
     random_state : int
         Seed of the validation classes.
     device : {"auto", "cpu", "cuda"}
@@ -128,7 +132,7 @@ def train_on_images(
     _check_estimator(estimator)
     photos = read_photos(images, classes, device=device, progress=progress, **reading)
     dataset = photos.dataset
-    fitted = _fit(dataset, estimator, select, calibrate, random_state, device, progress)
+    fitted = _fit(dataset, estimator, select, calibrate, favour, random_state, device, progress)
     fitted.model.set_parents(photos.parents)
     if keep_examples:
         fitted.model.about_["examples"] = _typical_items(dataset, dataset.image_files or ())
@@ -146,6 +150,7 @@ def train_on_texts(
     estimator: Estimator | None = None,
     select: bool | str = "auto",
     calibrate: bool | str = "auto",
+    favour: str | float = "classes",
     random_state: int = 0,
     device: str = "auto",
     keep_examples: bool = True,
@@ -165,7 +170,7 @@ def train_on_texts(
         Classes, by ``name`` and, where the name does not say it all, ``description``; or a mapping
         from name to text. A column ``parent`` names the group of each class; see
         `train_on_images`. A class without texts is known by this alone.
-    estimator, select, calibrate, random_state, device, progress
+    estimator, select, calibrate, favour, random_state, device, progress
         As for `train_on_images`.
     keep_examples : bool, default=True
         Whether the model remembers one typical text per class, which `explain` shows; say False
@@ -192,7 +197,9 @@ def train_on_texts(
     """
     _check_estimator(estimator)
     found = read_texts(texts, labels, classes, device=device, progress=progress, **reading)
-    fitted = _fit(found.dataset, estimator, select, calibrate, random_state, device, progress)
+    fitted = _fit(
+        found.dataset, estimator, select, calibrate, favour, random_state, device, progress
+    )
     fitted.model.set_parents(found.parents)
     if keep_examples:
         fitted.model.about_["examples"] = _typical_items(found.dataset, found.texts)
@@ -211,6 +218,7 @@ def _fit(
     estimator: Estimator | None,
     select: bool | str,
     calibrate: bool | str,
+    favour: str | float,
     random_state: int,
     device: str,
     progress: Progress | None,
@@ -223,7 +231,7 @@ def _fit(
         dataset,
         select=select,
         calibrate=calibrate,
-        balance="classes",
+        favour=favour,
         random_state=random_state,
         progress=progress,
     )

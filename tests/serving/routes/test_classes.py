@@ -185,6 +185,7 @@ def test_add_answers_with_revision_names_and_count(client, vectors):
         "n_classes": 11,
         "warnings": [],
         "n_examples": 0,
+        "costs": None,  # γ was given, so no folds said anything
     }
 
 

@@ -241,7 +241,8 @@ async function submit() {
     const done = editing ? `“${made.name}” was changed.`
       : `“${made.name}” is in the model, which now has ${answer.n_classes} classes.`;
     if (editing) stopEditing();
-    $("add-done").textContent = done + answer.warnings.map((sentence) => ` Note: ${sentence}.`).join("");
+    const costs = answer.costs ? ` On average, ${answer.costs.sentence}.` : "";
+    $("add-done").textContent = done + costs + answer.warnings.map((sentence) => ` Note: ${sentence}.`).join("");
     $("name").value = "";
     added = { name: made.name, revision: answer.revision };
     await refresh({ atLeast: answer.revision });

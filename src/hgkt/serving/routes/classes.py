@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal, Self
 
 from fastapi import APIRouter, Depends, Header, Query, Request
@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 from pydantic import BaseModel, Field
 
 from hgkt._validation import MAX_NAME
+from hgkt.calibration import Costs
 from hgkt.estimators.class_check import ClassCheck, Loss, Rival, TellingAttribute
 from hgkt.language import ClassDescription
 from hgkt.serving.auth import require_key
@@ -197,6 +198,28 @@ class ClassesChanged(BaseModel):
     n_examples: int = Field(description="How many examples a class that grew has grown by here.")
 
 
+class AddingCosts(BaseModel):
+    """What added classes cost the learned ones on average, by validation; fractions of one."""
+
+    n_before: int = Field(description="How many added classes there were before.")
+    n_after: int
+    learned_before: float = Field(description="Mean accuracy over learned classes.")
+    learned_after: float
+    added: float = Field(description="Mean accuracy over all added classes afterwards.")
+    sentence: str
+
+    @classmethod
+    def of(cls, costs: Costs | None) -> Self | None:
+        """Write costs; None where they are not known."""
+        return None if costs is None else cls(**asdict(costs), sentence=costs.sentence())
+
+
+class ClassesAdded(ClassesChanged):
+    """Classes were added, and that is on disk."""
+
+    costs: AddingCosts | None = Field(description="Null where no folds said anything.")
+
+
 class CheckedClass(BaseModel):
     """What would become of one class. Shares and accuracies are fractions of one."""
 
@@ -212,6 +235,7 @@ class CheckedClass(BaseModel):
     variance: float | None
     distance: float | None
     attributes: list[TellingAttribute]
+    costs: AddingCosts | None = Field(description="Of one more class; null where not known.")
     reasons: list[str] = Field(description="Why something is not known.")
     sentences: list[str]
 
@@ -222,7 +246,9 @@ class CheckedClass(BaseModel):
         for part in (*found["rivals"], *found["losses"]):
             part["label"] = str(part["label"])
         duplicates = [str(label) for label in found["duplicates"]]
-        return cls(**{**found, "name": str(check.name), "duplicates": duplicates})
+        costs = AddingCosts.of(check.costs)
+        more = {"name": str(check.name), "duplicates": duplicates, "costs": costs}
+        return cls(**{**found, **more})
 
 
 class ChecksDone(BaseModel):
@@ -357,7 +383,7 @@ def build_router(service: Service) -> APIRouter:
         summary="Add classes, all or none",
         openapi_extra=json_body(NewClasses),
     )
-    async def add_classes(change: Change = changing, body: NewClasses = added) -> ClassesChanged:
+    async def add_classes(change: Change = changing, body: NewClasses = added) -> ClassesAdded:
         given = body.descriptions()
         request = change.keyed("add", repr(given))
 
@@ -366,7 +392,10 @@ def build_router(service: Service) -> APIRouter:
             metrics.added.inc(len(given))
             return receipt_of(edition, [item.name for item in given], doubts)
 
-        return await change.make(request, add)
+        changed = await change.make(request, add)
+        n_added = changed.n_classes - len(served.current().learned)
+        costs = served.base.costs(n_added - len(changed.names), n_added)
+        return ClassesAdded(**vars(changed), costs=AddingCosts.of(costs))
 
     @router.get("/{name:path}", summary="Show one class")
     def show_class(name: str) -> ClassDetail:
