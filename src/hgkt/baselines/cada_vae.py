@@ -496,9 +496,7 @@ def warm_up(done: float) -> list[float]:
     return [min(max((done - start) / (end - start), 0.0), 1.0) for start, end in _WARM_UPS]
 
 
-def drawn(
-    means: torch.Tensor, log_variances: torch.Tensor, noise: torch.Tensor
-) -> torch.Tensor:
+def drawn(means: torch.Tensor, log_variances: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
     """Return latents (n, k) by one number of noise (n, 1) per row, as the released code does."""
     return means + log_variances.exp() * noise
 
