@@ -40,6 +40,7 @@ _CLASSIFIER_BETAS = (0.5, 0.999)
 _WARM_UPS = ((0.0, 0.93), (0.21, 0.75), (0.06, 0.22))
 """From where to where of the training the weights of the divergence, of the cross-reconstruction
 and of the distance rise from 0: epochs 0 to 93, 21 to 75 and 6 to 22 of the authors' 100."""
+_LARGEST = 1e6  # of latents, which training draws near a standard normal distribution
 _SMALLEST = 1e-12  # under a root, whose slope at 0 is infinite
 
 
@@ -216,8 +217,8 @@ class CADAVAEClassifier(NetworkClassifier):
         seen = Seen(rows, seen.codes, attributes)
         loss = _AlignmentLoss(pair, seen, self)
         steps, rate = [self.n_epochs * loss.per_epoch], self.learning_rate
-        options = {"progress": self._progress, "amsgrad": True}
-        for _ in minimise(pair.weights, loss, steps, rate, 0.0, **options):
+        report = self._progress
+        for _ in minimise(pair.weights, loss, steps, rate, 0.0, None, report, amsgrad=True):
             names = self._feature_encoder, self._attribute_encoder
             for name, tensor in zip(sum(names, ()), pair.encoders, strict=True):
                 setattr(self, name, to_numpy(tensor))
@@ -242,10 +243,18 @@ class CADAVAEClassifier(NetworkClassifier):
 
     def _embed_rows(self, rows: NDArray[np.float64]) -> ClassRows:
         """Return the Gaussians of classes; weights of the softmax are 0 until it is trained."""
-        means, log_variances = self._encode(rows, self._attribute_encoder)
+        with np.errstate(over="ignore", invalid="ignore"):
+            means, log_variances = self._encode(rows, self._attribute_encoder)
+            variances = np.exp(log_variances)
+        largest = np.maximum(np.abs(means), variances).max(initial=0.0)
+        if not largest < _LARGEST:
+            raise DataError(
+                f"the attributes of a class lead to a latent of {largest:.0e}; numbers like those "
+                "of the seen classes are expected"
+            )
         return {
             "embedding": means,
-            "log_variance": log_variances,
+            "variance": variances,
             "weights": np.zeros_like(means),
             "bias": np.zeros(len(means)),
         }
@@ -284,12 +293,12 @@ class CADAVAEClassifier(NetworkClassifier):
         initial = linear_layer(latents.shape[1], len(table.labels), generator)
         loss = _SoftmaxLoss(latents, codes, trainable(initial, device), self.seed_)
         steps = [stop * loss.per_epoch for stop in stops]
-        options = {"progress": progress, "betas": _CLASSIFIER_BETAS}
         rows = {
             name: np.concatenate([table.seen[name], table.added_rows[name]])
-            for name in ("embedding", "log_variance")
+            for name in ("embedding", "variance")
         }
-        for step in minimise(loss.weights, loss, steps, self.classifier_rate, 0.0, **options):
+        rates = (self.classifier_rate, 0.0, None, progress)
+        for step in minimise(loss.weights, loss, steps, *rates, betas=_CLASSIFIER_BETAS):
             weights, bias = map(to_numpy, loss.weights)
             yield (
                 step // loss.per_epoch,
@@ -303,10 +312,10 @@ class CADAVAEClassifier(NetworkClassifier):
         rows = ((np.cumsum(counts) - counts)[:, None] + rank).ravel()
         added = np.repeat(np.arange(len(table.added_classes)), self.n_unseen_samples)
         means = np.concatenate([self.means_[rows], table.added_rows["embedding"][added]])
-        logs = np.concatenate([self.log_variances_[rows], table.added_rows["log_variance"][added]])
+        spreads = [np.exp(self.log_variances_[rows]), table.added_rows["variance"][added]]
         noise = np.random.default_rng(self.seed_).standard_normal((len(means), 1))
         codes = np.concatenate([self.codes_[rows], table.n_seen + added])
-        return (means + np.exp(logs) * noise).astype(np.float32), codes
+        return (means + np.concatenate(spreads) * noise).astype(np.float32), codes
 
     def _score(self, X: NDArray[Any], table: ClassRows, seen: bool) -> NDArray[Any]:
         scores: NDArray[Any] = X @ table["weights"].T + table["bias"]
@@ -430,7 +439,8 @@ class _AlignmentLoss(FedLoss):
         beta, gamma, delta = self.factors
         aligned = wasserstein_distances(gaussians[0], gaussians[1]).sum()
         kl = divergences(means, log_variances).sum()
-        return own + beta * kl + gamma * crossed + delta * aligned
+        loss: torch.Tensor = own + beta * kl + gamma * crossed + delta * aligned
+        return loss
 
 
 class _SoftmaxLoss(FedLoss):

@@ -216,7 +216,7 @@ class MethodOptions:
             "--preset",
             metavar="NAME",
             help="Preset of parameters: default, paper or exact (hgkt); released (cn-zsl, sync, "
-            "gfzsl, sae): what its authors published.",
+            "gfzsl, sae, cada-vae): what its authors published.",
         ),
     ] = None
     param: Annotated[

@@ -29,6 +29,7 @@ from hgkt.experiments.rows import (
     PUBLISHED,
     MethodRow,
     data_note,
+    retraining_note,
     method_values,
     plan_evaluations,
     rows_of,
@@ -60,7 +61,8 @@ def _method_table(outcome: Outcome, name: str, metrics: dict[str, Any]) -> Table
     ours = [position for position, row in enumerate(rows) if row.ours]
     columns: list[Column | str] = ["Method", *grouped]
     marked = mark_columns(lines)
-    return TableBlock.of(name, None, columns, marked, ours, features=data_note(context))
+    notes = f"{data_note(context)} {retraining_note(context)}".strip()
+    return TableBlock.of(name, None, columns, marked, ours, features=notes)
 
 
 @experiment("Conventional zero-shot learning", plan_evaluations)
