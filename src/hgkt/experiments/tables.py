@@ -29,9 +29,9 @@ from hgkt.experiments.rows import (
     PUBLISHED,
     MethodRow,
     data_note,
-    retraining_note,
     method_values,
     plan_evaluations,
+    retraining_note,
     rows_of,
 )
 from hgkt.experiments.rows import ZSL as BY_ZSL
