@@ -313,7 +313,7 @@ class CADAVAEClassifier(NetworkClassifier):
         added = np.repeat(np.arange(len(table.added_classes)), self.n_unseen_samples)
         means = np.concatenate([self.means_[rows], table.added_rows["embedding"][added]])
         spreads = [np.exp(self.log_variances_[rows]), table.added_rows["variance"][added]]
-        noise = np.random.default_rng(self.seed_).standard_normal((len(means), 1))
+        noise = np.random.default_rng([self.seed_, 1]).standard_normal((len(means), 1))
         codes = np.concatenate([self.codes_[rows], table.n_seen + added])
         return (means + np.concatenate(spreads) * noise).astype(np.float32), codes
 
@@ -455,7 +455,7 @@ class _SoftmaxLoss(FedLoss):
     ) -> None:
         import torch
 
-        self.weights, self.rng = weights, np.random.default_rng(seed)
+        self.weights, self.rng = weights, np.random.default_rng([seed, 2])
         device = weights[0].device
         self.latents = torch.from_numpy(latents).to(device)
         self.codes = torch.from_numpy(codes).to(device)
