@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from hgkt._files import locked
+from hgkt.baselines.cada_vae import CADAVAEClassifier
 from hgkt.data import load_dataset, read_attribute_file, write_attribute_file
 from hgkt.estimators import HGKTClassifier, load_model
 from hgkt.exceptions import DataError, ModelFolderError
@@ -427,3 +428,17 @@ def test_check_refuses_what_add_would_refuse(hgkt, model_folder):
              ",".join(["0.5"] * 20))  # fmt: skip
     with pytest.raises(DataError, match="one of --name, --file or --from-data"):
         hgkt("classes", "check", "--model", model_folder)
+
+
+def test_classes_add_trains_a_model_again_that_has_to(hgkt, tmp_path):
+    data = load_dataset("digits")
+    X, y = data.rows("train")
+    sizes = {"hidden_sizes": (8, 8, 8, 8), "n_latent": 4, "n_epochs": 1, "classifier_epochs": 1}
+    model = CADAVAEClassifier(**sizes, random_state=0, device="cpu")
+    folder = model.fit(X, y, data.attributes_of(data.seen_classes)).save(tmp_path / "model")
+    hgkt("classes", "add", "--model", folder, "--from-data", "digits")
+    model.add_classes(data.attributes_of(data.unseen_classes))
+    found = load_model(folder).score_classes(X[:9])
+    np.testing.assert_array_equal(found, model.score_classes(X[:9]))
+    hgkt("classes", "remove", "--model", folder, *data.attributes_of(data.unseen_classes))
+    assert added(folder) == []

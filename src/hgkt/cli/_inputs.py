@@ -151,7 +151,10 @@ def held(folder: Path) -> Iterator[Any]:
     """
     # Of a folder that is not there, reading it says so better than locking it.
     with alone(folder) if folder.is_dir() else nullcontext():
-        yield load_model(folder)
+        loaded = load_model(folder)
+        with progress_bar() if loaded.retrains_on_add else nullcontext() as progress:
+            yield loaded.on_progress(progress)
+        loaded.on_progress(None)
 
 
 def alone(folder: Path) -> AbstractContextManager[Any]:

@@ -200,7 +200,7 @@ class MethodOptions:
         Method: a name of `hgkt methods`, or package.module:Class.
     preset : NAME
         Preset of parameters: default, paper or exact (hgkt); released (cn-zsl, sync, gfzsl,
-        sae): what its authors published.
+        sae, cada-vae): what its authors published.
     param : NAME=VALUE
         Set a parameter; repeatable.
     select : default no; of photos: where there are enough

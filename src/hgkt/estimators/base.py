@@ -124,7 +124,8 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
 
     and name in ``_learned`` the attributes (arrays or numbers) that the last two read, so that a
     model can be saved. Seen and added classes are scored apart: the scores of seen classes are
-    bit-identical whatever is added later.
+    bit-identical whatever is added later. The exception is a method that ``retrains_on_add``: what
+    it knows of all classes is learned anew whenever classes come or go, in ``_retrained(table)``.
 
     Every method has a parameter ``calibration``: γ, taken off the score of every class that was
     seen at the first fit. A class that came by its attributes pays as much of the offset of γ as
@@ -150,6 +151,9 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     """Sets of parameters by name; see `hgkt.estimators.methods.presets_of`."""
     can_grow: ClassVar[bool] = False
     """Whether classes can learn from examples after `fit`: `grow`, `example_sums`."""
+    retrains_on_add: ClassVar[bool] = False
+    """Whether classes that come or go make the method train again: that takes long, and moves the
+    scores of all classes."""
 
     _learned: ClassVar[tuple[str, ...]] = ()
     _scores_classes_apart: ClassVar[bool] = False
@@ -180,6 +184,13 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     def _map_features(self, X: NDArray[Any]) -> NDArray[Any]:
         """Return what `_score` takes of features (n, D): work that all classes share."""
         return X
+
+    def _retrained(self, table: ClassTable) -> ClassTable:
+        """Return a table whose classes have changed with the rows that are learned of all of them.
+
+        Only a method that `retrains_on_add` has anything to do here.
+        """
+        return table
 
     def _fit_sums(self, sums: Sums, attributes: NDArray[np.float64]) -> ClassRows:
         """Learn from the sums of seen classes and their attributes (L, d); return their rows."""
@@ -292,8 +303,7 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         else:
             rows = self._fit_sums(training, fold.attributes)
         self._take_seen(fold.classes, fold.attributes, rows, has_attributes=True)
-        new = self._embed_classes(fold.new_attributes)
-        self._table = self._table.add(fold.new_classes, fold.new_attributes, new)
+        self._add(fold.new_classes, fold.new_attributes)
         return self
 
     def score_grid(
@@ -345,7 +355,8 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         rows: ClassRows,
         has_attributes: bool,
     ) -> None:
-        self._table = ClassTable.of(classes, attributes, rows, has_attributes=has_attributes)
+        table = ClassTable.of(classes, attributes, rows, has_attributes=has_attributes)
+        self._table = self._retrained(table)
         self._parents = {}
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -464,7 +475,9 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     def add_classes(
         self, class_attributes: Any, parents: Mapping[str, str | None] | None = None
     ) -> Self:
-        """Add classes known by their attributes alone; no retraining, all or nothing.
+        """Add classes known by their attributes alone; all or nothing.
+
+        Nothing is trained, except by a method that `retrains_on_add`.
 
         Parameters
         ----------
@@ -583,12 +596,12 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     # What a change replaces, all at once: a method that keeps more of a class overrides these.
     def _removed(self, names: Collection[Any]) -> dict[str, Any]:
         """Return the attributes of the model without some added classes."""
-        return {"_table": self._table.remove(names)}
+        return {"_table": self._retrained(self._table.remove(names))}
 
     def _edited(self, vectors: Mapping[Any, NDArray[np.float64]]) -> dict[str, Any]:
         """Return the attributes of the model with other vectors (d,) of some added classes."""
         rows = self._embed_classes(np.array(list(vectors.values())))
-        return {"_table": self._table.edit(vectors, rows)}
+        return {"_table": self._retrained(self._table.edit(vectors, rows))}
 
     def _renamed(self, names: Mapping[Any, Any]) -> dict[str, Any]:
         """Return the attributes of the model with other names of some classes."""
@@ -604,7 +617,8 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     def _add(self, names: Sequence[Any], attributes: NDArray[np.float64]) -> None:
         """Add classes whose names and attributes (U, d) are known to be good."""
         if len(names):
-            self._table = self._table.add(names, attributes, self._embed_classes(attributes))
+            table = self._table.add(names, attributes, self._embed_classes(attributes))
+            self._table = self._retrained(table)
 
     def _add_others(self, class_attributes: Any) -> Self:
         """Add the classes of a table that the model has not."""

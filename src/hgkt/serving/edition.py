@@ -259,6 +259,9 @@ def refuse_unusable(base: GZSLClassifier, vectors: Mapping[str, Any]) -> None:
     """Refuse classes, attribute vectors by name, that the model cannot take."""
     table = {label_of(base, name): vector for name, vector in vectors.items()}
     rows = attribute_matrix(table, list(table), base.class_attributes_.shape[1])
+    if base.retrains_on_add:
+        base._embed_classes(rows)  # refuses what it cannot train on; a trial would take as long
+        return
     with np.errstate(all="ignore"):
         trial = copy(base)
         trial.remove_classes(trial.unseen_classes_.tolist())
