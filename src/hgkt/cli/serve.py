@@ -102,6 +102,14 @@ def serve_command(
             show_default=False,
         ),
     ] = None,
+    keep_unknown: Annotated[
+        str | None,
+        typer.Option(
+            "--keep-unknown",
+            metavar="DIR|database",
+            help="Keep the features of rejected items in a folder, or in the registry's database.",
+        ),
+    ] = None,
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Log every request on stderr.")
     ] = False,
@@ -162,6 +170,7 @@ def serve_command(
             "samples": data,
             "root": root,
             "verify_key": verify_key,
+            "keep_unknown": keep_unknown,
             "allowed_hosts": tuple(allowed_host or ()) or None,
         }
         settings = ServiceSettings(
@@ -262,6 +271,14 @@ def _announce(settings: ServiceSettings, n_classes: int, n_added: int) -> None:
     )
     if not settings.api_keys and not settings.local():
         log.print("anybody who reaches this address may add and remove classes", soft_wrap=True)
+    if settings.keep_unknown is not None:
+        what = "images and their features" if settings.keep_unknown_items else "features"
+        log.print(
+            f"{what} of rejected items are kept in {settings.keep_unknown}: at most "
+            f"{settings.max_unknown}, for {settings.unknown_days:g} days",
+            soft_wrap=True,
+            markup=False,
+        )
 
 
 @dataclass

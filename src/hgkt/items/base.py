@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from hgkt._validation import UNKNOWN, check_number
 from hgkt.estimators import GZSLClassifier, load_model
 from hgkt.language.describer import ClassDescription, Describer
+from hgkt.unknown import Group, Suggestion, find_groups, suggest
+from hgkt.unknown.groups import MIN_SIZE
 
 if TYPE_CHECKING:
     from hgkt.estimators.class_check import ClassCheck
@@ -273,6 +275,35 @@ class ItemClassifier(ABC):
             The candidates.
         """
         return [list(answer.guesses) for answer in self.answers(self.features(items), top, among)]
+
+    def groups(self, items: Any, min_size: int = MIN_SIZE) -> list[Group]:
+        """Find groups among items that look like no known class, the largest first.
+
+        Parameters
+        ----------
+        items : item or iterable of items
+            Those that `predict` rejects; see `features`.
+        min_size : int, default=5
+            The fewest items of a group.
+
+        Returns
+        -------
+        list of hgkt.unknown.Group
+            Each may become a class: ``model.grow({name: its items}, {name: description})``.
+        """
+        return find_groups(self.classifier, self.features(items), min_size)
+
+    def suggest(self, items: Any, n: int = 20) -> list[Suggestion]:
+        """Choose items whose labels would help most, the best first; see `hgkt.unknown.suggest`.
+
+        Parameters
+        ----------
+        items : iterable of items
+            Without labels; see `features`.
+        n : int, default=20
+            How many to choose.
+        """
+        return suggest(self.classifier, self.features(items), n)
 
     def answers(
         self,

@@ -20,11 +20,21 @@ from hgkt.estimators import load_model
 from hgkt.serving.class_facts import ClassMap
 from hgkt.serving.edition import made_with
 from hgkt.serving.images import ImageReader, PixelLimits
+from hgkt.serving.inbox import Inbox, InboxWriter
 from hgkt.serving.live_model import ServedModel
 from hgkt.serving.metrics import Metrics
 from hgkt.serving.middleware import BodyLimits, Door, RequestEnvelope
 from hgkt.serving.problems import Problem, documented, install_problems
-from hgkt.serving.routes import classes, growth, history, inference, model, page, predict
+from hgkt.serving.routes import (
+    classes,
+    growth,
+    history,
+    inference,
+    model,
+    page,
+    predict,
+    unknown,
+)
 from hgkt.serving.samples import load_samples
 from hgkt.serving.server import OtherModelError
 from hgkt.serving.settings import ServiceSettings
@@ -84,15 +94,21 @@ def create_app(settings: ServiceSettings) -> FastAPI:
             lifespan=_lifespan(served, reader),
         )
         app.state.served = served
+        inbox = Inbox.open(settings, loaded)
+        writer = app.state.unknown = None if inbox is None else InboxWriter(inbox)
         # What was learned before it was loaded never changes, so neither does the map's plane.
         plane = cache(lambda: ClassMap.of(loaded))
         install_problems(app)
         # Routes are tried in order, which predictions shall not wait for.
-        app.include_router(predict.build_router(served, settings, reader, metrics, queues, plane))
+        app.include_router(
+            predict.build_router(served, settings, reader, metrics, queues, plane, writer)
+        )
         app.include_router(_service_routes(app, served, metrics))
         app.include_router(growth.build_router(served, settings, reader, metrics, queues))
         app.include_router(classes.build_router(served, settings, metrics, queues))
         app.include_router(history.build_router(served, settings, metrics, queues))
+        if writer is not None:
+            app.include_router(unknown.build_router(served, settings, metrics, queues, writer))
         app.include_router(
             inference.build_router(served, settings, metrics, queues, lambda: _ready(app, served))
         )
@@ -149,6 +165,8 @@ def _lifespan(served: ServedModel, reader: ImageReader):  # type: ignore[no-unty
             finally:
                 app.state.running = False
                 gc.unfreeze()
+                if app.state.unknown is not None:
+                    app.state.unknown.close()
 
     return lifespan
 

@@ -340,11 +340,7 @@ class ServedModel:
         with self._growing:  # one after another: every change solves the model anew
             edition = self.refresh()
             model = edition.model
-            if not model.can_grow:
-                raise NoGrowthError(
-                    f"the method of this model, {type(model).__name__}, cannot learn from more "
-                    "examples once it is fitted"
-                )
+            self.check_growth()
             known = edition.names[edition.find(name)]
             sums = {known: model.example_sums(X)}
             (event,) = grow_events(edition.table, sums, self.saved, edition.learned)
@@ -353,6 +349,14 @@ class ServedModel:
             refuse_unsound(trial.model, known)
             self.registry.grow(sums, self.saved, request, origin, learned=edition.learned)
             return self._catch_up(trial)
+
+    def check_growth(self) -> None:
+        """Refuse examples where the method of the model cannot take them in."""
+        if not self.base.can_grow:
+            raise NoGrowthError(
+                f"the method of this model, {type(self.base).__name__}, cannot learn from more "
+                "examples once it is fitted"
+            )
 
     def rollback(
         self, revision: int, request: KeyedRequest | None = None, origin: Origin = NOBODY

@@ -61,6 +61,14 @@ class Limits(BaseModel):
     ranked: int = Field(description="Rows times classes per row of an answer.")
 
 
+class UnknownKept(BaseModel):
+    """What is kept of items that look like no known class."""
+
+    items: bool = Field(description="Whether images are kept as well; features always are.")
+    max_items: int
+    days: float
+
+
 class ModelCard(BaseModel):
     """What is served."""
 
@@ -84,6 +92,9 @@ class ModelCard(BaseModel):
     confident: bool = Field(description="Whether it can say how sure an answer is.")
     needs_key: bool
     key_guards: KeyGuards = Field(description="What needs an API key.")
+    keeps_unknown: UnknownKept | None = Field(
+        description="What is kept of rejected items; null where nothing is."
+    )
     n_samples: int
     limits: Limits
     about: dict[str, Any]
@@ -134,6 +145,16 @@ class SampleFeatures(BaseModel):
 
 
 # ---------------------------------------------------------------------- routes
+def _kept(settings: ServiceSettings) -> UnknownKept | None:
+    if settings.keep_unknown is None:
+        return None
+    return UnknownKept(
+        items=settings.keep_unknown_items,
+        max_items=settings.max_unknown,
+        days=settings.unknown_days,
+    )
+
+
 def build_router(
     served: ServedModel,
     settings: ServiceSettings,
@@ -184,6 +205,7 @@ def build_router(
             confident=model.confidence_ is not None,
             needs_key=bool(settings.api_keys),
             key_guards=settings.key_guards(),
+            keeps_unknown=_kept(settings),
             n_samples=len(samples),
             limits=Limits(
                 rows=settings.max_rows,

@@ -23,6 +23,7 @@ from hgkt._predictions import (
 from hgkt.serving.class_facts import ClassMap
 from hgkt.serving.edition import Edition
 from hgkt.serving.images import ImageReader, Upload
+from hgkt.serving.inbox import InboxWriter
 from hgkt.serving.live_model import ServedModel
 from hgkt.serving.metrics import Metrics
 from hgkt.serving.problems import Problem, documented
@@ -51,6 +52,7 @@ class Asked(NamedTuple):
 
     rows: NDArray[np.float32]
     question: Question
+    images: Sequence[bytes] | None = None  # where they are to be kept if they are rejected
 
 
 _QUERY = [
@@ -69,8 +71,9 @@ def build_router(
     metrics: Metrics,
     queues: Queues,
     plane: Callable[[], ClassMap],
+    inbox: InboxWriter | None = None,
 ) -> APIRouter:
-    """Return the routes that predict; `plane` makes the map of classes."""
+    """Return the routes that predict; `plane` makes the map of classes, `inbox` keeps unknowns."""
     router = APIRouter(tags=["predict"])
 
     def read(kind: str, body: bytes, question: Question) -> Asked:
@@ -81,10 +84,12 @@ def build_router(
         return Asked(bodies.json_rows(sent.features, n_features, settings.max_rows), sent)
 
     def classify(asked: Asked, edition: Edition) -> Response:
-        X, question = asked
+        X, question, images = asked
         columns = check_cost(settings, edition, len(X), question)
         k = max(question.top_k, 2 if question.explain else 1)
         found = rank(edition.model, X, columns, k, question)
+        if inbox is not None and question.reject is not None and question.among == "all":
+            inbox.keep_rejected(X, found.sureness, question.reject, images)
         reasons = explain(edition.model, X, found, plane()) if question.explain else None
         metrics.predictions.inc(len(X))
         answer = answer_of(edition, found.first(question.top_k), reasons)
@@ -146,15 +151,17 @@ def build_router(
         reader.check()
         queues.images.check()
 
-        def features(uploads: list[Upload]) -> NDArray[np.float32]:
+        def read_images(uploads: list[Upload]) -> Asked:
             check_explained(question, len(uploads))
             with bodies.memory_returned():
-                return reader.features(uploads)
+                rows = reader.features(uploads)
+            keep = inbox is not None and settings.keep_unknown_items and question.reject
+            return Asked(rows, question, [u.content() for u in uploads] if keep else None)
 
         n_most = min(MAX_IMAGES, settings.max_rows)
         async with bodies.read_uploads(request, n_most, settings.max_image_bytes) as uploads:
-            rows = await queues.images.run(features, uploads)
-        return await answer(Asked(rows, question))
+            asked = await queues.images.run(read_images, uploads)
+        return await answer(asked)
 
     return router
 
