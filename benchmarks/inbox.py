@@ -91,14 +91,13 @@ def compare_settings(data: Sentences, seed: int) -> list[dict[str, Any]]:
     rows = rejected(model, data, data.rows("val", learned))
     found = []
     for setting in SETTINGS:
-        groups: list[Group] = find_groups(model, data.X[rows], **setting)[:N_GROUPS]
-        labels = [data.y[rows[group.rows]] for group in groups]
-        shares = [main_class(names)[1] for names in labels]
+        groups: list[Group] = find_groups(model, data.X[rows], **setting)
+        shares = [main_class(data.y[rows[group.rows]])[1] for group in groups]
         sure = [group.sureness for group in groups]
         found.append({
             **setting, "seed": seed, "n_rejected": len(rows), "n_groups": len(groups),
-            "n_items": sum(group.size for group in groups),
-            "purity": float(np.mean(shares)) if shares else 0.0,
+            "n_items": sum(group.size for group in groups[:N_GROUPS]),
+            "purity": float(np.mean(shares[:N_GROUPS])) if shares else 0.0,
             "order": float(pd.Series(sure).corr(pd.Series(shares), method="spearman")),
         })  # fmt: skip
     return found

@@ -8,6 +8,7 @@ it is kept.
 from __future__ import annotations
 
 import hashlib
+import io
 import logging
 import queue
 import threading
@@ -41,6 +42,9 @@ DATABASE = "database"
 _FILE = "unknown.sqlite"
 _SETUP_LOCK = 0x48474B55  # the advisory lock under which PostgreSQL's table is made
 _N_WAITING = 64  # batches that wait to be written
+_MAX_WAITING_BYTES = 64 * 2**20
+_PATIENCE = 10.0  # seconds
+_SIDE = 512  # pixels of a kept image
 _CHUNK = 500  # ids of one statement
 
 logger = logging.getLogger(__name__)
@@ -55,7 +59,7 @@ _ITEMS = sa.Table(
     sa.Column("reject", sa.Float, nullable=False),  # what the request asked for
     sa.Column("class_name", sa.Text),  # the class that was made of it
     sa.Column("features", sa.LargeBinary, nullable=False),  # little-endian float32
-    sa.Column("content", sa.LargeBinary),  # an image, or a text in UTF-8
+    sa.Column("content", sa.LargeBinary),  # a JPEG, or a text in UTF-8
 )
 
 
@@ -185,7 +189,7 @@ class Inbox:
         ----------
         features : ndarray of shape (n, n_features)
         contents : sequence of bytes, optional
-            The images, or the texts in UTF-8.
+            JPEG images, or texts in UTF-8.
         kind : {"features", "image", "text"}
             What `contents` are.
         reject : float
@@ -406,7 +410,9 @@ class InboxWriter:
 
     def __init__(self, inbox: Inbox) -> None:
         self.inbox = inbox
-        self._waiting: queue.Queue[tuple[Any, ...] | None] = queue.Queue(_N_WAITING)
+        self._n_bytes, self._counting = 0, threading.Lock()
+        self._waiting: queue.Queue[tuple[Any, ...] | threading.Event | None]
+        self._waiting = queue.Queue(_N_WAITING)
         self._thread = threading.Thread(target=self._write, name="hgkt-unknown", daemon=True)
         self._thread.start()
 
@@ -418,8 +424,21 @@ class InboxWriter:
         reject: float = 0.05,
     ) -> None:
         """Have items kept soon, as `Inbox.keep` does; they are dropped where too much waits."""
-        with suppress(queue.Full):
-            self._waiting.put_nowait((np.array(features, dtype="<f4"), contents, kind, reject))
+        rows = np.array(features, dtype="<f4")
+        if not self._count(_size(rows, contents)):
+            return
+        try:
+            self._waiting.put_nowait((rows, contents, kind, reject))
+        except queue.Full:
+            self._count(-_size(rows, contents))
+
+    def _count(self, n_bytes: int) -> bool:
+        """Count bytes that wait, and return whether there is room for them."""
+        with self._counting:
+            if self._n_bytes + n_bytes > _MAX_WAITING_BYTES:
+                return False
+            self._n_bytes += n_bytes
+            return True
 
     def keep_rejected(
         self,
@@ -432,16 +451,20 @@ class InboxWriter:
         rows = np.zeros(0, np.intp) if found is None else np.flatnonzero(found.unknown)
         if len(rows):
             own = None if images is None else [images[row] for row in rows.tolist()]
-            self.offer(features[rows], own, "image", reject)
+            self.offer(features[rows], own, "features" if own is None else "image", reject)
 
     def flush(self) -> None:
-        """Wait until all that was offered is written."""
-        self._waiting.join()
+        """Wait a while until what this process was offered before is written."""
+        written = threading.Event()
+        with suppress(queue.Full):
+            self._waiting.put(written, timeout=_PATIENCE)
+            written.wait(_PATIENCE)
 
     def close(self) -> None:
         """Write what waits and close the inbox."""
-        self._waiting.put(None)
-        self._thread.join(timeout=10)
+        with suppress(queue.Full):
+            self._waiting.put(None, timeout=_PATIENCE)
+        self._thread.join(_PATIENCE)
         self.inbox.close()
 
     def _write(self) -> None:
@@ -450,10 +473,38 @@ class InboxWriter:
             try:
                 if batch is None:
                     return
-                self.inbox.keep(*batch)
+                if isinstance(batch, threading.Event):
+                    batch.set()
+                else:
+                    self._keep(*batch)
             except RegistryError as error:
                 logger.warning("unknown items were not kept: %s", error)
             except Exception:
                 logger.exception("unknown items were not kept")
-            finally:
-                self._waiting.task_done()
+
+    def _keep(
+        self,
+        rows: NDArray[Any],
+        contents: Sequence[bytes] | None,
+        kind: ItemKind,
+        reject: float,
+    ) -> None:
+        self._count(-_size(rows, contents))
+        if contents is not None and kind == "image":
+            contents = [_small(content) for content in contents]
+        self.inbox.keep(rows, contents, kind, reject)
+
+
+def _size(rows: NDArray[Any], contents: Sequence[bytes] | None) -> int:
+    return rows.nbytes + sum(map(len, contents or ()))
+
+
+def _small(content: bytes) -> bytes:
+    """Return an image as a JPEG that shows what is on it, and takes little room."""
+    from hgkt.vision import open_image
+
+    image = open_image(content, at_least=(_SIDE, _SIDE))
+    image.thumbnail((_SIDE, _SIDE))
+    file = io.BytesIO()
+    image.save(file, "JPEG", quality=85)
+    return file.getvalue()

@@ -115,6 +115,7 @@ def find_groups(
         min_cluster_size=int(min_size),
         min_samples=min_samples,
         cluster_selection_method=selection,
+        allow_single_cluster=selection == "leaf",  # where nothing splits all rows
         copy=True,
     )
     labels = found.fit_predict(places)

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 
 from hgkt.language import ClassDescription
 from hgkt.serving.auth import require_key
+from hgkt.serving.edition import Edition
 from hgkt.serving.events import Origin, UnknownItemError
 from hgkt.serving.inbox import InboxWriter, ItemKind, Waiting, make_class
 from hgkt.serving.live_model import ServedModel
@@ -115,6 +116,10 @@ def build_router(
 
     sent: Any = Depends(sent_class)
 
+    def waiting_in(edition: Edition) -> Waiting:
+        writer.flush()  # who was just told "unknown" finds the item here
+        return Waiting.of(inbox, edition)
+
     @router.get(
         "",
         summary="List items that look like no known class",
@@ -127,7 +132,7 @@ def build_router(
     ) -> UnknownList:
         def work() -> UnknownList:
             edition = served.current()
-            waiting = Waiting.of(inbox, edition)
+            waiting = waiting_in(edition)
             newest = range(len(waiting.items) - 1, -1, -1)
             return UnknownList(
                 revision=edition.revision,
@@ -153,7 +158,7 @@ def build_router(
     ) -> UnknownGroups:
         def work() -> UnknownGroups:
             edition = served.current()
-            waiting = Waiting.of(inbox, edition)
+            waiting = waiting_in(edition)
             groups = [
                 UnknownGroup(
                     items=[waiting.items.ids[row] for row in group.rows.tolist()],
@@ -205,14 +210,13 @@ def build_router(
         dependencies=[by],
         response_class=Response,
         responses={
-            200: {"content": {"application/octet-stream": {}, "text/plain": {}}},
+            200: {"content": {"image/jpeg": {}, "text/plain": {}}},
             **documented(*key, 404, 422, 503),
         },
     )
     def show_content(name: str) -> Response:
         kind, content = inbox.content(name)
-        # Never as what it says it is: a page of somebody else's must not run here.
-        media_type = "text/plain" if kind == "text" else "application/octet-stream"
+        media_type = "text/plain" if kind == "text" else "image/jpeg"
         return Response(content, media_type=media_type, headers={"Cache-Control": "no-store"})
 
     @router.delete(
