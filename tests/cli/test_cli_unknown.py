@@ -61,7 +61,7 @@ def test_a_group_of_items_becomes_a_class_of_the_model(hgkt, folder, rows, digit
 
 
 def test_a_group_of_an_inbox_becomes_a_class_of_the_registry(hgkt, folder, digits, tmp_path):
-    X, y = digits.rows("test_unseen")
+    X, _ = digits.rows("test_unseen")
     model = load_model(folder)
     with Inbox(folder_address(tmp_path / "kept"), model_identity(model)) as inbox:
         inbox.keep(X, reject=0.6)
