@@ -251,15 +251,28 @@ class Inbox:
         return count
 
     # ------------------------------------------------------------------ reading
+    def stamp(self) -> tuple[Any, ...]:
+        """Return what differs wherever `items` does: numbers and times, quickly."""
+        columns = (
+            sa.func.count(),
+            sa.func.min(_ITEMS.c.kept_at),
+            sa.func.max(_ITEMS.c.kept_at),
+            sa.func.count(_ITEMS.c.class_name),
+        )
+        with self._database.reading() as connection:
+            return tuple(connection.execute(sa.select(*columns).where(*self._own())).one())
+
+    def _own(self) -> tuple[Any, ...]:
+        """Return what selects items of this model that are not too old."""
+        oldest = (datetime.now(UTC) - timedelta(days=self.days)).isoformat(timespec="microseconds")
+        return (_ITEMS.c.model_id == self.model_id, _ITEMS.c.kept_at >= oldest)
+
     def items(self) -> KeptItems:
         """Return all items of this model that are not too old."""
-        oldest = (datetime.now(UTC) - timedelta(days=self.days)).isoformat(timespec="microseconds")
-        columns = [
-            _ITEMS.c[name] for name in ("id", "kept_at", "kind", "reject", "class_name", "features")
-        ]
+        names = ("id", "kept_at", "kind", "reject", "class_name", "features")
         found = (
-            sa.select(*columns)
-            .where(_ITEMS.c.model_id == self.model_id, _ITEMS.c.kept_at >= oldest)
+            sa.select(*(_ITEMS.c[name] for name in names))
+            .where(*self._own())
             .order_by(_ITEMS.c.kept_at, _ITEMS.c.id)
         )
         with self._database.reading() as connection:

@@ -111,14 +111,14 @@ def find_groups(
     if len(rows) < max(min_size, min_samples):
         return []
     places = _places(rows, n_directions)
-    found = HDBSCAN(
-        min_cluster_size=int(min_size),
-        min_samples=min_samples,
-        cluster_selection_method=selection,
-        allow_single_cluster=selection == "leaf",  # where nothing splits all rows
-        copy=True,
-    )
-    labels = found.fit_predict(places)
+    # Where the tree has no leaf, because nothing splits the rows, all of them may be one group.
+    for options in ({"cluster_selection_method": selection}, {"allow_single_cluster": True}):
+        found = HDBSCAN(
+            min_cluster_size=int(min_size), min_samples=min_samples, copy=True, **options
+        )
+        labels = found.fit_predict(places)
+        if labels.max() >= 0:
+            break
     answers = model.answers(X)
     groups = []
     for label in range(labels.max() + 1):
