@@ -153,7 +153,7 @@ def main() -> None:
         settings += compare_settings(data, seed)
         results += [measure(data, seed, with_none) for with_none in (False, True)]
         print(f"seed {seed}: {results[-2:]}", file=sys.stderr, flush=True)
-    write_record(args.out, {"settings": settings, "results": results})
+        write_record(args.out, {"settings": settings, "results": results})
 
 
 if __name__ == "__main__":
