@@ -156,7 +156,7 @@ def groups(
             ]
             for row in rows
         ]
-        show_table(["items", "sure", "near to", "example"], lines)
+        show_table(["items", "apart", "near to", "example"], lines)
         n_grouped = sum(row["size"] for row in rows)
         say(f"{n_grouped} of {counted(len(found.names), 'item')} in {counted(len(rows), 'group')}")
 

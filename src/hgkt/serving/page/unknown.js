@@ -58,7 +58,7 @@ function show({ groups, n_items: n }) {
 function card(group) {
   const near = group.neighbours.map((one) => `“${one.label}” ${number(100 * one.probability, 0)} %`).join(", ");
   const own = el("div", {},
-    el("strong", {}, `${group.items.length} items`), ` ${number(100 * group.sureness, 0)} % sure`,
+    el("strong", {}, `${group.items.length} items`), `, ${number(100 * group.sureness, 0)} % apart from the rest`,
     el("p", { class: "hint" }, `Near to ${near}`));
   if (group.example.kind === "image") addPicture(own, group.example.id);
   own.append(form(group));
