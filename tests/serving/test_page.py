@@ -969,13 +969,13 @@ def photo(path: Path, kind: str, seed: int) -> Path:
         row = np.arange(64) // (5 + seed % 6)
         middle = 25.0 + 200.0 * (np.add.outer(row, row) % 2)[:, :, None]
     else:
-        middle = np.array(COLORS[kind]) + rng.normal(0, 14, 3)
+        middle = np.array(PHOTO_COLORS[kind]) + rng.normal(0, 14, 3)
     pixels = middle + rng.normal(0, 12, (64, 64, 3))
     Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8)).save(path)
     return path
 
 
-COLORS = {
+PHOTO_COLORS = {
     "red": (200, 20, 20), "green": (20, 160, 40), "blue": (20, 40, 200), "yellow": (230, 220, 30),
     "purple": (130, 20, 150), "white": (245, 245, 245), "black": (12, 12, 12),
     "brown": (110, 70, 30),
@@ -988,11 +988,11 @@ def test_from_unknown_to_class_and_back(run_service, visit, tmp_path):
     from hgkt.vision import load_backbone
 
     backbone, encoder = load_backbone("efficientnet-lite0"), load_encoder("minilm")
-    photos = [photo(tmp_path / f"{c}-{n}.png", c, n) for c in COLORS for n in range(8)]
-    texts = encoder.encode([f"an image that is all {color}" for color in COLORS])
-    attributes = dict(zip(COLORS, texts, strict=True))
+    photos = [photo(tmp_path / f"{c}-{n}.png", c, n) for c in PHOTO_COLORS for n in range(8)]
+    texts = encoder.encode([f"an image that is all {color}" for color in PHOTO_COLORS])
+    attributes = dict(zip(PHOTO_COLORS, texts, strict=True))
     model = HGKTClassifier(feature_map="l2", device="cpu")
-    model.fit(backbone.extract(photos), np.repeat([*COLORS], 8), attributes)
+    model.fit(backbone.extract(photos), np.repeat([*PHOTO_COLORS], 8), attributes)
     folder = model.save(
         tmp_path / "colors",
         backbone=backbone.record,
