@@ -167,3 +167,14 @@ def test_texts_are_refused_in_a_sentence(model):
         model.predict(3)
     with pytest.raises(DataError, match="estimator must be a method of hgkt; got str"):
         hgkt.train_on_texts(SENTENCES, estimator="ridge")
+
+
+def test_new_texts_are_grouped_and_suggested(model):
+    jokes = [f"tell me a joke about {noun}" for noun in ("cats", "dogs", "cows", "birds", "fish")]
+    rhymes = [f"write a poem on the {noun}" for noun in ("moon", "sea", "sun", "rain", "sky")]
+    groups = model.groups(jokes + rhymes, min_size=3)
+    assert groups
+    for group in groups:
+        assert len({row < 5 for row in group.rows.tolist()}) == 1
+    found = model.suggest(["what is left on my account", *jokes], 2)
+    assert len({one.row for one in found}) == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -1000,3 +1001,77 @@ def test_a_class_lives_through_a_day_on_the_page(visit, tmp_path, free_port):
         assert share("six") > described
     finally:
         service.end()
+
+
+def photo(path: Path, kind: str, seed: int) -> Path:
+    """Write a small photograph: all of one colour, or a board of squares."""
+    from PIL import Image
+
+    rng = np.random.default_rng([seed, len(kind)])
+    if kind == "board":
+        row = np.arange(64) // (5 + seed % 6)
+        middle = 25.0 + 200.0 * (np.add.outer(row, row) % 2)[:, :, None]
+    else:
+        middle = np.array(PHOTO_COLORS[kind]) + rng.normal(0, 14, 3)
+    pixels = middle + rng.normal(0, 12, (64, 64, 3))
+    Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8)).save(path)
+    return path
+
+
+PHOTO_COLORS = {
+    "red": (200, 20, 20), "green": (20, 160, 40), "blue": (20, 40, 200), "yellow": (230, 220, 30),
+    "purple": (130, 20, 150), "white": (245, 245, 245), "black": (12, 12, 12),
+    "brown": (110, 70, 30),
+}  # fmt: skip
+
+
+def test_from_unknown_to_class_and_back(run_service, visit, tmp_path):
+    """Photo, unknown, group, named, recognised, undone."""
+    from hgkt.language import load_encoder
+    from hgkt.vision import load_backbone
+
+    backbone, encoder = load_backbone("efficientnet-lite0"), load_encoder("minilm")
+    photos = [photo(tmp_path / f"{c}-{n}.png", c, n) for c in PHOTO_COLORS for n in range(8)]
+    texts = encoder.encode([f"an image that is all {color}" for color in PHOTO_COLORS])
+    attributes = dict(zip(PHOTO_COLORS, texts, strict=True))
+    model = HGKTClassifier(feature_map="l2", device="cpu")
+    model.fit(backbone.extract(photos), np.repeat([*PHOTO_COLORS], 8), attributes)
+    folder = model.save(
+        tmp_path / "colors",
+        backbone=backbone.record,
+        encoder=encoder.record,
+        attribute_kinds=["text"],
+        attribute_blocks=[encoder.n_dimensions],
+    )
+    boards = [photo(tmp_path / f"board-{n}.png", "board", n) for n in range(7)]
+    kept = {"keep_unknown": str(tmp_path / "kept"), "keep_unknown_items": True}
+    with run_service(folder, **kept) as address:
+        page = visit(address)
+        page.set_default_timeout(90_000)
+        page.wait_for_selector("#unknown-note:has-text('0 items look')")
+        assert "with their images: 30 days" in page.inner_text("#unknown-note")
+        for number, path in enumerate(boards[:6], start=1):
+            page.set_input_files("#file", path)
+            page.wait_for_selector("#result .answer:has-text('none of these')")
+            verb = "item looks" if number == 1 else "items look"
+            page.wait_for_selector(f"#unknown-note:has-text('{number} {verb} like no')")
+        page.click("#unknown-find")
+        group = page.locator("#unknown-groups li")
+        group.locator("img").wait_for()
+        assert group.count() == 1
+        n_items = int(re.match(r"\s*(\d+) items", group.inner_text())[1])
+        assert 5 <= n_items <= 6
+        group.get_by_label("Its name").fill("board")
+        group.get_by_label("Its description").fill("a board of black and white squares")
+        group.get_by_role("button", name="Make a class").click()
+        page.wait_for_selector("#confirm-text:has-text('.')")
+        page.click("#confirm-yes")
+        page.wait_for_selector(f"#unknown-done:has-text('learned from {n_items} examples')")
+        page.wait_for_selector("#unknown-note:has-text('0 items look')")
+        page.set_input_files("#file", boards[6])
+        page.wait_for_selector(".answer button:text-is('board')")
+        page.click("#history li[data-revision='1'] button")
+        page.click("#confirm-yes")
+        page.wait_for_selector("#result .answer:has-text('none of these')")
+        page.wait_for_selector("#unknown-note:has-text('7 items look')")
+        page.close()

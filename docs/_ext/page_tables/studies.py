@@ -310,7 +310,59 @@ def sample(records: Records) -> str:
     return table(header, lines, text=["metrics chosen"])
 
 
+def inbox(records: Records) -> str:
+    """Return what becomes of the ten largest groups of rejected sentences."""
+    rows = records.script("inbox", fixed=True)["results"]
+    columns = {"n_rejected": "rejected", "recall": "of unseen", "purity": "purity",
+               "n_classes": "intents", "by_name": "by name", "accuracy": "by name and items",
+               "learned_before": "learned, before", "learned_after": "after"}  # fmt: skip
+    lines = []
+    for row in rows:
+        pool = "and 1,000 of none" if row["with_none"] else "of intents"
+        numbers = [
+            str(row[name]) if name.startswith("n_") else f"{100 * row[name]:.1f} %"
+            for name in columns
+        ]
+        lines.append([str(row["seed"]), pool, *numbers])
+    return table(["seed", "test sentences", *columns.values()], lines, text=["test sentences"])
+
+
+def inbox_settings(records: Records) -> str:
+    """Return purity and number of items of the ten largest groups, by HDBSCAN's settings."""
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in records.script("inbox", fixed=True)["settings"]:
+        key = row["n_directions"], row["min_samples"], row["selection"]
+        groups.setdefault(key, []).append(row)
+    lines = [
+        [*map(str, key), spread([100 * row["purity"] for row in rows]),
+         spread([row["n_items"] for row in rows], 0), spread([row["order"] for row in rows], 2)]
+        for key, rows in groups.items()
+    ]  # fmt: skip
+    header = ["directions", "min_samples", "selection", "purity, %", "items", "order"]
+    return table(header, lines, text=["selection"])
+
+
+def suggest(records: Records) -> str:
+    """Return the learning curves of what is labelled next, and the gains with their intervals."""
+    lines = []
+    for row in records.script("suggest", fixed=True)["rows"]:
+        gains = row["gains"]
+        for step, n_labels in enumerate(row["n_labels"]):
+            curves = [f"{row['curves'][name][step]:.1f}" for name in row["curves"]]
+            more = [
+                f"{gains[other]['mean'][step]:+.1f} ± {gains[other]['interval'][step]:.1f}"
+                if step else "–"
+                for other in gains
+            ]  # fmt: skip
+            lines.append([row["data"], str(n_labels), *curves, *more])
+    header = ["data", "labels", "random", "margin", "suggest", "over random", "over margin"]
+    return table(header, lines)
+
+
 TABLES = {
+    "inbox": inbox,
+    "settings of groups": inbox_settings,
+    "suggest": suggest,
     "sample": sample,
     "mutated files": mutated_files,
     "class checks": class_checks,

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from hgkt import __version__
-from hgkt.cli import classes, datasets, model
+from hgkt.cli import classes, datasets, model, unknown
 from hgkt.cli._output import log
 from hgkt.cli.classify import classify_command
 from hgkt.cli.demo import demo_command
@@ -22,6 +22,7 @@ from hgkt.cli.methods import methods_command
 from hgkt.cli.predict import predict_command
 from hgkt.cli.reproduce import reproduce_command
 from hgkt.cli.serve import serve_command
+from hgkt.cli.suggest import suggest_command
 from hgkt.cli.train import train_command
 from hgkt.exceptions import HGKTError
 
@@ -60,6 +61,8 @@ app.command("evaluate")(evaluate_command)
 app.command("classify")(classify_command)
 app.command("predict")(predict_command)
 app.add_typer(classes.app, name="classes")
+app.add_typer(unknown.app, name="unknown")
+app.command("suggest")(suggest_command)
 app.command("explain")(explain_command)
 app.command("extract")(extract_command)
 app.command("describe")(describe_command)

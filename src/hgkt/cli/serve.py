@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from hgkt.serving import ServiceSettings
 
-_MIB = 2**20
 _MULTIPROCESS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 _SHARED = "hgkt-serve-"
 _PACKAGES = (
@@ -68,9 +67,9 @@ def serve_command(
     data: str | None = None,
     root: RootOption = None,
     device: DeviceOption = Device.cpu,
-    max_body_mib: Annotated[int, typer.Option(min=1)] = 64,
     verify_key: Path | None = None,
     allowed_host: Annotated[list[str] | None, typer.Option(show_default=False)] = None,
+    keep_unknown: str | None = None,
     access_log: bool = False,
     grace: Annotated[float, typer.Option(min=0, max=3600)] = 5.0,
     shutdown_timeout: Annotated[float, typer.Option(min=0, max=3600)] = 10.0,
@@ -99,13 +98,13 @@ def serve_command(
         What needs a key: changes of classes, or all but the probes /health and /ready.
     data
         Data set whose test instances the page offers to try.
-    max_body_mib
-        Largest body of a request, in MiB.
     verify_key
         Public key; serve only what its owner signed.
     allowed_host
         Name that requests may call the service by; repeatable, * is any. [default: names of
         this machine, or any where others can reach it]
+    keep_unknown : DIR|database
+        Keep the features of rejected items in a folder, or in the registry's database.
     access_log
         Log every request on stderr.
     grace
@@ -139,6 +138,7 @@ def serve_command(
             "samples": data,
             "root": root,
             "verify_key": verify_key,
+            "keep_unknown": keep_unknown,
             "allowed_hosts": tuple(allowed_host or ()) or None,
         }
         settings = ServiceSettings(
@@ -148,7 +148,6 @@ def serve_command(
             workers=workers,
             allow_open=allow_open,
             require_key=require_key.value,
-            max_body_bytes=max_body_mib * _MIB,
             device=str(device),
             grace_seconds=grace,
             shutdown_seconds=shutdown_timeout,
@@ -214,6 +213,14 @@ def _announce(settings: ServiceSettings, n_classes: int, n_added: int) -> None:
     )
     if not settings.api_keys and not settings.local():
         log.print("anybody who reaches this address may add and remove classes", soft_wrap=True)
+    if settings.keep_unknown is not None:
+        what = "images and their features" if settings.keep_unknown_items else "features"
+        log.print(
+            f"{what} of rejected items are kept in {settings.keep_unknown}: at most "
+            f"{settings.max_unknown}, for {settings.unknown_days:g} days",
+            soft_wrap=True,
+            markup=False,
+        )
 
 
 @dataclass

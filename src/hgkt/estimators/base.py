@@ -829,6 +829,23 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             scores -= now.penalties_
         return scores
 
+    def in_metric(self, X: ArrayLike) -> NDArray[Any]:
+        """Return rows where they are compared with classes; distances there say what is alike.
+
+        A method that compares features as they are returns them unchanged.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_coordinates)
+        """
+        check_is_fitted(self)
+        now = self._snapshot()
+        return now._map_features(now._check_features(X))
+
     def decision_function(self, X: ArrayLike) -> NDArray[Any]:
         """Return the scores (n_samples, n_classes), higher is better.
 

@@ -18,6 +18,8 @@ from hgkt.estimators import GZSLClassifier, Taxonomy, load_model
 from hgkt.exceptions import DataError
 from hgkt.language.describer import ClassDescription, Describer
 from hgkt.language.descriptions import keep_descriptions
+from hgkt.unknown import Group, Suggestion, find_groups, suggest
+from hgkt.unknown.groups import MIN_SIZE
 
 if TYPE_CHECKING:
     from hgkt.estimators.base import Answers
@@ -346,6 +348,35 @@ class ItemClassifier(ABC):
         """
         answers = self.answers(self.features(items), top, among, level=level)
         return [list(answer.guesses) for answer in answers]
+
+    def groups(self, items: Any, min_size: int = MIN_SIZE) -> list[Group]:
+        """Find groups among items that look like no known class, the largest first.
+
+        Parameters
+        ----------
+        items : item or iterable of items
+            Those that `predict` rejects; see `features`.
+        min_size : int, default=5
+            The fewest items of a group.
+
+        Returns
+        -------
+        list of hgkt.unknown.Group
+            Each may become a class: ``model.grow({name: its items}, {name: description})``.
+        """
+        return find_groups(self.classifier, self.features(items), min_size)
+
+    def suggest(self, items: Any, n: int = 20) -> list[Suggestion]:
+        """Choose items whose labels would help most, the best first; see `hgkt.unknown.suggest`.
+
+        Parameters
+        ----------
+        items : iterable of items
+            Without labels; see `features`.
+        n : int, default=20
+            How many to choose.
+        """
+        return suggest(self.classifier, self.features(items), n)
 
     def answers(
         self,

@@ -30,6 +30,7 @@ from hgkt.serving.routes import (
     model,
     page,
     predict,
+    unknown,
 )
 from hgkt.serving.samples import load_samples
 from hgkt.serving.server import OtherModelError
@@ -87,12 +88,15 @@ def create_app(settings: ServiceSettings) -> FastAPI:
             lifespan=_lifespan(served, service.reader),
         )
         app.state.served = served
+        app.state.unknown = service.unknown
         install_problems(app)
         # Routes are tried in order, which predictions shall not wait for.
         app.include_router(predict.build_router(service))
         app.include_router(_service_routes(app, service))
         for room in (growth, classes, history):
             app.include_router(room.build_router(service))
+        if service.unknown is not None:
+            app.include_router(unknown.build_router(service, service.unknown))
         app.include_router(inference.build_router(service, lambda: _ready(app, served)))
         app.include_router(model.build_router(service, samples))
         app.include_router(page.build_router(app))
@@ -147,6 +151,8 @@ def _lifespan(served: ServedModel, reader: ImageReader):  # type: ignore[no-unty
             finally:
                 app.state.running = False
                 gc.unfreeze()
+                if app.state.unknown is not None:
+                    app.state.unknown.close()
 
     return lifespan
 

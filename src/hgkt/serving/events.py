@@ -56,6 +56,13 @@ class NoGrowthError(HGKTError, ValueError):
     """Examples were sent to a model that cannot take them in."""
 
 
+class UnknownItemError(HGKTError, ValueError):
+    """An item was asked for that is not kept."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"no item {name!r} is kept")
+
+
 class UnknownRevisionError(HGKTError, ValueError):
     """A revision was asked for that the log does not lead to."""
 

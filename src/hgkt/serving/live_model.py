@@ -335,11 +335,7 @@ class ServedModel:
         with self._growing:  # one after another: every change solves the model anew
             edition = self.refresh()
             model = edition.model
-            if not model.can_grow:
-                raise NoGrowthError(
-                    f"the method of this model, {type(model).__name__}, cannot learn from more "
-                    "examples once it is fitted"
-                )
+            self.check_growth()
             known = edition.names[edition.find(name)]
             sums = {known: model.example_sums(X)}
             (event,) = grow_events(edition.table, sums, self.saved, edition.learned)
@@ -350,6 +346,14 @@ class ServedModel:
                 sums, edition.learned, saved=self.saved, request=request, origin=origin
             )
             return self._catch_up(trial)
+
+    def check_growth(self) -> None:
+        """Refuse examples where the method of the model cannot take them in."""
+        if not self.base.can_grow:
+            raise NoGrowthError(
+                f"the method of this model, {type(self.base).__name__}, cannot learn from more "
+                "examples once it is fitted"
+            )
 
     def rollback(
         self, revision: int, request: KeyedRequest | None = None, origin: Origin = NOBODY

@@ -21,6 +21,7 @@ from hgkt.serving.events import (
     ClassLearnedError,
     NoGrowthError,
     UnknownClassError,
+    UnknownItemError,
     UnknownRevisionError,
 )
 from hgkt.serving.images import NoImagesError, TooManyPixelsError
@@ -135,7 +136,7 @@ def status_of(error: HGKTError) -> int:
         return 507 if error.kind == "full" else 503
     if isinstance(error, ClassExistsError | ClassLearnedError | NoGrowthError | NoImagesError):
         return 409
-    if isinstance(error, UnknownRevisionError | UnknownClassError):
+    if isinstance(error, UnknownRevisionError | UnknownClassError | UnknownItemError):
         return 404
     if isinstance(error, TooManyPixelsError):
         return 413

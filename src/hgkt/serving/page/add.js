@@ -181,22 +181,27 @@ async function suggest() {
 }
 
 function description() {
-  const { accepts, n_attributes: nAttributes } = state.model;
+  const { accepts } = state.model;
   const made = { name: $("name").value.trim() };
   if (!made.name) throw fieldError("name", "Give the class a name.");
   if (accepts.text) {
     made.text = $("text").value.trim();
     if (!made.text) throw fieldError("text", "Describe the class in a sentence.");
   }
+  return { ...made, ...attributes() };
+}
+
+/** What the form says of a class beside its name and its sentence. */
+export function attributes() {
+  const { accepts, n_attributes: nAttributes } = state.model;
   if (form) {
     if (form.display && !form.display.lit.size) throw new Error("Light at least one segment.");
     const values = form.display ? segmentValues() : new Map();
     for (const j of form.shown) values.set(j, form.sliders.get(j));
-    made.attributes = Object.fromEntries(state.model.attribute_names.map((name, j) => [name, values.get(j)]));
-  } else if (!accepts.text) {
-    made.vector = parseNumbers($("class-vector").value, nAttributes, "An attribute vector");
+    return { attributes: Object.fromEntries(state.model.attribute_names.map((name, j) => [name, values.get(j)])) };
   }
-  return made;
+  if (accepts.text) return {};
+  return { vector: parseNumbers($("class-vector").value, nAttributes, "An attribute vector") };
 }
 
 function fieldError(id, message) {

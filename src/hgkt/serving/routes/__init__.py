@@ -9,6 +9,7 @@ from typing import Self
 from hgkt.serving.class_facts import ClassMap
 from hgkt.serving.edition import made_with
 from hgkt.serving.images import ImageReader, PixelLimits
+from hgkt.serving.inbox import Inbox, InboxWriter
 from hgkt.serving.live_model import ServedModel
 from hgkt.serving.metrics import Metrics
 from hgkt.serving.settings import ServiceSettings
@@ -31,6 +32,8 @@ class Service:
         Where it is counted.
     queues : Queues
         Where work waits.
+    unknown : InboxWriter, optional
+        What keeps items that look like no known class.
     """
 
     served: ServedModel
@@ -38,6 +41,7 @@ class Service:
     reader: ImageReader
     metrics: Metrics
     queues: Queues
+    unknown: InboxWriter | None = None
 
     @classmethod
     def of(cls, served: ServedModel, settings: ServiceSettings) -> Self:
@@ -45,7 +49,9 @@ class Service:
         limits = PixelLimits(settings.max_image_pixels, settings.max_request_pixels)
         record, n_features = made_with(served.base).get("backbone"), served.base.n_features_in_
         reader = ImageReader(record, n_features, settings.device, limits)
-        return cls(served, settings, reader, Metrics(), Queues.of(settings))
+        inbox = Inbox.open(settings, served.base)
+        unknown = None if inbox is None else InboxWriter(inbox)
+        return cls(served, settings, reader, Metrics(), Queues.of(settings), unknown)
 
     @cached_property
     def plane(self) -> ClassMap:

@@ -22,7 +22,7 @@ from hgkt.serving.routes import Service
 from hgkt.serving.routes.bodies import JSON, json_content
 from hgkt.serving.routes.predict import MAX_EXPLAINED, MAX_IMAGES
 from hgkt.serving.samples import SampleInstance
-from hgkt.serving.settings import KeyGuards
+from hgkt.serving.settings import KeyGuards, ServiceSettings
 
 # Where on the machine something lay is nobody's business.
 _PRIVATE = ("path", "folder", "root", "file")
@@ -62,6 +62,14 @@ class Limits(BaseModel):
     ranked: int = Field(description="Rows times classes per row of an answer.")
 
 
+class UnknownKept(BaseModel):
+    """What is kept of items that look like no known class."""
+
+    items: bool = Field(description="Whether images are kept as well; features always are.")
+    max_items: int
+    days: float
+
+
 class ModelCard(BaseModel):
     """What is served."""
 
@@ -85,6 +93,9 @@ class ModelCard(BaseModel):
     confident: bool = Field(description="Whether it can say how sure an answer is.")
     needs_key: bool
     key_guards: KeyGuards = Field(description="What needs an API key.")
+    keeps_unknown: UnknownKept | None = Field(
+        description="What is kept of rejected items; null where nothing is."
+    )
     n_samples: int
     limits: Limits
     about: dict[str, Any]
@@ -136,6 +147,16 @@ class SampleFeatures(BaseModel):
 
 
 # ---------------------------------------------------------------------- routes
+def _kept(settings: ServiceSettings) -> UnknownKept | None:
+    if settings.keep_unknown is None:
+        return None
+    return UnknownKept(
+        items=settings.keep_unknown_items,
+        max_items=settings.max_unknown,
+        days=settings.unknown_days,
+    )
+
+
 def build_router(service: Service, samples: Sequence[SampleInstance]) -> APIRouter:
     """Return the routes that say what is served."""
     router = APIRouter(tags=["model"])
@@ -178,6 +199,7 @@ def build_router(service: Service, samples: Sequence[SampleInstance]) -> APIRout
             confident=model.confidence_ is not None,
             needs_key=bool(settings.api_keys),
             key_guards=settings.key_guards(),
+            keeps_unknown=_kept(settings),
             n_samples=len(samples),
             limits=Limits(
                 rows=settings.max_rows,

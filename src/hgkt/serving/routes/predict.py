@@ -45,6 +45,7 @@ class Asked(NamedTuple):
 
     rows: NDArray[np.float32]
     question: Question
+    images: Sequence[bytes] | None = None  # where they are to be kept if they are rejected
 
 
 _QUERY = [
@@ -60,7 +61,7 @@ def build_router(service: Service) -> APIRouter:
     """Return the routes that predict."""
     router = APIRouter(tags=["predict"])
     served, settings = service.served, service.settings
-    reader, queues = service.reader, service.queues
+    reader, queues, inbox = service.reader, service.queues, service.unknown
 
     def read(kind: str, body: bytes, question: Question) -> Asked:
         n_features = served.base.n_features_in_
@@ -70,10 +71,12 @@ def build_router(service: Service) -> APIRouter:
         return Asked(bodies.json_rows(sent.features, n_features, settings.max_rows), sent)
 
     def classify(asked: Asked, edition: Edition) -> Response:
-        X, question = asked
+        X, question, images = asked
         columns = check_cost(settings, edition, len(X), question)
         k = max(question.top_k, 2 if question.explain else 1)
         found = rank(edition.model, X, columns, k, question)
+        if inbox is not None and question.reject is not None and question.among == "all":
+            inbox.keep_rejected(X, found.sureness, question.reject, images)
         reasons = explain(edition.model, X, found, service.plane) if question.explain else None
         service.metrics.predictions.inc(len(X))
         answer = answer_of(edition, found.first(question.top_k), reasons)
@@ -129,15 +132,17 @@ def build_router(service: Service) -> APIRouter:
         reader.check()
         queues.images.check()
 
-        def features(uploads: list[Upload]) -> NDArray[np.float32]:
+        def read_images(uploads: list[Upload]) -> Asked:
             check_explained(question, len(uploads))
             with bodies.memory_returned():
-                return reader.features(uploads)
+                rows = reader.features(uploads)
+            keep = inbox is not None and settings.keep_unknown_items and question.reject
+            return Asked(rows, question, [u.content() for u in uploads] if keep else None)
 
         n_most = min(MAX_IMAGES, settings.max_rows)
         async with bodies.read_uploads(request, n_most, settings.max_image_bytes) as uploads:
-            rows = await queues.images.run(features, uploads)
-        return await answer(Asked(rows, question))
+            asked = await queues.images.run(read_images, uploads)
+        return await answer(asked)
 
     return router
 
