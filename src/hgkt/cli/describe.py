@@ -24,18 +24,20 @@ def describe_command(
         typer.Option(
             "--encoder",
             metavar="NAME",
-            help="minilm, a sentence-transformers folder, or a hub name.",
+            help="minilm, a folder (of sentence-transformers, CLIP or SigLIP), or a hub name.",
         ),
     ] = "minilm",
     template: Annotated[
-        str,
+        list[str] | None,
         typer.Option(
             "--template",
             metavar="TEXT",
             help="How name and description become a sentence: photo (“a photo of a {name}. "
-            "{description}”), text (“{name}. {description}”), or one of your own.",
+            "{description}”), text (“{name}. {description}”), or one of your own; of several the "
+            "mean is taken.",
+            show_default="photo",
         ),
-    ] = "photo",
+    ] = None,
     words: Annotated[
         bool,
         typer.Option(
@@ -67,7 +69,7 @@ def describe_command(
     if out_file.suffix != ".parquet":
         raise DataError(f"--out must end in .parquet; got {str(out_file)!r}")
     listed = read_class_list(classes, with_attributes)
-    loaded = load_encoder(encoder, torch_device(str(device)), template, words)
+    loaded = load_encoder(encoder, torch_device(str(device)), template or "photo", words)
     with progress_bar() as bar:
         described = describe_classes(listed, loaded, bar)
     write_attribute_file(out_file, described.file, described.descriptions, listed.seen)

@@ -75,7 +75,7 @@ def gather_classes(classes: Any, labels: Sequence[str], where: str) -> ClassList
 def encode_classes(
     classes: ClassList | AttributeFile,
     encoder: str = "minilm",
-    template: str | None = None,
+    template: str | Sequence[str] | None = None,
     device: str = "cpu",
     progress: Progress | None = None,
 ) -> tuple[AttributeFile, int]:
