@@ -122,6 +122,13 @@ class Describer:
         return self._record is not None and sum(self._is_text) == 1
 
     @property
+    def accepts_name_alone(self) -> bool:
+        """Whether a class may be described by nothing but its name."""
+        if not self.accepts_text or self._n_plain or self._record is None:
+            return False
+        return self._takes_names or not uses_description(check_record(self._record)["template"])
+
+    @property
     def accepts_attributes(self) -> bool:
         """Whether the model knows its attributes by name."""
         return bool(self.attribute_names)

@@ -28,6 +28,7 @@ from hgkt.serving.routes import classes, growth, history, inference, model, page
 from hgkt.serving.samples import load_samples
 from hgkt.serving.server import OtherModelError
 from hgkt.serving.settings import ServiceSettings
+from hgkt.serving.texts import TextReader
 from hgkt.serving.transfer import ModelFacts
 from hgkt.serving.work_queue import Queues
 
@@ -73,6 +74,9 @@ def create_app(settings: ServiceSettings) -> FastAPI:
     reader = ImageReader(record, loaded.n_features_in_, settings.device, limits)
     metrics, queues = Metrics(), Queues.of(settings)
     served = ServedModel.open(loaded, settings)
+    texts = TextReader(
+        made_with(loaded), loaded.n_features_in_, settings.device, lambda: served.describer
+    )
     try:
         served.registry.remember(ModelFacts.of(loaded, settings.name()).to_json())
         app = FastAPI(
@@ -81,22 +85,24 @@ def create_app(settings: ServiceSettings) -> FastAPI:
             description="Predict among the classes a model has, and add the classes you get.",
             docs_url=None,
             redoc_url=None,
-            lifespan=_lifespan(served, reader),
+            lifespan=_lifespan(served, reader, texts),
         )
         app.state.served = served
         # What was learned before it was loaded never changes, so neither does the map's plane.
         plane = cache(lambda: ClassMap.of(loaded))
         install_problems(app)
         # Routes are tried in order, which predictions shall not wait for.
-        app.include_router(predict.build_router(served, settings, reader, metrics, queues, plane))
+        app.include_router(
+            predict.build_router(served, settings, reader, texts, metrics, queues, plane)
+        )
         app.include_router(_service_routes(app, served, metrics))
-        app.include_router(growth.build_router(served, settings, reader, metrics, queues))
+        app.include_router(growth.build_router(served, settings, reader, texts, metrics, queues))
         app.include_router(classes.build_router(served, settings, metrics, queues))
         app.include_router(history.build_router(served, settings, metrics, queues))
         app.include_router(
             inference.build_router(served, settings, metrics, queues, lambda: _ready(app, served))
         )
-        app.include_router(model.build_router(served, settings, reader, samples, plane))
+        app.include_router(model.build_router(served, settings, reader, texts, samples, plane))
         app.include_router(page.build_router(app))
         keys = settings.api_keys if settings.require_key == "all" else ()
         app.add_middleware(BodyLimits, settings=settings)
@@ -128,13 +134,16 @@ def check_folder(settings: ServiceSettings) -> str:
     return found
 
 
-def _lifespan(served: ServedModel, reader: ImageReader):  # type: ignore[no-untyped-def]
+def _lifespan(  # type: ignore[no-untyped-def]
+    served: ServedModel, reader: ImageReader, texts: TextReader
+):
     """Return what happens while the application runs: the registry is followed."""
 
     def prepare() -> None:
-        # The first image should not wait for the backbone. What stays to the end is then taken
-        # from the garbage collector: to look through it takes a fifth of a second each time.
+        # The first image or text should not wait for what reads it. What stays to the end is then
+        # taken from the garbage collector: to look through it takes a fifth of a second each time.
         reader.obstacle()
+        texts.obstacle()
         gc.freeze()
 
     @asynccontextmanager

@@ -87,10 +87,13 @@ export const api = {
   grow: (name, features) => send("POST", `v1/classes/${encodeURIComponent(name)}/examples`, { features: [features] }),
   growByImages: (name, files) =>
     call(`v1/classes/${encodeURIComponent(name)}/examples`, { method: "POST", body: images(files) }),
+  growByTexts: (name, texts) => send("POST", `v1/classes/${encodeURIComponent(name)}/examples`, { texts }),
   events: (after) => call(`v1/events?after=${after}&limit=200`),
   rollback: (revision) => send("POST", "v1/rollback", { revision }),
   predict: (features, { explains, confident }) =>
     send("POST", "v1/predict", { features: [features], top_k: TOP, explain: explains, ...(confident ? SURE : {}) }),
+  predictText: (text, { explains, confident }) =>
+    send("POST", "v1/predict/text", { texts: text, top_k: TOP, explain: explains, ...(confident ? SURE : {}) }),
   predictImage: (file, { explains, confident }) => {
     const query = new URLSearchParams({ top_k: TOP, explain: explains, ...(confident ? SURE : {}) });
     return call(`v1/predict/image?${query}`, { method: "POST", body: images([file]) });

@@ -1,4 +1,4 @@
-"""Classes that grow: examples of a class, as feature rows or as images."""
+"""Classes that grow: examples of a class, as feature rows, images or texts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 from typing import Any
 
 from fastapi import APIRouter, Depends, Request
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from numpy.typing import NDArray
 
 from hgkt.serving.auth import require_key
@@ -14,7 +14,7 @@ from hgkt.serving.events import Origin
 from hgkt.serving.images import ImageReader, Upload
 from hgkt.serving.live_model import ServedModel
 from hgkt.serving.metrics import Metrics
-from hgkt.serving.problems import documented
+from hgkt.serving.problems import Problem, documented
 from hgkt.serving.registry import KeyedRequest, Receipt
 from hgkt.serving.routes import bodies
 from hgkt.serving.routes.bodies import FORM, JSON, OCTETS
@@ -30,13 +30,15 @@ from hgkt.serving.routes.classes import (
 )
 from hgkt.serving.routes.predict import MAX_IMAGES
 from hgkt.serving.settings import ServiceSettings
+from hgkt.serving.texts import TextReader, check_texts
 from hgkt.serving.work_queue import Queues
 
 
 class Examples(Struct, forbid_unknown_fields=True):
-    """Feature vectors of one class."""
+    """Feature vectors of one class, or texts, one of the two."""
 
-    features: bodies.Rows
+    features: bodies.Rows | UnsetType = UNSET
+    texts: bodies.Texts | UnsetType = UNSET
     reason: Reason | None = None
 
 
@@ -44,6 +46,7 @@ def build_router(
     served: ServedModel,
     settings: ServiceSettings,
     reader: ImageReader,
+    texts: TextReader,
     metrics: Metrics,
     queues: Queues,
 ) -> APIRouter:
@@ -57,6 +60,12 @@ def build_router(
         if kind == OCTETS:
             return bodies.octet_rows(body, n_features, max_rows), reason
         sent = bodies.decode_rows_body(body, Examples, n_features, max_rows)
+        if (sent.features is UNSET) == (sent.texts is UNSET):
+            raise Problem(422, "examples come as features or as texts, one of the two")
+        if not isinstance(sent.texts, UnsetType):
+            texts.check()
+            return texts.features(check_texts(sent.texts)), sent.reason
+        assert not isinstance(sent.features, UnsetType)
         return bodies.json_rows(sent.features, n_features, max_rows), sent.reason
 
     def grow(name: str, X: NDArray[Any], request: KeyedRequest | None, origin: Origin) -> Receipt:
@@ -125,7 +134,7 @@ def build_router(
         why: ReasonQuery = None,
         who: str | None = by,
     ) -> ClassGrown:
-        """Take in feature rows or images of a class, added or learned.
+        """Take in feature rows, images or texts of a class, added or learned.
 
         Their sums are kept, they themselves are not. An added class becomes a seen one. A JSON
         body says the reason itself; with octets and images the query does.

@@ -1,4 +1,4 @@
-"""Predictions: feature rows as JSON or octets, and images."""
+"""Predictions: feature rows as JSON or octets, images, and texts."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from hgkt.serving.ranking import Ranking, Reason, candidates, explain, rank
 from hgkt.serving.routes import bodies
 from hgkt.serving.routes.bodies import JSON, OCTETS
 from hgkt.serving.settings import ServiceSettings
+from hgkt.serving.texts import TextReader, check_texts
 from hgkt.serving.work_queue import Queues
 
 MAX_EXPLAINED = 64  # each explanation scores the class once more for every attribute
@@ -44,6 +45,12 @@ class PredictBody(Question, frozen=True, kw_only=True):
     """Feature vectors to classify, and what is asked of them."""
 
     features: bodies.Rows
+
+
+class TextsBody(Question, frozen=True, kw_only=True):
+    """A text or several to classify, and what is asked of them."""
+
+    texts: bodies.Texts
 
 
 class Asked(NamedTuple):
@@ -66,6 +73,7 @@ def build_router(
     served: ServedModel,
     settings: ServiceSettings,
     reader: ImageReader,
+    texts: TextReader,
     metrics: Metrics,
     queues: Queues,
     plane: Callable[[], ClassMap],
@@ -155,6 +163,21 @@ def build_router(
         async with bodies.read_uploads(request, n_most, settings.max_image_bytes) as uploads:
             rows = await queues.images.run(features, uploads)
         return await answer(Asked(rows, question))
+
+    @router.post(
+        "/v1/predict/text",
+        response_class=Response,
+        responses=_ANSWER | documented(400, 404, 409, 413, 415, 422, 503),
+        openapi_extra=bodies.json_body(TextsBody),
+    )
+    async def predict_text(request: Request) -> Response:
+        """Classify texts with the encoder that the model was trained on."""
+        texts.check()
+        queues.texts.check()
+        sent = await bodies.read_json(request, TextsBody, bodies.FEW_VALUES)
+        given = check_texts(sent.texts)
+        check_explained(sent, len(given))
+        return await answer(Asked(await queues.texts.run(texts.features, given), sent))
 
     return router
 
