@@ -26,6 +26,7 @@ NOT_RUN = {
     "add_a_method.md": "tests/docs/test_add_a_method.py runs it as a file of the package",
     "scale.md:5": "needs Dask; tests/docs/test_recipes.py runs it where it is installed",
     "scale.md:6": "needs Spark; tests/docs/test_recipes.py runs it where it is installed",
+    "clip.md": "needs CLIP's weights; tests/items/test_two_towers.py runs it on tiny ones",
     "export.md:1": "needs the Hub; tests/estimators/test_pretrained.py runs it against a server",
 }
 
