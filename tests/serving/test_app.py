@@ -175,6 +175,7 @@ def test_metrics_of_dead_workers_are_forgotten(tmp_path):
 
 def test_family_is_one_of_few_words():
     assert family("/v1/predict/image") == "predict_image"
+    assert family("/v1/predict/text") == "predict_text"
     assert family("/v1/predictions") == "other"
     assert family("/page/main.js") == "page"
 

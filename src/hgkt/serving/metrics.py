@@ -19,6 +19,7 @@ MULTIPROCESS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _FAMILIES = {
     "/v1/predict/image": "predict_image",
+    "/v1/predict/text": "predict_text",
     "/v1/predict": "predict",
     "/v2/health": "health",
     "/v2": "inference",

@@ -85,7 +85,7 @@ class Queues:
             quick=WorkQueue(n, waiting, "predictions"),
             costly=WorkQueue(n, waiting, "predictions"),
             images=WorkQueue(1, settings.max_waiting_images, "images"),
-            texts=WorkQueue(1, waiting, "texts"),
+            texts=WorkQueue(1, min(32, waiting), "texts"),
             revisions=WorkQueue(1, min(8, waiting), "questions about earlier revisions"),
             changes=WorkQueue(1, waiting, "changes"),
         )
