@@ -35,7 +35,7 @@ with warnings.catch_warnings():  # the encoder's libraries speak of their own fu
 
 columns = [model.classes_.tolist().index(name) for name in intents]
 known = set(model.seen_classes_.tolist())
-fig, panel = plt.subplots(figsize=(7.2, 3.4))
+fig, panel = plt.subplots(figsize=(7.2, 3.4), layout="constrained")
 picture = panel.imshow(100 * np.asarray(shares)[:, columns], cmap="Greens", vmin=0, vmax=100)
 panel.set_xticks(range(len(intents)), [n if n in known else f"{n} *" for n in intents])
 panel.tick_params(axis="x", rotation=35)
