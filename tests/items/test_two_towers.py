@@ -169,6 +169,7 @@ def test_numbers_beside_descriptions_leave_the_space_shared(towers, drawings):
     data = read_photos(drawings / "photos", table, backbone=str(folder), device="cpu").dataset
     assert data.about["attribute_kinds"] == ["att", "text"]
     assert data.about["shares_space"] is True
+    assert method_for(data).get_params().get("shared_space", 1) == 1  # the second block
     plain = read_photos(
         drawings / "photos", drawings / "numbers.csv", backbone=str(folder), device="cpu"
     )
