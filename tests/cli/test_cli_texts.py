@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -71,7 +72,36 @@ def test_classes_come_by_name_and_grow_by_python(hgkt, folder, trained):
     assert "added 1 class (tell_a_joke)" in added.stdout
     shown = hgkt("classify", "do you know a good joke", "--model", folder / "model")
     assert "tell_a_joke" in shown.stdout
-    hgkt("classes", "remove", "--model", folder / "model", "--name", "tell_a_joke")
+    hgkt("classes", "remove", "tell_a_joke", "--model", folder / "model")
+
+
+def test_classes_grow_by_tables_of_texts(hgkt, folder, trained, tmp_path):
+    grown, jokes = tmp_path / "grown", tmp_path / "jokes.csv"
+    shutil.copytree(folder / "model", grown)
+    hgkt("classes", "add", "--model", grown, "--name", "tell_a_pun")
+    jokes.write_text("text,class\nmake me laugh,tell_a_pun\ndo you know a pun,tell_a_pun\n")
+    result = json.loads(
+        hgkt("classes", "grow", "--model", grown, "--texts", jokes, "--json").stdout
+    )
+    assert result["n_examples"] == {"tell_a_pun": 2}
+    more = tmp_path / "more.jsonl"
+    more.write_text(json.dumps({"text": "will there be snow"}))
+    assert (
+        "by 1 example"
+        in hgkt("classes", "grow", "--model", grown, "--name", "weather", "--texts", more).stdout
+    )
+    assert "tell_a_pun" in hgkt("classify", "make me laugh", "--model", grown).stdout
+    model = ("classes", "grow", "--model", grown)
+    (tmp_path / "holes.csv").write_text("text,class\n,tell_a_pun\n")
+    for arguments, sentence in [
+        ((*model, "--texts", more), "has no column 'class'"),
+        ((*model, "--texts", tmp_path / "holes.csv"), "line 2 of .* lacks a text or a class"),
+        ((*model, "--texts", jokes, "--features", jokes), "say what to learn from: one of"),
+        ((*model, "--texts", more, "--name", "x"), "class 'x' is unknown to this model"),
+        ((*model, "--texts", jokes, "--weights", more), "--weights is for images"),
+    ]:
+        with pytest.raises(DataError, match=sentence):
+            hgkt(*arguments)
 
 
 def test_no_sentence_stays_where_none_is_to_stay(tmp_path):

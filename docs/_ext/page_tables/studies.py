@@ -72,6 +72,45 @@ def words(records: Records, data: str) -> str:
     return table(["classes are told by", "validation", *METRICS], lines)
 
 
+def one_space(records: Records) -> str:
+    """Return what methods reach whose rows and class vectors share one space."""
+    lines = [
+        [
+            f"`{method}`",
+            *(spread([row[name] for row in rows]) for name in ("zsl", "ts", "tr", "H", "ausuc")),
+            f"{sum(row['seconds'] for row in rows) / len(rows):.0f}",
+        ]
+        for method, rows in _by_method(records.script("one_space")["rows"]).items()
+    ]
+    return table(["method", *METRICS, "seconds"], lines)
+
+
+def out_of_scope(records: Records) -> str:
+    """Return what becomes of sentences that fit no class, beside those that do."""
+    lines = []
+    for method, rows in _by_method(records.script("one_space")["rows"]).items():
+        known = [row for row in rows if row["out_of_scope"]]
+        if not known:
+            continue
+        strange = [row["out_of_scope"] for row in known]
+        numbers = [
+            *([one["auroc"][name] for one in strange] for name in ("seen", "described")),
+            *(
+                [one["rejected"][name] for one in strange]
+                for name in ("seen", "described", "out_of_scope")
+            ),
+            *([row["sets"][name]["set_coverage"] for row in known] for name in ("seen", "unseen")),
+        ]
+        lines.append([f"`{method}`", *map(spread, numbers)])
+    header = ["AUROC, seen", "AUROC, described", "rejected: seen", "described", "no intent"]
+    return table(["method", *header, "in a 90 % set: seen", "described"], lines)
+
+
+def _by_method(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    names = dict.fromkeys(row["method"] for row in rows)
+    return {name: [row for row in rows if row["method"] == name] for name in names}
+
+
 def mixture(records: Records) -> str:
     """Return what the parts of the mixture are worth on classes that no choice has seen."""
     rows = records.script("mixture")["rows"]
@@ -370,6 +409,8 @@ TABLES = {
     "growing": growing,
     "words on CUB": lambda records: words(records, "CUB"),
     "words on digits": lambda records: words(records, "digits"),
+    "one space": one_space,
+    "out of scope": out_of_scope,
     "mixture": mixture,
     "calibration": calibration,
     "favour": favour,

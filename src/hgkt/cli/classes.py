@@ -173,6 +173,7 @@ def grow(
     model: ModelOption,
     name: str | None = None,
     images: Path | None = None,
+    texts: Path | None = None,
     features: Path | None = None,
     weights: Path | None = None,
     device: DeviceOption = Device.auto,
@@ -182,38 +183,51 @@ def grow(
 
     Example: hgkt classes grow --model birds --name tanager --images photos/tanager
 
+    Example: hgkt classes grow --model intents --texts more.csv
+
     Example: hgkt classes grow --model digits-model --name six --features rows.npy
 
     Parameters
     ----------
     name
-        The class; with --images its sub-folders may name several.
+        The class; sub-folders of --images, or a column class of --texts, name several.
     images : DIR
         Images of the class, or without --name one sub-folder per class.
+    texts : FILE
+        Texts instead: a table of text and, without --name, class (.csv, .jsonl).
     features : FILE
         Rows of features of the class instead.
     weights
         Of images: the backbone's weights, if they were moved.
     """
-    if (images is None) == (features is None):
-        raise DataError("say what to learn from: either --images DIR or --features FILE")
+    if sum(given is not None for given in (images, texts, features)) != 1:
+        raise DataError(
+            "say what to learn from: one of --images DIR, --texts FILE and --features FILE"
+        )
     if features is not None and name is None:
         raise DataError("--features holds rows of one class; give its --name")
     with held(model) as loaded:
         if not loaded.can_grow:
             loaded.grow({})  # says which method can
-        files = {name: features or images} if name is not None else _sub_folders(images)
-        labels = {label_of(loaded, str(text)): path for text, path in files.items()}
+        given: dict[str, Any]
+        if texts is not None:
+            given = _texts(texts, name)
+        else:
+            given = {name: features or images} if name is not None else _sub_folders(images)
+        labels: dict[Any, Any] = {label_of(loaded, str(one)): items for one, items in given.items()}
         for label in labels:
             if label not in loaded.classes_.tolist():
                 raise DataError(
                     f"class {label_text(label)} is unknown to this model; add it with "
                     "`hgkt classes add` before it grows"
                 )
-        found = {
-            label: _rows(Path(str(path)), features is not None, loaded, weights, str(device))
-            for label, path in labels.items()
-        }
+        if texts is not None:
+            found = _text_rows(labels, loaded, weights, str(device))
+        else:
+            found = {
+                label: _rows(path, features is not None, loaded, weights, str(device))
+                for label, path in labels.items()
+            }
         loaded.grow({label: loaded.example_sums(rows) for label, rows in found.items()})
         loaded.save(model)
     n_examples = {label: len(rows) for label, rows in found.items()}
@@ -233,6 +247,37 @@ def _sub_folders(folder: Path | None) -> dict[str, Path]:
     if not found:
         raise DataError(f"{folder} has no sub-folder per class; give the --name of the class")
     return found
+
+
+def _texts(path: Path, name: str | None) -> dict[str, list[str]]:
+    """Return the texts of a table by their class, which is `name` where one is given."""
+    from hgkt.data.tables import check_column, row_text
+    from hgkt.items import read_text_table
+
+    frame = read_text_table(path)
+    if name is None:
+        check_column(frame, path, "class", "the class of each text, or --name CLASS,")
+    labels = [name] * len(frame) if name is not None else frame["class"].tolist()
+    found: dict[str, list[str]] = {}
+    for row, (label, text) in enumerate(zip(labels, frame["text"], strict=True)):
+        if not all(isinstance(one, str) and one.strip() for one in (label, text)):
+            raise DataError(f"{row_text(path, row)} of {path} lacks a text or a class")
+        found.setdefault(str(label), []).append(text)
+    if not found:
+        raise DataError(f"{path} holds no text")
+    return found
+
+
+def _text_rows(
+    texts: dict[Any, list[str]], model: Any, weights: Path | None, device: str
+) -> dict[Any, Any]:
+    """Return the feature rows (n, D) of the texts of each class."""
+    from hgkt.items import TextClassifier
+
+    if weights is not None:
+        raise DataError("--weights is for images; this grows classes by texts")
+    reader = TextClassifier(model, device)
+    return {label: reader.features(own) for label, own in texts.items()}
 
 
 def _rows(path: Path, are_features: bool, model: Any, weights: Path | None, device: str) -> Any:

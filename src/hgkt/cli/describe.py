@@ -17,7 +17,7 @@ def describe_command(
     classes: Annotated[Path, typer.Argument()],
     out_file: Annotated[Path, typer.Option("--out")],
     encoder: str = "minilm",
-    template: str = "photo",
+    template: list[str] | None = None,
     words: bool = True,
     with_attributes: Path | None = None,
     device: DeviceOption = Device.cpu,
@@ -36,10 +36,11 @@ def describe_command(
     out_file : FILE
         Class attributes to write: .parquet.
     encoder : NAME
-        minilm, a sentence-transformers folder, or a hub name.
-    template : TEXT
+        minilm, a folder (of sentence-transformers, CLIP or SigLIP), or a hub name.
+    template : TEXT, default photo
         How name and description become a sentence: photo (“a photo of a {name}.
-        {description}”), text (“{name}. {description}”), or one of your own.
+        {description}”), text (“{name}. {description}”), or one of your own; of several the mean
+        is taken.
     words
         Write names as words first: "001.Sooty_Tern" is "sooty tern".
     with_attributes : FILE
@@ -52,7 +53,7 @@ def describe_command(
     if out_file.suffix != ".parquet":
         raise DataError(f"--out must end in .parquet; got {str(out_file)!r}")
     listed = read_class_list(classes, with_attributes)
-    loaded = load_encoder(encoder, torch_device(str(device)), template, words)
+    loaded = load_encoder(encoder, torch_device(str(device)), template or "photo", words)
     with progress_bar() as bar:
         described = describe_classes(listed, loaded, bar)
     write_attribute_file(out_file, described.file, described.descriptions, listed.seen)

@@ -65,17 +65,20 @@ class SourceOptions:
     attributes : FILE, default the names of the classes; att
         Photos, texts: table of name and description, or numbers (.csv, .parquet), also of `hgkt
         describe`. Data set: att, original_att, NAME of a NAME_splits.mat, a file, a+b.
-    features : NAME, default efficientnet-lite0; minilm; res101, or the only one
-        Photos: image network, see `hgkt extract`. Texts: sentence encoder, minilm, the folder
-        of a sentence-transformers model, or a hub name. Data set: feature file of an xlsa17
-        folder, without .mat.
+    features : NAME, default efficientnet-lite0; res101, or the only one
+        Photos: image network, see `hgkt extract`; a model with two towers (CLIP, SigLIP) also
+        reads the descriptions. Data set: feature file of an xlsa17 folder, without .mat.
+    encoder : NAME, default minilm; the backbone's own text tower
+        Photos, texts: what reads sentences: minilm, a folder (of sentence-transformers, CLIP or
+        SigLIP), or a hub name.
     """
 
     images: Path | None = None
     texts: Path | None = None
     data: str | None = None
     attributes: Annotated[str | None, typer.Option("--classes", "--attributes")] = None
-    features: Annotated[str | None, typer.Option("--backbone", "--encoder", "--features")] = None
+    features: Annotated[str | None, typer.Option("--backbone", "--features")] = None
+    encoder: str | None = None
 
     @property
     def items(self) -> str | None:
@@ -132,10 +135,12 @@ class _Run:
             if source.items == "images":
                 others["texts"] = source.texts
             else:
-                others["workers"] = self.engine.workers
+                others |= {"workers": self.engine.workers, "backbone": source.features}
             for name, value in others.items():
                 if value is not None:
                     raise DataError(f"--{name} and --{source.items} do not go together")
+        elif source.encoder is not None:
+            raise DataError("--encoder is for photos and texts; give --images or --texts")
         estimator = self.options.check()
         self.method = saved_name(estimator)  # one that cannot be saved is refused right away
         in_steps = hasattr(estimator, "write_to")
@@ -205,9 +210,10 @@ class _Run:
             "progress": progress,
             "cache": self.partial,
         }
+        if source.encoder is not None:
+            asked["encoder"] = source.encoder
         model: ItemClassifier
         if source.texts is not None:
-            asked |= {} if source.features is None else {"encoder": source.features}
             model = train_on_texts(source.texts, **asked)
         else:
             asked |= {} if source.features is None else {"backbone": source.features}
@@ -416,9 +422,11 @@ def train_command(
 
 def _item_report(training: Training, about: dict[str, Any]) -> dict[str, Any]:
     """Return what JSON says about photographs or texts."""
-    reader = "backbone" if "backbone" in about else "text_encoder"
+    encoder = about.get("text_encoder") or about.get("encoder")
     return {
-        reader: about[reader]["name"],
+        **({"backbone": about["backbone"]["name"]} if "backbone" in about else {}),
+        "text_encoder": encoder and encoder["name"],
+        "shares_space": about["shares_space"],
         "attribute_kinds": about["attribute_kinds"],
         "attribute_names": about["attribute_names"],
         "n_from_cache": training.n_resumed,

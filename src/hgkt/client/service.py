@@ -31,6 +31,7 @@ Kind = Literal["all", "seen", "added"]
 OCTETS = "application/octet-stream"
 BATCH_BYTES = 16 * 2**20
 IMAGES = 16  # of one request
+TEXTS = 64
 _PAGE = 1000
 _PROBE_SECONDS = 5.0
 _LONG_QUERY = 4000  # beyond, class names go in the body: heads are limited everywhere
@@ -430,6 +431,36 @@ class Client:
             parts.append(self._predict("/v1/predict/image", params=asked, files=files))
         return _joined([RankedRows.of(found) for found in parts]).labels[:, 0]
 
+    def predict_texts(
+        self,
+        texts: str | Iterable[str],
+        among: Among = "all",
+        reject: float | None = None,
+        revision: int | None = None,
+    ) -> NDArray[np.str_]:
+        """Return the class (n,) of each text.
+
+        Parameters
+        ----------
+        texts : str or iterable of str
+            The texts; one counts as a list of one.
+        among : str or sequence of str
+            The candidates: ``"all"``, ``"seen"``, ``"unseen"`` or class names.
+        reject : float, optional
+            Share of texts of known classes that may be rejected by mistake. Texts that look like
+            none of the known classes are then labelled `hgkt.UNKNOWN`.
+        revision : int, optional
+            Answer with the classes of this revision, as they were then.
+        """
+        asked = _question(top_k=1, among=among, reject=reject, revision=revision)
+        found = [
+            self._predict("/v1/predict/text", json=asked | {"texts": list(batch)})
+            for batch in batches(text_list(texts), TEXTS)
+        ]
+        if reject is not None:
+            return _joined([SureRows.of(one) for one in found]).labels
+        return _joined([RankedRows.of(one) for one in found]).labels[:, 0]
+
     def _batches(self, rows: NDArray[np.float32]) -> list[NDArray[np.float32]]:
         step = min(self.batch_rows, max(1, BATCH_BYTES // rows[0].nbytes))
         return [rows[start : start + step] for start in range(0, len(rows), step)]
@@ -605,10 +636,11 @@ class Client:
         name: str,
         X: ArrayLike | None = None,
         images: Iterable[str | Path | bytes] | None = None,
+        texts: str | Iterable[str] | None = None,
         idempotency_key: str | None = None,
         reason: str | None = None,
     ) -> ClassChange:
-        """Let a class learn from examples: feature rows or images, one of the two.
+        """Let a class learn from examples: feature rows, images or texts, one of the three.
 
         More than one batch of them goes in several changes, each made once.
 
@@ -620,16 +652,20 @@ class Client:
             Feature rows.
         images : iterable of path or bytes, optional
             Image files, or their content.
+        texts : str or iterable of str, optional
+            Texts.
         idempotency_key, reason : str, optional
             As for every change.
         """
-        if (X is None) == (images is None):
-            raise DataError("examples come as X or as images, one of the two")
+        if sum(given is not None for given in (X, images, texts)) != 1:
+            raise DataError("examples come as X, as images or as texts, one of the three")
         parts: list[dict[str, Any]]
         if X is not None:
             kind = {"Content-Type": OCTETS}
             rows = self._batches(feature_rows(X))
             parts = [{"content": batch.tobytes(), "headers": kind} for batch in rows]
+        elif texts is not None:
+            parts = [{"json": {"texts": list(batch)}} for batch in batches(text_list(texts), TEXTS)]
         else:
             files = batches(image_files(images or ()), IMAGES)
             parts = [{"files": [("images", file) for file in batch]} for batch in files]
@@ -638,7 +674,10 @@ class Client:
             key = idempotency_key
             if key is not None and number:
                 key = f"{key}-{number}"
-            part["params"] = _said(reason=reason)
+            if "json" in part:  # which says it itself
+                part["json"] |= _said(reason=reason)
+            else:
+                part["params"] = _said(reason=reason)
             changes.append(self._change("POST", name, "/examples", key, **part))
         return changes[-1]
 
@@ -737,6 +776,17 @@ def image_files(images: Iterable[str | Path | bytes]) -> list[tuple[str, bytes]]
     if not files:
         raise DataError("there are no images; at least one is expected")
     return files
+
+
+def text_list(texts: str | Iterable[str]) -> list[str]:
+    """Return texts as a list; at least one is expected, and none may be empty."""
+    found = [texts] if isinstance(texts, str) else list(texts)
+    if not found:
+        raise DataError("there are no texts; at least one is expected")
+    for position, text in enumerate(found):
+        if not isinstance(text, str) or not text.strip():
+            raise DataError(f"text {position} is empty; words are expected")
+    return found
 
 
 def _file(image: str | Path | bytes) -> tuple[str, bytes]:

@@ -132,7 +132,7 @@ def _without_groups(frame: pd.DataFrame, labels: Sequence[str]) -> pd.DataFrame:
 def encode_classes(
     classes: ClassList | AttributeFile,
     encoder: str = "minilm",
-    template: str | None = None,
+    template: str | Sequence[str] | None = None,
     device: str = "cpu",
     progress: Progress | None = None,
 ) -> tuple[AttributeFile, int]:

@@ -147,7 +147,7 @@ def read_texts(
     classes: Any = None,
     *,
     encoder: str = "minilm",
-    template: str | None = None,
+    template: str | Sequence[str] | None = None,
     device: str = "auto",
     cache: str | Path | None = None,
     progress: Progress | None = None,
@@ -162,8 +162,10 @@ def read_texts(
         The class of each text, where `texts` is no table.
     classes : path, mapping or DataFrame, optional
         What the classes are; see `train_on_texts`.
-    encoder, template : str
-        Sentence encoder, and how name and description become a sentence.
+    encoder : str
+        Sentence encoder.
+    template : str or sequence of str, optional
+        How name and description become a sentence; of several the vectors are averaged.
     device : {"auto", "cpu", "cuda"}
         Where to encode.
     cache : path, optional

@@ -113,8 +113,9 @@ def train_on_images(
         Called as ``progress(stage, done, total, values)``.
     **reading
         How photographs and words are read: ``backbone``, ``encoder``, ``template``,
-        ``batch_size``, ``workers`` and ``cache`` of `read_photos`. A cache keeps extracted
-        features, for a run that is interrupted and for the next one.
+        ``batch_size``, ``workers`` and ``cache`` of `read_photos`. With CLIP or SigLIP as backbone
+        its own text tower is the encoder. A cache keeps extracted features, for a run that is
+        interrupted and for the next one.
 
     Returns
     -------

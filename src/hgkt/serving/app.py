@@ -17,7 +17,6 @@ from pydantic import BaseModel
 
 from hgkt._files import file_sha256
 from hgkt.estimators import load_model
-from hgkt.serving.images import ImageReader
 from hgkt.serving.live_model import ServedModel
 from hgkt.serving.middleware import BodyLimits, Door, RequestEnvelope
 from hgkt.serving.problems import DOCUMENTED, Problem, install_problems
@@ -85,7 +84,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
             docs_url=None,
             redoc_url=None,
             responses=DOCUMENTED,
-            lifespan=_lifespan(served, service.reader),
+            lifespan=_lifespan(service),
         )
         app.state.served = served
         app.state.unknown = service.unknown
@@ -130,13 +129,14 @@ def check_folder(settings: ServiceSettings) -> str:
     return found
 
 
-def _lifespan(served: ServedModel, reader: ImageReader):  # type: ignore[no-untyped-def]
+def _lifespan(service: Service):  # type: ignore[no-untyped-def]
     """Return what happens while the application runs: the registry is followed."""
 
     def prepare() -> None:
-        # The first image should not wait for the backbone. What stays to the end is then taken
-        # from the garbage collector: to look through it takes a fifth of a second each time.
-        reader.obstacle()
+        # The first image or text should not wait for what reads it. What stays to the end is then
+        # taken from the garbage collector: to look through it takes a fifth of a second each time.
+        service.reader.obstacle()
+        service.texts.obstacle()
         gc.freeze()
 
     @asynccontextmanager
@@ -144,7 +144,7 @@ def _lifespan(served: ServedModel, reader: ImageReader):  # type: ignore[no-unty
         threading.Thread(target=prepare, name="hgkt-backbone", daemon=True).start()
         # The event loop asks for its turn again and again while predictions are computed.
         sys.setswitchinterval(_TURN_SECONDS)
-        with served:
+        with service.served:
             app.state.running = True
             try:
                 yield

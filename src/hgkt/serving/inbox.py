@@ -458,13 +458,14 @@ class InboxWriter:
         features: NDArray[Any],
         found: ConfidentRanking | None,
         reject: float,
-        images: Sequence[bytes] | None = None,
+        contents: Sequence[bytes] | None = None,
+        kind: ItemKind = "features",
     ) -> None:
-        """Offer the rows of a request that were rejected, with their images where they came."""
+        """Offer the rows of a request that were rejected, with what they were read from."""
         rows = np.zeros(0, np.intp) if found is None else np.flatnonzero(found.unknown)
         if len(rows):
-            own = None if images is None else [images[row] for row in rows.tolist()]
-            self.offer(features[rows], own, "features" if own is None else "image", reject)
+            own = None if contents is None else [contents[row] for row in rows.tolist()]
+            self.offer(features[rows], own, kind, reject)
 
     def flush(self) -> None:
         """Wait a while until what this process was offered before is written."""

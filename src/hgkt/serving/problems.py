@@ -26,6 +26,7 @@ from hgkt.serving.events import (
 )
 from hgkt.serving.images import NoImagesError, TooManyPixelsError
 from hgkt.serving.logs import CURRENT
+from hgkt.serving.texts import NoTextsError, TooMuchTextError
 
 MEDIA_TYPE = "application/problem+json"
 RETRY = {"Retry-After": "1"}
@@ -134,11 +135,13 @@ def status_of(error: HGKTError) -> int:
     """
     if isinstance(error, RegistryError):
         return 507 if error.kind == "full" else 503
-    if isinstance(error, ClassExistsError | ClassLearnedError | NoGrowthError | NoImagesError):
+    if isinstance(error, ClassExistsError | ClassLearnedError | NoGrowthError):
+        return 409
+    if isinstance(error, NoImagesError | NoTextsError):
         return 409
     if isinstance(error, UnknownRevisionError | UnknownClassError | UnknownItemError):
         return 404
-    if isinstance(error, TooManyPixelsError):
+    if isinstance(error, TooManyPixelsError | TooMuchTextError):
         return 413
     return 422 if isinstance(error, DataError) else 500
 

@@ -238,7 +238,7 @@ class Redescriber:
         if self.new.encoder is None or self.new.attribute_kinds.count(TEXT) != 1:
             raise DataError("the model's attributes are made of text, of which it has no record")
         numbers = self._numbers(row) if self.new.n_plain else None
-        if not uses_description(str(self.new.encoder.get("template", ""))):
+        if not uses_description(self.new.encoder.get("template", "")):
             return ClassDescription(entry.name, vector=numbers, text="")  # its name is all
         if entry.text is None:
             raise DataError("the model reads texts, and it was described without one")

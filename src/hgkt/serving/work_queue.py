@@ -82,8 +82,8 @@ class Queues:
     ----------
     quick, costly : WorkQueue
         Predictions of little and of much work: one row never waits behind a thousand.
-    images : WorkQueue
-        Images to be decoded.
+    images, texts : WorkQueue
+        Images to be decoded, texts to be encoded.
     revisions : WorkQueue
         Editions of earlier revisions to be made.
     changes : WorkQueue
@@ -93,6 +93,7 @@ class Queues:
     quick: WorkQueue
     costly: WorkQueue
     images: WorkQueue
+    texts: WorkQueue
     revisions: WorkQueue
     changes: WorkQueue
 
@@ -105,6 +106,7 @@ class Queues:
             quick=WorkQueue(n, waiting, "predictions"),
             costly=WorkQueue(n, waiting, "predictions"),
             images=WorkQueue(1, settings.max_waiting_images, "images"),
+            texts=WorkQueue(1, min(32, waiting), "texts"),
             revisions=WorkQueue(
                 1, min(8, waiting), "questions about earlier revisions", REVISION_SHARE
             ),

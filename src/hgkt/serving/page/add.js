@@ -26,6 +26,8 @@ export function startAdd() {
   $("key").value = key.get();
   $("key").addEventListener("input", () => key.set($("key").value.trim()));
   $("text-field").hidden = !accepts.text;
+  if (accepts.texts) $("text").placeholder = "What do people mean by it?";
+  if (accepts.name_alone) $("text-label").textContent = "In a sentence, if the name does not say it all";
   const sliders = accepts.attributes && names;
   $("attributes-field").hidden = !sliders;
   $("class-vector-field").hidden = Boolean(sliders || accepts.text);
@@ -186,7 +188,7 @@ function description() {
   if (!made.name) throw fieldError("name", "Give the class a name.");
   if (accepts.text) {
     made.text = $("text").value.trim();
-    if (!made.text) throw fieldError("text", "Describe the class in a sentence.");
+    if (!made.text && !accepts.name_alone) throw fieldError("text", "Describe the class in a sentence.");
   }
   return { ...made, ...attributes() };
 }

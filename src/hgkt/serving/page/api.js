@@ -92,15 +92,19 @@ export const api = {
   grow: (name, features) => send("POST", `v1/classes/${encodeURIComponent(name)}/examples`, { features: [features] }),
   growByImages: (name, files) =>
     call(`v1/classes/${encodeURIComponent(name)}/examples`, { method: "POST", body: images(files) }),
+  growByTexts: (name, texts) => send("POST", `v1/classes/${encodeURIComponent(name)}/examples`, { texts }),
   events: (after) => call(`v1/events?after=${after}&limit=200`),
   unknown: () => call("v1/unknown?limit=1"),
   unknownGroups: () => call("v1/unknown/groups"),
   unknownImage: (id) => picture(`v1/unknown/${id}/content`),
+  unknownText: async (id) => (await ask(`v1/unknown/${id}/content`)).text(),
   unknownClass: (description) => send("POST", "v1/unknown/classes", description),
   forgetUnknown: () => send("DELETE", "v1/unknown"),
   rollback: (revision) => send("POST", "v1/rollback", { revision }),
   predict: (features, { explains, confident }) =>
     send("POST", "v1/predict", { features: [features], top_k: TOP, explain: explains, ...(confident ? SURE : {}) }),
+  predictText: (text, { explains, confident }) =>
+    send("POST", "v1/predict/text", { texts: text, top_k: TOP, explain: explains, ...(confident ? SURE : {}) }),
   predictImage: (file, { explains, confident }) => {
     const query = new URLSearchParams({ top_k: TOP, explain: explains, ...(confident ? SURE : {}) });
     return call(`v1/predict/image?${query}`, { method: "POST", body: images([file]) });

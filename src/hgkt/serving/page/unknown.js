@@ -61,6 +61,7 @@ function card(group) {
     el("strong", {}, `${group.items.length} items`), `, ${number(100 * group.sureness, 0)} % apart from the rest`,
     el("p", { class: "hint" }, `Near to ${near}`));
   if (group.example.kind === "image") addPicture(own, group.example.id);
+  if (group.example.kind === "text") addText(own, group.example.id);
   own.append(form(group));
   return el("li", {}, own);
 }
@@ -72,6 +73,14 @@ async function addPicture(place, id) {
     place.prepend(el("img", { src: address, alt: "An example", width: 96, height: 96 }));
   } catch {
     // It was forgotten meanwhile; the group says so when a class is to be made of it.
+  }
+}
+
+async function addText(place, id) {
+  try {
+    place.prepend(el("p", {}, `“${await api.unknownText(id)}”`));
+  } catch {
+    // As with a picture.
   }
 }
 

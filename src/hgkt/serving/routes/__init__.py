@@ -13,6 +13,7 @@ from hgkt.serving.inbox import Inbox, InboxWriter
 from hgkt.serving.live_model import ServedModel
 from hgkt.serving.metrics import Metrics
 from hgkt.serving.settings import ServiceSettings
+from hgkt.serving.texts import TextReader
 from hgkt.serving.work_queue import Queues
 
 
@@ -26,8 +27,8 @@ class Service:
         The model with its classes.
     settings : ServiceSettings
         The limits, and who may do what.
-    reader : ImageReader
-        What reads images.
+    reader, texts : ImageReader, TextReader
+        What reads images, and what reads texts.
     metrics : Metrics
         Where it is counted.
     queues : Queues
@@ -39,6 +40,7 @@ class Service:
     served: ServedModel
     settings: ServiceSettings
     reader: ImageReader
+    texts: TextReader
     metrics: Metrics
     queues: Queues
     unknown: InboxWriter | None = None
@@ -47,11 +49,12 @@ class Service:
     def of(cls, served: ServedModel, settings: ServiceSettings) -> Self:
         """Make what the routes need of a model and its settings."""
         limits = PixelLimits(settings.max_image_pixels, settings.max_request_pixels)
-        record, n_features = made_with(served.base).get("backbone"), served.base.n_features_in_
-        reader = ImageReader(record, n_features, settings.device, limits)
+        about, n_features = made_with(served.base), served.base.n_features_in_
+        reader = ImageReader(about.get("backbone"), n_features, settings.device, limits)
+        texts = TextReader(about, n_features, settings.device, lambda: served.describer)
         inbox = Inbox.open(settings, served.base)
         unknown = None if inbox is None else InboxWriter(inbox)
-        return cls(served, settings, reader, Metrics(), Queues.of(settings), unknown)
+        return cls(served, settings, reader, texts, Metrics(), Queues.of(settings), unknown)
 
     @cached_property
     def plane(self) -> ClassMap:

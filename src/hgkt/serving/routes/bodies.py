@@ -62,6 +62,12 @@ IMAGES_CONTENT = {
 Rows = Annotated[list[msgspec.Raw], msgspec.Meta(min_length=1)]
 """Rows of a JSON body, not decoded yet."""
 
+Texts = Annotated[
+    str | Annotated[list[str], msgspec.Meta(min_length=1)],
+    msgspec.Meta(description="One text, or several."),
+]
+"""Texts of a JSON body; see `hgkt.serving.texts.check_texts`."""
+
 
 # ---------------------------------------------------------------------- reading
 def media_type(request: Request, *known: str) -> str:

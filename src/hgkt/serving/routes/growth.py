@@ -1,4 +1,4 @@
-"""Classes that grow: examples of a class, as feature rows or as images."""
+"""Classes that grow: examples of a class, as feature rows, images or texts."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import hashlib
 from typing import Any
 
 from fastapi import APIRouter, Request
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from numpy.typing import NDArray
 
 from hgkt.serving.events import Origin
 from hgkt.serving.images import Upload
+from hgkt.serving.problems import Problem
 from hgkt.serving.registry import KeyedRequest, Receipt
 from hgkt.serving.routes import Service, bodies
 from hgkt.serving.routes.bodies import FORM, JSON, OCTETS
@@ -23,12 +24,14 @@ from hgkt.serving.routes.classes import (
     receipt_of,
 )
 from hgkt.serving.routes.predict import MAX_IMAGES
+from hgkt.serving.texts import check_texts
 
 
 class Examples(Struct, forbid_unknown_fields=True):
-    """Feature vectors of one class."""
+    """Feature vectors of one class, or texts, one of the two."""
 
-    features: bodies.Rows
+    features: bodies.Rows | UnsetType = UNSET
+    texts: bodies.Texts | UnsetType = UNSET
     reason: Reason | None = None
 
 
@@ -36,7 +39,7 @@ def build_router(service: Service) -> APIRouter:
     """Return the route ``POST /v1/classes/{name}/examples``."""
     router = APIRouter(prefix="/v1/classes", tags=["classes"])
     served, settings = service.served, service.settings
-    reader, queues = service.reader, service.queues
+    reader, texts, queues = service.reader, service.texts, service.queues
     n_features, max_rows = served.base.n_features_in_, settings.max_rows
     changing = change_of(service)
 
@@ -44,6 +47,12 @@ def build_router(service: Service) -> APIRouter:
         if kind == OCTETS:
             return bodies.octet_rows(body, n_features, max_rows), reason
         sent = bodies.decode_rows_body(body, Examples, n_features, max_rows)
+        if (sent.features is UNSET) == (sent.texts is UNSET):
+            raise Problem(422, "examples come as features or as texts, one of the two")
+        if not isinstance(sent.texts, UnsetType):
+            texts.check()
+            return texts.features(check_texts(sent.texts)), sent.reason
+        assert not isinstance(sent.features, UnsetType)
         return bodies.json_rows(sent.features, n_features, max_rows), sent.reason
 
     def grow(name: str, X: NDArray[Any], request: KeyedRequest | None, origin: Origin) -> Receipt:
@@ -98,7 +107,7 @@ def build_router(service: Service) -> APIRouter:
         change: Change = changing,
         why: ReasonQuery = None,
     ) -> ClassesChanged:
-        """Take in feature rows or images of a class, added or learned.
+        """Take in feature rows, images or texts of a class, added or learned.
 
         Their sums are kept, they themselves are not. An added class becomes a seen one. A JSON
         body says the reason itself; with octets and images the query does.

@@ -23,6 +23,7 @@ from hgkt.serving.routes.bodies import JSON, json_content
 from hgkt.serving.routes.predict import MAX_EXPLAINED, MAX_IMAGES
 from hgkt.serving.samples import SampleInstance
 from hgkt.serving.settings import KeyGuards, ServiceSettings
+from hgkt.serving.texts import MAX_TEXT_LENGTH, MAX_TEXTS
 
 # Where on the machine something lay is nobody's business.
 _PRIVATE = ("path", "folder", "root", "file")
@@ -42,8 +43,10 @@ class Accepts(BaseModel):
 
     vector: bool
     attributes: bool
-    text: bool
+    text: bool = Field(description="Classes are described by a text.")
+    name_alone: bool = Field(description="The name of a class may be all its description.")
     images: bool
+    texts: bool = Field(description="Instances are texts.")
     pixels: Pixels | None
 
 
@@ -56,6 +59,8 @@ class Limits(BaseModel):
     body_bytes: int
     images: int
     image_bytes: int
+    texts: int
+    text_length: int = Field(description="Characters of one text.")
     image_pixels: int
     class_body_bytes: int
     request_pixels: int
@@ -191,7 +196,9 @@ def build_router(service: Service, samples: Sequence[SampleInstance]) -> APIRout
                 vector=takes_classes,
                 attributes=takes_classes and describer.accepts_attributes,
                 text=takes_classes and describer.accepts_text,
+                name_alone=takes_classes and describer.accepts_name_alone,
                 images=not service.reader.obstacle(),
+                texts=not service.texts.obstacle(),
                 pixels=about.get("pixels"),
             ),
             explains=takes_classes,
@@ -208,6 +215,8 @@ def build_router(service: Service, samples: Sequence[SampleInstance]) -> APIRout
                 body_bytes=settings.max_body_bytes,
                 images=min(MAX_IMAGES, settings.max_rows),
                 image_bytes=settings.max_image_bytes,
+                texts=MAX_TEXTS,
+                text_length=MAX_TEXT_LENGTH,
                 image_pixels=settings.max_image_pixels,
                 class_body_bytes=min(settings.max_class_bytes, settings.max_body_bytes),
                 request_pixels=settings.max_request_pixels,

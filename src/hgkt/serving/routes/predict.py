@@ -1,4 +1,4 @@
-"""Predictions: feature rows as JSON or octets, and images."""
+"""Predictions: feature rows as JSON or octets, images, and texts."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ from hgkt._predictions import (
 )
 from hgkt.serving.edition import Edition
 from hgkt.serving.images import Upload
+from hgkt.serving.inbox import ItemKind
 from hgkt.serving.problems import Problem
 from hgkt.serving.ranking import Ranking, candidates, explain, rank
 from hgkt.serving.routes import Service, bodies
 from hgkt.serving.routes.bodies import JSON, OCTETS
 from hgkt.serving.settings import ServiceSettings
+from hgkt.serving.texts import check_texts
 
 MAX_EXPLAINED = 64  # each explanation scores the class once more for every attribute
 MAX_IMAGES = 64
@@ -40,12 +42,19 @@ class PredictBody(Question, frozen=True, kw_only=True):
     features: bodies.Rows
 
 
+class TextsBody(Question, frozen=True, kw_only=True):
+    """A text or several to classify, and what is asked of them."""
+
+    texts: bodies.Texts
+
+
 class Asked(NamedTuple):
     """Rows (n, n_features), and what is asked of them."""
 
     rows: NDArray[np.float32]
     question: Question
-    images: Sequence[bytes] | None = None  # where they are to be kept if they are rejected
+    contents: Sequence[bytes] | None = None  # where they are to be kept if they are rejected
+    kind: ItemKind = "features"
 
 
 _QUERY = [
@@ -61,7 +70,7 @@ def build_router(service: Service) -> APIRouter:
     """Return the routes that predict."""
     router = APIRouter(tags=["predict"])
     served, settings = service.served, service.settings
-    reader, queues, inbox = service.reader, service.queues, service.unknown
+    reader, texts, queues, inbox = service.reader, service.texts, service.queues, service.unknown
 
     def read(kind: str, body: bytes, question: Question) -> Asked:
         n_features = served.base.n_features_in_
@@ -70,13 +79,17 @@ def build_router(service: Service) -> APIRouter:
         sent = bodies.decode_rows_body(body, PredictBody, n_features, settings.max_rows)
         return Asked(bodies.json_rows(sent.features, n_features, settings.max_rows), sent)
 
+    def keeps(question: Question) -> bool:
+        """Return whether images and texts are to be kept if they are rejected."""
+        return inbox is not None and settings.keep_unknown_items and question.reject is not None
+
     def classify(asked: Asked, edition: Edition) -> Response:
-        X, question, images = asked
+        X, question = asked.rows, asked.question
         columns = check_cost(settings, edition, len(X), question)
         k = max(question.top_k, 2 if question.explain else 1)
         found = rank(edition.model, X, columns, k, question)
         if inbox is not None and question.reject is not None and question.among == "all":
-            inbox.keep_rejected(X, found.sureness, question.reject, images)
+            inbox.keep_rejected(X, found.sureness, question.reject, asked.contents, asked.kind)
         reasons = explain(edition.model, X, found, service.plane) if question.explain else None
         service.metrics.predictions.inc(len(X))
         answer = answer_of(edition, found.first(question.top_k), reasons)
@@ -136,13 +149,31 @@ def build_router(service: Service) -> APIRouter:
             check_explained(question, len(uploads))
             with bodies.memory_returned():
                 rows = reader.features(uploads)
-            keep = inbox is not None and settings.keep_unknown_items and question.reject
-            return Asked(rows, question, [u.content() for u in uploads] if keep else None)
+            kept = [upload.content() for upload in uploads] if keeps(question) else None
+            return Asked(rows, question, kept, "image")
 
         n_most = min(MAX_IMAGES, settings.max_rows)
         async with bodies.read_uploads(request, n_most, settings.max_image_bytes) as uploads:
             asked = await queues.images.run(read_images, uploads)
         return await answer(asked)
+
+    @router.post(
+        "/v1/predict/text",
+        response_class=Response,
+        responses=_ANSWER,
+        openapi_extra=bodies.json_body(TextsBody),
+    )
+    async def predict_text(request: Request) -> Response:
+        """Classify texts with the encoder that the model was trained on."""
+        texts.check()
+        queues.texts.check()
+        sent = await bodies.read_json(request, TextsBody, bodies.FEW_VALUES)
+        given = check_texts(sent.texts)
+        check_explained(sent, len(given))
+        kept = [text.encode() for text in given] if keeps(sent) else None
+        return await answer(
+            Asked(await queues.texts.run(texts.features, given), sent, kept, "text")
+        )
 
     return router
 
