@@ -391,7 +391,7 @@ def test_check_says_what_would_become_of_a_class(hgkt, tmp_path, six):
     assert f"On average, {costs.sentence(expected.accuracy)}." in shown.replace("\n", " ")
     assert document["costs"] == found["costs"] == asdict(costs)
     several = hgkt("classes", "check", "--model", folder, "--from-data", "digits").stdout
-    assert f"all of them together: {model.costs(0, 2).sentence()}" in several
+    assert f"together: {model.costs(0, 2).sentence()}" in several
     answer = hgkt("classes", "add", *options).stdout
     assert costs.sentence() in answer
     assert load_model(folder).n_added_ == 1

@@ -48,7 +48,7 @@ def test_classify_takes_texts_and_tables(hgkt, folder, trained, tmp_path):
     table = tmp_path / "more.csv"
     table.write_text('text\n"put on a song"\n""\n"is it cold, outside"\n')
     command = ("classify", "I lost my card", "--input", table, "--model", folder / "model")
-    result = hgkt(*command, "--reject", 0.05, "--set", 0.5, "--explain", "--top", 2, "--json")
+    result = hgkt(*command, "--reject", 0.05, "--coverage", 0.5, "--explain", "--top", 2, "--json")
     document = json.loads(result.stdout)
     assert document["n_texts"] == 3
     assert [row["text"] for row in document["texts"]] == [
@@ -142,7 +142,7 @@ def grouped(folder):
 
 def test_classify_answers_with_groups(hgkt, grouped):
     command = ("classify", "I lost my card", "put on a song", "--model", grouped)
-    document = json.loads(hgkt(*command, "--level", 2, "--set", 0.5, "--json").stdout)
+    document = json.loads(hgkt(*command, "--level", 2, "--coverage", 0.5, "--json").stdout)
     first, second = document["texts"]
     assert (document["level"], first["label"], second["label"]) == (2, "bank", "play music")
     assert "bank" in first["set"]

@@ -156,9 +156,9 @@ def fitted(small):
 
 
 def test_groups_live_with_the_classes_of_a_model(small, tmp_path):
-    model = fitted(small).set_parents({"class a": "left", "class b": "left", "left": "all"})
+    model = fitted(small).set_parents({"class a": "left", "class b": "left", "left": "top"})
     model.add_classes(small["unseen"], parents={"class g": "right"})
-    expected = {"class a": "left", "class b": "left", "left": "all", "class g": "right"}
+    expected = {"class a": "left", "class b": "left", "left": "top", "class g": "right"}
     assert model.parents_ == expected
     assert load_model(model.save(tmp_path / "m")).parents_ == expected
     model.remove_classes(["class g"])
@@ -166,11 +166,11 @@ def test_groups_live_with_the_classes_of_a_model(small, tmp_path):
     model.add_classes({"class g": small["unseen"]["class g"]})
     assert model.parents_ == expected  # it came back to its place
     model.rename_classes({"class a": "class b", "class b": "class a", "class g": "green"})
-    assert model.parents_ == {"class a": "left", "class b": "left", "left": "all", "green": "right"}
+    assert model.parents_ == {"class a": "left", "class b": "left", "left": "top", "green": "right"}
     model.rename_classes({"class a": "left"})
-    assert model.parents_ == {"class b": "left", "left": "all", "green": "right"}
+    assert model.parents_ == {"class b": "left", "left": "top", "green": "right"}
     model.set_parents({"class b": None, "class z": "left"})
-    assert model.parents_ == {"left": "all", "green": "right"}
+    assert model.parents_ == {"left": "top", "green": "right"}
     assert model.taxonomy("unseen").names.tolist() == ["class h", "green", "right"]
 
 

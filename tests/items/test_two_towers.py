@@ -199,12 +199,12 @@ def test_commands_go_from_photos_to_a_class_by_two_towers(towers, drawings, tmp_
     run("classes", "add", "--model", out, "--name", "okapi")
     named = run("classify", drawings / "new", "--model", out, "--top", 10)
     assert {guess["label"] for guess in named["photos"][0]["top"]} >= {"blue square", "okapi"}
-    other = run(*photos, "--encoder", "minilm", "--out", tmp_path / "other")
+    own, names = tmp_path / "minilm.parquet", tmp_path / "names.csv"
+    labels = sorted(path.name for path in (drawings / "photos").iterdir())
+    pd.DataFrame({"name": labels}).to_csv(names, index=False)
+    run("describe", names, "--encoder", "minilm", "--out", own)
+    other = run(*photos, "--classes", own, "--out", tmp_path / "other")
     assert (other["text_encoder"], other["shares_space"]) == ("minilm", False)
-    result = CliRunner().invoke(
-        app, ["train", "--data", "digits", "--encoder", "minilm", "--out", str(tmp_path / "d")]
-    )
-    assert "--encoder is for photos and texts" in str(result.exception)
 
 
 def test_class_vectors_from_a_file_share_the_space_of_their_own_tower_only(

@@ -490,7 +490,7 @@ def _show_checks(checks: Sequence[ClassCheck], costs: Costs | None) -> None:
         if check.strays:
             say(f"{check.name}: {check.say_strays()}")
     if costs is not None:
-        say(f"all of them together: {costs.sentence()}")
+        say(f"together: {costs.sentence()}")
     for reason in dict.fromkeys(reason for check in checks for reason in check.reasons):
         say(reason)
 

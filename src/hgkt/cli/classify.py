@@ -48,7 +48,7 @@ def classify_command(
     coverage: Annotated[
         float | None,
         typer.Option(
-            "--set",
+            "--coverage",
             metavar="SHARE",
             help="Also give the classes among which the true one is, so often, e.g. 0.9.",
             show_default=False,

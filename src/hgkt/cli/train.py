@@ -65,20 +65,17 @@ class SourceOptions:
     attributes : FILE, default the names of the classes; att
         Photos, texts: table of name and description, or numbers (.csv, .parquet), also of `hgkt
         describe`. Data set: att, original_att, NAME of a NAME_splits.mat, a file, a+b.
-    features : NAME, default efficientnet-lite0; res101, or the only one
-        Photos: image network, see `hgkt extract`; a model with two towers (CLIP, SigLIP) also
-        reads the descriptions. Data set: feature file of an xlsa17 folder, without .mat.
-    encoder : NAME, default minilm; the backbone's own text tower
-        Photos, texts: what reads sentences: minilm, a folder (of sentence-transformers, CLIP or
-        SigLIP), or a hub name.
+    features : NAME, default efficientnet-lite0; minilm; res101, or the only one
+        Photos: image network, see `hgkt extract`; one with two towers (CLIP, SigLIP) also reads the
+        descriptions. Texts: sentence encoder, minilm, a folder (of sentence-transformers, CLIP or
+        SigLIP), or a hub name. Data set: feature file of an xlsa17 folder, without .mat.
     """
 
     images: Path | None = None
     texts: Path | None = None
     data: str | None = None
     attributes: Annotated[str | None, typer.Option("--classes", "--attributes")] = None
-    features: Annotated[str | None, typer.Option("--backbone", "--features")] = None
-    encoder: str | None = None
+    features: Annotated[str | None, typer.Option("--backbone", "--encoder", "--features")] = None
 
     @property
     def items(self) -> str | None:
@@ -135,12 +132,10 @@ class _Run:
             if source.items == "images":
                 others["texts"] = source.texts
             else:
-                others |= {"workers": self.engine.workers, "backbone": source.features}
+                others["workers"] = self.engine.workers
             for name, value in others.items():
                 if value is not None:
                     raise DataError(f"--{name} and --{source.items} do not go together")
-        elif source.encoder is not None:
-            raise DataError("--encoder is for photos and texts; give --images or --texts")
         estimator = self.options.check()
         self.method = saved_name(estimator)  # one that cannot be saved is refused right away
         in_steps = hasattr(estimator, "write_to")
@@ -210,10 +205,9 @@ class _Run:
             "progress": progress,
             "cache": self.partial,
         }
-        if source.encoder is not None:
-            asked["encoder"] = source.encoder
         model: ItemClassifier
         if source.texts is not None:
+            asked |= {} if source.features is None else {"encoder": source.features}
             model = train_on_texts(source.texts, **asked)
         else:
             asked |= {} if source.features is None else {"backbone": source.features}

@@ -58,6 +58,7 @@ def test_a_request_sent_again_gets_the_first_answer_and_changes_nothing(make_cli
         "n_classes": 11,  # eight seen, one of the folder, and these
         "warnings": document["warnings"],
         "n_examples": 0,
+        "costs": None,
     }
     removed = remove(client, "six", "k2").json()
     assert (removed["revision"], removed["names"], removed["n_classes"]) == (2, ["six"], 10)
