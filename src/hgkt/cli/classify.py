@@ -12,6 +12,7 @@ from hgkt._files import atomic_file, escape_frame
 from hgkt.cli._inputs import Input, about_model, candidate_names, read_images, show_unreadable
 from hgkt.cli._options import (
     AmongOption,
+    CoverageOption,
     Device,
     DeviceOption,
     JsonOption,
@@ -19,6 +20,7 @@ from hgkt.cli._options import (
     RejectOption,
     TopOption,
     WeightsOption,
+    with_options,
 )
 from hgkt.cli._output import emit, note, progress_bar, say
 from hgkt.exceptions import DataError
@@ -30,56 +32,19 @@ if TYPE_CHECKING:
 _NEAREST = 3  # learned classes that explain an answer
 
 
+@with_options
 def classify_command(
     model: ModelOption,
-    items: Annotated[
-        list[str] | None,
-        typer.Argument(help="Images and folders of images; of a model of texts, texts."),
-    ] = None,
-    input_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--input", metavar="FILE", help="Texts: table with a column text (.csv, .jsonl)."
-        ),
-    ] = None,
+    items: Annotated[list[str] | None, typer.Argument()] = None,
+    input_file: Annotated[Path | None, typer.Option("--input")] = None,
     top: TopOption = 1,
     among: AmongOption = "all",
     reject: RejectOption = None,
-    coverage: Annotated[
-        float | None,
-        typer.Option(
-            "--coverage",
-            metavar="SHARE",
-            help="Also give the classes among which the true one is, so often, e.g. 0.9.",
-            show_default=False,
-        ),
-    ] = None,
-    level: Annotated[
-        str | None,
-        typer.Option(
-            "--level",
-            metavar="LEVEL",
-            help="Answer with groups of this level: group, or a number from 1, the top.",
-            show_default=False,
-        ),
-    ] = None,
-    at_least: Annotated[
-        float | None,
-        typer.Option(
-            "--at-least",
-            metavar="SHARE",
-            help="Answer with the class, else with the deepest group, that is so probable, e.g. "
-            "0.8.",
-            show_default=False,
-        ),
-    ] = None,
-    explain: Annotated[
-        bool,
-        typer.Option("--explain", help="Also name the nearest learned classes, with examples."),
-    ] = False,
-    out_file: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Write the answers to a .csv.")
-    ] = None,
+    coverage: CoverageOption = None,
+    level: Annotated[str | None, typer.Option(show_default=False)] = None,
+    at_least: Annotated[float | None, typer.Option(show_default=False)] = None,
+    explain: Annotated[bool, typer.Option("--explain")] = False,
+    out_file: Annotated[Path | None, typer.Option("--out")] = None,
     weights: WeightsOption = None,
     device: DeviceOption = Device.auto,
     as_json: JsonOption = False,
@@ -93,6 +58,21 @@ def classify_command(
     Example: hgkt classify new.jpg --model photo-model --at-least 0.8
 
     Example: hgkt classify "I lost my card" --model text-model
+
+    Parameters
+    ----------
+    items
+        Images and folders of images; of a model of texts, texts.
+    input_file : FILE
+        Texts: table with a column text (.csv, .jsonl).
+    level : LEVEL
+        Answer with groups of this level: group, or a number from 1, the top.
+    at_least : SHARE
+        Answer with the class, else with the deepest group, that is so probable, e.g. 0.8.
+    explain
+        Also name the nearest learned classes, with examples.
+    out_file : FILE
+        Write the answers to a .csv.
     """
     from hgkt.estimators import load_model
 

@@ -8,14 +8,22 @@ from typing import Annotated
 import typer
 
 from hgkt.cli._items import ItemsOption, item_rows
-from hgkt.cli._options import Device, DeviceOption, JsonOption, ModelOption, WeightsOption
+from hgkt.cli._options import (
+    Device,
+    DeviceOption,
+    JsonOption,
+    ModelOption,
+    WeightsOption,
+    with_options,
+)
 from hgkt.cli._output import emit, show_table
 
 
+@with_options
 def suggest_command(
     model: ModelOption,
     items: ItemsOption,
-    n: Annotated[int, typer.Option("-n", "--number", min=1, help="How many to choose.")] = 20,
+    n: Annotated[int, typer.Option("-n", "--number", min=1)] = 20,
     weights: WeightsOption = None,
     device: DeviceOption = Device.auto,
     as_json: JsonOption = False,
@@ -27,6 +35,11 @@ def suggest_command(
     Example: hgkt suggest --model photo-model --items photos/new -n 20
 
     Example: hgkt suggest --model text-model --items texts.csv
+
+    Parameters
+    ----------
+    n
+        How many to choose.
     """
     from hgkt.estimators import load_model
     from hgkt.unknown import suggest

@@ -26,7 +26,7 @@ from hgkt.cli._options import (
     with_options,
 )
 from hgkt.cli._output import counted, emit, note, say, show_table
-from hgkt.cli._registry import DatabaseOptions, own_origin, served
+from hgkt.cli._registry import DatabaseOptions, ReasonOption, own_origin, served
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -44,32 +44,21 @@ MinSizeOption = Annotated[
 
 @dataclass
 class Source(DatabaseOptions):
-    """The options that say where unknown items are."""
+    """The options that say where unknown items are.
 
-    inbox: Annotated[
-        str | None,
-        typer.Option(
-            "--inbox",
-            metavar="DIR|database",
-            help="What `hgkt serve --keep-unknown` was given.",
-        ),
-    ] = None
-    items: Annotated[
-        Path | None,
-        typer.Option(
-            "--items",
-            metavar="PATH",
-            help="Instead: photos, a table of texts, or rows of features.",
-        ),
-    ] = None
-    reject: Annotated[
-        float,
-        typer.Option(
-            "--reject",
-            metavar="SHARE",
-            help="Of --items those are taken that look stranger than all but so many known ones.",
-        ),
-    ] = 0.05
+    Parameters
+    ----------
+    inbox : DIR|database
+        What `hgkt serve --keep-unknown` was given.
+    items : PATH
+        Instead: photos, a table of texts, or rows of features.
+    reject : SHARE
+        Of --items those are taken that look stranger than all but so many known ones.
+    """
+
+    inbox: str | None = None
+    items: Path | None = None
+    reject: float = 0.05
     weights: WeightsOption = None
     device: DeviceOption = Device.auto
 
@@ -168,22 +157,12 @@ def groups(
 def make(
     model: ModelOption,
     source: Source,
-    group: Annotated[
-        str, typer.Option("--group", metavar="ITEM", help="An item of the group, as shown.")
-    ],
-    name: Annotated[str, typer.Option("--name", help="Name of the class.")],
-    text: Annotated[
-        list[str] | None,
-        typer.Option("--text", help="What it is, for a model trained on text; repeatable."),
-    ] = None,
-    attributes: Annotated[
-        str | None,
-        typer.Option("--attributes", help='Its attributes: "0.1,0.2,…", or @FILE that holds them.'),
-    ] = None,
+    group: str,
+    name: str,
+    text: list[str] | None = None,
+    attributes: str | None = None,
     min_size: MinSizeOption = 5,
-    reason: Annotated[
-        str | None, typer.Option("--reason", help="Why, in words; it is kept in the log.")
-    ] = None,
+    reason: ReasonOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make a class of a group: it is added by its description and learns from the items.
@@ -193,6 +172,17 @@ def make(
 
     Example: hgkt unknown make --model m --inbox kept --group 3f2a --name okapi --text "a striped
     animal with a long neck"
+
+    Parameters
+    ----------
+    group : ITEM
+        An item of the group, as shown.
+    name
+        Name of the class.
+    text
+        What it is, for a model trained on text; repeatable.
+    attributes
+        Its attributes: "0.1,0.2,…", or @FILE that holds them.
     """
     from hgkt.cli._inputs import read_vector
     from hgkt.language import ClassDescription
