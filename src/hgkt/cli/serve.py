@@ -214,7 +214,7 @@ def _announce(settings: ServiceSettings, n_classes: int, n_added: int) -> None:
     if not settings.api_keys and not settings.local():
         log.print("anybody who reaches this address may add and remove classes", soft_wrap=True)
     if settings.keep_unknown is not None:
-        what = "images and their features" if settings.keep_unknown_items else "features"
+        what = "images, texts and their features" if settings.keep_unknown_items else "features"
         log.print(
             f"{what} of rejected items are kept in {settings.keep_unknown}: at most "
             f"{settings.max_unknown}, for {settings.unknown_days:g} days",

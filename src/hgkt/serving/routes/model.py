@@ -70,7 +70,9 @@ class Limits(BaseModel):
 class UnknownKept(BaseModel):
     """What is kept of items that look like no known class."""
 
-    items: bool = Field(description="Whether images are kept as well; features always are.")
+    items: bool = Field(
+        description="Whether images and texts are kept as well; features always are."
+    )
     max_items: int
     days: float
 

@@ -49,7 +49,7 @@ class UnknownList(BaseModel):
     n_items: int
     days: float = Field(description="How long an item is kept.")
     max_items: int = Field(description="How many are kept at most.")
-    keeps_items: bool = Field(description="Whether images are kept as well.")
+    keeps_items: bool = Field(description="Whether images and texts are kept as well.")
     items: list[UnknownItem]
 
 
