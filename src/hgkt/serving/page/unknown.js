@@ -25,7 +25,8 @@ async function count() {
   try {
     const { n_items: n } = await api.unknown();
     const { items, days, max_items: most } = state.model.keeps_unknown;
-    const what = items ? "They are kept with their images" : "Their features are kept, not they themselves";
+    const own = state.model.accepts.texts ? "words" : "images";
+    const what = items ? `They are kept with their ${own}` : "Their features are kept, not they themselves";
     say($("unknown-note"), `${n} ${n === 1 ? "item looks" : "items look"} like no known class. ` +
       `${what}: ${number(days, 0)} days at most, and at most ${most.toLocaleString("en")}.`);
     $("unknown-find").disabled = $("unknown-forget").disabled = n === 0;
