@@ -133,8 +133,8 @@ def test_a_model_without_its_centres_is_refused(data, tmp_path):
         load_model(folder)
 
 
-# In one space a map of either side would part them. CADA-VAE trains networks for every setting, so it
-# does not search for maps.
+# In one space a map of either side would part them. CADA-VAE trains networks for every setting, so
+# it does not search for maps.
 @pytest.mark.parametrize(
     "name", [n for n, e in BASELINES.items() if not e.shared_space and n != "cada-vae"]
 )
