@@ -267,8 +267,10 @@ def mean_accuracy(
 
     Examples
     --------
-    >>> mean_accuracy(np.array(0.8), np.array(0.2), 0.25), mean_accuracy(np.array(0.6), 0.6, None)
-    (0.65, array(0.6))
+    >>> float(mean_accuracy(np.array(0.75), np.array(0.25), 0.5))
+    0.5
+    >>> float(mean_accuracy(np.array(0.75), np.array(0.75), None))
+    0.75
     """
     if share is None:
         return _harmonic(seen, unseen)

@@ -193,8 +193,8 @@ def train_on_texts(
     ...     ["balance", "balance", "weather", "weather"],
     ...     {"report lost card": ""},
     ... )
-    >>> model.predict(["I lost my card", "sun or snow?"]).tolist()
-    ['report lost card', 'weather']
+    >>> model.predict("sun or snow?").tolist(), model.unseen_classes_.tolist()
+    (['weather'], ['report lost card'])
     """
     _check_estimator(estimator)
     found = read_texts(texts, labels, classes, device=device, progress=progress, **reading)
