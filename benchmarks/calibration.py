@@ -35,7 +35,7 @@ def results(name: str, root: str) -> Iterator[dict[str, Any]]:
     winner = HGKTClassifier(device="cpu", **search.best_params_)
     whole = SearchData.of_rows(X, y, table)
     parts = whole.folds(search.folds_, search.holdout, search.random_state)
-    folds = list(score_folds(parts, winner))
+    folds = list(score_folds(winner, parts))
     others = [[fold for fold in folds if fold is not own] for own in folds]
     laws = [fit_calibration(group) for group in others]
     numbers = [best_calibration([f.rows.curve(f.scores) for f in group])[0] for group in others]

@@ -49,7 +49,7 @@ def test_the_default_model_trains_grows_predicts_and_is_saved_without_torch(tmp_
         assert (loaded.predict(rows, among="unseen") == truth).mean() > 0.8
         build_method("eszsl").fit(X, y, data.attributes_of(data.seen_classes))
         evaluate(hgkt.HGKTClassifier(), data)
-        for name in ("hgkt-network", "dem", "psrzsl", "cn-zsl"):
+        for name in ("hgkt-network", "dem", "psrzsl", "cn-zsl", "cada-vae"):
             try:
                 build_method(name).fit(X, y, data.attributes_of(data.seen_classes))
             except hgkt.HGKTError as error:
@@ -68,7 +68,7 @@ def test_the_default_model_trains_grows_predicts_and_is_saved_without_torch(tmp_
     assert result.returncode == 0, result.stderr
     needs = "this needs the package {!r}; install it with pip install 'hgkt[{}]'"
     torch = needs.format("torch", "network")
-    methods = ("hgkt-network", "dem", "psrzsl", "cn-zsl")
+    methods = ("hgkt-network", "dem", "psrzsl", "cn-zsl", "cada-vae")
     expected = [f"{name} {torch}" for name in methods] + [torch, torch]
     assert result.stdout.splitlines() == expected
 

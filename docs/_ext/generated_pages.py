@@ -28,6 +28,7 @@ ROOMS = {
     "hgkt.network": "The network",
     "hgkt.statistics": "Statistics",
     "hgkt.engines": "Engines",
+    "hgkt.unknown": "From unknown to class",
     "hgkt.vision": "Images",
     "hgkt.language": "Words",
     "hgkt.export": "Export",

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from hgkt._validation import import_extra
+from hgkt.exceptions import DataError, first_line
 
 
 def hub_folder(
@@ -62,3 +64,38 @@ def quiet_transformers(extra: str) -> Iterator[None]:
         logging.set_verbosity(level)
         if bars:
             logging.enable_progress_bar()
+
+
+def load_pretrained(class_name: str, folder: Path, extra: str, **options: Any) -> Any:
+    """Load a model of transformers: safetensors only, all weights there, no network, float32.
+
+    Parameters
+    ----------
+    class_name : str
+        Class of transformers.
+    folder : Path
+        Where its files are.
+    extra : str
+        Extra of hgkt that brings transformers.
+    **options
+        Further ones of ``from_pretrained``.
+    """
+    transformers = import_extra("transformers", extra)
+    options |= {"local_files_only": True, "use_safetensors": True}
+    with quiet_transformers(extra):
+        try:
+            model, info = getattr(transformers, class_name).from_pretrained(
+                folder, output_loading_info=True, **options
+            )
+        except Exception as error:  # damaged files surface as errors of several libraries
+            raise DataError(
+                f"the model in {folder} cannot be loaded: {first_line(error)}"
+            ) from None
+    missing = sorted(info["missing_keys"])
+    if missing:
+        raise DataError(
+            f"the weights in {folder} lack {len(missing)} parameters of {class_name} "
+            f"(first: {missing[0]}); random ones would make random features"
+        )
+    # Half-precision checkpoints are widened: features are float32 whatever the file holds.
+    return model.float()

@@ -11,7 +11,7 @@ from functools import cached_property
 from importlib import import_module, metadata
 from typing import Any
 
-from hgkt.exceptions import UnknownNameError
+from hgkt.exceptions import HGKTError, UnknownNameError, first_line
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,12 @@ class Registry(Mapping[str, Entry]):
         What the names stand for.
     entries : mapping
         The entries.
+    shipped : str, optional
+        Where a dict of further entries of this package is, as ``"package.module:name"``.
     entry_points : str, optional
-        Group of entry points, each a dict of further entries; read on first use.
+        Group of entry points of other packages, each a dict of further entries.
+
+    Both are read on first use.
 
     Examples
     --------
@@ -67,19 +71,27 @@ class Registry(Mapping[str, Entry]):
     """
 
     def __init__(
-        self, kind: str, entries: Mapping[str, Entry], entry_points: str | None = None
+        self,
+        kind: str,
+        entries: Mapping[str, Entry],
+        shipped: str | None = None,
+        entry_points: str | None = None,
     ) -> None:
         self.kind = kind
         self._own = dict(entries)
+        self._shipped = shipped
         self._group = entry_points
 
     @cached_property
     def _entries(self) -> dict[str, Entry]:
         """Own entries, and those of the dicts that installed packages name in the group."""
         found = dict(self._own)
+        # By its import string, not by metadata: a source checkout has none.
+        found |= Entry(self._shipped, "").load() if self._shipped else {}
         for point in metadata.entry_points(group=self._group) if self._group else ():
-            found = {**point.load(), **found}
-        return {**self._own, **found}
+            for name, entry in _entries_of(point).items():
+                found.setdefault(name.lower(), entry)
+        return found
 
     def __getitem__(self, name: str) -> Entry:
         try:
@@ -101,7 +113,16 @@ class Registry(Mapping[str, Entry]):
 
     def load(self, name: str) -> Any:
         """Import and return the object registered under `name`."""
-        return self[name].load()
+        entry = self[name]
+        try:
+            return entry.load()
+        except HGKTError:  # says already what is missing, such as an extra
+            raise
+        except (ImportError, AttributeError, ValueError) as error:
+            raise UnknownNameError(
+                f"{self.kind} {name!r} cannot be imported from {entry.target!r}: "
+                f"{first_line(error)}; package.module:Class is expected"
+            ) from error
 
     def name_of(self, kind: type) -> str | None:
         """Return the name under which a class is registered, or None.
@@ -114,3 +135,24 @@ class Registry(Mapping[str, Entry]):
         """
         target = f"{kind.__module__}:{kind.__qualname__}"
         return next((name for name, entry in self.items() if entry.target == target), None)
+
+
+def _entries_of(point: metadata.EntryPoint) -> Mapping[str, Entry]:
+    """Load the entries that a package names; say in one sentence what is wrong with them."""
+    where = f"entry point {point.name!r} of group {point.group} ({point.value})"
+    try:
+        table = point.load()
+    except (ImportError, AttributeError) as error:
+        raise UnknownNameError(f"{where} cannot be imported: {first_line(error)}") from error
+    if not isinstance(table, Mapping):
+        raise UnknownNameError(
+            f"{where} is a {type(table).__name__}; a dict from name to hgkt.estimators.Entry is "
+            "expected"
+        )
+    for name, entry in table.items():
+        if not isinstance(entry, Entry):
+            raise UnknownNameError(
+                f"{where}: {name!r} is a {type(entry).__name__}; an hgkt.estimators.Entry is "
+                'expected, as Entry("package.module:Class", "one line about it")'
+            )
+    return table

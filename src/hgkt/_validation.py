@@ -23,6 +23,7 @@ _INSTALLED_AS = {"ot": "POT", "PIL": "pillow"}
 MAX_NAME = 200
 UNKNOWN = "<unknown>"
 """What a row is labelled that looks like none of the known classes; no class may have this name."""
+_GROUPS = frozenset({"all", "seen", "unseen"})
 _INVISIBLE = {
     "Cc": "a control character",
     "Cf": "an invisible character (zero-width or bidirectional)",
@@ -257,7 +258,8 @@ def check_class_name(name: Any) -> None:
     """Refuse a name that cannot be stored, shown or told from another; numbers are fine.
 
     A name has 1 to 200 characters in Unicode's form NFC, does not begin or end with a blank, and
-    has no control, bidirectional or zero-width character.
+    has no control, bidirectional or zero-width character. It is none of `all`, `seen` and `unseen`,
+    which are groups of classes, and no step of a path.
 
     Examples
     --------
@@ -271,6 +273,12 @@ def check_class_name(name: Any) -> None:
     if name == UNKNOWN:
         raise DataError(
             f"no class may be called {UNKNOWN!r}; that is what rejected rows are labelled"
+        )
+    if name in _GROUPS:
+        raise DataError(f"no class may be called {name!r}; that is a group of classes in among")
+    if name in (".", ".."):
+        raise DataError(
+            f"class {name!r} cannot be asked for over HTTP, where such a step in a path is dropped"
         )
     if not name.strip():
         raise DataError(

@@ -133,8 +133,11 @@ def test_a_model_without_its_centres_is_refused(data, tmp_path):
         load_model(folder)
 
 
-# In one space a map of either side would part them.
-@pytest.mark.parametrize("name", [n for n, e in BASELINES.items() if not e.shared_space])
+# In one space a map of either side would part them. CADA-VAE trains networks for every setting, so
+# it does not search for maps.
+@pytest.mark.parametrize(
+    "name", [n for n, e in BASELINES.items() if not e.shared_space and n != "cada-vae"]
+)
 def test_selection_may_choose_both_maps(name):
     stages = build(name).default_stages()
     grids = [grid for stage in stages for grid in (stage if isinstance(stage, list) else [stage])]

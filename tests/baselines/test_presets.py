@@ -11,10 +11,10 @@ from hgkt.exceptions import UnknownNameError
 
 def test_methods_whose_authors_published_settings_have_them():
     released = [name for name in METHODS if "released" in presets_of(name)]
-    assert released == ["sync", "sae", "gfzsl", "cn-zsl"]
+    assert released == ["sync", "sae", "gfzsl", "cn-zsl", "cada-vae"]
 
 
-@pytest.mark.parametrize("name", ["sync", "sae", "gfzsl", "cn-zsl"])
+@pytest.mark.parametrize("name", ["sync", "sae", "gfzsl", "cn-zsl", "cada-vae"])
 @pytest.mark.parametrize("data", ["CUB", "AWA1", None])
 def test_a_preset_sets_parameters_that_the_method_has(name, data):
     model = build_method(name, "released", data=data)
@@ -27,6 +27,7 @@ def test_released_settings_follow_the_data_set_and_give_way_to_parameters():
     assert build_method("cn-zsl", "released", data="CUB").seen_factor == 1.0
     assert build_method("cn-zsl", "released", data="AWA1").seen_factor == 0.95
     assert build_method("sae", "released", data="AWA2").encoder_weight == 5e5
+    assert build_method("cada-vae", "released", data="SUN").classifier_epochs == 21
     assert build_method("sae", "released", {"encoder_weight": 2.0}).encoder_weight == 2.0
 
 

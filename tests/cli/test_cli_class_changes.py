@@ -68,8 +68,8 @@ def test_what_a_class_learned_is_carried_to_a_new_training(hgkt, folder, digits,
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "either --images DIR or --features FILE"),
-        (["--name", "six", "--images", "a", "--features", "b"], "either --images DIR or --feat"),
+        ([], "one of --images DIR, --texts FILE and --features FILE"),
+        (["--name", "six", "--images", "a", "--features", "b"], "one of --images DIR"),
         (["--features", "rows.npy"], "rows of one class; give its --name"),
         (["--name", "ten", "--features", "ROWS"], "class 'ten' is unknown to this model; add it"),
         (["--name", "six", "--features", "NARROW"], "has 7 features a row; the model expects 64"),

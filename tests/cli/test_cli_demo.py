@@ -28,6 +28,10 @@ COMMANDS = {
     "classes add": ["classes", "add"],
     "classes remove": ["classes", "remove"],
     "classes check": ["classes", "check"],
+    "unknown list": ["unknown", "list"],
+    "unknown groups": ["unknown", "groups"],
+    "unknown make": ["unknown", "make"],
+    "suggest": ["suggest"],
     "model key": ["model", "key"],
     "model sign": ["model", "sign"],
     "model verify": ["model", "verify"],
@@ -55,6 +59,15 @@ def test_help_is_wide_and_names_no_type_for_flags(hgkt):
     assert "<bool>" not in text
     first = [line.split()[0] for line in text.splitlines() if line.startswith("  --")][:4]
     assert first == ["--images", "--texts", "--data", "--classes,"]
+
+
+def test_every_option_says_what_it_is():
+    todo = [get_command(app)]
+    while todo:
+        command = todo.pop()
+        todo += getattr(command, "commands", {}).values()
+        for parameter in command.params:
+            assert parameter.help, f"{command.name} {parameter.opts}"  # type: ignore[attr-defined]
 
 
 def test_every_command_is_listed(hgkt):

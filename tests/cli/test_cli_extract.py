@@ -175,7 +175,7 @@ def test_predict_reports_unreadable_images_and_refuses_what_it_must(
         hgkt("predict", "--model", model, "--data", world / "lite0", "--split", "test_seen")
 
 
-def test_extract_xlsa17_keeps_the_record_and_the_features(hgkt, world, extracted, tmp_path):
+def test_the_benchmark_layout_keeps_the_record_and_the_features(hgkt, world, extracted, tmp_path):
     manifest = tmp_path / "manifest.csv"
     data = load_dataset(world / "lite0")
     files = [f"{name}/{number}.jpg" for name in ("cat", "page", "code") for number in range(4)]
@@ -183,21 +183,17 @@ def test_extract_xlsa17_keeps_the_record_and_the_features(hgkt, world, extracted
     split = [*(["train"] * 3 + ["test_seen"]) * 2, *["test_unseen"] * 4]
     frame = pd.DataFrame({"file": files, "class": labels, "split": split})
     frame.to_csv(manifest, index=False)
-    out = tmp_path / "MAT"
-    arguments = ["--manifest", manifest, "--classes", world / "classes.csv", "--format", "xlsa17"]
-    document = json.loads(
-        hgkt("extract", world / "images", *arguments, "--out", out, "--json").stdout
-    )
-    assert document["features"] == "efficientnet-lite0"
-    again = load_dataset(out, features="efficientnet-lite0")
+    few, out = tmp_path / "few", tmp_path / "MAT"
+    arguments = ["--manifest", manifest, "--classes", world / "classes.csv", "--out", few]
+    hgkt("extract", world / "images", *arguments)
+    hgkt("datasets", "convert", few, out, "--to", "xlsa17")
+    again = load_dataset(out)
     assert again.about["layout"] == "xlsa17"
     assert again.about["backbone"] == data.about["backbone"]
     assert again.image_files == tuple(files)
     assert (len(again.train), len(again.test_seen), len(again.test_unseen)) == (6, 2, 4)
     rows = [data.image_files.index(file) for file in files]
     np.testing.assert_allclose(again.features, data.features[rows], atol=1e-4)
-    with pytest.raises(DataError, match="holds class attributes too; give them with --classes"):
-        hgkt("extract", world / "images", "--format", "xlsa17", "--out", tmp_path / "x")
 
 
 def test_extract_without_classes_says_what_is_needed(hgkt, world, tmp_path):

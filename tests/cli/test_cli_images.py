@@ -63,7 +63,7 @@ def test_classify_takes_photos_and_folders(hgkt, drawings, trained, tmp_path):
 
 def test_classify_says_how_sure_it_is(hgkt, drawings, trained, tmp_path):
     command = ("classify", drawings / "new", "--model", drawings / "model")
-    asked = (*command, "--reject", 0.5, "--set", 0.5, "--explain", "--top", 2)
+    asked = (*command, "--reject", 0.5, "--coverage", 0.5, "--explain", "--top", 2)
     document = json.loads(hgkt(*asked, "--json").stdout)
     rows = document["photos"]
     assert document["calibrated"]

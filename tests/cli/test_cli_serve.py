@@ -15,7 +15,6 @@ import time
 
 import pytest
 
-from hgkt.cli import serve
 from hgkt.exceptions import DataError, ModelFolderError
 
 HGKT = [sys.executable, "-m", "hgkt"]
@@ -63,11 +62,6 @@ def test_serve_only_what_was_signed(hgkt, model_folder, tmp_path):
             ModelFolderError, match=r"not what was signed: config\.json was changed"
         ):
             hgkt(*command)
-
-
-def test_serve_keeps_a_port_that_is_free(free_port):
-    assert serve.free_port("127.0.0.1", free_port) == free_port
-    assert serve.free_port("127.0.0.1", 0) != 0
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")

@@ -271,5 +271,5 @@ def test_a_class_lives(client, digits, X):
     with pytest.raises(ServiceRefusedError, match="the newest is") as caught:
         client.predict(sixes[:1], revision=10**6)
     assert caught.value.status == 404
-    with pytest.raises(DataError, match="one of the two"):
+    with pytest.raises(DataError, match="one of the three"):
         client.grow_class("six")

@@ -20,7 +20,8 @@ from hgkt.exceptions import ServiceError, ServiceRefusedError, ServiceUnavailabl
 KEY = "a key of some length"
 FAST = RetryPolicy(retries=4, first=0.01, most=0.02)
 CARD = (200, {}, {"revision": 7})
-REMOVED = (200, {}, {"revision": 8, "removed": ["six"], "n_classes": 9})
+CHANGE = {"revision": 8, "names": ["six"], "n_classes": 9, "warnings": [], "n_examples": 0}
+REMOVED = (200, {}, CHANGE)
 BUSY = {"status": 503, "detail": "too many predictions are waiting"}
 HANG_UP = "hang up"
 

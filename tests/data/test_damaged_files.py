@@ -16,8 +16,8 @@ import pandas as pd
 import pytest
 from scipy.io import savemat
 
-from hgkt.cli._inputs import read_features, read_vector
-from hgkt.data import load_dataset, read_attribute_file
+from hgkt.cli._inputs import read_vector
+from hgkt.data import load_dataset, read_attribute_file, read_features
 from hgkt.data.arrays import read_npy, read_npz
 from hgkt.data.matlab import MatFile, read_mat
 from hgkt.data.tables import read_frame, write_classes

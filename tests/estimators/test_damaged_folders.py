@@ -174,6 +174,12 @@ def test_an_array_that_does_not_fit_is_refused(folders: Callable[[str], Path], n
         {"parameters": {"shared_space": True}},
         {"feature_names": ["a", "b"]},
         {"about": []},
+        {"parents": []},
+        {"parents": {"class a": "left", "left": "class a"}},
+        {"parents": {"class a": "class a"}},
+        {"parents": {"class a": 3}},
+        {"parents": {"class a": {"class b": "left"}}},
+        {"parents": {str(n): str(n + 1) for n in range(1000)}},
     ],
 )
 def test_a_config_that_does_not_fit_is_refused(

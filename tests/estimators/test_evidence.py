@@ -13,7 +13,10 @@ FAST = {"n_hidden": 16, "n_steps": 40, "n_epochs": 3, "learning_rate": 1e-2, "ra
 
 
 def variants():
+    # A method that trains again for every class has no class that only its attributes would change.
     for name in METHODS:
+        if METHODS.load(name).retrains_on_add:
+            continue
         yield pytest.param(name, {}, id=name)
 
 

@@ -246,7 +246,7 @@ def test_explain_of_unknown_class_is_refused(small):
 
 
 @pytest.mark.parametrize(("params", "match"), [
-    ({"calibration": "high"}, "calibration must be a number"),
+    ({"calibration": "high"}, "calibration must be one of 'auto', 'balanced'"),
     ({"norm_power": -1}, "norm_power must be a number"),
     ({"weighting": "size"}, "weighting must be one of"),
     ({"shrinkage": 1.5}, r"shrinkage must be a number in \[0, 1\]; got 1.5"),

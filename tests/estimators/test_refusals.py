@@ -48,7 +48,8 @@ REFUSALS: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: fit(calibration="high"),
-        "calibration must be a number in [-inf, inf]; got 'high'",
+        "calibration must be one of 'auto', 'balanced', 'classes', 'learned', 'described'; "
+        "got 'high'",
     ),
     # classes that come and go
     (

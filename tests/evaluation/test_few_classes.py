@@ -65,5 +65,5 @@ def test_too_few_rows_decide_nothing():
 
 
 def test_a_gamma_that_counts_classes_alike_is_all_that_is_chosen(digits):
-    fitted = fit_dataset(hgkt.HGKTClassifier(), digits, balance="classes")
+    fitted = fit_dataset(hgkt.HGKTClassifier(), digits, favour="classes")
     assert fitted.model.metric == "cosine"

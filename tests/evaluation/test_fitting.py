@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hgkt.calibration import Calibration
 from hgkt.data import load_dataset
 from hgkt.estimators import HGKTClassifier
 from hgkt.evaluation import fit_dataset
@@ -18,17 +19,26 @@ def digits():
     return load_dataset("digits")
 
 
-def test_groups_or_classes_are_balanced(digits):
-    distances = HGKTClassifier(metric="euclidean")  # which is left as it is, with either balance
+def test_classes_or_groups_are_favoured(digits):
+    distances = HGKTClassifier(metric="euclidean")  # which is left as it is, whatever is favoured
     groups = fit_dataset(distances, digits).chosen["calibration"]
-    fitted = fit_dataset(distances, digits, balance="classes")
-    assert fitted.chosen["calibration"] == {"offset": groups["offset"], "slope": 0.0}
+    assert groups["slope"] > 0
+    fitted = fit_dataset(distances, digits, favour="classes")
+    found = fitted.chosen["calibration"]
+    assert found == {"offset": groups["offset"], "slope": 0.0}  # of few classes
     model = fitted.model
     before = model.gamma_
     model.add_classes(digits.attributes_of(digits.unseen_classes))
-    assert model.gamma_ == before == groups["offset"]
-    with pytest.raises(DataError, match="balance must be one of 'groups', 'classes'"):
-        fit_dataset(HGKTClassifier(), digits, balance="rows")
+    assert model.gamma_ == before == found["offset"]
+    with pytest.raises(DataError, match="favour must be one of 'balanced', 'classes'"):
+        fit_dataset(HGKTClassifier(), digits, favour="rows")
+
+
+def test_what_the_estimator_favours_wins_over_what_is_asked_for_all(digits):
+    own = HGKTClassifier(metric="euclidean", calibration={"favour": 0.1})
+    asked = fit_dataset(HGKTClassifier(metric="euclidean"), digits, favour=0.1)
+    assert fit_dataset(own, digits).chosen == asked.chosen
+    assert asked.model.calibration_ == Calibration(**asked.chosen["calibration"])
 
 
 def test_no_calibration_is_none_at_all(digits):

@@ -69,7 +69,7 @@ def test_names_of_texts_have_a_neutral_template():
         ("{name.__class__}", r"field \{name.__class__\}"),
         ("{name!r}", r"field \{name!r\}"),
         ("{name:>999999999}", r"field \{name:>999999999\}"),
-        ("{} {name}", r"field \{\}"),
+        ("{0} {name}", r"field \{0\}"),
         ("{name", "cannot be read"),
     ],
 )

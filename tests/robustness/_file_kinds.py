@@ -158,7 +158,7 @@ def _damage_signed(path: Path, rng: Rng) -> None:
 
 # ---------------------------------------------------------------------- single files
 def _rows(path: Path) -> str:
-    from hgkt.cli._inputs import read_features
+    from hgkt.data import read_features
 
     return digest(read_features(path, N_FEATURES))
 

@@ -10,7 +10,8 @@ itself takes::
     python tests/robustness/fuzz_service.py --short --requests 500 --out /tmp/fuzz.json
 
 Prints one JSON document and ends with 1 where a bar is missed: a worker grows by a gigabyte, an
-answer is 5xx but not 503, or the log has a traceback. Times of ``/health`` are reported, and judged
+answer is 5xx but not 503, the log has a traceback, or beside an attack on the queues a single row
+takes over 2 s or a keyed change over 5 s. Times of ``/health`` are reported, and judged
 by who knows how busy the machine was.
 """
 
@@ -29,6 +30,7 @@ from typing import Any
 from _records import RESULTS, without_installation, write_record
 
 GIGABYTE = 1_000_000_000
+ROW_MS, CHANGE_MS = 2000.0, 5000.0
 SCHEMATHESIS_CHECKS = "not_a_server_error,content_type_conformance,response_schema_conformance"
 
 
@@ -111,6 +113,8 @@ def fuzz(args: argparse.Namespace) -> dict[str, Any]:
             and not _server_errors(statuses)
             and described["n_failures"] == 0,
             "log": "Traceback" not in log,
+            "rows": max(part.get("row_ms", 0.0) for part in attacks) < ROW_MS,
+            "changes": max(part.get("change_ms", 0.0) for part in attacks) < CHANGE_MS,
             "ready": healthy,
         },
     }

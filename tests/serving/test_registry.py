@@ -98,14 +98,14 @@ def test_registry_removes_all_or_nothing(open_registry, entry):
 def test_registry_remembers_removed_classes_of_the_model_folder(open_registry, entry):
     registry, saved = open_registry(), frozenset({"blot"})
     with pytest.raises(ClassExistsError):
-        registry.add([entry("blot")], saved)
-    registry.remove(["blot"], saved)
+        registry.add([entry("blot")], saved=saved)
+    registry.remove(["blot"], saved=saved)
     assert registry.table().removed == {"blot"}
     with pytest.raises(UnknownClassError):
-        registry.remove(["blot"], saved)
-    registry.add([entry("blot")], saved)
+        registry.remove(["blot"], saved=saved)
+    registry.add([entry("blot")], saved=saved)
     assert names(registry) == ["blot"]
-    registry.remove(["blot"], saved)
+    registry.remove(["blot"], saved=saved)
     state = open_registry().table()
     assert (state.entries, state.removed, state.revision) == ((), {"blot"}, 3)
 
@@ -165,7 +165,7 @@ def test_state_is_that_of_one_moment_whatever_is_written_meanwhile(open_registry
     reader, writer = open_registry(), open_registry()
     writer.add([entry("one")])
     after_reading(reader, "hgkt_models", lambda: writer.add([entry("two")]))
-    after_reading(reader, "hgkt_events", lambda: writer.remove(["blot"], {"blot"}))
+    after_reading(reader, "hgkt_events", lambda: writer.remove(["blot"], saved={"blot"}))
     state = reader.table()
     assert (state.revision, [e.name for e in state.entries], state.removed) == (1, ["one"], set())
     state = reader.table()
@@ -238,7 +238,7 @@ def test_a_change_that_fails_at_its_end_leaves_nothing(open_registry, entry, sta
     with pytest.raises(RuntimeError):
         registry.add([entry("two")])
     with pytest.raises(RuntimeError):
-        registry.remove(["one", "blot"], saved)
+        registry.remove(["one", "blot"], saved=saved)
     sa.event.remove(registry.database.engine, "before_cursor_execute", fail)
     for other in (registry, open_registry()):
         assert names(other) == ["one"]

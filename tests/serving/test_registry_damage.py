@@ -38,7 +38,7 @@ def fill(url):
     """Make a registry with some history; return what it holds."""
     with closing(ClassRegistry(url, "model")) as registry:
         registry.add(entries(20))
-        registry.remove(["class 3", "saved"], {"saved"})
+        registry.remove(["class 3", "saved"], saved={"saved"})
         registry.add([ClassEntry("late", np.ones(5))], request=KeyedRequest.of("key", "late"))
         return contents(registry)
 
@@ -72,16 +72,16 @@ def test_a_mutated_database_is_told_or_right(tmp_path):
 @pytest.mark.parametrize(
     "damage",
     [
-        "UPDATE hgkt_events SET attributes = zeroblob(40) WHERE name = 'class 5'",
-        "UPDATE hgkt_events SET text = 'other' WHERE name = 'class 5'",
+        "UPDATE hgkt_events SET document = '{}' WHERE name = 'class 5'",
+        "UPDATE hgkt_events SET document = replace(document, 'A', 'B') WHERE name = 'class 5'",
         "DELETE FROM hgkt_events WHERE name = 'class 5'",
         "DELETE FROM hgkt_events WHERE revision = 3",
-        "DELETE FROM hgkt_events WHERE hidden",
+        "DELETE FROM hgkt_events WHERE name = 'saved'",
         "UPDATE hgkt_models SET revision = 7",
         "UPDATE hgkt_models SET revision = 2",
         "UPDATE hgkt_models SET digest = ''",
         "UPDATE hgkt_events SET digest = '' WHERE name = 'class 5'",
-        "UPDATE hgkt_events SET attributes = 12 WHERE name = 'class 5'",
+        "UPDATE hgkt_events SET document = 12 WHERE name = 'class 5'",
         "UPDATE hgkt_events SET position = 99 WHERE name = 'class 5'",
         "UPDATE hgkt_models SET model_id = 'other'",
     ],

@@ -145,6 +145,10 @@ TINY = {
 VISION = {**TINY, "image_size": 32, "patch_size": 8}
 
 
+def unit_image_features(model, inputs):
+    return torch.nn.functional.normalize(model.get_image_features(inputs).pooler_output, dim=1)
+
+
 def tiny_models():
     t = transformers
     conv = {"hidden_sizes": [8, 16], "depths": [1, 1]}
@@ -192,8 +196,8 @@ def tiny_models():
             t.DeiTForImageClassification(t.DeiTConfig(**VISION)),
             lambda m, x: m.deit(x).last_hidden_state[:, 0],
         ),
-        "clip": (t.CLIPModel(clip), lambda m, x: m.get_image_features(x).pooler_output),
-        "siglip": (t.SiglipModel(siglip), lambda m, x: m.get_image_features(x).pooler_output),
+        "clip": (t.CLIPModel(clip), unit_image_features),
+        "siglip": (t.SiglipModel(siglip), unit_image_features),
     }  # fmt: skip
 
 

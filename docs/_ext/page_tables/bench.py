@@ -271,6 +271,13 @@ def fuzz(records: Records) -> str:
         f"same time on the same machine, {health['n_idle_over_100_ms']:,} did, the slowest "
         f"{amount(health['idle_server_worst_ms'])} ms."
     )
+    timed = [part for part in found["attacks"] if "row_ms" in part]
+    if timed:
+        rows, changes = (max(part[n] for part in timed) / 1000 for n in ("row_ms", "change_ms"))
+        summary += (
+            f" Beside the attacks on the queues the slowest single row took {amount(rows)} s, the "
+            f"slowest keyed change {amount(changes)} s."
+        )
     header = ["attack", "answers", "seconds", "MB above the start", "slowest `/health`, ms"]
     where = f"Measured on {found['machine']['n_cpus']} processors, shared with other programs."
     return f"{table(header, lines, text=['answers'])}\n\n{summary} {where}"

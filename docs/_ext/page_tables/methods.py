@@ -54,12 +54,24 @@ def results(records: Records, data: str) -> str:
     order = sorted((n for n in found if found[n]), key=lambda n: -mean(found[n], "H"))
     paper = [f"paper: {name}" for name in ("ZSL", "ts", "tr", "H")] if data in PRINTED else []
     lines = [
-        [name, str(len(found[name])), *result_cells(found[name]),
+        [marked(name, asked[name].method), str(len(found[name])), *result_cells(found[name]),
          *(printed(asked[name], data) if paper else [])]
         for name in order
     ]  # fmt: skip
-    missing = [name for name in found if not found[name]]
-    return table(["method", "seeds", *RESULTS, *paper], lines) + absent(missing, len(found))
+    missing = [marked(name, asked[name].method) for name in found if not found[name]]
+    text = table(["method", "seeds", *RESULTS, *paper], lines) + absent(missing, len(found))
+    return f"{text}\n\n† trained again whenever classes come or go ([what that takes](#costs))."
+
+
+def marked(text: str, method: str) -> str:
+    """Return the text of a row with a dagger, where the method trains again for a new class.
+
+    Examples
+    --------
+    >>> marked("`ridge`", "ridge"), marked("`cada-vae`, as released", "cada-vae")
+    ('`ridge`', '`cada-vae`, as released†')
+    """
+    return f"{text}†" if METHODS.load(method).retrains_on_add else text
 
 
 def paired(records: Records) -> str:
@@ -209,13 +221,19 @@ def costs(records: Records) -> str:
     records.check_versions("costs.json", {n: c.get("mathematics", 1) for n, c in found.items()})
     done = {name: cost for name, cost in found.items() if "fit_cpu_s" in cost}
     lines = [
-        [f"`{name}`", amount(cost["fit_cpu_s"]), amount(cost["fit_wall_s"]),
-         f"{cost['images_per_cpu_s']:,.0f}", f"{cost['peak_mib']:,.0f}"]
+        [marked(f"`{name}`", name), amount(cost["fit_cpu_s"]), amount(cost["fit_wall_s"]),
+         f"{cost['images_per_cpu_s']:,.0f}", f"{cost['peak_mib']:,.0f}", _to_add(cost)]
         for name, cost in sorted(done.items(), key=lambda item: item[1]["fit_cpu_s"])
     ]  # fmt: skip
-    text = table(["method", "fit, CPU s", "fit, wall s", "predict, images/s", "memory, MiB"], lines)
+    header = ["method", "fit, CPU s", "fit, wall s", "predict, images/s", "memory, MiB"]
+    text = table([*header, "one class more, CPU ms"], lines)
     notes = [f"- `{n}` was given up: {found[n]['skipped']}." for n in found if n not in done]
     return "\n".join([text, "", *notes]) if notes else text
+
+
+def _to_add(cost: Mapping[str, Any]) -> str:
+    """Return the milliseconds of one class more, or a dash where they were not measured yet."""
+    return amount(1000 * cost["add_class_cpu_s"]) if "add_class_cpu_s" in cost else "–"
 
 
 # ---------------------------------------------------------------------- ends of grids

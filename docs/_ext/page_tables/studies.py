@@ -70,6 +70,45 @@ def words(records: Records, data: str) -> str:
     return table(["classes are told by", "validation", *METRICS], lines)
 
 
+def one_space(records: Records) -> str:
+    """Return what methods reach whose rows and class vectors share one space."""
+    lines = [
+        [
+            f"`{method}`",
+            *(spread([row[name] for row in rows]) for name in ("zsl", "ts", "tr", "H", "ausuc")),
+            f"{sum(row['seconds'] for row in rows) / len(rows):.0f}",
+        ]
+        for method, rows in _by_method(records.script("one_space")["rows"]).items()
+    ]
+    return table(["method", *METRICS, "seconds"], lines)
+
+
+def out_of_scope(records: Records) -> str:
+    """Return what becomes of sentences that fit no class, beside those that do."""
+    lines = []
+    for method, rows in _by_method(records.script("one_space")["rows"]).items():
+        known = [row for row in rows if row["out_of_scope"]]
+        if not known:
+            continue
+        strange = [row["out_of_scope"] for row in known]
+        numbers = [
+            *([one["auroc"][name] for one in strange] for name in ("seen", "described")),
+            *(
+                [one["rejected"][name] for one in strange]
+                for name in ("seen", "described", "out_of_scope")
+            ),
+            *([row["sets"][name]["set_coverage"] for row in known] for name in ("seen", "unseen")),
+        ]
+        lines.append([f"`{method}`", *map(spread, numbers)])
+    header = ["AUROC, seen", "AUROC, described", "rejected: seen", "described", "no intent"]
+    return table(["method", *header, "in a 90 % set: seen", "described"], lines)
+
+
+def _by_method(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    names = dict.fromkeys(row["method"] for row in rows)
+    return {name: [row for row in rows if row["method"] == name] for name in names}
+
+
 def ensemble(records: Records) -> str:
     """Return what the parts of the ensemble are worth on classes that no choice has seen."""
     rows = records.script("ensemble")["rows"]
@@ -91,6 +130,20 @@ def calibration(records: Records) -> str:
         for row in records.script("calibration")["rows"]
     ]  # fmt: skip
     return table(["data", "seen", "added", *(f"H, {title}" for title in ways.values())], lines)
+
+
+def favour(records: Records) -> str:
+    """Return what added classes cost on test rows and what was expected, by what γ favours."""
+    lines = [
+        [row["data"], f"`{row['favour']}`", str(row["n_seen"]), str(row["n_added"]),
+         f"{row['before']:.1f} → {row['learned']:.1f}", f"{row['added']:.1f}", f"{row['mean']:.1f}",
+         f"{row['expected_before']:.1f} → {row['expected_learned']:.1f}",
+         f"{row['expected_added']:.1f}"]
+        for row in records.script("favour")["rows"]
+    ]  # fmt: skip
+    header = ["data", "favoured", "learned", "added", "learned classes", "added ones",
+              "all classes", "learned, expected", "added, expected"]  # fmt: skip
+    return table(header, lines, text=["favoured"])
 
 
 def few_classes(records: Records) -> str:
@@ -295,7 +348,59 @@ def sample(records: Records) -> str:
     return table(header, lines, text=["metrics chosen"])
 
 
+def inbox(records: Records) -> str:
+    """Return what becomes of the ten largest groups of rejected sentences."""
+    rows = records.script("inbox", fixed=True)["results"]
+    columns = {"n_rejected": "rejected", "recall": "of unseen", "purity": "purity",
+               "n_classes": "intents", "by_name": "by name", "accuracy": "by name and items",
+               "learned_before": "learned, before", "learned_after": "after"}  # fmt: skip
+    lines = []
+    for row in rows:
+        pool = "and 1,000 of none" if row["with_none"] else "of intents"
+        numbers = [
+            str(row[name]) if name.startswith("n_") else f"{100 * row[name]:.1f} %"
+            for name in columns
+        ]
+        lines.append([str(row["seed"]), pool, *numbers])
+    return table(["seed", "test sentences", *columns.values()], lines, text=["test sentences"])
+
+
+def inbox_settings(records: Records) -> str:
+    """Return purity and number of items of the ten largest groups, by HDBSCAN's settings."""
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in records.script("inbox", fixed=True)["settings"]:
+        key = row["n_directions"], row["min_samples"], row["selection"]
+        groups.setdefault(key, []).append(row)
+    lines = [
+        [*map(str, key), spread([100 * row["purity"] for row in rows]),
+         spread([row["n_items"] for row in rows], 0), spread([row["order"] for row in rows], 2)]
+        for key, rows in groups.items()
+    ]  # fmt: skip
+    header = ["directions", "min_samples", "selection", "purity, %", "items", "order"]
+    return table(header, lines, text=["selection"])
+
+
+def suggest(records: Records) -> str:
+    """Return the learning curves of what is labelled next, and the gains with their intervals."""
+    lines = []
+    for row in records.script("suggest", fixed=True)["rows"]:
+        gains = row["gains"]
+        for step, n_labels in enumerate(row["n_labels"]):
+            curves = [f"{row['curves'][name][step]:.1f}" for name in row["curves"]]
+            more = [
+                f"{gains[other]['mean'][step]:+.1f} ± {gains[other]['interval'][step]:.1f}"
+                if step else "–"
+                for other in gains
+            ]  # fmt: skip
+            lines.append([row["data"], str(n_labels), *curves, *more])
+    header = ["data", "labels", "random", "margin", "suggest", "over random", "over margin"]
+    return table(header, lines)
+
+
 TABLES = {
+    "inbox": inbox,
+    "settings of groups": inbox_settings,
+    "suggest": suggest,
     "sample": sample,
     "mutated files": mutated_files,
     "class checks": class_checks,
@@ -303,8 +408,11 @@ TABLES = {
     "growing": growing,
     "words on CUB": lambda records: words(records, "CUB"),
     "words on digits": lambda records: words(records, "digits"),
+    "one space": one_space,
+    "out of scope": out_of_scope,
     "ensemble": ensemble,
     "calibration": calibration,
+    "favour": favour,
     "few classes": few_classes,
     "confidence": confidence,
     "unknown classes": unknown_classes,

@@ -14,6 +14,7 @@ _compatibility = partial(_entry, family="compatibility")
 _to_visual = partial(_entry, family="attributes to features")
 _to_semantic = partial(_entry, family="features to attributes")
 _mixture = partial(_entry, family="mixtures of seen classes")
+_generative = partial(_entry, family="generated rows of new classes")
 
 
 def _one_space(target: str, summary: str, reference: str) -> Entry:
@@ -110,6 +111,12 @@ BASELINES = {
         "class normalization",
         "Skorokhodov, Elhoseiny, Class Normalization for (Continual?) Generalized "
         "Zero-Shot Learning, ICLR 2021",
+    ),
+    "cada-vae": _generative(
+        "cada_vae:CADAVAEClassifier",
+        "aligned autoencoders; trains again when a class is added",
+        "Schönfeld et al., Generalized Zero- and Few-Shot Learning via Aligned Variational "
+        "Autoencoders, CVPR 2019",
     ),
     "ridge": _to_visual(
         "ridge:RidgeClassMeanClassifier", "nearest class mean, unseen means by ridge regression"

@@ -4,6 +4,7 @@ Seen classes are left out in turn (`folds`); from their scores come the seen–u
 how sure an answer is.
 """
 
+from hgkt.calibration.accuracies import Costs, ExpectedAccuracies, fit_accuracies
 from hgkt.calibration.confidence import Confidence, fit_confidence
 from hgkt.calibration.curve import (
     ScoredFold,
@@ -22,7 +23,7 @@ from hgkt.calibration.folds import (
     sample_folds,
     split_fold,
 )
-from hgkt.calibration.gamma import Calibration, fit_calibration
+from hgkt.calibration.gamma import Calibration, Favour, fit_calibration
 from hgkt.calibration.held_out import HeldOutClasses, HeldOutRows
 from hgkt.calibration.novelty import Novelty
 from hgkt.calibration.sets import SetThresholds
@@ -31,6 +32,9 @@ from hgkt.calibration.temperatures import Temperatures, plain_probabilities
 __all__ = [
     "Calibration",
     "Confidence",
+    "Costs",
+    "ExpectedAccuracies",
+    "Favour",
     "Fold",
     "FoldRows",
     "FoldSample",
@@ -44,6 +48,7 @@ __all__ = [
     "Temperatures",
     "best_calibration",
     "class_folds",
+    "fit_accuracies",
     "fit_calibration",
     "fit_confidence",
     "folds_of_rows",

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt.calibration.folds import FoldSample
-from hgkt.calibration.gamma import Calibration
+from hgkt.calibration.gamma import Calibration, Favour
 from hgkt.calibration.novelty import Novelty, fit_novelty
 from hgkt.calibration.sets import GroupQuantiles, SetThresholds, fit_sets
 from hgkt.calibration.temperatures import Temperatures, fit_temperatures
@@ -60,7 +60,10 @@ class Confidence:
 
 
 def fit_confidence(
-    folds: Sequence[FoldSample], law: Calibration, random_state: int = 0
+    folds: Sequence[FoldSample],
+    law: Calibration,
+    random_state: int = 0,
+    favour: Favour | None = None,
 ) -> Confidence:
     """Find a model's confidence on validation folds.
 
@@ -72,8 +75,10 @@ def fit_confidence(
         γ in force.
     random_state : int, default=0
         Seed of which held-out classes stay unknown.
+    favour : Favour, optional
+        What that γ was found for; by default "balanced".
     """
-    temperatures = fit_temperatures(folds, law)
+    temperatures = fit_temperatures(folds, law, favour)
     scored = (
         (fold, temperatures.probabilities(fold.calibrated(law), fold.groups)) for fold in folds
     )

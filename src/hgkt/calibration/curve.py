@@ -218,9 +218,9 @@ class ScoredFold:
 
 
 def best_calibration(
-    curves: Sequence[SeenUnseenCurve],
+    curves: Sequence[SeenUnseenCurve], shares: Sequence[float | None] | None = None
 ) -> tuple[float, NDArray[np.float64]]:
-    """Find the γ with the highest mean harmonic mean over several curves, exactly.
+    """Find the γ with the highest mean over several curves, exactly: of H, or of accuracy.
 
     Each curve is a step function of γ, so the mean changes only where one of them does. γ is put
     in the middle of the best plateau, of several equally good ones the widest.
@@ -229,13 +229,16 @@ def best_calibration(
     ----------
     curves : sequence of SeenUnseenCurve
         One curve a validation fold.
+    shares : sequence of float or None, optional
+        For each curve the weight of unseen classes in the accuracy to maximise, see
+        `mean_accuracy`; None is H, which is what all have by default.
 
     Returns
     -------
     gamma : float
-        0 where no calibration gets an image of each group right.
+        0 where no calibration gets an image right (for H: one of each group).
     values : ndarray of shape (n_curves,)
-        The harmonic mean of each curve at that γ.
+        The mean of each curve at that γ.
 
     Examples
     --------
@@ -244,17 +247,44 @@ def best_calibration(
     >>> best_calibration([first, second])  # both are right between 1.5 and 2
     (1.75, array([1., 1.]))
     """
+    weights = [None] * len(curves) if shares is None else list(shares)
+
+    def values(gamma: ArrayLike) -> NDArray[np.float64]:
+        pairs = zip(curves, weights, strict=True)
+        return np.array([mean_accuracy(*curve.at(gamma), share) for curve, share in pairs])
+
     edges = np.unique(np.concatenate([curve.gammas[1:] for curve in curves]))
-    mean = np.mean([_harmonic(*curve.at(edges)) for curve in curves], axis=0)
-    if not len(edges) or mean.max() <= 0:
-        return 0.0, np.array([_harmonic(*curve.at(0.0)) for curve in curves], dtype=float)
+    if not len(edges):
+        return 0.0, values(0.0)
+    # What lies before the first and beyond the last edge are plateaus too; they get an end.
+    margin = (edges[-1] - edges[0]) / len(edges)
+    edges = np.concatenate([[edges[0] - margin], edges, [edges[-1] + margin]])
+    mean = values(edges[:-1]).mean(axis=0)
+    if mean.max() <= 0:
+        return 0.0, values(0.0)
     good = np.concatenate([[False], mean >= mean.max() - 1e-12, [False]])
     starts = np.flatnonzero(good[1:] & ~good[:-1])
     stops = np.flatnonzero(~good[1:] & good[:-1])
-    # Beyond the last edge nothing is called seen and the mean is 0: every plateau has an end.
     widest = np.argmax(edges[stops] - edges[starts])
     gamma = float((edges[starts[widest]] + edges[stops[widest]]) / 2)
-    return gamma, np.array([_harmonic(*curve.at(gamma)) for curve in curves], dtype=float)
+    return gamma, values(gamma)
+
+
+def mean_accuracy(
+    seen: NDArray[np.float64], unseen: NDArray[np.float64], share: float | None
+) -> NDArray[np.float64]:
+    """Return the mean of two accuracies where unseen classes have this weight; None: H.
+
+    Examples
+    --------
+    >>> float(mean_accuracy(np.array(0.75), np.array(0.25), 0.5))
+    0.5
+    >>> float(mean_accuracy(np.array(0.75), np.array(0.75), None))
+    0.75
+    """
+    if share is None:
+        return _harmonic(seen, unseen)
+    return (1.0 - share) * seen + share * unseen
 
 
 def group_scores(

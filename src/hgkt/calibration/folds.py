@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hgkt._validation import attribute_matrix, check_number, label_text
 from hgkt.calibration.curve import ScoredFold, ValidationRows
+from hgkt.calibration.gamma import FEW_CLASSES as FEW_CLASSES
 from hgkt.calibration.gamma import Calibration
 from hgkt.exceptions import DataError
 from hgkt.statistics import GatheredStatistics, Sums
@@ -26,9 +27,6 @@ ClassFolds = Sequence[tuple[Sequence[Any], Sequence[Any]]]
 
 SEEN, ADDED, GROWN = range(3)
 """Codes of the groups: classes learnt from images, added by attributes, and added then grown."""
-
-FEW_CLASSES = 20
-"""Of fewer seen classes each makes up so much that folds and comparisons are chosen with care."""
 
 _SHARE = 0.25
 _MAX_ROWS = 6_000  # per fold; three numbers and some quantiles do not get better with more

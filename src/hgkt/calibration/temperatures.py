@@ -12,7 +12,7 @@ from scipy.interpolate import CubicSpline
 from scipy.optimize import minimize
 
 from hgkt.calibration.folds import ADDED, SEEN, FoldSample
-from hgkt.calibration.gamma import Calibration
+from hgkt.calibration.gamma import Calibration, Favour
 
 # Temperatures tried, as multiples of how far the scores of a row lie apart.
 _TRIED = np.geomspace(0.02, 5.0, 24)
@@ -66,12 +66,14 @@ def plain_probabilities(scores: NDArray[Any]) -> NDArray[np.float64]:
     return _softmax(scores, scores.max(axis=1), np.where(spread > 0, spread, 1.0))
 
 
-def fit_temperatures(folds: Sequence[FoldSample], law: Calibration) -> Temperatures:
+def fit_temperatures(
+    folds: Sequence[FoldSample], law: Calibration, favour: Favour | None = None
+) -> Temperatures:
     """Find the temperatures with the lowest log loss whose confidence is right in each group.
 
     Log loss alone is right on average over all rows: rows of seen classes then come out too sure
     and rows of added ones not sure enough, or the other way round. So the difference between mean
-    confidence and accuracy is held down in each of the two.
+    confidence and accuracy is held down in each of the two, and each weighs what it does for γ.
 
     Parameters
     ----------
@@ -79,8 +81,11 @@ def fit_temperatures(folds: Sequence[FoldSample], law: Calibration) -> Temperatu
         Validation rows.
     law : Calibration
         γ in force.
+    favour : Favour, optional
+        What that γ was found for; by default both groups weigh alike.
     """
-    rows = [_TopRows.of(fold, law) for fold in folds]
+    favour = favour or Favour("balanced")
+    rows = [_TopRows.of(fold, law, favour) for fold in folds]
     spread = float(np.mean([part.spread for part in rows]))
     if not spread > 0:
         return Temperatures(1.0, 1.0, 1.0)
@@ -95,9 +100,10 @@ def fit_temperatures(folds: Sequence[FoldSample], law: Calibration) -> Temperatu
                 losses, sure = part.at(temperature, top)
                 loss[top][index] += losses.sum() / len(rows)
                 for group, value in zip((SEEN, ADDED), part.by_group(sure, top), strict=True):
-                    confidence[top, group][index] += 2 * value / len(rows)
+                    confidence[top, group][index] += value / part.shares[group] / len(rows)
         for group, value in zip((SEEN, ADDED), part.accuracy(), strict=True):
-            right[group] += 2 * value / len(rows)
+            right[group] += value / part.shares[group] / len(rows)
+    weights = np.mean([part.shares for part in rows], axis=0) * 2.0
     logs = np.log(tried)
     losses_of = {top: CubicSpline(logs, values) for top, values in loss.items()}
     sure_of = {key: CubicSpline(logs, values) for key, values in confidence.items()}
@@ -107,7 +113,7 @@ def fit_temperatures(folds: Sequence[FoldSample], law: Calibration) -> Temperatu
         total = losses_of[SEEN](seen) + losses_of[ADDED](added) + _SAME * (seen - added) ** 2
         for group, accuracy in right.items():
             gap = sure_of[SEEN, group](seen) + sure_of[ADDED, group](added) - accuracy
-            total += _GAP_COST * gap**2
+            total += weights[group] * _GAP_COST * gap**2
         return float(total)
 
     start = logs[np.argmin(loss[SEEN] + loss[ADDED])]
@@ -120,7 +126,7 @@ def fit_temperatures(folds: Sequence[FoldSample], law: Calibration) -> Temperatu
 
 @dataclass(frozen=True)
 class _TopRows:
-    """Scores below the best (n, C), and what is known of each row."""
+    """Scores below the best (n, C), what is known of each row, and the weights of both groups."""
 
     below: NDArray[np.float32]
     truth: NDArray[np.intp]
@@ -128,16 +134,20 @@ class _TopRows:
     top_group: NDArray[np.intp]
     of_seen: NDArray[np.bool_]
     weights: NDArray[np.float64]
+    shares: tuple[float, float]
     spread: float
 
     @classmethod
-    def of(cls, fold: FoldSample, law: Calibration) -> _TopRows:
+    def of(cls, fold: FoldSample, law: Calibration, favour: Favour) -> _TopRows:
         scores = fold.calibrated(law)
         top = scores.argmax(axis=1)
         below = (scores - scores.max(axis=1, keepdims=True)).astype(np.float32)
         spread = float(scores.std(axis=1).mean())
         group = fold.groups[top]
-        return cls(below, fold.truth, top, group, fold.of_seen, fold.weights, spread)
+        share = favour.share(fold.n_seen, fold.n_classes - fold.n_seen)
+        weights = fold.weights * np.where(fold.of_seen, 2.0 * (1.0 - share), 2.0 * share)
+        shares = (1.0 - share, share)
+        return cls(below, fold.truth, top, group, fold.of_seen, weights, shares, spread)
 
     def at(self, temperature: float, group: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Weighted log loss and weighted confidence of the rows with a best class of `group`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._files import locked, reading
-from hgkt._validation import check_features
-from hgkt.cli._options import FEATURE_SUFFIXES
 from hgkt.cli._output import note, progress_bar, unreadable_document, unreadable_lines
 from hgkt.exceptions import DataError, ModelFolderError
 
@@ -25,6 +23,13 @@ if TYPE_CHECKING:
 
 
 # ---------------------------------------------------------------------- models
+def load_model(folder: Path) -> Any:
+    """Load the model of a folder; what that takes is imported only now."""
+    from hgkt import estimators
+
+    return estimators.load_model(folder)
+
+
 def about_model(model: Any) -> dict[str, Any]:
     """Return what a loaded model was made with."""
     about: dict[str, Any] = getattr(model, "about_", {})
@@ -144,14 +149,21 @@ def held(folder: Path) -> Iterator[Any]:
     GZSLClassifier
         The model as it is once nobody else changes it.
     """
-    from hgkt.estimators import load_model
+    # Of a folder that is not there, reading it says so better than locking it.
+    with alone(folder) if folder.is_dir() else nullcontext():
+        loaded = load_model(folder)
+        with progress_bar() if loaded.retrains_on_add else nullcontext() as progress:
+            yield loaded.on_progress(progress)
+        loaded.on_progress(None)
+
+
+def alone(folder: Path) -> AbstractContextManager[Any]:
+    """Have other commands that would change a model folder wait; say when this one does."""
 
     def waiting() -> None:
         note(f"waiting: another command is changing {folder}")
 
-    # Of a folder that is not there, reading it says so better than locking it.
-    with locked(folder, ModelFolderError, waiting) if folder.is_dir() else nullcontext():
-        yield load_model(folder)
+    return locked(folder, ModelFolderError, waiting)
 
 
 # ---------------------------------------------------------------------- features and images
@@ -207,6 +219,7 @@ def read_input(
     -------
     Input
     """
+    from hgkt.data import read_features
     from hgkt.vision.images import IMAGE_SUFFIXES
 
     if not path.is_dir() and path.suffix.lower() not in IMAGE_SUFFIXES:
@@ -280,83 +293,6 @@ def _images_at(paths: Sequence[Path]) -> tuple[list[Path], dict[str, int]]:
         files |= dict.fromkeys(found)
         others.update(more)
     return list(files), dict(others)
-
-
-def read_features(path: Path, n_features: int) -> NDArray[Any]:
-    """Read a matrix with `n_features` columns; one row per instance.
-
-    A table has the features as numeric columns (``f0, f1, …``) or as one list column
-    ``features``; an archive has them under ``features`` or holds a single matrix. A MATLAB file
-    may hold them as the benchmark does, one column per instance. One vector counts as one row.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    n_features : int
-        What the model expects.
-
-    Returns
-    -------
-    ndarray of shape (n, n_features)
-    """
-    if path.suffix not in FEATURE_SUFFIXES:
-        raise DataError(
-            f"{path} has the suffix {path.suffix!r}; one of {', '.join(FEATURE_SUFFIXES)} is "
-            "expected"
-        )
-    if not path.is_file():
-        raise DataError(f"{path} does not exist")
-    readers = {".npy": _read_numpy, ".npz": _read_numpy, ".mat": _read_mat}
-    matrix = np.asarray(readers.get(path.suffix, _read_table)(path))
-    if matrix.dtype.kind not in "fiub":
-        raise DataError(f"{path} holds {matrix.dtype}; numbers are expected")
-    if matrix.ndim == 1:
-        matrix = matrix[None, :]
-    if path.suffix == ".mat" and matrix.shape[0] == n_features != matrix.shape[1]:
-        matrix = matrix.T
-    if matrix.ndim != 2 or not len(matrix):
-        raise DataError(f"{path} has shape {matrix.shape}; rows of features are expected")
-    if matrix.shape[1] != n_features:
-        raise DataError(
-            f"{path} has {matrix.shape[1]} features a row; the model expects {n_features}"
-        )
-    if matrix.dtype != np.float32:  # small numbers fit float32 without loss
-        matrix = matrix.astype(np.float32 if matrix.dtype.itemsize <= 2 else np.float64)
-    check_features(matrix, f"features in {path}")
-    return matrix
-
-
-def _read_numpy(path: Path) -> NDArray[Any]:
-    from hgkt.data.arrays import read_npy, read_npz
-
-    if path.suffix == ".npy":
-        return read_npy(path)
-    matrices = read_npz(path)
-    if "features" in matrices:
-        return matrices["features"]
-    wide = [array for array in matrices.values() if array.ndim == 2]
-    if len(wide) != 1:
-        raise DataError(
-            f"{path} has no array 'features' and not a single matrix; it holds: "
-            f"{', '.join(matrices) or 'nothing'}"
-        )
-    return wide[0]
-
-
-def _read_mat(path: Path) -> NDArray[Any]:
-    from hgkt.data.matlab import read_mat
-
-    found = read_mat(path, ["features"])
-    if "features" not in found:
-        raise DataError(f"{path} has no variable 'features'")
-    return np.asarray(found["features"])
-
-
-def _read_table(path: Path) -> NDArray[Any]:
-    from hgkt.data.tables import parse_features, read_frame
-
-    return parse_features(read_frame(path), path)
 
 
 # ---------------------------------------------------------------------- attribute vectors

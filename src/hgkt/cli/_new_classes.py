@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 
 from hgkt.cli._inputs import about_model, label_of, load_matching, read_pairs, read_vector
@@ -20,45 +19,48 @@ if TYPE_CHECKING:
 
 @dataclass
 class NewClasses:
-    """The options that describe classes: one by its name, those of a file or of a data set."""
+    """The options that describe classes: one by its name, those of a file or of a data set.
 
-    name: Annotated[str | None, typer.Option("--name", help="Name of one new class.")] = None
-    attributes: Annotated[
-        str | None,
-        typer.Option("--attributes", help='Its attributes: "0.1,0.2,…", or @FILE that holds them.'),
-    ] = None
-    attribute: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--attribute",
-            metavar="NAME=VALUE",
-            help="One of its attributes by name; repeatable, others are 0.",
-        ),
-    ] = None
-    text: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--text",
-            help="What it looks like, for a model trained on text; of several the mean is taken.",
-        ),
-    ] = None
-    file: Annotated[
-        Path | None,
-        typer.Option("--file", help="Many: .csv or .parquet with name and attribute columns."),
-    ] = None
-    from_data: Annotated[
-        str | None, typer.Option("--from-data", help="All unseen classes of a data set.")
-    ] = None
+    Parameters
+    ----------
+    name
+        Name of one new class.
+    attributes
+        Its attributes: "0.1,0.2,…", or @FILE that holds them.
+    attribute : NAME=VALUE
+        One of its attributes by name; repeatable, others are 0.
+    text
+        What it looks like, for a model trained on text; of several the mean is taken.
+    parent : GROUP
+        The group that the class lies in.
+    file
+        Many: .csv or .parquet with name and attribute columns, and maybe parent.
+    from_data
+        All unseen classes of a data set.
+    """
+
+    name: str | None = None
+    attributes: str | None = None
+    attribute: list[str] | None = None
+    text: list[str] | None = None
+    parent: str | None = None
+    file: Path | None = None
+    from_data: str | None = None
     root: RootOption = None
 
     def __post_init__(self) -> None:
         """Refuse options that do not go together."""
         if sum(value is not None for value in (self.name, self.file, self.from_data)) != 1:
             raise DataError("say which class: one of --name, --file or --from-data")
-        described = self.attributes is not None or self.attribute or self.text
+        described = self.attributes is not None or self.attribute or self.text or self.parent
         if self.name is None and described:
             raise DataError(
-                "--attributes, --attribute and --text describe one class; give its --name"
+                "--attributes, --attribute, --text and --parent describe one class; give its --name"
+            )
+        if self.text and not all(text.strip() for text in self.text):
+            raise DataError(
+                "--text is empty; say what the class looks like, or leave it out where the name "
+                "says it all"
             )
         self._vector = None if self.attributes is None else read_vector(self.attributes)
         self._named = read_pairs(self.attribute) if self.attribute else None
@@ -73,6 +75,27 @@ class NewClasses:
         else:
             table = _from_data(model, describer, str(self.from_data), self.root)
         return {label_of(model, key): row for key, row in table.items()}
+
+    def keep_texts(self, model: Any, table: dict[Any, NDArray[np.float64]]) -> Any:
+        """Have a model keep what was said of a class, for people to read; return the model."""
+        from hgkt.language import keep_descriptions
+
+        keep_descriptions(model, table, dict.fromkeys(table, self.text or ""))
+        return model
+
+    @property
+    def moves_only(self) -> bool:
+        """Whether a class is only to lie in another group."""
+        described = (self.attributes, self.attribute, self.text)
+        return self.parent is not None and all(value is None for value in described)
+
+    def parents(self) -> dict[str, str]:
+        """Return the groups of the classes, and of their groups, that have one."""
+        from hgkt.items.tables import read_parents
+
+        if self.name is not None:
+            return {} if self.parent is None else {self.name: self.parent}
+        return {} if self.file is None else read_parents(self.file)
 
     def _one(self, name: str, describer: Describer) -> NDArray[np.float64]:
         from hgkt.language import ClassDescription

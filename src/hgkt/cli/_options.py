@@ -5,15 +5,19 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, is_dataclass
 from enum import StrEnum
 from functools import wraps
+from inspect import Parameter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
+from typer.models import OptionInfo
 
 from hgkt.exceptions import DataError
 
@@ -36,8 +40,6 @@ class EngineName(StrEnum):
     local = "local"
     ray = "ray"
 
-
-FEATURE_SUFFIXES = (".npy", ".npz", ".csv", ".parquet", ".mat")
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 SeedOption = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of everything random.")]
@@ -73,7 +75,7 @@ InputOption = Annotated[
     typer.Option(
         "--input",
         metavar="PATH",
-        help=f"Features ({', '.join(FEATURE_SUFFIXES)}), an image, or a folder of images.",
+        help="Features (.npy, .npz, .csv, .parquet, .mat), an image, or a folder of images.",
     ),
 ]
 WeightsOption = Annotated[
@@ -136,23 +138,19 @@ def read_parameters(pairs: list[str] | None) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """Where tasks run, and how many at a time; one field per option."""
+    """Where tasks run, and how many at a time; one field per option.
 
-    engine: Annotated[
-        EngineName | None,
-        typer.Option(
-            "--engine",
-            help="Processes of this machine, or tasks of the Ray cluster that $RAY_ADDRESS names, "
-            "else of one that is started here.",
-            show_default="local",
-        ),
-    ] = None
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            "--workers", min=0, metavar="N", help="How many at a time.", show_default="one per core"
-        ),
-    ] = None
+    Parameters
+    ----------
+    engine : default local
+        Processes of this machine, or tasks of the Ray cluster that $RAY_ADDRESS names, else of
+        one that is started here.
+    workers : N, default one per core
+        How many at a time.
+    """
+
+    engine: EngineName | None = None
+    workers: Annotated[int | None, typer.Option(min=0)] = None
 
     @property
     def are_given(self) -> bool:
@@ -168,24 +166,19 @@ class EngineOptions:
 
 @dataclass(frozen=True)
 class DataOptions:
-    """A data set; one field per option."""
+    """A data set; one field per option.
 
-    data: Annotated[
-        str,
-        typer.Option(
-            "--data", metavar="NAME", help="Data set: a name of `hgkt datasets list`, or a path."
-        ),
-    ] = "digits"
+    Parameters
+    ----------
+    data : NAME
+        Data set: a name of `hgkt datasets list`, or a path.
+    features : NAME, default res101, or the only one
+        Feature file of an xlsa17 folder, without .mat.
+    """
+
+    data: str = "digits"
     root: RootOption = None
-    features: Annotated[
-        str | None,
-        typer.Option(
-            "--features",
-            metavar="NAME",
-            help="Feature file of an xlsa17 folder, without .mat.",
-            show_default="res101, or the only one",
-        ),
-    ] = None
+    features: str | None = None
     attributes: AttributesOption = "att"
 
     def load(self) -> GZSLDataset:
@@ -199,46 +192,28 @@ class DataOptions:
 
 @dataclass(frozen=True)
 class MethodOptions:
-    """A method and what is chosen on validation classes; one field per option."""
+    """A method and what is chosen on validation classes; one field per option.
 
-    method: Annotated[
-        str,
-        typer.Option(
-            "--method",
-            "-m",
-            metavar="NAME",
-            help="Method: a name of `hgkt methods`, or package.module:Class.",
-        ),
-    ] = "hgkt"
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            "--preset",
-            metavar="NAME",
-            help="Preset of parameters: default, paper or exact (hgkt); released (cn-zsl, sync, "
-            "gfzsl, sae): what its authors published.",
-        ),
-    ] = None
-    param: Annotated[
-        list[str] | None,
-        typer.Option("--param", "-p", metavar="NAME=VALUE", help="Set a parameter; repeatable."),
-    ] = None
-    select: Annotated[
-        bool | None,
-        typer.Option(
-            "--select/--no-select",
-            help="Choose parameters on validation classes.",
-            show_default="no; of photos: where there are enough",
-        ),
-    ] = None
-    calibrate: Annotated[
-        bool | None,
-        typer.Option(
-            "--calibrate/--no-calibrate",
-            help="Choose a calibration on validation classes.",
-            show_default="calibrate, unless --param sets one",
-        ),
-    ] = None
+    Parameters
+    ----------
+    method : NAME
+        Method: a name of `hgkt methods`, or package.module:Class.
+    preset : NAME
+        Preset of parameters: default, paper or exact (hgkt); released (cn-zsl, sync, gfzsl,
+        sae, cada-vae): what its authors published.
+    param : NAME=VALUE
+        Set a parameter; repeatable.
+    select : default no; of photos: where there are enough
+        Choose parameters on validation classes.
+    calibrate : default calibrate, unless --param sets one
+        Choose a calibration on validation classes.
+    """
+
+    method: Annotated[str, typer.Option("--method", "-m")] = "hgkt"
+    preset: str | None = None
+    param: Annotated[list[str] | None, typer.Option("--param", "-p")] = None
+    select: bool | None = None
+    calibrate: bool | None = None
     seed: SeedOption = 0
     device: DeviceOption = Device.auto
 
@@ -281,10 +256,18 @@ class MethodOptions:
         return model
 
 
-# ---------------------------------------------------------------------- groups of options
+# ---------------------------------------------------------------------- from signatures to options
+_SECTION = "\n\nParameters\n----------\n"
+
+
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Spread parameters that are dataclasses of options, such as `MethodOptions`, for Typer."""
-    own = inspect.signature(command, eval_str=True).parameters
+    """Return a command as Typer takes it: what its docstring says of a parameter is the help.
+
+    A parameter is the option of its name, unless its annotation names another one. Its entry under
+    "Parameters" may show what to type, and what stands for a default: ``name : METAVAR, default
+    words``. Parameters that are dataclasses of options, such as `MethodOptions`, are spread.
+    """
+    own = _described(command, inspect.signature(command, eval_str=True).parameters)
     groups: dict[str, Any] = {
         name: parameter.annotation
         for name, parameter in own.items()
@@ -292,7 +275,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     }
     fields = {name: _fields(kind) for name, kind in groups.items()}
     parameters = [
-        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        parameter.replace(kind=Parameter.KEYWORD_ONLY)
         for name, single in own.items()
         for parameter in (fields[name].values() if name in fields else (single,))
     ]
@@ -305,15 +288,47 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
         }
         command(**options, **values)
 
+    call.__doc__ = inspect.cleandoc(command.__doc__ or "").partition(_SECTION)[0]
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     vars(call)["__signature__"] = inspect.Signature(parameters)
     return call
 
 
-def _fields(kind: Any) -> dict[str, inspect.Parameter]:
+def _fields(kind: Any) -> dict[str, Parameter]:
     """Return the parameters of a dataclass, their types as the module of each field has them."""
     hints = get_type_hints(kind, include_extras=True)
-    return {
+    found = {
         name: parameter.replace(annotation=hints[name])
         for name, parameter in inspect.signature(kind).parameters.items()
     }
+    for owner in kind.__mro__[:-1]:
+        found = _described(owner, found)
+    return found
+
+
+def _described(owner: Any, parameters: Mapping[str, Parameter]) -> dict[str, Parameter]:
+    """Return parameters with what a docstring says of them in their annotations."""
+    section = inspect.cleandoc(owner.__doc__ or "").partition(_SECTION)[2]
+    found = dict(parameters)
+    for entry in re.split(r"\n(?=\S)", section) if section else ():
+        head, _, text = entry.partition("\n")
+        name, _, kind = head.partition(" : ")
+        annotation = _option(found[name], kind, " ".join(text.split()))
+        found[name] = found[name].replace(annotation=annotation)
+    return found
+
+
+def _option(parameter: Parameter, kind: str, text: str) -> Any:
+    """Return the annotation of an option, or of an argument where it says so."""
+    annotation = parameter.annotation
+    base, *given = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
+    info: Any = copy(given[0]) if given else typer.Option()
+    metavar, _, shown = kind.partition("default ")
+    info.help, info.metavar = text, metavar.rstrip(", ") or None
+    if shown:
+        info.show_default = shown
+    if isinstance(info, OptionInfo) and info.default is ...:
+        flag = parameter.name.replace("_", "-")
+        both = base in (bool, bool | None) and parameter.default is not False
+        info.default = f"--{flag}/--no-{flag}" if both else f"--{flag}"
+    return Annotated[base, info]

@@ -91,6 +91,17 @@ def listed(names: Sequence[Any]) -> str:
     return ", ".join(map(str, names[:_SHOWN])) + more
 
 
+def classes_text(names: Sequence[Any]) -> str:
+    """Return how many classes there are and the first of them.
+
+    Examples
+    --------
+    >>> classes_text(["okapi"]), classes_text([])
+    ('1 class (okapi)', '0 classes')
+    """
+    return counted(len(names), "class", "classes") + (f" ({listed(names)})" if names else "")
+
+
 # ---------------------------------------------------------------------- what several commands say
 def unreadable_document(unreadable: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
     """Return what JSON says about images that were left out."""
@@ -133,6 +144,7 @@ def report_change(
     as_json: bool,
     more: dict[str, Any] | None = None,
     how: str = "",
+    lines: Sequence[str] = (),
 ) -> None:
     """Say which classes of a folder were changed, and how.
 
@@ -152,13 +164,13 @@ def report_change(
         What else the document holds.
     how : str
         What else the sentence says.
+    lines : sequence of str
+        What is said below it.
     """
     count = len(model.classes_)
-    shown = ", ".join(map(str, names[:_SHOWN])) + ("…" if len(names) > _SHOWN else "")
-    classes = counted(len(names), "class", "classes")
-    sentence = f"{verb} {classes} ({shown}){how}; {path} has {count} classes now"
+    sentence = f"{verb} {classes_text(names)}{how}; {path} has {count} classes now"
     document = {verb: names, "n_classes": count, "model": path, **(more or {})}
-    emit(document, as_json, lambda: say(sentence))
+    emit(document, as_json, lambda: say(sentence, *lines))
 
 
 # ---------------------------------------------------------------------- progress

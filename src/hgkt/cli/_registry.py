@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hgkt._validation import import_extra
-from hgkt.cli._inputs import held, read_features
+from hgkt.cli._inputs import held, load_model
 from hgkt.cli._options import JsonOption, ModelOption, with_options
-from hgkt.cli._output import emit, note, say, show_table
+from hgkt.cli._output import classes_text, emit, listed, note, say, show_table
 from hgkt.exceptions import DataError, ModelFolderError
 
 if TYPE_CHECKING:
     from hgkt.serving.events import Origin
     from hgkt.serving.live_model import ServedModel
     from hgkt.serving.registry import ClassRegistry
-    from hgkt.serving.transfer import Comparison, Transfer
+    from hgkt.serving.transfer import Transfer
 
 _SHOWN = 12
 
@@ -99,13 +99,6 @@ def _refuse_missing(url: str) -> None:
         raise DataError(f"there is no class registry {file}")
 
 
-def load(folder: Path) -> Any:
-    """Load the model of a folder."""
-    from hgkt.estimators import load_model
-
-    return load_model(folder)
-
-
 @contextmanager
 def registry_of(url: str, loaded: Any, known: bool = True) -> Iterator[ClassRegistry]:
     """Open the registry of a model; refuse one that the database does not know, where it must."""
@@ -143,18 +136,21 @@ def own_origin(reason: str | None) -> Origin:
 # ---------------------------------------------------------------------- history
 @dataclass
 class HistoryOptions(DatabaseOptions):
-    """The options that name a history: a model with its database, or a service."""
+    """The options that name a history: a model with its database, or a service.
 
-    model: Annotated[
-        Path | None, typer.Option("--model", help="Model folder, as `hgkt train` writes it.")
-    ] = None
-    server: Annotated[
-        str | None,
-        typer.Option("--server", metavar="URL", help="A service that runs, instead of --model."),
-    ] = None
-    api_key_file: Annotated[
-        Path | None, typer.Option("--api-key-file", help="File that holds a key of the service.")
-    ] = None
+    Parameters
+    ----------
+    model
+        Model folder, as `hgkt train` writes it.
+    server : URL
+        A service that runs, instead of --model.
+    api_key_file
+        File that holds a key of the service.
+    """
+
+    model: Path | None = None
+    server: str | None = None
+    api_key_file: Path | None = None
 
     def __post_init__(self) -> None:
         """Refuse options that do not go together."""
@@ -170,7 +166,7 @@ class HistoryOptions(DatabaseOptions):
         url = self.address(self.model)
         from hgkt.serving.routes.history import EventLine
 
-        with registry_of(url, load(self.model)) as registry:
+        with registry_of(url, load_model(self.model)) as registry:
             found = registry.events(after, limit, name)
             return {
                 "revision": registry.revision(),
@@ -184,7 +180,7 @@ class HistoryOptions(DatabaseOptions):
                 change = client.rollback(revision, reason=reason)
             newest, n_classes = change.revision, change.n_classes
         else:
-            with served(self.address(self.model), load(self.model)) as model:
+            with served(self.address(self.model), load_model(self.model)) as model:
                 edition = model.rollback(revision, origin=own_origin(reason))
             newest, n_classes = edition.revision, len(edition.names)
         return {"revision": newest, "target": revision, "n_classes": n_classes}
@@ -203,13 +199,9 @@ class HistoryOptions(DatabaseOptions):
 @with_options
 def log_command(
     place: HistoryOptions,
-    name: Annotated[
-        str | None, typer.Option("--name", help="Only a class that has or had this name.")
-    ] = None,
-    after: Annotated[
-        int, typer.Option("--after", min=0, help="Only what came after this revision.")
-    ] = 0,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Most lines.")] = 100,
+    name: str | None = None,
+    after: Annotated[int, typer.Option(min=0)] = 0,
+    limit: Annotated[int, typer.Option(min=1, max=1000)] = 100,
     as_json: JsonOption = False,
 ) -> None:
     """Show what was changed in a registry, by whom and why, in order.
@@ -217,6 +209,15 @@ def log_command(
     Example: hgkt classes log --model digits-model
 
     Example: hgkt classes log --server http://localhost:8000 --name okapi
+
+    Parameters
+    ----------
+    name
+        Only a class that has or had this name.
+    after
+        Only what came after this revision.
+    limit
+        Most lines.
     """
     document = place.events(after, limit, name)
 
@@ -239,7 +240,7 @@ def log_command(
 
 @with_options
 def rollback_command(
-    revision: Annotated[int, typer.Argument(min=0, help="The revision to go back to.")],
+    revision: Annotated[int, typer.Argument(min=0)],
     place: HistoryOptions,
     reason: ReasonOption = None,
     as_json: JsonOption = False,
@@ -247,6 +248,11 @@ def rollback_command(
     """Make the classes of a registry what they were right after a change; a change of its own.
 
     Example: hgkt classes rollback 3 --model digits-model --reason "the descriptions were wrong"
+
+    Parameters
+    ----------
+    revision
+        The revision to go back to.
     """
     document = place.rollback(revision, reason)
     sentence = f"the classes are those of revision {revision} again; this is revision "
@@ -271,17 +277,20 @@ def _what(line: dict[str, Any]) -> str:
 def pull_command(
     model: ModelOption,
     registry: DatabaseOptions,
-    out_path: Annotated[
-        Path | None, typer.Option("--out", metavar="FOLDER", help="New model folder to write.")
-    ] = None,
-    in_place: Annotated[
-        bool, typer.Option("--in-place", help="Replace the model folder itself.")
-    ] = False,
+    out_path: Annotated[Path | None, typer.Option("--out")] = None,
+    in_place: bool = False,
     as_json: JsonOption = False,
 ) -> None:
     """Write the classes of a registry, with what they have grown by, into a model folder.
 
     Example: hgkt classes pull --model digits-model --out digits-with-classes
+
+    Parameters
+    ----------
+    out_path : FOLDER
+        New model folder to write.
+    in_place
+        Replace the model folder itself.
     """
     if (out_path is None) == (not in_place):
         raise DataError("say where to write the model: --out FOLDER or --in-place")
@@ -326,10 +335,7 @@ def pull_command(
 def push_command(
     model: ModelOption,
     registry: DatabaseOptions,
-    replace: Annotated[
-        bool,
-        typer.Option("--replace", help="Give classes of the registry the folder's attributes."),
-    ] = False,
+    replace: bool = False,
     reason: ReasonOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -338,11 +344,16 @@ def push_command(
     Services that have the model without them, in folders of their own, take them in.
 
     Example: hgkt classes push --model digits-model --database sqlite:///classes.sqlite
+
+    Parameters
+    ----------
+    replace
+        Give classes of the registry the folder's attributes.
     """
     url = registry.address(model, new=True)
     from hgkt.serving.transfer import push_classes
 
-    loaded = load(model)
+    loaded = load_model(model)
     with registry_of(url, loaded, known=False) as store:
         origin = own_origin(reason or f"pushed from {model.resolve().name}")
         pushed = push_classes(store, loaded, replace, origin)
@@ -357,7 +368,7 @@ def push_command(
         "there": list(pushed.same),
         "revision": pushed.revision,
     }
-    emit(document, as_json, lambda: say(sentence + (f" ({', '.join(names[:5])})" if names else "")))
+    emit(document, as_json, lambda: say(sentence + (f" ({listed(names)})" if names else "")))
 
 
 # ---------------------------------------------------------------------- models
@@ -403,31 +414,10 @@ def models_command(registry: DatabaseOptions, as_json: JsonOption = False) -> No
 def migrate_command(
     model: ModelOption,
     registry: DatabaseOptions,
-    old: Annotated[
-        str,
-        typer.Option(
-            "--from",
-            metavar="OLD",
-            help="The old model: the beginning of its identity, or its folder.",
-        ),
-    ],
-    old_model: Annotated[
-        Path | None,
-        typer.Option("--old-model", help="Folder of the old model, where --from is an identity."),
-    ] = None,
-    sample: Annotated[
-        Path | None,
-        typer.Option(
-            "--sample", help="Feature rows (.npy, .csv, .parquet …) to predict with both models."
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would become of the classes.")
-    ] = False,
-    skip_unfit: Annotated[
-        bool,
-        typer.Option("--skip-unfit", help="Leave out classes that do not fit, and carry the rest."),
-    ] = False,
+    old: Annotated[str, typer.Option("--from")],
+    old_model: Path | None = None,
+    dry_run: bool = False,
+    skip_unfit: bool = False,
     reason: ReasonOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -437,43 +427,34 @@ def migrate_command(
 
     Example: hgkt classes migrate --from old-model --model new-model --database sqlite:///c.sqlite \
 --dry-run
+
+    Parameters
+    ----------
+    old : OLD
+        The old model: the beginning of its identity, or its folder.
+    old_model
+        Folder of the old model, where --from is an identity.
+    dry_run
+        Only say what would become of the classes.
+    skip_unfit
+        Leave out classes that do not fit, and carry the rest.
     """
     url = registry.address()
-    from hgkt.serving.edition import Edition
-    from hgkt.serving.transfer import (
-        ModelFacts,
-        adopt_classes,
-        compare_predictions,
-        find_source,
-        plan_transfer,
-    )
+    from hgkt.serving.transfer import ModelFacts, adopt_classes, find_source, plan_transfer
 
     source = find_source(url, old, old_model)
-    old_folder = Path(old) if Path(old).is_dir() else old_model
-    if sample is not None and old_folder is None:
-        raise DataError("to predict the --sample with both models, give the --old-model folder")
-    loaded = load(model)
+    loaded = load_model(model)
     facts = ModelFacts.of(loaded, model.resolve().name)
-    compared, revision = None, None
+    revision = None
     with served(url, loaded) as new:
         transfer = plan_transfer(source, new.refresh(), facts, new.vectors)
-        if sample is not None and old_folder is not None:
-            before = load(old_folder)
-            X = read_features(sample, before.n_features_in_)
-            compared = compare_predictions(
-                Edition.load(before, source.table).model, transfer.edition(new).model, X
-            )
         if not dry_run:
             origin = own_origin(reason or f"adopted from {source.title}")
             transfer, revision = adopt_classes(
                 source, new, facts, skip_unfit, origin, before=_tell_unfit
             )
-    document = transfer.to_dict() | {
-        "dry_run": dry_run,
-        "revision": revision,
-        "comparison": compared and compared.to_dict(),
-    }
-    emit(document, as_json, lambda: _show(transfer, compared, dry_run))
+    document = transfer.to_dict() | {"dry_run": dry_run, "revision": revision}
+    emit(document, as_json, lambda: _show(transfer, dry_run))
 
 
 def _tell_unfit(transfer: Transfer) -> None:
@@ -481,35 +462,23 @@ def _tell_unfit(transfer: Transfer) -> None:
         note(f"does not fit: {one.name}: {one.reason}")
 
 
-def _show(transfer: Transfer, compared: Comparison | None, dry_run: bool) -> None:
+def _show(transfer: Transfer, dry_run: bool) -> None:
     verb = "would move" if dry_run else "moved"
     moving = [entry.name for entry in transfer.moving]
-    say(f"{_counted(moving)} {verb} from {transfer.source} to {transfer.target}")
+    say(f"{classes_text(moving)} {verb} from {transfer.source} to {transfer.target}")
     if transfer.growing:
         total = sum(sums.n_examples for sums in transfer.growing.values())
-        say(f"{total} examples go along, of {_counted(list(transfer.growing))}")
+        say(f"{total} examples go along, of {classes_text(list(transfer.growing))}")
     for title, names in (
         ("learned by the new model itself", transfer.learned),
         ("there already", transfer.there),
         ("there already with other attributes, which stay", transfer.differing),
     ):
         if names:
-            say(f"{_counted(names)}: {title}")
+            say(f"{classes_text(names)}: {title}")
     for one in transfer.unfit if dry_run else ():
         say(f"does not fit: {one.name}: {one.reason}")
     for one in transfer.left_examples:
         say(f"examples of {one.name} stay behind: {one.reason}")
     for line in (*transfer.doubts, *([transfer.note] if transfer.note else [])):
         note(f"warning: {line}")
-    if compared is not None:
-        share = compared.n_different / compared.n_rows
-        say(f"of {compared.n_rows} rows {compared.n_different} ({share:.1%}) change their class")
-        if compared.moves:
-            show_table(["from", "to", "rows"], compared.moves)
-
-
-def _counted(names: Any) -> str:
-    shown = ", ".join(names[:5]) + ("…" if len(names) > 5 else "")
-    return f"{len(names)} {'class' if len(names) == 1 else 'classes'}" + (
-        f" ({shown})" if names else ""
-    )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,14 +12,13 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from hgkt._arrays import unit_rows
-from hgkt._files import atomic_file, escape_frame
+from hgkt._plain import plain
 from hgkt._validation import label_text
 from hgkt.cli._inputs import (
     about_model,
     held,
     label_of,
-    read_features,
+    load_model,
     read_images,
     show_unreadable,
 )
@@ -36,6 +36,7 @@ from hgkt.cli._registry import (
 from hgkt.exceptions import ClassWarning, DataError
 
 if TYPE_CHECKING:
+    from hgkt.calibration import Costs
     from hgkt.data import AttributeFile
     from hgkt.estimators.class_check import ClassCheck
 
@@ -43,25 +44,33 @@ _RTOL, _ATOL = 1e-6, 1e-9  # a table holds single precision
 app = typer.Typer(help="List and change the classes of a model.", no_args_is_help=True)
 
 
+@contextmanager
+def _doubts_as_notes() -> Iterator[None]:
+    """Say what a model doubts about classes on stderr, once they are changed."""
+    with warnings.catch_warnings(record=True) as doubts:
+        warnings.simplefilter("always", ClassWarning)
+        yield
+    for doubt in doubts:
+        note(f"warning: {doubt.message}")
+
+
 @app.command("list")
+@with_options
 def list_(
     model: ModelOption,
-    relatives: Annotated[
-        int, typer.Option("--relatives", min=0, help="Show this many classes of like attributes.")
-    ] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Show the classes of a model: seen, added by attributes, or added and then grown.
 
-    Example: hgkt classes list --model digits-model --relatives 2
+    Example: hgkt classes list --model digits-model
+
     """
     from hgkt.calibration.folds import GROWN
-    from hgkt.estimators import load_model
 
     loaded = load_model(model)
-    columns = loaded.candidates()
+    columns, parents = loaded.candidates(), loaded.parents_
     entries: list[dict[str, Any]] = [
-        {"name": name, "seen": seen, "grown": group == GROWN}
+        {"name": name, "seen": seen, "grown": group == GROWN, "parent": parents.get(name)}
         for name, seen, group in zip(
             loaded.classes_[columns].tolist(),
             loaded.seen_mask_[columns].tolist(),
@@ -69,16 +78,12 @@ def list_(
             strict=True,
         )
     ]
-    if relatives:
-        for entry, near in zip(entries, _relatives(loaded, columns, relatives), strict=True):
-            entry["relatives"] = near
 
     def render() -> None:
         rows = [[entry["name"], _kind(entry)] for entry in entries]
-        for row, entry in zip(rows, entries, strict=True) if relatives else ():
-            near = entry["relatives"]
-            row.append(", ".join(f"{other['name']} {other['similarity']:.2f}" for other in near))
-        show_table(["name", "kind", *(["relatives"] if relatives else [])], rows)
+        for row, entry in zip(rows, entries, strict=True) if parents else ():
+            row.append(entry["parent"] or "")
+        show_table(["name", "kind", *(["parent"] if parents else [])], rows)
 
     document = {
         "model": model,
@@ -86,6 +91,7 @@ def list_(
         "n_seen_classes": len(loaded.seen_classes_),
         "attribute_names": about_model(loaded).get("attribute_names"),
         "accepts_text": describer_of(loaded).accepts_text,
+        "parents": parents,
         "classes": entries,
     }
     emit(document, as_json, render)
@@ -99,16 +105,18 @@ def add(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) -> 
     Example: hgkt classes add --model digits-model --from-data digits
 
     Example: hgkt classes add --model birds --name tanager --text "a red bird with black wings"
+
+    Example: hgkt classes add --model shop --name jazz --parent apple
     """
-    with held(model) as loaded:
+    with _doubts_as_notes(), held(model) as loaded:
         new = wanted.table(loaded)
-        with warnings.catch_warnings():  # told as notes beside the result
-            warnings.simplefilter("ignore", ClassWarning)
-            doubts = loaded.class_doubts(new)
-            loaded.add_classes(new).save(model)
-    for sentence in doubts:
-        note(f"warning: {sentence}")
-    report_change("added", list(new), loaded, model, as_json)
+        loaded.add_classes(new, wanted.parents())
+        wanted.keep_texts(loaded, new).save(model)
+    costs = loaded.costs(loaded.n_added_ - len(new), loaded.n_added_)
+    report_change(
+        "added", list(new), loaded, model, as_json, {"costs": plain(costs)},
+        lines=() if costs is None else (costs.sentence(),),
+    )  # fmt: skip
 
 
 @app.command()
@@ -122,23 +130,36 @@ def check(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) -
 
     Example: hgkt classes check --model birds --name tanager --text "a red bird with black wings"
     """
-    from hgkt.estimators import load_model
-
     loaded = load_model(model)
-    checks = [loaded.check_class(row, label) for label, row in wanted.table(loaded).items()]
-    document = {"model": model, "classes": [found.to_dict() for found in checks]}
-    emit(document, as_json, lambda: _show_checks(checks))
+    parents = wanted.parents()
+    checks = [
+        loaded.check_class(row, label, parents.get(label))
+        for label, row in wanted.table(loaded).items()
+    ]
+    costs = loaded.costs(loaded.n_added_, loaded.n_added_ + len(checks))
+    document = {
+        "model": model,
+        "classes": [found.to_dict() for found in checks],
+        "costs": plain(costs),
+    }
+    emit(document, as_json, lambda: _show_checks(checks, costs))
 
 
 @app.command()
+@with_options
 def remove(
-    names: Annotated[list[str], typer.Argument(help="Added classes to remove.")],
+    names: Annotated[list[str], typer.Argument()],
     model: ModelOption,
     as_json: JsonOption = False,
 ) -> None:
     """Remove classes that were added, all or none.
 
     Example: hgkt classes remove six --model digits-model
+
+    Parameters
+    ----------
+    names
+        Added classes to remove.
     """
     with held(model) as loaded:
         labels = [label_of(loaded, name) for name in names]
@@ -147,28 +168,14 @@ def remove(
 
 
 @app.command()
+@with_options
 def grow(
     model: ModelOption,
-    name: Annotated[
-        str | None,
-        typer.Option("--name", help="The class; with --images its sub-folders may name several."),
-    ] = None,
-    images: Annotated[
-        Path | None,
-        typer.Option(
-            "--images",
-            metavar="DIR",
-            help="Images of the class, or without --name one sub-folder per class.",
-        ),
-    ] = None,
-    features: Annotated[
-        Path | None,
-        typer.Option("--features", metavar="FILE", help="Rows of features of the class instead."),
-    ] = None,
-    weights: Annotated[
-        Path | None,
-        typer.Option("--weights", help="Of images: the backbone's weights, if they were moved."),
-    ] = None,
+    name: str | None = None,
+    images: Path | None = None,
+    texts: Path | None = None,
+    features: Path | None = None,
+    weights: Path | None = None,
     device: DeviceOption = Device.auto,
     as_json: JsonOption = False,
 ) -> None:
@@ -176,27 +183,51 @@ def grow(
 
     Example: hgkt classes grow --model birds --name tanager --images photos/tanager
 
+    Example: hgkt classes grow --model intents --texts more.csv
+
     Example: hgkt classes grow --model digits-model --name six --features rows.npy
+
+    Parameters
+    ----------
+    name
+        The class; sub-folders of --images, or a column class of --texts, name several.
+    images : DIR
+        Images of the class, or without --name one sub-folder per class.
+    texts : FILE
+        Texts instead: a table of text and, without --name, class (.csv, .jsonl).
+    features : FILE
+        Rows of features of the class instead.
+    weights
+        Of images: the backbone's weights, if they were moved.
     """
-    if (images is None) == (features is None):
-        raise DataError("say what to learn from: either --images DIR or --features FILE")
+    if sum(given is not None for given in (images, texts, features)) != 1:
+        raise DataError(
+            "say what to learn from: one of --images DIR, --texts FILE and --features FILE"
+        )
     if features is not None and name is None:
         raise DataError("--features holds rows of one class; give its --name")
     with held(model) as loaded:
         if not loaded.can_grow:
             loaded.grow({})  # says which method can
-        files = {name: features or images} if name is not None else _sub_folders(images)
-        labels = {label_of(loaded, str(text)): path for text, path in files.items()}
+        given: dict[str, Any]
+        if texts is not None:
+            given = _texts(texts, name)
+        else:
+            given = {name: features or images} if name is not None else _sub_folders(images)
+        labels: dict[Any, Any] = {label_of(loaded, str(one)): items for one, items in given.items()}
         for label in labels:
             if label not in loaded.classes_.tolist():
                 raise DataError(
                     f"class {label_text(label)} is unknown to this model; add it with "
                     "`hgkt classes add` before it grows"
                 )
-        found = {
-            label: _rows(Path(str(path)), features is not None, loaded, weights, str(device))
-            for label, path in labels.items()
-        }
+        if texts is not None:
+            found = _text_rows(labels, loaded, weights, str(device))
+        else:
+            found = {
+                label: _rows(path, features is not None, loaded, weights, str(device))
+                for label, path in labels.items()
+            }
         loaded.grow({label: loaded.example_sums(rows) for label, rows in found.items()})
         loaded.save(model)
     n_examples = {label: len(rows) for label, rows in found.items()}
@@ -218,8 +249,41 @@ def _sub_folders(folder: Path | None) -> dict[str, Path]:
     return found
 
 
+def _texts(path: Path, name: str | None) -> dict[str, list[str]]:
+    """Return the texts of a table by their class, which is `name` where one is given."""
+    from hgkt.data.tables import check_column, row_text
+    from hgkt.items import read_text_table
+
+    frame = read_text_table(path)
+    if name is None:
+        check_column(frame, path, "class", "the class of each text, or --name CLASS,")
+    labels = [name] * len(frame) if name is not None else frame["class"].tolist()
+    found: dict[str, list[str]] = {}
+    for row, (label, text) in enumerate(zip(labels, frame["text"], strict=True)):
+        if not all(isinstance(one, str) and one.strip() for one in (label, text)):
+            raise DataError(f"{row_text(path, row)} of {path} lacks a text or a class")
+        found.setdefault(str(label), []).append(text)
+    if not found:
+        raise DataError(f"{path} holds no text")
+    return found
+
+
+def _text_rows(
+    texts: dict[Any, list[str]], model: Any, weights: Path | None, device: str
+) -> dict[Any, Any]:
+    """Return the feature rows (n, D) of the texts of each class."""
+    from hgkt.items import TextClassifier
+
+    if weights is not None:
+        raise DataError("--weights is for images; this grows classes by texts")
+    reader = TextClassifier(model, device)
+    return {label: reader.features(own) for label, own in texts.items()}
+
+
 def _rows(path: Path, are_features: bool, model: Any, weights: Path | None, device: str) -> Any:
     """Return the feature rows (n, D) of a file of features or of images."""
+    from hgkt.data import read_features
+
     if are_features:
         return read_features(path, model.n_features_in_)
     given = read_images([path], model, weights, device)
@@ -234,27 +298,38 @@ def _rows(path: Path, are_features: bool, model: Any, weights: Path | None, devi
 def edit(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) -> None:
     """Give classes that were added other attributes, all or none; what they learned stays.
 
+    With --name and --parent alone any class moves to another group, and keeps its attributes.
+
     Example: hgkt classes edit --model birds --name tanager --text "a red bird with black wings"
     """
-    with held(model) as loaded, warnings.catch_warnings(record=True) as doubts:
-        warnings.simplefilter("always", ClassWarning)
-        new = wanted.table(loaded)
-        loaded.edit_classes(new).save(model)
-    for doubt in doubts:
-        note(f"warning: {doubt.message}")
-    report_change("edited", list(new), loaded, model, as_json)
+    with _doubts_as_notes(), held(model) as loaded:
+        new = {} if wanted.moves_only else wanted.table(loaded)
+        groups = wanted.parents()
+        for name in groups if wanted.name is not None else ():
+            loaded.column_of(name)  # the class must be there
+        loaded.edit_classes(new).set_parents(groups)
+        wanted.keep_texts(loaded, new).save(model)
+    report_change("edited", list(new or groups), loaded, model, as_json)
 
 
 @app.command()
+@with_options
 def rename(
-    old: Annotated[str, typer.Argument(help="The class.")],
-    new: Annotated[str, typer.Argument(help="Its new name, which must be free.")],
+    old: Annotated[str, typer.Argument()],
+    new: Annotated[str, typer.Argument()],
     model: ModelOption,
     as_json: JsonOption = False,
 ) -> None:
     """Give a class another name; any class may be renamed.
 
     Example: hgkt classes rename six half-dozen --model digits-model
+
+    Parameters
+    ----------
+    old
+        The class.
+    new
+        Its new name, which must be free.
     """
     with held(model) as loaded:
         labels = {label_of(loaded, old): label_of(loaded, new)}
@@ -263,14 +338,11 @@ def rename(
 
 
 @app.command()
+@with_options
 def export(
     model: ModelOption,
-    out_file: Annotated[
-        Path, typer.Option("--out", help="The table: .csv, or .parquet, which any model can read.")
-    ],
-    everything: Annotated[
-        bool, typer.Option("--all", help="Also the classes that the model was fitted on.")
-    ] = False,
+    out_file: Annotated[Path, typer.Option("--out")],
+    everything: Annotated[bool, typer.Option("--all")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Write the added classes of a model with their attributes to a table, for `import`.
@@ -278,9 +350,15 @@ def export(
     What a class has learned from examples stays in the model.
 
     Example: hgkt classes export --model birds --out classes.parquet
+
+    Parameters
+    ----------
+    out_file
+        The table: .csv, or .parquet, which any model can read.
+    everything
+        Also the classes that the model was fitted on.
     """
-    from hgkt.data import write_attribute_file
-    from hgkt.estimators import load_model
+    from hgkt.data.attributes import write_attribute_csv, write_attribute_file
 
     if out_file.suffix not in (".csv", ".parquet"):
         raise DataError(f"--out must end in .csv or .parquet; got {str(out_file)!r}")
@@ -293,10 +371,8 @@ def export(
     file, fitted = _table(loaded, everything)
     if not file.names:
         raise DataError(f"{model} has no added class; --all writes those that it was fitted on")
-    if out_file.suffix == ".parquet":
-        write_attribute_file(out_file, file, seen=fitted.tolist())
-    else:
-        _write_csv(out_file, file, fitted)
+    write = write_attribute_csv if out_file.suffix == ".csv" else write_attribute_file
+    write(out_file, file, seen=fitted.tolist(), parents=loaded.parents_)
     document = {"out": out_file, "n_classes": len(file.names), "classes": list(file.names)}
     noun = "class" if len(file.names) == 1 else "classes"
     emit(document, as_json, lambda: say(f"wrote {len(file.names)} {noun} to {out_file}"))
@@ -324,21 +400,10 @@ def _table(model: Any, everything: bool) -> tuple[AttributeFile, NDArray[np.bool
     return file, fitted[chosen]
 
 
-def _write_csv(path: Path, file: AttributeFile, fitted: NDArray[np.bool_]) -> None:
-    import pandas as pd
-
-    width = file.attributes.shape[1]
-    columns = file.attribute_names or [f"a{number}" for number in range(width)]
-    frame = pd.DataFrame(file.attributes, columns=list(columns))
-    frame.insert(0, "name", list(file.names))
-    frame.insert(1, "seen", fitted)
-    with atomic_file(path) as scratch:
-        escape_frame(frame).to_csv(scratch, index=False)
-
-
 @app.command("import")
+@with_options
 def import_(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Table as `export` writes it.")],
+    file: Annotated[Path, typer.Argument()],
     model: ModelOption,
     as_json: JsonOption = False,
 ) -> None:
@@ -347,10 +412,15 @@ def import_(
     Classes that the table does not have stay as they are.
 
     Example: hgkt classes import classes.csv --model birds
+
+    Parameters
+    ----------
+    file : FILE
+        Table as `export` writes it.
     """
-    with held(model) as loaded, warnings.catch_warnings(record=True) as doubts:
-        warnings.simplefilter("always", ClassWarning)
-        table = NewClasses(file=file).table(loaded)
+    with _doubts_as_notes(), held(model) as loaded:
+        wanted = NewClasses(file=file)
+        table = wanted.table(loaded)
         known = dict(zip(loaded.classes_.tolist(), loaded.class_attributes_, strict=True))
         new = {name: row for name, row in table.items() if name not in known}
         other = {
@@ -358,9 +428,7 @@ def import_(
             for name, row in table.items()
             if name in known and not np.allclose(row, known[name], _RTOL, _ATOL)
         }
-        loaded.edit_classes(other).add_classes(new).save(model)
-    for doubt in doubts:
-        note(f"warning: {doubt.message}")
+        loaded.edit_classes(other).add_classes(new).set_parents(wanted.parents()).save(model)
     changed = {"added": list(new), "edited": list(other), "n_same": len(table) - len(new | other)}
     report_change(
         "imported", list(table), loaded, model, as_json, changed,
@@ -374,18 +442,6 @@ def _kind(entry: dict[str, Any]) -> str:
     return "seen" if entry["seen"] else "added"
 
 
-def _relatives(model: Any, columns: NDArray[np.intp], k: int) -> list[list[dict[str, Any]]]:
-    """For each class of `columns` the others with the highest cosine of attribute vectors."""
-    unit = unit_rows(model.class_attributes_[columns])
-    labels = model.classes_[columns].tolist()
-    found = []
-    for own, row in enumerate(unit):
-        similarities = unit @ row
-        order = [c for c in np.argsort(-similarities, kind="stable") if c != own][:k]
-        found.append([{"name": labels[c], "similarity": float(similarities[c])} for c in order])
-    return found
-
-
 for _name, _command in (
     ("models", models_command),
     ("migrate", migrate_command),
@@ -397,7 +453,7 @@ for _name, _command in (
     app.command(_name)(_command)
 
 
-def _show_checks(checks: Sequence[ClassCheck]) -> None:
+def _show_checks(checks: Sequence[ClassCheck], costs: Costs | None) -> None:
     """Print the sentences of one check and its rivals; of several, one line each."""
     if len(checks) == 1:
         say(*checks[0].sentences())
@@ -430,6 +486,11 @@ def _show_checks(checks: Sequence[ClassCheck]) -> None:
         "would lose: known classes, and the share of their images that it would take",
         "distance: share of the seen classes that lie nearer to what is known",
     )
+    for check in checks:
+        if check.strays:
+            say(f"{check.name}: {check.say_strays()}")
+    if costs is not None:
+        say(f"together: {costs.sentence()}")
     for reason in dict.fromkeys(reason for check in checks for reason in check.reasons):
         say(reason)
 

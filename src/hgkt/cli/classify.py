@@ -12,6 +12,7 @@ from hgkt._files import atomic_file, escape_frame
 from hgkt.cli._inputs import Input, about_model, candidate_names, read_images, show_unreadable
 from hgkt.cli._options import (
     AmongOption,
+    CoverageOption,
     Device,
     DeviceOption,
     JsonOption,
@@ -19,6 +20,7 @@ from hgkt.cli._options import (
     RejectOption,
     TopOption,
     WeightsOption,
+    with_options,
 )
 from hgkt.cli._output import emit, note, progress_bar, say
 from hgkt.exceptions import DataError
@@ -30,37 +32,19 @@ if TYPE_CHECKING:
 _NEAREST = 3  # learned classes that explain an answer
 
 
+@with_options
 def classify_command(
     model: ModelOption,
-    items: Annotated[
-        list[str] | None,
-        typer.Argument(help="Images and folders of images; of a model of texts, texts."),
-    ] = None,
-    input_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--input", metavar="FILE", help="Texts: table with a column text (.csv, .jsonl)."
-        ),
-    ] = None,
+    items: Annotated[list[str] | None, typer.Argument()] = None,
+    input_file: Annotated[Path | None, typer.Option("--input")] = None,
     top: TopOption = 1,
     among: AmongOption = "all",
     reject: RejectOption = None,
-    coverage: Annotated[
-        float | None,
-        typer.Option(
-            "--set",
-            metavar="SHARE",
-            help="Also give the classes among which the true one is, so often, e.g. 0.9.",
-            show_default=False,
-        ),
-    ] = None,
-    explain: Annotated[
-        bool,
-        typer.Option("--explain", help="Also name the nearest learned classes, with examples."),
-    ] = False,
-    out_file: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Write the answers to a .csv.")
-    ] = None,
+    coverage: CoverageOption = None,
+    level: Annotated[str | None, typer.Option(show_default=False)] = None,
+    at_least: Annotated[float | None, typer.Option(show_default=False)] = None,
+    explain: Annotated[bool, typer.Option("--explain")] = False,
+    out_file: Annotated[Path | None, typer.Option("--out")] = None,
     weights: WeightsOption = None,
     device: DeviceOption = Device.auto,
     as_json: JsonOption = False,
@@ -71,7 +55,24 @@ def classify_command(
 
     Example: hgkt classify new.jpg more/ --model photo-model --top 3 --reject 0.05
 
+    Example: hgkt classify new.jpg --model photo-model --at-least 0.8
+
     Example: hgkt classify "I lost my card" --model text-model
+
+    Parameters
+    ----------
+    items
+        Images and folders of images; of a model of texts, texts.
+    input_file : FILE
+        Texts: table with a column text (.csv, .jsonl).
+    level : LEVEL
+        Answer with groups of this level: group, or a number from 1, the top.
+    at_least : SHARE
+        Answer with the class, else with the deepest group, that is so probable, e.g. 0.8.
+    explain
+        Also name the nearest learned classes, with examples.
+    out_file : FILE
+        Write the answers to a .csv.
     """
     from hgkt.estimators import load_model
 
@@ -80,6 +81,9 @@ def classify_command(
     classifier = load_model(model)
     names = candidate_names(classifier, among)
     classifier.candidates(names)  # wrong names are told before items are read
+    wanted = int(level) if level is not None and level.isdecimal() else level
+    if wanted is not None:
+        classifier.taxonomy().level(wanted)
     reads_texts = bool(about_model(classifier).get("text_encoder"))
     noun, key = ("text", "text") if reads_texts else ("photo", "file")
     read = _read_texts if reads_texts else _read_photos
@@ -87,7 +91,7 @@ def classify_command(
     show_unreadable(given, "text" if reads_texts else "image")
     if classifier.confidence_ is None:
         note("probabilities are not calibrated: this model has no thresholds from validation")
-    answers = reader.answers(given.features, top, names, reject, coverage)
+    answers = reader.answers(given.features, top, names, reject, coverage, wanted, at_least)
     reasons = reader.explain_features(given.features, _NEAREST, names) if explain else None
     rows = [
         {key: item, **_answer(answer, top), **({} if reasons is None else _reason(reasons[row]))}
@@ -98,7 +102,9 @@ def classify_command(
         "among": among,
         "calibrated": classifier.confidence_ is not None,
         f"n_{noun}s": len(rows),
-        **({} if reject is None else {"n_rejected": sum(row["label"] is None for row in rows)}),
+        **({} if level is None else {"level": wanted}),
+        **({} if at_least is None else {"at_least": at_least}),
+        **({} if reject is None else {"n_rejected": sum(answer.rejected for answer in answers)}),
         f"{noun}s": rows,
         **given.report(),
     }
@@ -153,13 +159,13 @@ def _read_texts(
 
 
 def _answer(answer: Answer, top: int) -> dict[str, Any]:
-    """Return what JSON says of one item; of a rejected one the label is null."""
-    best = answer.guesses[0]
-    known = answer.label is not None
+    """Return what JSON says of one item; without an answer the label is null."""
+    best = answer.guess
     row: dict[str, Any] = {
         "label": answer.label,
-        "probability": best.probability if known else None,
-        "seen": best.seen if known else None,
+        "probability": None if best is None else best.probability,
+        "seen": None if best is None else best.seen,
+        "rejected": answer.rejected,
         "novelty": answer.novelty,
     }
     if answer.set is not None:
@@ -203,8 +209,10 @@ def _render(document: dict[str, Any], noun: str, key: str) -> None:
     for row in rows:
         guesses = row.get("top", [row])
         if row["label"] is None:
-            unknown = {"label": "unknown", "probability": None, "seen": None}
-            guesses = [unknown, *row.get("top", [])]
+            word = "unknown" if row["rejected"] else "unsure"
+            guesses = [{"label": word, "probability": None, "seen": None}, *row.get("top", [])]
+        elif guesses[0]["label"] != row["label"]:
+            guesses = [row, *guesses]  # it backed off, to a group
         for rank, guess in enumerate(guesses):
             cells = [row[key] if rank == 0 else "", *_cells(guess, sources)]
             if "set" in row:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.markup import escape
 
-from hgkt.cli._options import AttributesOption, JsonOption, RootOption
+from hgkt.cli._options import AttributesOption, JsonOption, RootOption, with_options
 from hgkt.cli._output import emit, note, out, progress_bar, say, show_table
 from hgkt.data import DATASETS, GZSLDataset, data_root, find_folder, load_dataset
 from hgkt.data.catalog import CATALOG, find_facts
@@ -59,10 +59,9 @@ def list_(root: RootOption = None, as_json: JsonOption = False) -> None:
 
 
 @app.command()
+@with_options
 def check(
-    name: Annotated[
-        str | None, typer.Argument(help="Name or path; every folder under --root if left out.")
-    ] = None,
+    name: Annotated[str | None, typer.Argument()] = None,
     root: RootOption = None,
     features: FeatureFileOption = None,
     attributes: AttributesOption = "att",
@@ -74,6 +73,11 @@ def check(
     The exit code is 1 if one of them cannot be used.
 
     Example: hgkt datasets check CUB --root data
+
+    Parameters
+    ----------
+    name
+        Name or path; every folder under --root if left out.
     """
     reports = [
         _report(source, root, file, attributes, mmap)
@@ -96,10 +100,11 @@ def check(
 
 
 @app.command()
+@with_options
 def convert(
-    source: Annotated[str, typer.Argument(help="Name or path of the data set to read.")],
-    target: Annotated[Path, typer.Argument(help="Folder to write; must not exist, or be empty.")],
-    to: Annotated[Layout, typer.Option("--to", help="What to write.")] = "parquet",
+    source: Annotated[str, typer.Argument()],
+    target: Annotated[Path, typer.Argument()],
+    to: Layout = "parquet",
     root: RootOption = None,
     features: FeatureFileOption = None,
     attributes: AttributesOption = "att",
@@ -109,6 +114,15 @@ def convert(
     """Turn a data set of any layout into tables, or into the benchmark's layout.
 
     Example: hgkt datasets convert my-tables my-mat --to xlsa17
+
+    Parameters
+    ----------
+    source
+        Name or path of the data set to read.
+    target
+        Folder to write; must not exist, or be empty.
+    to
+        What to write.
     """
     from hgkt.data import write_tables, write_xlsa17
 
@@ -131,13 +145,12 @@ def convert(
 
 
 @app.command()
+@with_options
 def download(
     name: Annotated[str, typer.Argument(help=f"One of {', '.join(CATALOG)}.")],
     root: RootOption = None,
-    mirror: Annotated[
-        list[str] | None, typer.Option("--mirror", help="Address to try first; repeatable.")
-    ] = None,
-    sha256: Annotated[str | None, typer.Option("--sha256", help="Checksum of the archive.")] = None,
+    mirror: list[str] | None = None,
+    sha256: str | None = None,
     as_json: JsonOption = False,
 ) -> None:
     """Fetch a data set of the benchmark; a transfer that broke off is taken up again.
@@ -145,6 +158,13 @@ def download(
     Further mirrors are read from $HGKT_MIRRORS.
 
     Example: hgkt datasets download CUB --root data
+
+    Parameters
+    ----------
+    mirror
+        Address to try first; repeatable.
+    sha256
+        Checksum of the archive.
     """
     from hgkt.data import download_dataset
 

@@ -22,9 +22,10 @@ from rich.table import Table
 from hgkt._files import atomic_file, check_writable
 from hgkt._typing import Progress
 from hgkt._validation import import_extra
-from hgkt.cli._options import JsonOption, SeedOption
+from hgkt.cli._options import JsonOption, SeedOption, with_options
 from hgkt.cli._output import emit, figures_table, note, out, progress_bar, say
 from hgkt.exceptions import DataError
+from hgkt.experiments import style
 
 if TYPE_CHECKING:
     from hgkt.data import GZSLDataset
@@ -40,20 +41,6 @@ _TRY = (
     "then draw a six, or pick one of the samples; a two is a b d e g",
     "Ctrl-C ends the demo; nothing is kept",
 )
-_BLUE, _ORANGE, _GREEN, _RED = "#2563eb", "#d97706", "#15803d", "#b91c1c"
-_GREY, _PALE, _BLACK = "#6b7280", "#9ca3af", "#111827"
-_STYLE: Any = {
-    "font.family": "DejaVu Sans",
-    "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": _GREY,
-    "axes.titlesize": 11,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "xtick.color": _GREY,
-    "ytick.color": _GREY,
-}
 _FIGURE_SUFFIXES = (".png", ".pdf", ".svg", ".jpg")
 
 
@@ -82,42 +69,47 @@ class HiddenDigit:
     explanation: ClassExplanation
 
 
+@with_options
 def demo_command(
-    out_file: Annotated[
-        Path, typer.Option("--out", metavar="FILE", help="Figure to write: .png, .pdf or .svg.")
-    ] = Path("hgkt-demo.png"),
-    page: Annotated[
-        bool, typer.Option("--page", help="Serve the page instead, and add digits by hand.")
-    ] = False,
-    port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="Of the page; 0 takes a free one.")
-    ] = 0,
-    browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Whether to open the page.")
-    ] = True,
+    out_file: Annotated[Path, typer.Option("--out")] = Path("hgkt-demo.png"),
+    page: bool = False,
+    port: Annotated[int, typer.Option(min=0, max=65535)] = 0,
+    browser: bool = True,
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Learn eight digits, add one by its attributes, and draw it all.
 
     Example: hgkt demo --out hgkt-demo.png
+
+    Parameters
+    ----------
+    out_file : FILE
+        Figure to write: .png, .pdf or .svg.
+    page
+        Serve the page instead, and add digits by hand.
+    port
+        Of the page; 0 takes a free one.
+    browser
+        Whether to open the page.
     """
     from hgkt.data import load_dataset
+    from hgkt.estimators import HGKTClassifier
 
     start = time.perf_counter()
-    if page:
-        _check_page()
-    else:
+    if not page:
         _check_figure(out_file)
+    for package in ("fastapi", "uvicorn", "plotly") if page else ():
+        import_extra(package, "serve")
     dataset = load_dataset("digits")
     with progress_bar() as progress:
-        model, default = _default_run(dataset, seed, progress)
-        paper = None if page else _paper_run(dataset, seed, progress)
+        closed_form = HGKTClassifier(device="cpu")
+        model, default = _test("closed form", closed_form, dataset, True, seed, progress)
+        runs = [default, *([] if page else _paper_run(dataset, seed, progress))]
     if page:
         _serve_page(dataset, model, port, browser, as_json)
         return
     hidden = _hidden_digit(model, dataset, seed)
-    runs = [default, *([paper] if paper else [])]
     document = {
         "data": dataset.summary(),
         "results": [
@@ -156,18 +148,11 @@ def _check_figure(path: Path) -> None:
     check_writable(path.parent)
 
 
-def _default_run(dataset: GZSLDataset, seed: int, progress: Progress) -> tuple[Any, DemoRun]:
-    """Choose on class folds of the eight seen digits, fit, and test."""
-    from hgkt.estimators import HGKTClassifier
-
-    return _run("closed form", HGKTClassifier(device="cpu"), dataset, True, seed, progress)
-
-
-def _paper_run(dataset: GZSLDataset, seed: int, progress: Progress) -> DemoRun | None:
+def _paper_run(dataset: GZSLDataset, seed: int, progress: Progress) -> list[DemoRun]:
     """Train the paper's network; without torch say what it needs."""
     if find_spec("torch") is None:
         note("the paper's network is left out: it needs pip install 'hgkt[network]'")
-        return None
+        return []
     import torch
 
     from hgkt.estimators import HGKTNetworkClassifier
@@ -177,12 +162,12 @@ def _paper_run(dataset: GZSLDataset, seed: int, progress: Progress) -> DemoRun |
     n_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        return _run("network", model, dataset, False, seed, progress)[1]
+        return [_test("network", model, dataset, False, seed, progress)[1]]
     finally:
         torch.set_num_threads(n_threads)
 
 
-def _run(
+def _test(
     title: str, estimator: Any, dataset: GZSLDataset, select: bool, seed: int, progress: Progress
 ) -> tuple[Any, DemoRun]:
     """Evaluate a model, and take the unseen digits, which the test needs, out of it again."""
@@ -260,110 +245,69 @@ def _render(
 
 # ---------------------------------------------------------------------- the figure
 def _draw_figure(runs: list[DemoRun], hidden: HiddenDigit, path: Path) -> None:
-    """Draw the figure and write it.
-
-    Parameters
-    ----------
-    runs : list of DemoRun
-        The models whose curves are compared.
-    hidden : HiddenDigit
-        The digit that was added.
-    path : Path
-        File to write; its suffix says the format.
-    """
-    import matplotlib
+    """Draw the digit, the curves of the models, and what the digit was made from."""
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context(_STYLE):
-        # A Figure of its own needs no display and leaves pyplot's state alone.
-        figure: Any = Figure(figsize=(11, 6.5), layout="constrained", facecolor="white")
-        top, bottom = figure.subfigures(2, 1, height_ratios=(0.84, 2))
+    with style.styled():
+        drawing: Any = Figure(figsize=(11, 6.5), layout="constrained")
+        top, bottom = drawing.subfigures(2, 1, height_ratios=(0.84, 2))
         _draw_images(top, hidden)
         left, right = bottom.subplots(1, 2, width_ratios=(1.15, 1))
         _draw_curves(left, runs)
         _draw_weights(right, hidden)
         with atomic_file(path) as scratch:
-            figure.savefig(scratch, dpi=150, format=path.suffix[1:].lower())
+            drawing.savefig(scratch, dpi=150, format=path.suffix[1:].lower())
 
 
-def _draw_images(figure: Any, hidden: HiddenDigit) -> None:
+def _draw_images(part: Any, hidden: HiddenDigit) -> None:
     title = (
         f"A digit without training images: what the model says before, and after “{hidden.name}” "
         "was added by its attributes"
     )
-    figure.suptitle(title, x=0.008, ha="left", fontsize=11, fontweight="bold")
-    axes = figure.subplots(1, len(hidden.images), gridspec_kw={"wspace": 0.12})
-    for position, axis in enumerate(axes):
-        axis.imshow(hidden.images[position], cmap="gray_r", interpolation="nearest")
-        axis.set(xticks=[], yticks=[], anchor="N")
-        old, new = hidden.before[position], hidden.after[position]
-        color = _GREEN if new == hidden.name else _RED
-        for spine in axis.spines.values():
-            spine.set(visible=True, color=color, linewidth=1.6)
-        below: Any = {"ha": "center", "va": "top", "transform": axis.transAxes}
-        axis.text(0.5, -0.10, old, color=_GREY, **below)
-        axis.text(0.5, -0.34, f"→ {new}", color=color, fontweight="bold", **below)
+    part.suptitle(title, x=0.008, ha="left", fontweight="bold")
+    axes = part.subplots(1, len(hidden.images), gridspec_kw={"wspace": 0.12})
+    rows = zip(axes, hidden.images, hidden.before, hidden.after, strict=True)
+    for axis, image, old, new in rows:
+        colour = style.colour(2 if new == hidden.name else 1)
+        axis.imshow(image, cmap="gray_r", interpolation="nearest")
+        axis.set_anchor("N")
+        style.bare(axis, frame=colour)
+        axis.text(
+            0.5, -0.10, old, color=style.MUTED, ha="center", va="top", transform=axis.transAxes
+        )
+        axis.text(
+            0.5, -0.34, f"→ {new}", color=colour, ha="center", va="top", transform=axis.transAxes
+        )
 
 
 def _draw_curves(axis: Any, runs: list[DemoRun]) -> None:
-    for run, color in zip(runs, (_BLUE, _ORANGE), strict=True):
-        unseen, seen, metrics = 100 * run.curve.unseen, 100 * run.curve.seen, run.metrics
-        label = f"{run.title}: AUSUC {metrics.ausuc:.1f}"
-        axis.plot(unseen, seen, color=color, linewidth=2, label=label)
-        axis.fill_between(unseen, seen, color=color, alpha=0.10, linewidth=0)
-        axis.plot(metrics.ts, metrics.tr, "o", color=color, markersize=8, markeredgecolor="white")
+    for number, run in enumerate(runs):
+        look, m = style.series(number, marker=False), run.metrics
+        axis.plot(100 * run.curve.unseen, 100 * run.curve.seen, **look,
+                  label=f"{run.title}: AUSUC {m.ausuc:.1f}")  # fmt: skip
+        axis.plot(m.ts, m.tr, "o", color=look["color"])
+        text = f"H {m.H:.1f}" + ("" if run.calibration else ", not calibrated")
         # Inside of the picture: left of a point that lies right of the middle.
-        offset, ha, va = (-1, "right", "top") if metrics.ts > 50 else (1, "left", "bottom")
-        text = f"H {metrics.H:.1f}" + ("" if run.calibration else ", not calibrated")
-        at: Any = {"ha": ha, "va": va, "color": color, "fontweight": "bold"}
-        axis.text(metrics.ts + 2 * offset, metrics.tr + offset, text, **at)
+        side = "right" if m.ts > 50 else "left"
+        axis.annotate(text, (m.ts, m.tr), (-6 if m.ts > 50 else 6, -6 if m.ts > 50 else 6),
+                      textcoords="offset points", ha=side, color=look["color"])  # fmt: skip
     axis.set(xlim=(0, 100.5), ylim=(0, 100.5), title="Seen–unseen curve over every calibration")
     axis.set(xlabel="accuracy on unseen digits, %", ylabel="accuracy on seen digits, %")
-    axis.legend(frameon=False, loc="lower left")
+    axis.legend(loc="lower left")
 
 
 def _draw_weights(axis: Any, hidden: HiddenDigit) -> None:
     sources = hidden.explanation.sources[::-1]
-    weights = np.array([source.weight for source in sources])
-    names = [str(source.label) for source in sources]
-    colors = [_BLUE if weight >= 0 else _PALE for weight in weights]
-    axis.barh(names, weights, color=colors, height=0.66)
-    axis.axvline(0, color=_GREY, linewidth=0.8)
-    pad = 0.02 * float(np.ptp(np.append(weights, 0.0)))
-    for row, weight in enumerate(weights):
-        text = f"{weight:+.2f}".replace("-", "−")
-        at, side = (weight + pad, "left") if weight >= 0 else (weight - pad, "right")
-        axis.text(at, row, text, va="center", ha=side, color=_GREY, fontsize=9)
+    bars = axis.barh([str(s.label) for s in sources], [s.weight for s in sources])
+    axis.bar_label(bars, fmt="{:+.2f}", padding=3)
     axis.margins(x=0.16)
-    axis.spines["left"].set_visible(False)
-    axis.tick_params(axis="y", length=0, labelcolor=_BLACK)
-    title = f"What “{hidden.name}” was made from"
-    axis.set(xlabel="weight of the seen digit's mean", title=title)
+    axis.grid(axis="y", visible=False)
+    axis.set(xlabel="weight of the seen digit's mean", title=f"What “{hidden.name}” was made from")
 
 
 # ---------------------------------------------------------------------- the page
-def _check_page() -> None:
-    """Refuse before anything is trained where the service cannot run."""
-    for package in ("fastapi", "uvicorn", "plotly"):
-        import_extra(package, "serve")
-
-
 def _serve_page(dataset: GZSLDataset, model: Any, port: int, browser: bool, as_json: bool) -> None:
-    """Serve a model of the digits on this machine until Ctrl-C.
-
-    Parameters
-    ----------
-    dataset : GZSLDataset
-        The digits, of which the page offers test images.
-    model : GZSLClassifier
-        Fitted on the seen digits.
-    port : int
-        Where to listen; 0 takes any that is free.
-    browser : bool
-        Whether to open the page in the browser.
-    as_json : bool
-        Whether the address is printed as JSON.
-    """
+    """Serve a model of the digits on this machine until Ctrl-C."""
     with tempfile.TemporaryDirectory(prefix="hgkt-demo-", ignore_cleanup_errors=True) as folder:
         path = model.save(Path(folder) / dataset.name, **dataset.provenance())
         try:
@@ -385,20 +329,15 @@ def _serve(path: Path, dataset: GZSLDataset, port: int, browser: bool, as_json: 
     app = create_app(ServiceSettings(model=path, host=_HOST, port=port, samples=dataset.name))
     quiet: Any = {"log_level": "warning", "access_log": False, "server_header": False}
     config = uvicorn.Config(app, **quiet, timeout_graceful_shutdown=_PARTING_SECONDS)
-    server = uvicorn.Server(config)
-    hidden = dataset.names(dataset.unseen_classes)
-    # The browser may only come once somebody listens, and may block: some run in the terminal.
-    announce = (server, f"http://{_HOST}:{port}/", hidden, browser, as_json)
-    threading.Thread(target=_announce, args=announce, daemon=True).start()
-    server.run([listening])
-
-
-def _announce(server: Any, address: str, hidden: list[str], browser: bool, as_json: bool) -> None:
-    while not server.started:
-        if server.should_exit:
-            return
-        time.sleep(0.02)
+    # The port listens already: who comes before the server runs waits in its queue.
+    address, hidden = f"http://{_HOST}:{port}/", dataset.names(dataset.unseen_classes)
     head = f"the page is at {address}; never shown to the model: {' and '.join(hidden)}"
     emit({"address": address, "hidden": hidden}, as_json, lambda: say(head, *_TRY))
-    if browser and not webbrowser.open(address):
+    if browser:  # which may block: some run in the terminal
+        threading.Thread(target=_open_browser, args=(address,), daemon=True).start()
+    uvicorn.Server(config).run([listening])
+
+
+def _open_browser(address: str) -> None:
+    if not webbrowser.open(address):
         note("no browser was found; open the address by hand")

@@ -7,50 +7,19 @@ from typing import Annotated, Any
 
 import typer
 
-from hgkt.cli._options import Device, DeviceOption, JsonOption
+from hgkt.cli._options import Device, DeviceOption, JsonOption, with_options
 from hgkt.cli._output import emit, note, progress_bar, say
 from hgkt.exceptions import DataError
 
 
+@with_options
 def describe_command(
-    classes: Annotated[
-        Path, typer.Argument(help="Table with name and, optionally, description: .csv, .parquet.")
-    ],
-    out_file: Annotated[
-        Path, typer.Option("--out", metavar="FILE", help="Class attributes to write: .parquet.")
-    ],
-    encoder: Annotated[
-        str,
-        typer.Option(
-            "--encoder",
-            metavar="NAME",
-            help="minilm, a sentence-transformers folder, or a hub name.",
-        ),
-    ] = "minilm",
-    template: Annotated[
-        str,
-        typer.Option(
-            "--template",
-            metavar="TEXT",
-            help="How name and description become a sentence: photo (“a photo of a {name}. "
-            "{description}”), text (“{name}. {description}”), or one of your own.",
-        ),
-    ] = "photo",
-    words: Annotated[
-        bool,
-        typer.Option(
-            "--words/--no-words",
-            help='Write names as words first: "001.Sooty_Tern" is "sooty tern".',
-        ),
-    ] = True,
-    with_attributes: Annotated[
-        Path | None,
-        typer.Option(
-            "--with-attributes",
-            metavar="FILE",
-            help="Put the numeric attributes of a table in front; it may be the same table.",
-        ),
-    ] = None,
+    classes: Annotated[Path, typer.Argument()],
+    out_file: Annotated[Path, typer.Option("--out")],
+    encoder: str = "minilm",
+    template: list[str] | None = None,
+    words: bool = True,
+    with_attributes: Path | None = None,
     device: DeviceOption = Device.cpu,
     as_json: JsonOption = False,
 ) -> None:
@@ -59,6 +28,23 @@ def describe_command(
     The file goes to `train --classes`, to --attributes of any command, or `classes add --file`.
 
     Example: hgkt describe classes.csv --out names.parquet
+
+    Parameters
+    ----------
+    classes
+        Table with name and, optionally, description: .csv, .parquet.
+    out_file : FILE
+        Class attributes to write: .parquet.
+    encoder : NAME
+        minilm, a folder (of sentence-transformers, CLIP or SigLIP), or a hub name.
+    template : TEXT, default photo
+        How name and description become a sentence: photo (“a photo of a {name}.
+        {description}”), text (“{name}. {description}”), or one of your own; of several the mean
+        is taken.
+    words
+        Write names as words first: "001.Sooty_Tern" is "sooty tern".
+    with_attributes : FILE
+        Put the numeric attributes of a table in front; it may be the same table.
     """
     from hgkt._arrays import torch_device
     from hgkt.data import write_attribute_file
@@ -67,7 +53,7 @@ def describe_command(
     if out_file.suffix != ".parquet":
         raise DataError(f"--out must end in .parquet; got {str(out_file)!r}")
     listed = read_class_list(classes, with_attributes)
-    loaded = load_encoder(encoder, torch_device(str(device)), template, words)
+    loaded = load_encoder(encoder, torch_device(str(device)), template or "photo", words)
     with progress_bar() as bar:
         described = describe_classes(listed, loaded, bar)
     write_attribute_file(out_file, described.file, described.descriptions, listed.seen)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from hgkt._files import check_writable, write_file
+from hgkt._files import check_writable
 from hgkt._plain import plain, short
 from hgkt.cli._options import DataOptions, JsonOption, MethodOptions, with_options
 from hgkt.cli._output import emit, figures_table, out, progress_bar, say
@@ -41,49 +41,11 @@ _UNKNOWN = {
 def evaluate_command(
     source: DataOptions,
     options: MethodOptions,
-    folds: Annotated[
-        int | None,
-        typer.Option(
-            "--folds",
-            min=1,
-            metavar="N",
-            help="Class folds to choose on.",
-            show_default="3, or 6 where classes are few",
-        ),
-    ] = None,
-    seeds: Annotated[
-        int,
-        typer.Option(
-            "--seeds", min=1, metavar="N", help="Repeat with this many seeds from --seed on."
-        ),
-    ] = 1,
-    metric: Annotated[
-        str,
-        typer.Option(
-            "--metric", metavar="NAME", help="What --select maximises: auto (AUSUC), H or zsl."
-        ),
-    ] = "auto",
-    unknown: Annotated[
-        int,
-        typer.Option(
-            "--unknown-classes",
-            min=0,
-            metavar="N",
-            help="Never add N unseen classes, and see how their rows are told from known ones.",
-        ),
-    ] = 0,
-    risk: Annotated[
-        Path | None,
-        typer.Option(
-            "--risk",
-            metavar="FILE",
-            help="Draw reliability, risk-coverage and set sizes of the first seed (.png or .svg).",
-        ),
-    ] = None,
-    out_folder: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="FOLDER", help="Write a run record for every seed."),
-    ] = None,
+    folds: Annotated[int | None, typer.Option(min=1)] = None,
+    seeds: Annotated[int, typer.Option(min=1)] = 1,
+    metric: str = "auto",
+    unknown: Annotated[int, typer.Option("--unknown-classes", min=0)] = 0,
+    out_folder: Annotated[Path | None, typer.Option("--out")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Measure a method on a data set: ts, tr, H, ZSL and AUSUC.
@@ -92,14 +54,25 @@ def evaluate_command(
     the confidence of answers is stands below: calibration error, log loss, 90 % sets.
 
     Example: hgkt evaluate --data CUB --root data --features efflite2 --select
+
+    Parameters
+    ----------
+    folds : N, default 3, or 6 where classes are few
+        Class folds to choose on.
+    seeds : N
+        Repeat with this many seeds from --seed on.
+    metric : NAME
+        What --select maximises: auto (AUSUC), H or zsl.
+    unknown : N
+        Never add N unseen classes, and see how their rows are told from known ones.
+    out_folder : FOLDER
+        Write a run record for every seed.
     """
     from hgkt.evaluation import evaluate
 
     start = time.perf_counter()
     if out_folder is not None:
         check_writable(out_folder)
-    if risk is not None:
-        _check_drawing(risk)
     options.check()  # a wrong parameter is told before the data is read
     dataset = source.load()
     runs: list[dict[str, Any]] = []
@@ -124,10 +97,6 @@ def evaluate_command(
         runs.append(_document(record, seconds) | {"preset": options.preset, "record": path})
     document = _summary(runs, time.perf_counter() - start)
     emit(document, as_json, lambda: _render(document))
-    if risk is not None:
-        _draw_risk(runs[0], risk)
-        if not as_json:
-            say(f"drawn: {risk}")
     for trouble in troubles[:1]:  # told after the results, which are not lost
         raise DataError(trouble)
 
@@ -229,30 +198,6 @@ def _print_confidence(runs: list[dict[str, Any]]) -> None:
         table = figures_table(f"{first['n_unknown']} classes never added (%)", _UNKNOWN.values())
         table.add_row(first["score"], *_means([run["unknown"] for run in runs], _UNKNOWN))
         out.print(table)
-
-
-def _check_drawing(path: Path) -> None:
-    """Refuse a file that could not be written, or is of a kind that is not drawn."""
-    if path.suffix not in (".png", ".svg"):
-        raise DataError(f"--risk draws .png or .svg files; got {str(path)!r}")
-    check_writable(path.parent)
-
-
-def _draw_risk(run: dict[str, Any], path: Path) -> None:
-    """Write the drawing of one run."""
-    from hgkt.experiments import style
-    from hgkt.experiments.confidence import GROUPS, draw_confidence
-
-    if run["confidence_seen"] is None:
-        raise DataError(
-            "--risk has nothing to draw: without selection or calibration on validation classes "
-            "the model has no thresholds"
-        )
-    drawing = draw_confidence({words: run[name] for name, words in GROUPS.items()})
-    if path.suffix == ".svg":
-        write_file(path, style.svg_of(drawing))
-    else:
-        write_file(path, style.png_of(drawing))
 
 
 def _means(parts: list[dict[str, Any]], columns: dict[str, str]) -> list[str]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hgkt.cli._inputs import label_of, read_input
-from hgkt.cli._options import InputOption, JsonOption, ModelOption, TopOption
+from hgkt.cli._inputs import label_of, load_model, read_input
+from hgkt.cli._options import InputOption, JsonOption, ModelOption, TopOption, with_options
 from hgkt.cli._output import counted, emit, say, show_table
 from hgkt.exceptions import DataError
 
@@ -18,18 +18,12 @@ if TYPE_CHECKING:
 _BAR_WIDTH = 24
 
 
+@with_options
 def explain_command(
     model: ModelOption,
-    class_name: Annotated[
-        str | None, typer.Option("--class", metavar="NAME", help="Explain how a class was made.")
-    ] = None,
+    class_name: Annotated[str | None, typer.Option("--class")] = None,
     input_file: InputOption = None,
-    row: Annotated[
-        int,
-        typer.Option(
-            "--row", min=0, metavar="N", help="Row of --input to explain, counted from 0."
-        ),
-    ] = 0,
+    row: Annotated[int, typer.Option(min=0)] = 0,
     top: TopOption = 5,
     as_json: JsonOption = False,
 ) -> None:
@@ -38,9 +32,14 @@ def explain_command(
     Example: hgkt explain --model model --class six
 
     Example: hgkt explain --model model --input features.npy --row 3
-    """
-    from hgkt.estimators import load_model
 
+    Parameters
+    ----------
+    class_name : NAME
+        Explain how a class was made.
+    row : N
+        Row of --input to explain, counted from 0.
+    """
     if (class_name is None) == (input_file is None):
         raise DataError("say what to explain: either --class NAME or --input FILE with --row")
     loaded = load_model(model)

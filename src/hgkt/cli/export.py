@@ -7,25 +7,30 @@ from typing import Annotated
 
 import typer
 
-from hgkt.cli._options import JsonOption, ModelOption
+from hgkt.cli._inputs import load_model
+from hgkt.cli._options import JsonOption, ModelOption, with_options
 from hgkt.cli._output import emit, say
 from hgkt.exceptions import DataError
 
 
+@with_options
 def export_command(
     model: ModelOption,
-    out_path: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Folder to write.")],
-    onnx: Annotated[
-        bool, typer.Option("--onnx", help="Write embedder and scorer as ONNX graphs.")
-    ] = False,
+    out_path: Annotated[Path, typer.Option("--out")],
+    onnx: bool = False,
     as_json: JsonOption = False,
 ) -> None:
     """Write a model for other runtimes, where classes can be added.
 
     Example: hgkt export --model digits-model --onnx --out digits-onnx
-    """
-    from hgkt.estimators import load_model
 
+    Parameters
+    ----------
+    out_path : FOLDER
+        Folder to write.
+    onnx
+        Write embedder and scorer as ONNX graphs.
+    """
     if not onnx:
         raise DataError("say what to export to: --onnx")
     from hgkt.export import export_onnx

@@ -3,52 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hgkt.cli._options import Device, DeviceOption, JsonOption
+from hgkt.cli._options import Device, DeviceOption, JsonOption, with_options
 from hgkt.cli._output import emit, note, progress_bar, say, unreadable_document, unreadable_lines
 
 if TYPE_CHECKING:
     from hgkt.vision.output import ExtractedFolder
 
 
+@with_options
 def extract_command(
-    images: Annotated[
-        Path,
-        typer.Argument(help="Folder with one sub-folder per class, or a manifest: .csv, .parquet."),
-    ],
-    out_path: Annotated[Path, typer.Option("--out", metavar="OUT", help="Folder to write.")],
-    backbone: Annotated[
-        str,
-        typer.Option(
-            "--backbone",
-            metavar="NAME",
-            help="efficientnet-lite0 … 4; resnet101:FILE; a hub name or folder of transformers.",
-        ),
-    ] = "efficientnet-lite0",
-    manifest: Annotated[
-        Path | None,
-        typer.Option("--manifest", help="Table of file, class, split; files are inside IMAGES."),
-    ] = None,
-    classes: Annotated[
-        Path | None,
-        typer.Option("--classes", metavar="FILE", help="Class attributes: .parquet or .csv."),
-    ] = None,
-    unseen: Annotated[
-        list[str] | None,
-        typer.Option("--unseen", metavar="CLASS", help="A class to test on only; repeatable."),
-    ] = None,
-    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Images a pass.")] = 32,
-    workers: Annotated[
-        int, typer.Option("--workers", min=0, help="Processes that decode; 0: none of their own.")
-    ] = 0,
+    images: Annotated[Path, typer.Argument()],
+    out_path: Annotated[Path, typer.Option("--out")],
+    backbone: str = "efficientnet-lite0",
+    manifest: Path | None = None,
+    classes: Path | None = None,
+    unseen: list[str] | None = None,
+    batch_size: Annotated[int, typer.Option(min=1)] = 32,
+    workers: Annotated[int, typer.Option(min=0)] = 0,
     device: DeviceOption = Device.auto,
-    layout: Annotated[
-        Literal["parquet", "xlsa17"],
-        typer.Option("--format", help="Tables, or the benchmark's layout."),
-    ] = "parquet",
     as_json: JsonOption = False,
 ) -> None:
     """Extract the features of images, as a data set.
@@ -56,6 +32,25 @@ def extract_command(
     Interrupted, the same command goes on where it was.
 
     Example: hgkt extract photos --classes classes.csv --out photos-lite0
+
+    Parameters
+    ----------
+    images
+        Folder with one sub-folder per class, or a manifest: .csv, .parquet.
+    out_path : OUT
+        Folder to write.
+    backbone : NAME
+        efficientnet-lite0 … 4; resnet101:FILE; a hub name or folder of transformers.
+    manifest
+        Table of file, class, split; files are inside IMAGES.
+    classes : FILE
+        Class attributes: .parquet or .csv.
+    unseen : CLASS
+        A class to test on only; repeatable.
+    batch_size
+        Images a pass.
+    workers
+        Processes that decode; 0: none of their own.
     """
     from hgkt.vision.output import extract_folder, partial_folder
 
@@ -71,7 +66,6 @@ def extract_command(
                 manifest=manifest,
                 classes=classes,
                 unseen=unseen or (),
-                format=layout,
                 batch_size=batch_size,
                 workers=workers,
                 device=str(device),
@@ -80,18 +74,15 @@ def extract_command(
     except KeyboardInterrupt:
         note(f"interrupted; {partial} holds the state: run the same command again to resume")
         raise typer.Exit(130) from None
-    document = _document(found, layout)
+    document = _document(found)
     emit(document, as_json, lambda: _render(document))
 
 
-def _document(made: ExtractedFolder, layout: str) -> dict[str, Any]:
-    from hgkt.vision.output import feature_stem
-
+def _document(made: ExtractedFolder) -> dict[str, Any]:
     found = made.extraction
     n_extracted = len(found.entries) - found.n_resumed
-    document: dict[str, Any] = {
+    return {
         "out": made.path,
-        "format": layout,
         "backbone": made.record,
         "n_images": len(found.entries) + len(found.unreadable),
         "n_rows": len(found.entries),
@@ -105,7 +96,6 @@ def _document(made: ExtractedFolder, layout: str) -> dict[str, Any]:
         "needed": made.needed,
         "passed_over": made.passed_over,
     }
-    return document | ({"features": feature_stem(made.record)} if layout == "xlsa17" else {})
 
 
 def _render(document: dict[str, Any]) -> None:

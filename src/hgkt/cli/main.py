@@ -1,14 +1,15 @@
-"""The command `hgkt`: one file a command, errors as one sentence."""
+"""The command `hgkt`: one file per command, errors as one sentence."""
 
 from __future__ import annotations
 
 import sys
+from typing import NoReturn
 
 import typer
 from rich.markup import escape
 
 from hgkt import __version__
-from hgkt.cli import classes, datasets, model
+from hgkt.cli import classes, datasets, model, unknown
 from hgkt.cli._output import log
 from hgkt.cli.classify import classify_command
 from hgkt.cli.demo import demo_command
@@ -21,6 +22,7 @@ from hgkt.cli.methods import methods_command
 from hgkt.cli.predict import predict_command
 from hgkt.cli.reproduce import reproduce_command
 from hgkt.cli.serve import serve_command
+from hgkt.cli.suggest import suggest_command
 from hgkt.cli.train import train_command
 from hgkt.exceptions import HGKTError
 
@@ -59,6 +61,8 @@ app.command("evaluate")(evaluate_command)
 app.command("classify")(classify_command)
 app.command("predict")(predict_command)
 app.add_typer(classes.app, name="classes")
+app.add_typer(unknown.app, name="unknown")
+app.command("suggest")(suggest_command)
 app.command("explain")(explain_command)
 app.command("extract")(extract_command)
 app.command("describe")(describe_command)
@@ -73,15 +77,17 @@ def run() -> None:
     try:
         app()
     except HGKTError as error:
-        log.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
-        sys.exit(1)
+        _fail(str(error))
     except ModuleNotFoundError as error:
         if error.name not in _EXTRAS:
             raise
         extra = _EXTRAS[error.name]
-        sentence = f"this needs {error.name}; install it with pip install 'hgkt[{extra}]'"
-        log.print(f"[red]error:[/red] {escape(sentence)}", soft_wrap=True)
-        sys.exit(1)
+        _fail(f"this needs {error.name}; install it with pip install 'hgkt[{extra}]'")
     except KeyboardInterrupt:
         log.print("interrupted", soft_wrap=True)
         sys.exit(130)
+
+
+def _fail(sentence: str) -> NoReturn:
+    log.print(f"[red]error:[/red] {escape(sentence)}", soft_wrap=True)
+    sys.exit(1)

@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
-from hgkt._files import locked
-from hgkt.cli._options import JsonOption
-from hgkt.cli._output import emit, note, say
-from hgkt.exceptions import ModelFolderError
+from hgkt.cli._inputs import alone
+from hgkt.cli._options import JsonOption, with_options
+from hgkt.cli._output import emit, say
 
 app = typer.Typer(help="Sign a model folder, and verify who signed it.", no_args_is_help=True)
 
@@ -18,13 +17,19 @@ ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="Model fold
 
 
 @app.command("key")
+@with_options
 def key_command(
-    path: Annotated[Path, typer.Argument(metavar="FILE", help="Where the private key goes.")],
+    path: Annotated[Path, typer.Argument()],
     as_json: JsonOption = False,
 ) -> None:
     """Make a key pair: FILE signs and stays with you, FILE.pub verifies and may go anywhere.
 
     Example: hgkt model key release-key
+
+    Parameters
+    ----------
+    path : FILE
+        Where the private key goes.
     """
     from hgkt.estimators.signing import make_keys
 
@@ -34,35 +39,44 @@ def key_command(
 
 
 @app.command("sign")
+@with_options
 def sign_command(
     model: ModelArgument,
-    key: Annotated[Path, typer.Option("--key", metavar="FILE", help="The private key.")],
+    key: Path,
     as_json: JsonOption = False,
 ) -> None:
     """Sign every file of a model folder; changing or saving it again ends the signature.
 
     Example: hgkt model sign digits-model --key release-key
+
+    Parameters
+    ----------
+    key : FILE
+        The private key.
     """
     from hgkt.estimators.model_folder import check_model
     from hgkt.estimators.signing import sign_model
 
-    def waiting() -> None:
-        note(f"waiting: another command is changing {model}")
-
-    with locked(check_model(model), ModelFolderError, waiting):
+    with alone(check_model(model)):
         place = sign_model(model, key)
     emit({"model": model, "signature": place}, as_json, lambda: say(f"signed {model}: {place}"))
 
 
 @app.command("verify")
+@with_options
 def verify_command(
     model: ModelArgument,
-    key: Annotated[Path, typer.Option("--key", metavar="FILE", help="The public key.")],
+    key: Path,
     as_json: JsonOption = False,
 ) -> None:
     """Say whether the owner of a key signed a model folder, and nothing changed since.
 
     Example: hgkt model verify digits-model --key release-key.pub
+
+    Parameters
+    ----------
+    key : FILE
+        The public key.
     """
     from hgkt.estimators.signing import verify_model
 

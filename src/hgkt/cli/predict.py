@@ -17,6 +17,7 @@ from hgkt.cli._inputs import (
     candidate_names,
     check_backbone,
     load_matching,
+    load_model,
     read_input,
     show_unreadable,
 )
@@ -49,40 +50,15 @@ _SHOWN_ROWS = 20
 def predict_command(
     model: ModelOption,
     input_file: InputOption = None,
-    data: Annotated[
-        str | None,
-        typer.Option(
-            "--data",
-            metavar="NAME",
-            help="Instead of --input: a data set, name or path; with --out FOLDER: Parquet files.",
-        ),
-    ] = None,
-    split: Annotated[
-        str,
-        typer.Option("--split", metavar="NAME", help="Of --data: train, test_seen or test_unseen."),
-    ] = "test_unseen",
+    data: str | None = None,
+    split: str = "test_unseen",
     top: TopOption = 1,
     among: AmongOption = "all",
     reject: RejectOption = None,
     coverage: CoverageOption = None,
-    out_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            metavar="PATH",
-            help="Write the predictions: .csv, .parquet, or a folder for many Parquet files.",
-        ),
-    ] = None,
+    out_file: Annotated[Path | None, typer.Option("--out")] = None,
     root: RootOption = None,
-    features: Annotated[
-        str | None,
-        typer.Option(
-            "--features",
-            metavar="NAME",
-            help="Of --data: feature file.",
-            show_default="the model's",
-        ),
-    ] = None,
+    features: str | None = None,
     *,
     engine: EngineOptions,
     weights: WeightsOption = None,
@@ -95,8 +71,18 @@ def predict_command(
     one file each; what is there is not made again.
 
     Example: hgkt predict --model digits-model --data digits --split test_unseen --top 3
+
+    Parameters
+    ----------
+    data : NAME
+        Instead of --input: a data set, name or path; with --out FOLDER: Parquet files.
+    split : NAME
+        Of --data: train, test_seen or test_unseen.
+    out_file : PATH
+        Write the predictions: .csv, .parquet, or a folder for many Parquet files.
+    features : NAME, default the model's
+        Of --data: feature file.
     """
-    from hgkt.estimators import load_model
     from hgkt.evaluation.confidence import answer_rows, use_device
 
     if (input_file is None) == (data is None):
@@ -251,7 +237,6 @@ def _predict_in_bulk(
 ) -> None:
     """Predict all rows of Parquet files, and say what was done."""
     from hgkt.data.tables import read_extra
-    from hgkt.estimators import load_model
     from hgkt.evaluation import predict_shards
 
     loaded = load_model(model)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import shlex
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from hgkt._validation import import_extra
 from hgkt.cli._options import (
@@ -21,12 +24,12 @@ from hgkt.cli._options import (
     split_names,
     with_options,
 )
-from hgkt.cli._output import counted, emit, note, say, show_table
+from hgkt.cli._output import counted, emit, log, note, progress_bar, say, show_table
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
     from hgkt.experiments.plan import Context
-    from hgkt.experiments.run import Reproduction
+    from hgkt.experiments.run import Reproduction, RunState
 
 
 _SEEDS, _QUICK_SEEDS = 3, 1
@@ -34,48 +37,22 @@ _SEEDS, _QUICK_SEEDS = 3, 1
 
 @with_options
 def reproduce_command(
-    folder: Annotated[
-        Path, typer.Option("--out", metavar="FOLDER", help="Folder of the report and results.")
-    ] = Path("hgkt-report"),
+    folder: Annotated[Path, typer.Option("--out")] = Path("hgkt-report"),
     root: RootOption = None,
-    data: Annotated[
-        str,
-        typer.Option("--data", metavar="A,B", help="Data sets. [default: all under --root]"),
-    ] = "",
-    features: Annotated[
-        str,
-        typer.Option("--features", help="Feature file, without .mat; found if left out."),
-    ] = "",
+    data: str = "",
+    features: str = "",
     attributes: AttributesOption = "att",
-    only: Annotated[
-        str, typer.Option("--only", metavar="A,B", help="Experiments: names of --list.")
-    ] = "",
-    methods: Annotated[
-        str,
-        typer.Option(
-            "--methods", metavar="A,B", help="Run these methods only: names of `hgkt methods`."
-        ),
-    ] = "",
-    seeds: Annotated[
-        int | None,
-        typer.Option("--seeds", min=1, help="Seeds. [default: 3; 1 with --quick]"),
-    ] = None,
+    only: str = "",
+    methods: str = "",
+    seeds: Annotated[int | None, typer.Option(min=1)] = None,
     *,
     where: EngineOptions,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Small grids and few steps: shows that it runs.")
-    ] = False,
-    image_root: Annotated[
-        Path | None, typer.Option("--image-root", help="Folder of the data sets' images.")
-    ] = None,
+    quick: bool = False,
+    image_root: Path | None = None,
     device: DeviceOption = Device.auto,
-    keep_failures: Annotated[
-        bool, typer.Option("--keep-failures", help="Do not run again what failed before.")
-    ] = False,
-    no_run: Annotated[
-        bool, typer.Option("--no-run", help="Write the report of what has run; run nothing.")
-    ] = False,
-    list_them: Annotated[bool, typer.Option("--list", help="Show the experiments.")] = False,
+    keep_failures: bool = False,
+    no_run: bool = False,
+    list_them: Annotated[bool, typer.Option("--list")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run the paper's experiments on the data sets you have and write one HTML report.
@@ -86,6 +63,31 @@ def reproduce_command(
     where earlier runs tell.
 
     Example: hgkt reproduce --root data --only table-gzsl --methods hgkt,dem --data CUB
+
+    Parameters
+    ----------
+    folder : FOLDER
+        Folder of the report and results.
+    data : A,B
+        Data sets. [default: all under --root]
+    features
+        Feature file, without .mat; found if left out.
+    only : A,B
+        Experiments: names of --list.
+    methods : A,B
+        Run these methods only: names of `hgkt methods`.
+    seeds
+        Seeds. [default: 3; 1 with --quick]
+    quick
+        Small grids and few steps: shows that it runs.
+    image_root
+        Folder of the data sets' images.
+    keep_failures
+        Do not run again what failed before.
+    no_run
+        Write the report of what has run; run nothing.
+    list_them
+        Show the experiments.
     """
     from hgkt.estimators.methods import METHODS, attribute_methods
     from hgkt.experiments.discovery import discover
@@ -115,10 +117,8 @@ def reproduce_command(
         device=str(device),
         image_root=image_root,
     )
-    from hgkt.cli._run_display import run_display
-
     try:
-        with run_display() as progress:
+        with _run_display() as progress:
             done = reproduce(
                 folder,
                 context,
@@ -178,8 +178,6 @@ def _document(done: Reproduction, context: Context, seconds: float) -> dict[str,
 
 
 def _render(document: dict[str, Any]) -> None:
-    from hgkt.cli._run_display import duration
-
     for cell in document["cells"]:
         if not cell["ok"]:
             say(f"failed: {cell['label']}: {cell['error']}")
@@ -190,3 +188,67 @@ def _render(document: dict[str, Any]) -> None:
     if document["missing"]:
         say(f"not found: {', '.join(document['missing'])}")
     say(f"report: {document['report']}")
+
+
+# ---------------------------------------------------------------------- while it runs
+@contextmanager
+def _run_display() -> Iterator[Callable[[RunState], None]]:
+    """Yield a callback for the states of a run: what will run, a line per cell, and a bar."""
+    with progress_bar() as bar:
+
+        def watch(state: RunState) -> None:
+            if not state.n_done and not state.running:
+                note(plan_line(state))
+            if state.last is not None:
+                log.print(_cell_line(state), soft_wrap=True)
+            bar("cells", state.n_done, state.n_total, {"failed": state.n_failed})
+
+        yield watch
+
+
+def plan_line(state: RunState) -> str:
+    """Say what will run: cells by method, and how long they take where earlier runs tell.
+
+    Examples
+    --------
+    >>> from hgkt.experiments.run import RunState
+    >>> state = RunState(3, 2, todo={"hgkt": 2, "ridge": 1}, n_guessed=3)
+    >>> plan_line(state)
+    '3 cells to run (hgkt 2, ridge 1), 2 are there; how long they take is not known yet'
+    """
+    n, methods = state.n_total, ", ".join(f"{name} {n}" for name, n in state.todo.items())
+    head = f"{counted(n, 'cell')} to run" + (f" ({methods})" if n else "")
+    line = f"{head}, {state.n_there} {'is' if state.n_there == 1 else 'are'} there"
+    if not n:
+        return line
+    if state.n_guessed:
+        some = "they take" if state.n_guessed == n else f"{state.n_guessed} of them take"
+        return f"{line}; how long {some} is not known yet"
+    return f"{line}; about {duration(state.seconds_left or 0.0)}"
+
+
+def _cell_line(state: RunState) -> str:
+    assert state.last is not None
+    left = "" if not state.seconds_left else f", about {duration(state.seconds_left)} left"
+    text = escape(state.last.cell.label)
+    if state.last.ok:
+        text += f" ({duration(state.last.seconds)})"
+    else:
+        text = f"[red]failed[/red] {text}: {escape(state.last.error)}"
+    return f"{state.n_done}/{state.n_total} {text}{left}"
+
+
+def duration(seconds: float) -> str:
+    """Say seconds as a person would.
+
+    Examples
+    --------
+    >>> [duration(value) for value in (0.42, 75, 8000)]
+    ['0.4 s', '1 min 15 s', '2 h 13 min']
+    """
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"

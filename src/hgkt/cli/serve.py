@@ -17,7 +17,7 @@ import typer
 
 from hgkt._processes import passing_folder, sweep_folders
 from hgkt._validation import import_extra
-from hgkt.cli._options import Device, DeviceOption, ModelOption, RootOption
+from hgkt.cli._options import Device, DeviceOption, ModelOption, RootOption, with_options
 from hgkt.cli._output import log, note, out
 from hgkt.cli._registry import DatabaseFileOption, DatabaseOption
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from hgkt.serving import ServiceSettings
 
-_MIB = 2**20
 _MULTIPROCESS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 _SHARED = "hgkt-serve-"
 _PACKAGES = (
@@ -54,94 +53,70 @@ class LogFormat(StrEnum):
     json = "json"
 
 
+@with_options
 def serve_command(
     model: ModelOption,
     database: DatabaseOption = None,
     database_file: DatabaseFileOption = None,
-    host: Annotated[str, typer.Option("--host", help="Address to listen at.")] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="Port; 0 takes a free one.")
-    ] = 8000,
-    workers: Annotated[
-        int, typer.Option("--workers", min=1, help="Number of server processes.")
-    ] = 1,
-    api_key_file: Annotated[
-        Path | None,
-        typer.Option("--api-key-file", help="File of keys, one per line, that may change classes."),
-    ] = None,
-    allow_open: Annotated[
-        bool,
-        typer.Option("--allow-open", help="Listen beyond this machine although no key is asked."),
-    ] = False,
-    require_key: Annotated[
-        Guarded,
-        typer.Option(
-            "--require-key",
-            help="What needs a key: changes of classes, or all but the probes /health and /ready.",
-        ),
-    ] = Guarded.changes,
-    data: Annotated[
-        str | None,
-        typer.Option("--data", help="Data set whose test instances the page offers to try."),
-    ] = None,
+    host: str = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535)] = 8000,
+    workers: Annotated[int, typer.Option(min=1)] = 1,
+    api_key_file: Path | None = None,
+    allow_open: bool = False,
+    require_key: Guarded = Guarded.changes,
+    data: str | None = None,
     root: RootOption = None,
     device: DeviceOption = Device.cpu,
-    max_body_mib: Annotated[
-        int, typer.Option("--max-body-mib", min=1, help="Largest body of a request, in MiB.")
-    ] = 64,
-    verify_key: Annotated[
-        Path | None,
-        typer.Option("--verify-key", help="Public key; serve only what its owner signed."),
-    ] = None,
-    allowed_host: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--allowed-host",
-            help="Name that requests may call the service by; repeatable, * is any. "
-            "[default: names of this machine, or any where others can reach it]",
-            show_default=False,
-        ),
-    ] = None,
-    access_log: Annotated[
-        bool, typer.Option("--access-log", help="Log every request on stderr.")
-    ] = False,
-    grace: Annotated[
-        float,
-        typer.Option(
-            "--grace",
-            min=0,
-            max=3600,
-            help="Seconds in which /ready says 503 and requests are still taken after a signal to "
-            "stop; a second signal skips them.",
-        ),
-    ] = 5.0,
-    shutdown_timeout: Annotated[
-        float,
-        typer.Option(
-            "--shutdown-timeout",
-            min=0,
-            max=3600,
-            help="Seconds that requests under way may take after that.",
-        ),
-    ] = 10.0,
-    log_format: Annotated[
-        LogFormat, typer.Option("--log-format", help="Lines of the log: text or JSON objects.")
-    ] = LogFormat.text,
-    adopt: Annotated[
-        str | None,
-        typer.Option(
-            "--adopt",
-            metavar="OLD",
-            help="Take over the classes of another model in the registry: the beginning of its "
-            "identity, or its folder.",
-        ),
-    ] = None,
+    verify_key: Path | None = None,
+    allowed_host: Annotated[list[str] | None, typer.Option(show_default=False)] = None,
+    keep_unknown: str | None = None,
+    access_log: bool = False,
+    grace: Annotated[float, typer.Option(min=0, max=3600)] = 5.0,
+    shutdown_timeout: Annotated[float, typer.Option(min=0, max=3600)] = 10.0,
+    log_format: LogFormat = LogFormat.text,
+    adopt: str | None = None,
 ) -> None:
     """Serve a model: predict, and add or remove classes while it runs.
 
     Example: hgkt serve --model digits-model --data digits
 
     Limits and rarer settings are environment variables, such as HGKT_SERVE_MAX_ROWS.
+
+    Parameters
+    ----------
+    host
+        Address to listen at.
+    port
+        Port; 0 takes a free one.
+    workers
+        Number of server processes.
+    api_key_file
+        File of keys, one per line, that may change classes.
+    allow_open
+        Listen beyond this machine although no key is asked.
+    require_key
+        What needs a key: changes of classes, or all but the probes /health and /ready.
+    data
+        Data set whose test instances the page offers to try.
+    verify_key
+        Public key; serve only what its owner signed.
+    allowed_host
+        Name that requests may call the service by; repeatable, * is any. [default: names of
+        this machine, or any where others can reach it]
+    keep_unknown : DIR|database
+        Keep the features of rejected items in a folder, or in the registry's database.
+    access_log
+        Log every request on stderr.
+    grace
+        Seconds in which /ready says 503 and requests are still taken after a signal to stop; a
+        second signal skips them.
+    shutdown_timeout
+        Seconds that requests under way may take after that.
+    log_format
+        Lines of the log: text or JSON objects.
+    adopt : OLD
+        Take over the classes of another model in the registry: the beginning of its identity,
+        or its folder.
     """
     with ExitStack() as stack:
         ended = stack.enter_context(_signals_end())
@@ -153,6 +128,7 @@ def serve_command(
         for package in _PACKAGES:
             import_extra(package, "serve")
         from hgkt.serving.logs import logging_config
+        from hgkt.serving.server import bind_sockets, close_sockets
         from hgkt.serving.settings import ServiceSettings, read_api_keys, read_database_url
 
         logging.config.dictConfig(logging_config(log_format.value, access_log))
@@ -162,6 +138,7 @@ def serve_command(
             "samples": data,
             "root": root,
             "verify_key": verify_key,
+            "keep_unknown": keep_unknown,
             "allowed_hosts": tuple(allowed_host or ()) or None,
         }
         settings = ServiceSettings(
@@ -171,7 +148,6 @@ def serve_command(
             workers=workers,
             allow_open=allow_open,
             require_key=require_key.value,
-            max_body_bytes=max_body_mib * _MIB,
             device=str(device),
             grace_seconds=grace,
             shutdown_seconds=shutdown_timeout,
@@ -179,9 +155,8 @@ def serve_command(
         )
         if adopt is not None:
             _adopt(settings, adopt)
-        sockets = listen_at(host, port)
-        for sock in sockets:
-            stack.callback(sock.close)
+        sockets = bind_sockets(host, port)
+        stack.callback(close_sockets, sockets)
         settings = settings.model_copy(update={"port": sockets[0].getsockname()[1]})
         log_config = logging_config(log_format.value, access_log, settings.api_keys)
         _run(settings, log_config, sockets)
@@ -203,30 +178,6 @@ def _adopt(settings: ServiceSettings, old: str) -> None:
     note(done if revision is not None else f"{name} has all classes of {transfer.source}")
     for left in transfer.left_examples:
         note(f"examples of {left.name} stay behind: {left.reason}")
-
-
-def listen_at(host: str, port: int) -> list[socket]:
-    """Take a port, or a free one for 0, at all addresses of a host; refuse one that is taken."""
-    from hgkt.serving.server import bind_sockets
-
-    return bind_sockets(host, port)
-
-
-def free_port(host: str, port: int) -> int:
-    """Return `port`, or a free one for 0; refuse one that is taken.
-
-    Parameters
-    ----------
-    host : str
-        Address to listen at.
-    port : int
-        The port, or 0.
-    """
-    sockets = listen_at(host, port)
-    found: int = sockets[0].getsockname()[1]
-    for sock in sockets:
-        sock.close()
-    return found
 
 
 def _run(settings: ServiceSettings, log_config: dict[str, Any], sockets: list[socket]) -> None:
@@ -262,6 +213,14 @@ def _announce(settings: ServiceSettings, n_classes: int, n_added: int) -> None:
     )
     if not settings.api_keys and not settings.local():
         log.print("anybody who reaches this address may add and remove classes", soft_wrap=True)
+    if settings.keep_unknown is not None:
+        what = "images, texts and their features" if settings.keep_unknown_items else "features"
+        log.print(
+            f"{what} of rejected items are kept in {settings.keep_unknown}: at most "
+            f"{settings.max_unknown}, for {settings.unknown_days:g} days",
+            soft_wrap=True,
+            markup=False,
+        )
 
 
 @dataclass

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hgkt._plain import short
+from hgkt._plain import plain, short
 from hgkt._typing import Progress
 from hgkt.cli._options import (
     DataOptions,
@@ -37,6 +37,7 @@ from hgkt.cli._output import (
 from hgkt.exceptions import DataError, ModelFolderError
 
 if TYPE_CHECKING:
+    from hgkt.calibration import Costs
     from hgkt.data import ShardedData
     from hgkt.estimators import GZSLClassifier
     from hgkt.evaluation import Fitted
@@ -51,58 +52,30 @@ _SELECT_FROM, _CALIBRATE_FROM = 12, 6  # classes of two items or more; see `fit_
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """What to train on: photographs, texts or a data set, and classes; one field per option."""
+    """What to train on: photographs, texts or a data set, and classes; one field per option.
 
-    images: Annotated[
-        Path | None,
-        typer.Option(
-            "--images",
-            metavar="DIR",
-            help="Photos: one sub-folder per class, or a manifest.",
-        ),
-    ] = None
-    texts: Annotated[
-        Path | None,
-        typer.Option(
-            "--texts",
-            metavar="FILE",
-            help="Instead of photos texts: a table of text and class (.csv, .parquet, .jsonl).",
-        ),
-    ] = None
-    data: Annotated[
-        str | None,
-        typer.Option(
-            "--data",
-            metavar="NAME",
-            help="Instead of photos a data set: a name of `hgkt datasets list`, or a path.",
-            show_default="digits",
-        ),
-    ] = None
-    attributes: Annotated[
-        str | None,
-        typer.Option(
-            "--classes",
-            "--attributes",
-            metavar="FILE",
-            help="Photos, texts: table of name and description, or numbers (.csv, .parquet), also "
-            "of `hgkt describe`. Data set: att, original_att, NAME of a NAME_splits.mat, a file, "
-            "a+b.",
-            show_default="the names of the classes; att",
-        ),
-    ] = None
-    features: Annotated[
-        str | None,
-        typer.Option(
-            "--backbone",
-            "--encoder",
-            "--features",
-            metavar="NAME",
-            help="Photos: image network, see `hgkt extract`. Texts: sentence encoder, minilm, the "
-            "folder of a sentence-transformers model, or a hub name. Data set: feature file of an "
-            "xlsa17 folder, without .mat.",
-            show_default="efficientnet-lite0; minilm; res101, or the only one",
-        ),
-    ] = None
+    Parameters
+    ----------
+    images : DIR
+        Photos: one sub-folder per class, or a manifest.
+    texts : FILE
+        Instead of photos texts: a table of text and class (.csv, .parquet, .jsonl).
+    data : NAME, default digits
+        Instead of photos a data set: a name of `hgkt datasets list`, or a path.
+    attributes : FILE, default the names of the classes; att
+        Photos, texts: table of name and description, or numbers (.csv, .parquet), also of `hgkt
+        describe`. Data set: att, original_att, NAME of a NAME_splits.mat, a file, a+b.
+    features : NAME, default efficientnet-lite0; minilm; res101, or the only one
+        Photos: image network, see `hgkt extract`; one with two towers (CLIP, SigLIP) also reads the
+        descriptions. Texts: sentence encoder, minilm, a folder (of sentence-transformers, CLIP or
+        SigLIP), or a hub name. Data set: feature file of an xlsa17 folder, without .mat.
+    """
+
+    images: Path | None = None
+    texts: Path | None = None
+    data: str | None = None
+    attributes: Annotated[str | None, typer.Option("--classes", "--attributes")] = None
+    features: Annotated[str | None, typer.Option("--backbone", "--encoder", "--features")] = None
 
     @property
     def items(self) -> str | None:
@@ -361,32 +334,13 @@ class _Run:
 @with_options
 def train_command(
     source: SourceOptions,
-    out_path: Annotated[Path, typer.Option("--out", metavar="MODEL", help="Folder to write.")],
-    with_unseen: Annotated[
-        bool,
-        typer.Option("--with-unseen", help="Add unseen classes that have test rows, too."),
-    ] = False,
+    out_path: Annotated[Path, typer.Option("--out")],
+    with_unseen: bool = False,
     *,
     options: MethodOptions,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a model that is there.")
-    ] = False,
-    carry: Annotated[
-        bool,
-        typer.Option(
-            "--carry-classes", help="Replace it, and keep the classes that were added to it."
-        ),
-    ] = False,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            "--checkpoint",
-            metavar="PATH",
-            help="Where an unfinished training is kept, and stays for the next one. Photos, texts: "
-            "folder of their features. Shards: folder of their sums. Network: file.",
-            show_default="beside MODEL, deleted once it is saved; of shards: nowhere",
-        ),
-    ] = None,
+    overwrite: bool = False,
+    carry: Annotated[bool, typer.Option("--carry-classes")] = False,
+    checkpoint: Path | None = None,
     engine: EngineOptions,
     as_json: JsonOption = False,
 ) -> None:
@@ -404,6 +358,20 @@ def train_command(
     Example: hgkt train --data digits --select --with-unseen --out digits-model
 
     Example: hgkt train --data shards --checkpoint sums --select --out big-model
+
+    Parameters
+    ----------
+    out_path : MODEL
+        Folder to write.
+    with_unseen
+        Add unseen classes that have test rows, too.
+    overwrite
+        Replace a model that is there.
+    carry
+        Replace it, and keep the classes that were added to it.
+    checkpoint : PATH, default beside MODEL, deleted once it is saved; of shards: nowhere
+        Where an unfinished training is kept, and stays for the next one. Photos, texts: folder
+        of their features. Shards: folder of their sums. Network: file.
     """
     start = time.perf_counter()
     run = _Run(source, options, engine, out_path, checkpoint)
@@ -419,6 +387,7 @@ def train_command(
     added = run.unseen if with_unseen else run.described
     model.add_classes({name: row for name, row in added.items() if name not in present})
     carried = None if old is None else _carry_classes(old, model, run.about, out_path)
+    costs = model.costs(0, model.n_added_)
     found = {"chosen": fitted.chosen, "validation": fitted.validation}
     model.save(out_path, **{**run.about, "selected": fitted.selected, **found})
     run.clear()
@@ -433,6 +402,7 @@ def train_command(
         "not_carried": () if carried is None else carried.left,
         **found,
         "gamma": model.gamma_,
+        "costs": plain(costs),
         "parameters": model.get_params(deep=False),
         "method": run.method,
         "preset": options.preset,
@@ -441,14 +411,16 @@ def train_command(
         **run.more,
         "seconds": time.perf_counter() - start,
     }
-    emit(document, as_json, lambda: _render(document, carried))
+    emit(document, as_json, lambda: _render(document, costs, carried))
 
 
 def _item_report(training: Training, about: dict[str, Any]) -> dict[str, Any]:
     """Return what JSON says about photographs or texts."""
-    reader = "backbone" if "backbone" in about else "text_encoder"
+    encoder = about.get("text_encoder") or about.get("encoder")
     return {
-        reader: about[reader]["name"],
+        **({"backbone": about["backbone"]["name"]} if "backbone" in about else {}),
+        "text_encoder": encoder and encoder["name"],
+        "shares_space": about["shares_space"],
         "attribute_kinds": about["attribute_kinds"],
         "attribute_names": about["attribute_names"],
         "n_from_cache": training.n_resumed,
@@ -486,13 +458,14 @@ def _carry_classes(
     from hgkt.serving.transfer import carry_classes
 
     carried = carry_classes(old, new, about, where)
+    new.set_parents({**old.parents_, **new.parents_})
     for line in carried.notes:
         note(line)
     return carried
 
 
 # ---------------------------------------------------------------------- what is said
-def _render(document: dict[str, Any], carried: Carried | None) -> None:
+def _render(document: dict[str, Any], costs: Costs | None, carried: Carried | None) -> None:
     described, validation = document["described"], document["validation"]
     noun = "photo" if "backbone" in document else "text" if "text_encoder" in document else ""
     rows = f"{noun}s" if noun else "instances"
@@ -516,6 +489,8 @@ def _render(document: dict[str, Any], carried: Carried | None) -> None:
             f"chosen on {validation['n_folds']} {validation['folds']} class folds "
             f"({validation['metric']} {validation['score']:.1f}): {chosen}"
         )
+    if costs is not None:
+        say(costs.sentence())
     if noun:
         _render_items(document, noun)
     if carried is not None and carried.names:

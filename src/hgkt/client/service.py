@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hgkt._predictions import Predictions
 
 T = TypeVar("T")
+R = TypeVar("R", bound="RankedRows | SureRows")
 Among = str | Sequence[str]
 Description = ArrayLike | Mapping[str, float] | str
 Kind = Literal["all", "seen", "added"]
@@ -30,6 +31,7 @@ Kind = Literal["all", "seen", "added"]
 OCTETS = "application/octet-stream"
 BATCH_BYTES = 16 * 2**20
 IMAGES = 16  # of one request
+TEXTS = 64
 _PAGE = 1000
 _PROBE_SECONDS = 5.0
 _LONG_QUERY = 4000  # beyond, class names go in the body: heads are limited everywhere
@@ -66,17 +68,6 @@ class RankedRows:
             scores=np.array([[item.score for item in top] for top in tops]),
             seen=np.array([top[0].seen for top in tops], dtype=np.bool_),
             revision=found.revision,
-        )
-
-    @classmethod
-    def together(cls, parts: Sequence[Self]) -> Self:
-        """Join batches; classes that came or went between them leave the fewest per row."""
-        k = min(part.labels.shape[1] for part in parts)
-        return cls(
-            labels=np.concatenate([part.labels[:, :k] for part in parts]),
-            scores=np.concatenate([part.scores[:, :k] for part in parts]),
-            seen=np.concatenate([part.seen for part in parts]),
-            revision=min(part.revision for part in parts),
         )
 
 
@@ -123,20 +114,22 @@ class SureRows:
             revision=found.revision,
         )
 
-    @classmethod
-    def together(cls, parts: Sequence[Self]) -> Self:
-        """Join batches; classes that came or went between them leave the fewest per row."""
-        k = min(part.top_labels.shape[1] for part in parts)
-        sets = [row for part in parts for row in part.sets or []]
-        return cls(
-            labels=np.concatenate([part.labels for part in parts]),
-            top_labels=np.concatenate([part.top_labels[:, :k] for part in parts]),
-            scores=np.concatenate([part.scores[:, :k] for part in parts]),
-            probabilities=np.concatenate([part.probabilities[:, :k] for part in parts]),
-            novelty=np.concatenate([part.novelty for part in parts]),
-            sets=None if parts[0].sets is None else sets,
-            revision=min(part.revision for part in parts),
-        )
+
+def _joined(parts: Sequence[R]) -> R:
+    """Join the answers to batches; classes that came or went leave the fewest per row."""
+    found: dict[str, Any] = {}
+    for name in vars(parts[0]):
+        values: list[Any] = [getattr(part, name) for part in parts]
+        if name == "revision":
+            found[name] = min(values)
+        elif name == "sets":
+            found[name] = None if values[0] is None else [row for rows in values for row in rows]
+        elif values[0].ndim == 2:
+            k = min(rows.shape[1] for rows in values)
+            found[name] = np.concatenate([rows[:, :k] for rows in values])
+        else:
+            found[name] = np.concatenate(values)
+    return replace(parts[0], **found)
 
 
 @dataclass(frozen=True)
@@ -199,14 +192,8 @@ class ClassChange:
     @classmethod
     def of(cls, document: dict[str, Any]) -> Self:
         """Read the answer to a change."""
-        listed = [document[field] for field in ("added", "removed", "changed") if field in document]
-        return cls(
-            names=tuple(listed[0]) if listed else (document["name"],),
-            revision=document["revision"],
-            n_classes=document["n_classes"],
-            warnings=tuple(document.get("warnings", ())),
-            n_examples=document.get("n_examples", 0),
-        )
+        found = {name: document[name] for name in cls.__dataclass_fields__}
+        return cls(**found | {name: tuple(found[name]) for name in ("names", "warnings")})
 
 
 @dataclass(frozen=True)
@@ -382,7 +369,7 @@ class Client:
             Answer with the classes of this revision, as they were then.
         """
         asked = _question(top_k=top_k, among=among, revision=revision)
-        return RankedRows.together([RankedRows.of(found) for found in self._ask(X, asked)])
+        return _joined([RankedRows.of(found) for found in self._ask(X, asked)])
 
     def answers(
         self,
@@ -418,7 +405,7 @@ class Client:
             reject=reject,
             coverage=coverage,
         )
-        return SureRows.together([SureRows.of(found) for found in self._ask(X, asked)])
+        return _joined([SureRows.of(found) for found in self._ask(X, asked)])
 
     def predict_images(
         self,
@@ -442,7 +429,37 @@ class Client:
         for batch in batches(image_files(images), IMAGES):
             files = [("images", file) for file in batch]
             parts.append(self._predict("/v1/predict/image", params=asked, files=files))
-        return RankedRows.together([RankedRows.of(found) for found in parts]).labels[:, 0]
+        return _joined([RankedRows.of(found) for found in parts]).labels[:, 0]
+
+    def predict_texts(
+        self,
+        texts: str | Iterable[str],
+        among: Among = "all",
+        reject: float | None = None,
+        revision: int | None = None,
+    ) -> NDArray[np.str_]:
+        """Return the class (n,) of each text.
+
+        Parameters
+        ----------
+        texts : str or iterable of str
+            The texts; one counts as a list of one.
+        among : str or sequence of str
+            The candidates: ``"all"``, ``"seen"``, ``"unseen"`` or class names.
+        reject : float, optional
+            Share of texts of known classes that may be rejected by mistake. Texts that look like
+            none of the known classes are then labelled `hgkt.UNKNOWN`.
+        revision : int, optional
+            Answer with the classes of this revision, as they were then.
+        """
+        asked = _question(top_k=1, among=among, reject=reject, revision=revision)
+        found = [
+            self._predict("/v1/predict/text", json=asked | {"texts": list(batch)})
+            for batch in batches(text_list(texts), TEXTS)
+        ]
+        if reject is not None:
+            return _joined([SureRows.of(one) for one in found]).labels
+        return _joined([RankedRows.of(one) for one in found]).labels[:, 0]
 
     def _batches(self, rows: NDArray[np.float32]) -> list[NDArray[np.float32]]:
         step = min(self.batch_rows, max(1, BATCH_BYTES // rows[0].nbytes))
@@ -596,8 +613,9 @@ class Client:
         idempotency_key, reason : str, optional
             As for every change.
         """
-        body = {"name": new_name} | _said(reason=reason)
-        return self._change("PATCH", name, "", idempotency_key, json=body)
+        return self.edit_class(
+            name, new_name=new_name, idempotency_key=idempotency_key, reason=reason
+        )
 
     def remove_class(
         self, name: str, idempotency_key: str | None = None, reason: str | None = None
@@ -618,10 +636,11 @@ class Client:
         name: str,
         X: ArrayLike | None = None,
         images: Iterable[str | Path | bytes] | None = None,
+        texts: str | Iterable[str] | None = None,
         idempotency_key: str | None = None,
         reason: str | None = None,
     ) -> ClassChange:
-        """Let a class learn from examples: feature rows or images, one of the two.
+        """Let a class learn from examples: feature rows, images or texts, one of the three.
 
         More than one batch of them goes in several changes, each made once.
 
@@ -633,16 +652,20 @@ class Client:
             Feature rows.
         images : iterable of path or bytes, optional
             Image files, or their content.
+        texts : str or iterable of str, optional
+            Texts.
         idempotency_key, reason : str, optional
             As for every change.
         """
-        if (X is None) == (images is None):
-            raise DataError("examples come as X or as images, one of the two")
+        if sum(given is not None for given in (X, images, texts)) != 1:
+            raise DataError("examples come as X, as images or as texts, one of the three")
         parts: list[dict[str, Any]]
         if X is not None:
             kind = {"Content-Type": OCTETS}
             rows = self._batches(feature_rows(X))
             parts = [{"content": batch.tobytes(), "headers": kind} for batch in rows]
+        elif texts is not None:
+            parts = [{"json": {"texts": list(batch)}} for batch in batches(text_list(texts), TEXTS)]
         else:
             files = batches(image_files(images or ()), IMAGES)
             parts = [{"files": [("images", file) for file in batch]} for batch in files]
@@ -651,7 +674,10 @@ class Client:
             key = idempotency_key
             if key is not None and number:
                 key = f"{key}-{number}"
-            part["params"] = _said(reason=reason)
+            if "json" in part:  # which says it itself
+                part["json"] |= _said(reason=reason)
+            else:
+                part["params"] = _said(reason=reason)
             changes.append(self._change("POST", name, "/examples", key, **part))
         return changes[-1]
 
@@ -750,6 +776,17 @@ def image_files(images: Iterable[str | Path | bytes]) -> list[tuple[str, bytes]]
     if not files:
         raise DataError("there are no images; at least one is expected")
     return files
+
+
+def text_list(texts: str | Iterable[str]) -> list[str]:
+    """Return texts as a list; at least one is expected, and none may be empty."""
+    found = [texts] if isinstance(texts, str) else list(texts)
+    if not found:
+        raise DataError("there are no texts; at least one is expected")
+    for position, text in enumerate(found):
+        if not isinstance(text, str) or not text.strip():
+            raise DataError(f"text {position} is empty; words are expected")
+    return found
 
 
 def _file(image: str | Path | bytes) -> tuple[str, bytes]:

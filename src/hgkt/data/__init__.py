@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING
 from hgkt._lazy import attach
 from hgkt.data.dataset import ClassFold, Finding, GZSLDataset, check_dataset
 from hgkt.data.digits import load_digits
-from hgkt.data.load import DATASETS, data_root, find_folder, load_dataset
+from hgkt.data.load import (
+    DATASETS,
+    FEATURE_SUFFIXES,
+    data_root,
+    find_folder,
+    load_dataset,
+    read_features,
+)
 from hgkt.data.synthetic import make_synthetic
 from hgkt.data.xlsa17 import check_splits, read_xlsa17, write_xlsa17
 
@@ -29,6 +36,7 @@ _HOMES = {
 
 __all__ = [
     "DATASETS",
+    "FEATURE_SUFFIXES",
     "AttributeFile",
     "ClassFold",
     "Finding",
@@ -47,6 +55,7 @@ __all__ = [
     "make_synthetic",
     "open_shards",
     "read_attribute_file",
+    "read_features",
     "read_tables",
     "read_xlsa17",
     "write_attribute_file",

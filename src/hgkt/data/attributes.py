@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._arrays import unit_rows
-from hgkt._files import atomic_file
+from hgkt._files import atomic_file, escape_frame
 from hgkt._validation import label_text
 from hgkt.data.dataset import GZSLDataset
-from hgkt.data.tables import SUFFIXES, parse_classes, read_table, write_classes
+from hgkt.data.tables import PARENT, SUFFIXES, parse_classes, read_table, write_classes
 from hgkt.exceptions import DataError
 
 TEXT = "text"
@@ -121,6 +121,7 @@ def write_attribute_file(
     file: AttributeFile,
     descriptions: Sequence[str] | None = None,
     seen: Sequence[bool] | None = None,
+    parents: Mapping[str, str] | None = None,
 ) -> Path:
     """Write class vectors as Parquet, with what they were made with in the file's metadata.
 
@@ -136,6 +137,8 @@ def write_attribute_file(
         A text for each class.
     seen : sequence of bool, optional
         Which classes are meant to be seen in training, where the file is to say so.
+    parents : mapping of str to str, optional
+        The group of each class that is in one.
 
     Returns
     -------
@@ -165,8 +168,37 @@ def write_attribute_file(
         frame = pd.DataFrame({"name": list(file.names), "description": list(texts)}, dtype=str)
         if seen is not None:
             frame["seen"] = np.asarray(seen, dtype=bool)
+        if parents:
+            frame[PARENT] = [parents.get(name) for name in file.names]
         write_classes(scratch, frame, file.attributes, origin)
     return path
+
+
+def write_attribute_csv(
+    path: str | Path,
+    file: AttributeFile,
+    seen: Sequence[bool] | None = None,
+    parents: Mapping[str, str] | None = None,
+) -> Path:
+    """Write class vectors as CSV, one column per attribute; it cannot say who made them.
+
+    Parameters
+    ----------
+    path, file, seen, parents
+        See `write_attribute_file`.
+    """
+    import pandas as pd
+
+    names = file.attribute_names or [f"a{number}" for number in range(file.attributes.shape[1])]
+    frame = pd.DataFrame(file.attributes, columns=list(names))
+    frame.insert(0, "name", list(file.names))
+    if seen is not None:
+        frame.insert(1, "seen", np.asarray(seen, dtype=bool))
+    if parents:
+        frame.insert(1 if seen is None else 2, PARENT, [parents.get(name) for name in file.names])
+    with atomic_file(path) as scratch:
+        escape_frame(frame).to_csv(scratch, index=False)
+    return Path(path)
 
 
 def split_kinds(attributes: str) -> list[str]:

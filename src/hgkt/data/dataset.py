@@ -19,7 +19,7 @@ from hgkt.exceptions import DataError
 SPLITS = ("train", "test_seen", "test_unseen")
 _MADE_WITH = (
     *("backbone", "text_encoder", "encoder", "shares_space"),
-    *("attribute_blocks", "attribute_kinds", "pixels"),
+    *("attribute_blocks", "attribute_kinds", "pixels", "descriptions"),
 )
 _CHUNK_ROWS = 4096
 _MANY_NEGATIVE = 0.2

@@ -1,4 +1,4 @@
-"""Load a data set by its name or its path."""
+"""Load a data set by its name or its path, or rows of features from a file."""
 
 from __future__ import annotations
 
@@ -9,9 +9,16 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hgkt._registry import Entry, Registry
+from hgkt._validation import check_features
 from hgkt.data.dataset import GZSLDataset
 from hgkt.exceptions import DataError, UnknownNameError
+
+FEATURE_SUFFIXES = (".npy", ".npz", ".csv", ".parquet", ".mat")
+"""Files of rows of features; see `read_features`."""
 
 DATASETS = Registry(
     "data set",
@@ -155,3 +162,82 @@ def find_folder(name_or_path: str | Path, root: str | Path | None = None) -> Pat
     raise UnknownNameError(
         f"data set {str(name_or_path)!r} is no folder and was not found {where}; there is: {names}"
     )
+
+
+# ---------------------------------------------------------------------- rows of features
+def read_features(path: str | Path, n_features: int) -> NDArray[Any]:
+    """Read a matrix with `n_features` columns; one row per instance.
+
+    A table has the features as numeric columns (``f0, f1, …``) or as one list column
+    ``features``; an archive has them under ``features`` or holds a single matrix. A MATLAB file
+    may hold them as the benchmark does, one column per instance. One vector counts as one row.
+
+    Parameters
+    ----------
+    path : path
+        The file: .npy, .npz, .csv, .parquet or .mat.
+    n_features : int
+        What the model expects.
+
+    Returns
+    -------
+    ndarray of shape (n, n_features)
+    """
+    path = Path(path)
+    if path.suffix not in FEATURE_SUFFIXES:
+        raise DataError(
+            f"{path} has the suffix {path.suffix!r}; one of {', '.join(FEATURE_SUFFIXES)} is "
+            "expected"
+        )
+    if not path.is_file():
+        raise DataError(f"{path} does not exist")
+    readers = {".npy": _read_numpy, ".npz": _read_numpy, ".mat": _read_mat}
+    matrix = np.asarray(readers.get(path.suffix, _read_table)(path))
+    if matrix.dtype.kind not in "fiub":
+        raise DataError(f"{path} holds {matrix.dtype}; numbers are expected")
+    if matrix.ndim == 1:
+        matrix = matrix[None, :]
+    if path.suffix == ".mat" and matrix.shape[0] == n_features != matrix.shape[1]:
+        matrix = matrix.T
+    if matrix.ndim != 2 or not len(matrix):
+        raise DataError(f"{path} has shape {matrix.shape}; rows of features are expected")
+    if matrix.shape[1] != n_features:
+        raise DataError(
+            f"{path} has {matrix.shape[1]} features a row; the model expects {n_features}"
+        )
+    if matrix.dtype != np.float32:  # small numbers fit float32 without loss
+        matrix = matrix.astype(np.float32 if matrix.dtype.itemsize <= 2 else np.float64)
+    check_features(matrix, f"features in {path}")
+    return matrix
+
+
+def _read_numpy(path: Path) -> NDArray[Any]:
+    from hgkt.data.arrays import read_npy, read_npz
+
+    if path.suffix == ".npy":
+        return read_npy(path)
+    matrices = read_npz(path)
+    if "features" in matrices:
+        return matrices["features"]
+    wide = [array for array in matrices.values() if array.ndim == 2]
+    if len(wide) != 1:
+        raise DataError(
+            f"{path} has no array 'features' and not a single matrix; it holds: "
+            f"{', '.join(matrices) or 'nothing'}"
+        )
+    return wide[0]
+
+
+def _read_mat(path: Path) -> NDArray[Any]:
+    from hgkt.data.matlab import read_mat
+
+    found = read_mat(path, ["features"])
+    if "features" not in found:
+        raise DataError(f"{path} has no variable 'features'")
+    return np.asarray(found["features"])
+
+
+def _read_table(path: Path) -> NDArray[Any]:
+    from hgkt.data.tables import parse_features, read_frame
+
+    return parse_features(read_frame(path), path)

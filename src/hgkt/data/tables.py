@@ -34,7 +34,8 @@ from hgkt.exceptions import DataError
 
 SUFFIXES = (".parquet", ".csv")
 SAMPLE_COLUMNS = ("id", "class", "split", "features")
-_CLASS_COLUMNS = ("name", "seen", "description", "attributes")
+PARENT = "parent"
+_CLASS_COLUMNS = ("name", "seen", "description", "attributes", PARENT)
 _METADATA_KEY = b"hgkt"
 _CHUNK_ROWS = 4096
 FORMATS = ("parquet", "csv", "npz", "npy")

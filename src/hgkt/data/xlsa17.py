@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from hgkt._arrays import unit_rows
 from hgkt._files import atomic_folder, read_json
+from hgkt._plain import json_text
 from hgkt._validation import check_choice, import_extra
 from hgkt.data.arrays import cached_npy, open_npy, read_npy
 from hgkt.data.dataset import (
@@ -482,6 +483,8 @@ def write_xlsa17(
 ) -> Path:
     """Write ``<features>.mat``, ``att_splits.mat`` and the class lists to a new folder.
 
+    What features and attributes were made with goes to ``<features>.json``.
+
     `att` and `original_att` both hold the attributes exactly as the data set has them, so that
     reading the folder gives the same data set; the benchmark's own `att` has unit columns.
 
@@ -524,6 +527,9 @@ def write_xlsa17(
             _write_hdf5(dataset, target)
         savemat(folder / "att_splits.mat", _split_variables(dataset), do_compression=True)
         _write_lists(dataset, folder)
+        keys = ("backbone", *_ATTRIBUTE_KEYS)
+        if about := {key: dataset.about[key] for key in keys if key in dataset.about}:
+            (folder / f"{features}.json").write_text(json_text(about), encoding="utf-8")
     return Path(path)
 
 

@@ -13,6 +13,7 @@ from abc import ABCMeta, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 from weakref import WeakKeyDictionary
 
@@ -36,10 +37,14 @@ from hgkt._validation import (
 from hgkt.calibration import (
     Calibration,
     Confidence,
+    Costs,
+    ExpectedAccuracies,
+    Favour,
     Fold,
     FoldSample,
     HeldOutClasses,
     Instances,
+    fit_accuracies,
     fit_confidence,
     plain_probabilities,
 )
@@ -48,9 +53,10 @@ from hgkt.calibration.novelty import CHANCE, rejected, with_unknown
 from hgkt.calibration.sets import set_columns
 from hgkt.estimators.class_check import ClassCheck, Comparison, check_class
 from hgkt.estimators.class_table import ClassRows, ClassTable, attribute_doubts
-from hgkt.estimators.fold_fit import AUTO, Validation, validate_on_rows, validate_on_sums
+from hgkt.estimators.fold_fit import Validation, validate_on_rows, validate_on_sums
 from hgkt.estimators.methods import Preset
 from hgkt.estimators.scoring import best_classes, score_blocks, table_scores
+from hgkt.estimators.taxonomy import Parents, Taxonomy, renamed, with_parents
 from hgkt.exceptions import ClassWarning, ConfidenceWarning, DataError
 from hgkt.statistics import ExampleSums, GatheredStatistics, Sums
 
@@ -118,14 +124,17 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
 
     and name in ``_learned`` the attributes (arrays or numbers) that the last two read, so that a
     model can be saved. Seen and added classes are scored apart: the scores of seen classes are
-    bit-identical whatever is added later.
+    bit-identical whatever is added later. The exception is a method that ``retrains_on_add``: what
+    it knows of all classes is learned anew whenever classes come or go, in ``_retrained(table)``.
 
     Every method has a parameter ``calibration``: γ, taken off the score of every class that was
     seen at the first fit. A class that came by its attributes pays as much of the offset of γ as
     it has learned from instances since. γ is a number; or a dict of ``offset`` and ``slope``, by
-    which it depends on how many classes were added (:class:`hgkt.calibration.Calibration`); or
-    "auto": `fit` leaves seen classes out in turn and finds γ itself, such that all classes count
-    alike. It can be changed after `fit`.
+    which it depends on how many classes were added (:class:`hgkt.calibration.Calibration`). Or
+    `fit` leaves seen classes out in turn and finds γ itself: "auto" for the highest mean accuracy
+    over all classes, "learned" or "described" where that of one kind matters more, "balanced" for
+    H of the benchmarks, and ``{"favour": 0.1}`` where one row in ten will be of an added class
+    (:class:`hgkt.calibration.Favour`). It can be changed after `fit`, to a number or a law.
 
     Threads may share one estimator: classes may change while others predict, and every call sees
     the classes of one moment. They are one frozen :class:`ClassTable`, which a change replaces.
@@ -142,6 +151,9 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     """Sets of parameters by name; see `hgkt.estimators.methods.presets_of`."""
     can_grow: ClassVar[bool] = False
     """Whether classes can learn from examples after `fit`: `grow`, `example_sums`."""
+    retrains_on_add: ClassVar[bool] = False
+    """Whether classes that come or go make the method train again: that takes long, and moves the
+    scores of all classes."""
 
     _learned: ClassVar[tuple[str, ...]] = ()
     _scores_classes_apart: ClassVar[bool] = False
@@ -151,6 +163,7 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     calibration: float | str | Mapping[str, float] = 0.0
     _table: ClassTable
     _validation: Validation = Validation()
+    _parents: Parents = MappingProxyType({})  # of removed classes too, should they come back
     _progress: Progress | None = None
 
     # ------------------------------------------------------------------ hooks of a method
@@ -171,6 +184,13 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     def _map_features(self, X: NDArray[Any]) -> NDArray[Any]:
         """Return what `_score` takes of features (n, D): work that all classes share."""
         return X
+
+    def _retrained(self, table: ClassTable) -> ClassTable:
+        """Return a table whose classes have changed with the rows that are learned of all of them.
+
+        Only a method that `retrains_on_add` has anything to do here.
+        """
+        return table
 
     def _fit_sums(self, sums: Sums, attributes: NDArray[np.float64]) -> ClassRows:
         """Learn from the sums of seen classes and their attributes (L, d); return their rows."""
@@ -222,15 +242,22 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         class_attributes : mapping or DataFrame, optional
             Attribute vector of every class in `y`, keyed by class. Classes that `y` has not are
             added after learning, as `add_classes` would. None means one-hot vectors: a plain
-            classifier to which no class can be added.
+            classifier to which no class can be added, of which a `ClassWarning` tells.
         """
         features, codes, classes, attributes = self._check_training_data(X, y, class_attributes)
         self._start_fit()
+        if class_attributes is None:
+            warnings.warn(
+                f"fitted without class_attributes: it knows these {len(classes)} classes, and none "
+                "can be added; give class_attributes={class: vector} where classes are to be added",
+                ClassWarning,
+                stacklevel=2,
+            )
         rows = self._fit_seen(features, codes, attributes)
         self._take_seen(classes, attributes, rows, class_attributes is not None)
         if class_attributes is not None:
             self._warn_of_doubts(classes.tolist(), attributes)
-            if self.calibration == AUTO:
+            if Favour.of(self.calibration) is not None:
                 table = dict(zip(classes.tolist(), attributes, strict=True))
                 self._validation = validate_on_rows(self, features, classes[codes], table)
         return self._add_others(class_attributes)
@@ -254,9 +281,11 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         self._take_seen(classes, attributes, rows, class_attributes is not None)
         if class_attributes is not None:
             self._warn_of_doubts(classes.tolist(), attributes)
-            if self.calibration == AUTO:
+            if Favour.of(self.calibration) is not None:
                 if not isinstance(statistics, GatheredStatistics):
-                    raise DataError("calibration='auto' needs statistics of hgkt.gather")
+                    raise DataError(
+                        f"calibration={self.calibration!r} needs statistics of hgkt.gather"
+                    )
                 table = dict(zip(classes.tolist(), attributes, strict=True))
                 self._validation = validate_on_sums(self, statistics, table)
         return self._add_others(class_attributes)
@@ -274,8 +303,7 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         else:
             rows = self._fit_sums(training, fold.attributes)
         self._take_seen(fold.classes, fold.attributes, rows, has_attributes=True)
-        new = self._embed_classes(fold.new_attributes)
-        self._table = self._table.add(fold.new_classes, fold.new_attributes, new)
+        self._add(fold.new_classes, fold.new_attributes)
         return self
 
     def score_grid(
@@ -316,7 +344,7 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _start_fit(self) -> None:
         """Refuse a parameter `calibration` that is none, and forget what an earlier fit found."""
-        if self.calibration != AUTO:
+        if Favour.of(self.calibration) is None:
             Calibration.of(self.calibration)
         self._validation = Validation()
 
@@ -327,7 +355,9 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         rows: ClassRows,
         has_attributes: bool,
     ) -> None:
-        self._table = ClassTable.of(classes, attributes, rows, has_attributes=has_attributes)
+        table = ClassTable.of(classes, attributes, rows, has_attributes=has_attributes)
+        self._table = self._retrained(table)
+        self._parents = {}
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_table")
@@ -413,19 +443,61 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             raise DataError(f"class {label_text(label)} is unknown to this model")
         return int(table.columns[row])
 
+    # ------------------------------------------------------------------ their groups
+    @property
+    def parents_(self) -> dict[str, str]:
+        """The group of each class that is in one, and of each group that lies in another."""
+        return self.taxonomy().to_parents()
+
+    def taxonomy(self, among: str | Sequence[Any] = "all") -> Taxonomy:
+        """Return the tree above the candidates, ordered as `predict_proba` has them."""
+        now = self._snapshot()
+        columns = now.candidates(among)
+        if isinstance(among, str) and among == "all":
+            columns = np.sort(columns)
+        return Taxonomy.of(now.classes_[columns].tolist(), now._parents)
+
+    def set_parents(self, parents: Mapping[str, str | None]) -> Self:
+        """Put classes and groups into groups; all or nothing.
+
+        Parameters
+        ----------
+        parents : mapping
+            The group of a class, or of a group, by its name; None puts it at the top. A group is
+            there as soon as a class lies in it; a class that is to come finds its place.
+        """
+        check_is_fitted(self)
+        with self._lock():
+            self._parents = with_parents(self._parents, parents, self.classes_.tolist())
+        return self
+
     # ------------------------------------------------------------------ classes come and go
-    def add_classes(self, class_attributes: Any) -> Self:
-        """Add classes known by their attributes alone; no retraining, all or nothing.
+    def add_classes(
+        self, class_attributes: Any, parents: Mapping[str, str | None] | None = None
+    ) -> Self:
+        """Add classes known by their attributes alone; all or nothing.
+
+        Nothing is trained, except by a method that `retrains_on_add`.
 
         Parameters
         ----------
         class_attributes : mapping or DataFrame
             Attribute vector of each new class, keyed by class.
+        parents : mapping, optional
+            Their groups, as `set_parents` takes them.
         """
         with self._lock():
             names, attributes = self._check_new_classes(class_attributes)
+            after = self._parents
+            if parents:
+                after = with_parents(after, parents, [*self.classes_.tolist(), *names])
+                known = {*names, *self.classes_.tolist(), *after.values()}
+                for name in parents:
+                    if name not in known:
+                        raise DataError(f"{label_text(name)} is neither a class nor a group")
             self._warn_of_doubts(names, attributes, self._table)
             self._add(names, attributes)
+            self._parents = after
         return self
 
     def class_doubts(self, class_attributes: Any) -> list[str]:
@@ -524,24 +596,29 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     # What a change replaces, all at once: a method that keeps more of a class overrides these.
     def _removed(self, names: Collection[Any]) -> dict[str, Any]:
         """Return the attributes of the model without some added classes."""
-        return {"_table": self._table.remove(names)}
+        return {"_table": self._retrained(self._table.remove(names))}
 
     def _edited(self, vectors: Mapping[Any, NDArray[np.float64]]) -> dict[str, Any]:
         """Return the attributes of the model with other vectors (d,) of some added classes."""
         rows = self._embed_classes(np.array(list(vectors.values())))
-        return {"_table": self._table.edit(vectors, rows)}
+        return {"_table": self._retrained(self._table.edit(vectors, rows))}
 
     def _renamed(self, names: Mapping[Any, Any]) -> dict[str, Any]:
         """Return the attributes of the model with other names of some classes."""
         validation = self._validation
         if validation.held_out is not None:
             validation = replace(validation, held_out=validation.held_out.renamed(names))
-        return {"_table": self._table.rename(names), "_validation": validation}
+        return {
+            "_table": self._table.rename(names),
+            "_parents": renamed(self._parents, names),
+            "_validation": validation,
+        }
 
     def _add(self, names: Sequence[Any], attributes: NDArray[np.float64]) -> None:
         """Add classes whose names and attributes (U, d) are known to be good."""
         if len(names):
-            self._table = self._table.add(names, attributes, self._embed_classes(attributes))
+            table = self._table.add(names, attributes, self._embed_classes(attributes))
+            self._table = self._retrained(table)
 
     def _add_others(self, class_attributes: Any) -> Self:
         """Add the classes of a table that the model has not."""
@@ -576,7 +653,9 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         for sentence in attribute_doubts(names, attributes, table, without):
             warnings.warn(sentence, ClassWarning, stacklevel=3)
 
-    def check_class(self, attributes: ArrayLike, name: Any = None) -> ClassCheck:
+    def check_class(
+        self, attributes: ArrayLike, name: Any = None, parent: str | None = None
+    ) -> ClassCheck:
         """Say what would become of a class if it were added; nothing is changed.
 
         Parameters
@@ -585,6 +664,8 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             Its attribute vector, as `add_classes` takes it.
         name : str or int, optional
             Its name, which must be free.
+        parent : str, optional
+            The group that it is to be in.
 
         Returns
         -------
@@ -599,15 +680,15 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             rows = attribute_matrix({label: attributes}, [label], self._n_attributes)
         else:
             _, rows = self._check_new_classes({label: attributes})
-        return check_class(self, rows[0], name)
+        return check_class(self, rows[0], name, parent)
 
     # ------------------------------------------------------------------ calibration and confidence
     @property
     def calibration_(self) -> Calibration:
         """The calibration in force: the parameter, or what `fit` found."""
-        if self.calibration == AUTO:
-            return self._validation.calibration
-        return Calibration.of(self.calibration)
+        if Favour.of(self.calibration) is None:
+            return Calibration.of(self.calibration)
+        return self._validation.calibration
 
     @property
     def gamma_(self) -> float:
@@ -618,6 +699,34 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     def _gamma(self, table: ClassTable, n_more: int = 0) -> float:
         n_paying = int((~table.grown).sum())
         return self.calibration_.gamma(n_paying, len(table.labels) - n_paying + n_more)
+
+    @property
+    def n_added_(self) -> int:
+        """How many classes came after the first fit, those that have grown included."""
+        table = self._fitted_table()
+        return len(table.labels) - int((~table.grown).sum())
+
+    def costs(self, n_before: int, n_after: int) -> Costs | None:
+        """Say what added classes cost the learned ones, by the folds that γ was found on.
+
+        Parameters
+        ----------
+        n_before, n_after : int
+            Numbers of added classes to compare; ``n_added_`` says how many there are.
+
+        Returns
+        -------
+        Costs or None
+            Accuracies to expect on average; None where there were no folds. ``sentence()`` says
+            it.
+        """
+        moment = self._snapshot()
+        accuracies, law = moment._validation.accuracies, moment.calibration_
+        if accuracies is None:
+            return None
+        n_seen = len(moment.classes_) - moment.n_added_
+        pairs = [accuracies.at(law.gamma(n_seen, n), n) for n in (n_before, n_after)]
+        return Costs(n_before, n_after, pairs[0][0], *pairs[1])
 
     @property
     def penalties_(self) -> NDArray[np.float64]:
@@ -666,8 +775,13 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         """
         return self._validation.confidence
 
-    def set_confidence(self, folds: Sequence[FoldSample], random_state: int = 0) -> Self:
-        """Find ``confidence_`` on rows of validation folds, under the calibration in force.
+    def set_confidence(
+        self,
+        folds: Sequence[FoldSample],
+        random_state: int = 0,
+        favour: Favour | None = None,
+    ) -> Self:
+        """Find ``confidence_`` and `costs` on rows of folds, under the calibration in force.
 
         Parameters
         ----------
@@ -675,9 +789,13 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             Scores of this method, with these parameters, on folds of validation classes.
         random_state : int, default=0
             Seed of which held-out classes stay unknown.
+        favour : Favour, optional
+            What the calibration was found for; by default "balanced".
         """
-        confidence = fit_confidence(folds, self.calibration_, random_state)
-        self._validation = replace(self._validation, confidence=confidence)
+        confidence = fit_confidence(folds, self.calibration_, random_state, favour)
+        self._validation = replace(
+            self._validation, confidence=confidence, accuracies=fit_accuracies(folds)
+        )
         return self
 
     def set_held_out(self, held_out: HeldOutClasses | None) -> Self:
@@ -710,6 +828,23 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         if penalty and now.calibration_ != Calibration():
             scores -= now.penalties_
         return scores
+
+    def in_metric(self, X: ArrayLike) -> NDArray[Any]:
+        """Return rows where they are compared with classes; distances there say what is alike.
+
+        A method that compares features as they are returns them unchanged.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_coordinates)
+        """
+        check_is_fitted(self)
+        now = self._snapshot()
+        return now._map_features(now._check_features(X))
 
     def decision_function(self, X: ArrayLike) -> NDArray[Any]:
         """Return the scores (n_samples, n_classes), higher is better.
@@ -791,8 +926,9 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     def predict_proba(self, X: ArrayLike, among: str | Sequence[Any] = "all") -> NDArray[Any]:
         """Return the probability of every class for each row; rows sum to one.
 
-        Images of seen and of added classes are taken to be equally frequent. The most probable
-        class is what `predict` returns. A model without ``confidence_`` warns: its numbers are
+        How frequent images of seen and of added classes are is what γ was found for: by "auto"
+        every class counts alike, by "balanced" both groups. The most probable class is what
+        `predict` returns. A model without ``confidence_`` warns: its numbers are
         ordered, but not calibrated.
 
         Parameters
@@ -887,7 +1023,7 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     def _state(self) -> dict[str, NDArray[Any]]:
         """Return every learned array, by name, that a loaded model needs."""
         table, found = self._table, self._validation
-        state = {f"learned/{name}": np.asarray(getattr(self, name)) for name in self._learned}
+        state = {f"learned/{name}": self._learned_array(name) for name in self._learned}
         state |= {f"seen/{key}": rows for key, rows in table.seen.items()}
         state |= {f"added/{key}": rows for key, rows in table.added_rows.items()}
         law = found.calibration
@@ -895,9 +1031,24 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         if found.confidence is not None:
             arrays = found.confidence.to_arrays()
             state |= {f"confidence/{name}": array for name, array in arrays.items()}
+        if found.accuracies is not None:
+            arrays = found.accuracies.to_arrays()
+            state |= {f"accuracies/{name}": array for name, array in arrays.items()}
         if found.held_out is not None:
             state["held_out"] = found.held_out.to_array(table.seen_classes.tolist())
         return state | {"grown": table.grown, "learned_shares": table.learned_shares}
+
+    def _learned_array(self, name: str) -> NDArray[Any]:
+        """Return what ``_learned`` names as an array; refuse what a model folder cannot hold."""
+        value = getattr(self, name)
+        array = np.asarray(value)
+        if array.dtype == object:
+            raise DataError(
+                f"_learned of {type(self).__name__} names {name!r}, which is a "
+                f"{type(value).__name__}; a model folder holds arrays and numbers, so keep each "
+                "array of it as an attribute of its own"
+            )
+        return array
 
     def _restore(
         self,
@@ -910,7 +1061,7 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         for name in self._learned:
             value = state[f"learned/{name}"]
             setattr(self, name, value.item() if value.ndim == 0 else value)
-        groups: dict[str, ClassRows] = {"seen": {}, "added": {}, "confidence": {}}
+        groups: dict[str, ClassRows] = {"seen": {}, "added": {}, "confidence": {}, "accuracies": {}}
         for key, rows in state.items():
             group, _, name = key.partition("/")
             if group in groups:
@@ -924,12 +1075,13 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             state["learned_shares"],
             has_attributes,
         )
-        confidence = groups["confidence"]
+        confidence, accuracies = groups["confidence"], groups["accuracies"]
         seen = self._table.seen_classes.tolist()
         self._validation = Validation(
             Calibration(*state["calibration"].tolist()),
             Confidence.from_arrays(confidence) if confidence else None,
             HeldOutClasses.from_array(state["held_out"], seen) if "held_out" in state else None,
+            ExpectedAccuracies(**accuracies) if accuracies else None,
         )
 
     def save(self, path: str | Path, **about: Any) -> Path:

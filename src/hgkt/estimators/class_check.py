@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from hgkt._arrays import unit_rows
 from hgkt._plain import plain
+from hgkt.calibration import Costs
+from hgkt.estimators.taxonomy import with_parents
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -153,6 +155,12 @@ class ClassCheck:
         Share of the seen classes that lie nearer to the others than it does, by variance.
     attributes : tuple of TellingAttribute
         Attributes that would separate it most from its nearest rivals if they were known better.
+    parent : str or None
+        The group that it is to be in.
+    strays : tuple of (label, parent)
+        Its nearest known classes with their groups, where none of them lies in `parent`.
+    costs : Costs or None
+        What one more class costs the learned ones, on average.
     reasons : tuple of str
         Why something is not known.
     """
@@ -169,6 +177,9 @@ class ClassCheck:
     variance: float | None = None
     distance: float | None = None
     attributes: tuple[TellingAttribute, ...] = ()
+    parent: str | None = None
+    strays: tuple[tuple[Any, str | None], ...] = ()
+    costs: Costs | None = None
     reasons: tuple[str, ...] = ()
 
     def elsewhere(self, n_rivals: int = N_RIVALS) -> float | None:
@@ -185,6 +196,10 @@ class ClassCheck:
         """Say it in plain sentences, the most important first."""
         return _sentences(self)
 
+    def say_strays(self) -> str:
+        """Say that its nearest classes lie in other groups; empty where one lies in its own."""
+        return _say_strays(self)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists and dicts, the sentences included."""
         found: dict[str, Any] = plain({**asdict(self), "sentences": self.sentences()})
@@ -195,7 +210,10 @@ class ClassCheck:
 
 
 def check_class(
-    model: GZSLClassifier, attributes: NDArray[np.float64], name: Any = None
+    model: GZSLClassifier,
+    attributes: NDArray[np.float64],
+    name: Any = None,
+    parent: str | None = None,
 ) -> ClassCheck:
     """Check a class with good attributes (d,) against a fitted model.
 
@@ -207,20 +225,39 @@ def check_class(
         The new class.
     name : str or int, optional
         Its name.
+    parent : str, optional
+        The group that it is to be in.
     """
+    if parent is not None and name is not None:  # a group that cannot be is refused
+        with_parents(model.parents_, {name: parent}, [*model.classes_.tolist(), name])
     if not np.any(attributes):
-        return ClassCheck(name, empty=True)
+        return ClassCheck(name, empty=True, parent=parent)
     with np.errstate(all="ignore"):
         found = _checked(model, attributes, name)
     if not np.isfinite([r.similarity for r in found.rivals] + [found.variance or 0.0]).all():
         raise DataError(
             "the attributes are too large for this model; its scores would not be finite numbers"
         )
-    return found
+    return found if parent is None else _placed(model, found, parent)
+
+
+def _placed(model: GZSLClassifier, check: ClassCheck, parent: str) -> ClassCheck:
+    """Compare the group that a class is to be in with those of its nearest classes."""
+    tree = model.taxonomy()
+    names = tree.names.tolist()
+    check = replace(check, parent=parent)
+    if parent not in names:  # a group of its own: no class that it could be near to is there
+        return check
+    group, nodes = names.index(parent), [names.index(r.label) for r in check.rivals[:_NEAREST]]
+    if not nodes or (tree.paths[nodes] == group).any():
+        return check
+    above = [None if node < 0 else names[node] for node in tree.parents[nodes].tolist()]
+    return replace(check, strays=tuple(zip([names[n] for n in nodes], above, strict=True)))
 
 
 def _checked(model: GZSLClassifier, attributes: NDArray[np.float64], name: Any) -> ClassCheck:
-    check = ClassCheck(name, duplicates=tuple(model._table.twins(attributes)))
+    costs = model.costs(model.n_added_, model.n_added_ + 1)
+    check = ClassCheck(name, duplicates=tuple(model._table.twins(attributes)), costs=costs)
     comparison = model._compare_new(attributes)
     if comparison is None:
         reason = (
@@ -362,7 +399,9 @@ def _sentences(check: ClassCheck) -> list[str]:
         _say_accuracy(check),
         _say_rivals(check),
         _say_losses(check),
+        _say_costs(check),
         _say_distance(check),
+        _say_strays(check),
         _say_attributes(check),
         *(reason[0].upper() + reason[1:] + "." for reason in check.reasons),
     ]
@@ -434,6 +473,13 @@ def _say_losses(check: ClassCheck) -> str:
     return f"It would take {_listed(named)}."
 
 
+def _say_costs(check: ClassCheck) -> str:
+    if check.costs is None:
+        return ""
+    sentence = check.costs.sentence(check.accuracy)
+    return f"On average, {sentence}."
+
+
 def _say_distance(check: ClassCheck) -> str:
     if check.distance is None:
         return ""
@@ -444,6 +490,17 @@ def _say_distance(check: ClassCheck) -> str:
     return (
         f"It lies further from what is known than {_percent(check.distance)} of the seen classes "
         "do from the others."
+    )
+
+
+def _say_strays(check: ClassCheck) -> str:
+    if not check.strays:
+        return ""
+    named = [str(n) if p is None else f"{n} (in {p})" for n, p in check.strays]
+    one = len(named) == 1
+    return (
+        f"Its nearest known {'class is' if one else 'classes are'} {_listed(named)}: "
+        f"{'it does not lie' if one else 'none of them lies'} in {check.parent}."
     )
 
 

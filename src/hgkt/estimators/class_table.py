@@ -328,6 +328,15 @@ class ClassTable:
         new = label_array(labels, self.labels)
         return self._with_added(new, self.attributes.array, self.added_rows)
 
+    def with_rows(self, rows: ClassRows) -> ClassTable:
+        """Return the table with other rows (C, …) of all its classes."""
+        n_seen = self.n_seen
+        return replace(
+            self,
+            seen={key: array[:n_seen] for key, array in rows.items()},
+            added={key: GrowingRows(array[n_seen:]) for key, array in rows.items()},
+        )
+
     def _with_added(
         self, labels: NDArray[Any], attributes: NDArray[np.float64], added: ClassRows
     ) -> ClassTable:

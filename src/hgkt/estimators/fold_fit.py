@@ -17,12 +17,15 @@ from sklearn.base import clone
 from hgkt.calibration import (
     Calibration,
     Confidence,
+    ExpectedAccuracies,
+    Favour,
     Fold,
     FoldSample,
     HeldOutClasses,
     HeldOutRows,
     ScoredFold,
     class_folds,
+    fit_accuracies,
     fit_calibration,
     fit_confidence,
     folds_of_rows,
@@ -36,7 +39,6 @@ from hgkt.statistics import GatheredStatistics
 if TYPE_CHECKING:
     from hgkt.estimators.base import GZSLClassifier
 
-AUTO = "auto"
 MIN_CLASSES = 6
 """Of fewer seen classes a fold would hold out too many to tell anything."""
 _MAX_ROWS = 20_000  # γ is two numbers; more rows would cost time and change nothing
@@ -54,11 +56,14 @@ class Validation:
         Temperatures and thresholds.
     held_out : HeldOutClasses or None
         How well seen classes were recognised when they were held out.
+    accuracies : ExpectedAccuracies or None
+        What adding classes costs the learned ones.
     """
 
     calibration: Calibration = field(default_factory=Calibration)
     confidence: Confidence | None = None
     held_out: HeldOutClasses | None = None
+    accuracies: ExpectedAccuracies | None = None
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,8 @@ class FoldScores:
     Parameters
     ----------
     calibration : Calibration
-        The law of γ with the highest mean H.
+        The law of γ that is best for what is favoured.
+    favour : Favour
     samples : list of FoldSample
         Some scored rows of each fold.
     held_out : HeldOutRows
@@ -76,15 +82,24 @@ class FoldScores:
     """
 
     calibration: Calibration
+    favour: Favour
     samples: list[FoldSample]
     held_out: HeldOutRows
 
-    def under(self, law: Calibration) -> Validation:
+    def validation(self) -> Validation:
         """Return what the folds say of a model that is calibrated so."""
-        return Validation(law, fit_confidence(self.samples, law), self.held_out.at(law))
+        law = self.calibration
+        return Validation(
+            law,
+            fit_confidence(self.samples, law, favour=self.favour),
+            self.held_out.at(law),
+            fit_accuracies(self.samples),
+        )
 
 
-def read_folds(folds: Iterable[ScoredFold], random_state: int = 0) -> FoldScores:
+def read_folds(
+    folds: Iterable[ScoredFold], random_state: int = 0, favour: Favour | None = None
+) -> FoldScores:
     """Find γ on scored folds, and keep what confidence is found on.
 
     Parameters
@@ -93,11 +108,15 @@ def read_folds(folds: Iterable[ScoredFold], random_state: int = 0) -> FoldScores
         Read once.
     random_state : int, default=0
         Seed of which rows are kept, and of what γ is tried with.
+    favour : Favour, optional
+        What γ is to favour; by default "balanced".
     """
+    favour = favour or Favour("balanced")
     samples: list[FoldSample] = []
     held_out = HeldOutRows()
     scored = sample_folds(held_out.watch(folds), samples, random_state)
-    return FoldScores(fit_calibration(scored, random_state), samples, held_out)
+    law = fit_calibration(scored, random_state, favour)
+    return FoldScores(law, favour, samples, held_out)
 
 
 def score_folds(model: GZSLClassifier, folds: Iterable[Fold]) -> Iterator[ScoredFold]:
@@ -157,13 +176,12 @@ def validate_on_sums(
 def blank_clone(model: GZSLClassifier) -> GZSLClassifier:
     """Return an unfitted clone that does not calibrate itself."""
     blank: GZSLClassifier = clone(model)
-    return blank.set_params(calibration=0.0) if blank.calibration == AUTO else blank
+    return blank if Favour.of(blank.calibration) is None else blank.set_params(calibration=0.0)
 
 
 def _validate(model: GZSLClassifier, folds: Iterable[Fold]) -> Validation:
-    """Return what folds say of a plain fit, all classes counted alike."""
-    found = read_folds(score_folds(model, folds))
-    return found.under(found.calibration.for_classes())
+    """Return what folds say of a plain fit."""
+    return read_folds(score_folds(model, folds), favour=Favour.of(model.calibration)).validation()
 
 
 def _few_rows(y: NDArray[Any]) -> NDArray[np.intp]:

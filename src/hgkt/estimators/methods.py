@@ -104,8 +104,7 @@ def _own_classes() -> dict[str, Any]:
     return {name: METHODS.load(name) for name in ("hgkt", "hgkt-network")}
 
 
-# A package adds methods by an entry point of this group that names a dict of entries, as
-# `hgkt.baselines` does.
+# A package adds methods by an entry point of this group that names a dict of entries.
 METHODS = Registry(
     "method",
     {
@@ -122,6 +121,7 @@ METHODS = Registry(
             "graph",
         ),
     },
+    shipped="hgkt.baselines:BASELINES",
     entry_points="hgkt.methods",
 )
 
@@ -176,18 +176,41 @@ def method_for(
     parameters: Mapping[str, Any] | None = None,
     **common: Any,
 ) -> Any:
-    """Return an unfitted estimator for a data set: `build_method`, with its attribute blocks.
+    """Return an unfitted estimator for a data set: `build_method`, with what is known of the data.
 
     Parameters
     ----------
     dataset : GZSLDataset or ShardedData
-        The data; attribute vectors of several parts say in ``about`` how long each is.
+        The data; ``about`` says how long each part of the attribute vectors is, and whether texts
+        are vectors of the features' space.
     method, preset, parameters, **common
         See `build_method`.
     """
     blocks = list(dataset.about.get("attribute_blocks") or [])
     common["attribute_blocks"] = blocks if len(blocks) > 1 else None
+    common["shared_space"] = shared_space(dataset.about)
     return build_method(method, preset, parameters, dataset.name, **common)
+
+
+def shared_space(about: Mapping[str, Any]) -> bool | int:
+    """Return what of the class vectors lies in the features' space: all, nothing, or which block.
+
+    Parameters
+    ----------
+    about : mapping
+        What features and attributes are: ``shares_space`` and ``attribute_kinds`` are read.
+
+    Examples
+    --------
+    >>> shared_space({"shares_space": True, "attribute_kinds": ["text"]}), shared_space({})
+    (True, False)
+    >>> shared_space({"shares_space": True, "attribute_kinds": ["att", "text"]})
+    1
+    """
+    if not about.get("shares_space"):
+        return False
+    kinds = list(about.get("attribute_kinds") or ())
+    return kinds.index("text") if len(kinds) > 1 else True
 
 
 def presets_of(method: str) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from hgkt._validation import attribute_matrix, check_number, refuse_twins
 from hgkt.data.tables import read_parquet
 from hgkt.estimators.base import GZSLClassifier
 from hgkt.estimators.methods import METHODS
+from hgkt.estimators.taxonomy import check_parents
 from hgkt.exceptions import (
     DataError,
     HGKTError,
@@ -48,6 +49,7 @@ _ENTRIES: dict[str, tuple[type, ...]] = {
     "labels": (str,),
     "arrays": (dict,),
     "about": (dict, type(None)),
+    "parents": (dict, type(None)),
     "feature_names": (list, type(None)),
 }
 _LABELS: dict[str, tuple[type, ...]] = {
@@ -108,6 +110,7 @@ def save_model(model: GZSLClassifier, path: str | Path, about: dict[str, Any]) -
         "has_attributes": bool(table.has_attributes),
         "labels": _KINDS[table.labels.dtype.kind],
         "about": plain({**getattr(model, "about_", {}), **about}),
+        "parents": model.parents_,
         "feature_names": plain(getattr(model, "feature_names_in_", None)),
         "arrays": {name: _layout(array) for name, array in state.items()},
     }
@@ -336,6 +339,7 @@ def _restore(folder: ModelFolder) -> GZSLClassifier:
     if config.get("feature_names") is not None:
         model.feature_names_in_ = np.array(config["feature_names"], dtype=object)
     model._restore(folder.arrays, labels, attributes, config["has_attributes"])
+    model._parents = check_parents(config.get("parents") or {})
     if model._table.n_seen != n_seen:
         raise DataError("its table of classes and its arrays differ in how many classes were seen")
     _try(model)

@@ -19,10 +19,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from hgkt._typing import Progress
 from hgkt._validation import attribute_matrix, attribute_table, label_text
-from hgkt.calibration import Fold, Instances
+from hgkt.calibration import Favour, Fold, Instances
 from hgkt.estimators.class_table import ClassRows
 from hgkt.estimators.explain import TransferClassifier
-from hgkt.estimators.fold_fit import AUTO
 from hgkt.exceptions import DataError
 from hgkt.graph import HeterogeneousGraph
 from hgkt.network.transfer import (
@@ -397,10 +396,10 @@ class _CodedBatches:
     def __init__(
         self, model: HGKTNetworkClassifier, batches: LabelledBatches, class_attributes: Any
     ) -> None:
-        if model.calibration == AUTO:
+        if Favour.of(model.calibration) is not None:
             raise DataError(
-                "calibration='auto' learns once more without some classes, for which all rows must "
-                "be in memory; give a number to learn from batches"
+                f"calibration={model.calibration!r} learns once more without some classes, for "
+                "which all rows must be in memory; give a number to learn from batches"
             )
         self._model, self._batches = model, batches
         self._table = attribute_table(class_attributes)

@@ -668,7 +668,8 @@ def rank_with_confidence(
     """
     if model.confidence_ is None:
         raise DataError(
-            "this model cannot say how sure it is: it has no thresholds from validation classes"
+            "this model cannot say how sure it is: it has no thresholds from validation classes; "
+            'fit it by hgkt.ClassFoldSearch, or with calibration="auto" on six classes or more'
         )
     features: Any = X if is_tensor(X) else np.asarray(X)
     among = model.classes_[columns].tolist()

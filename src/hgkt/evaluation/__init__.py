@@ -4,6 +4,7 @@ from hgkt.calibration.curve import SeenUnseenCurve, seen_unseen_curve
 from hgkt.calibration.folds import FoldRows, class_folds, split_fold
 from hgkt.evaluation.bulk import BulkReport, gather, predict_shards
 from hgkt.evaluation.comparison import PairedDifference, paired_difference
+from hgkt.evaluation.levels import BackOff, LevelAccuracy, TaxonomyReport, taxonomy_report
 from hgkt.evaluation.metrics import (
     ClassAccuracies,
     GZSLMetrics,
@@ -25,6 +26,7 @@ from hgkt.evaluation.selection import (
 )
 
 __all__ = [
+    "BackOff",
     "BulkReport",
     "ClassAccuracies",
     "ClassFoldSearch",
@@ -32,10 +34,12 @@ __all__ = [
     "Fitted",
     "FoldRows",
     "GZSLMetrics",
+    "LevelAccuracy",
     "PairedDifference",
     "RunRecord",
     "SeenUnseenCurve",
     "SettingResult",
+    "TaxonomyReport",
     "ZSLResult",
     "ausuc",
     "class_accuracies",
@@ -54,6 +58,7 @@ __all__ = [
     "records_frame",
     "seen_unseen_curve",
     "split_fold",
+    "taxonomy_report",
     "top_k_accuracy",
     "zsl_score",
 ]

@@ -16,13 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from hgkt._typing import Progress
 from hgkt._validation import attribute_table, check_choice, check_number
-from hgkt.calibration import Calibration, Fold, ScoredFold, folds_of_rows, folds_of_sums
+from hgkt.calibration import Calibration, Favour, Fold, ScoredFold, folds_of_rows, folds_of_sums
 from hgkt.calibration.curve import SeenUnseenCurve, ValidationRows, best_calibration
 from hgkt.calibration.folds import ClassFolds, class_folds
 from hgkt.closed_form.ensemble import area, choose_ensemble, single_setting
 from hgkt.data import GZSLDataset
 from hgkt.estimators.base import GZSLClassifier
-from hgkt.estimators.fold_fit import AUTO, MIN_CLASSES, blank_clone, read_folds, score_folds
+from hgkt.estimators.fold_fit import MIN_CLASSES, blank_clone, read_folds, score_folds
 from hgkt.evaluation.metrics import harmonic_mean
 from hgkt.exceptions import DataError
 from hgkt.statistics import GatheredStatistics
@@ -149,8 +149,8 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
     In each fold some seen classes play the unseen ones and a part of the images of the others
     plays the test images of seen classes. Stages are searched one after another, each a full grid
     with the best of the earlier ones fixed; the first of equally good settings wins. The
-    calibration is found on the same folds for the setting that won: the law of γ with the highest
-    mean H (:func:`hgkt.calibration.fit_calibration`).
+    calibration is found on the same folds for the setting that won: the law of γ that is best for
+    what is favoured (:func:`hgkt.calibration.fit_calibration`).
 
     A fitted search answers as `best_estimator_` does: `predict`, `add_classes`, `save`, `explain`
     and every other attribute are that model's.
@@ -173,6 +173,9 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
     calibrate : bool or "auto", default="auto"
         Whether `best_estimator_` gets the γ found. "auto": unless the method has a calibration
         set other than 0.
+    favour : {"balanced", "classes", "learned", "described"} or float, default="balanced"
+        What γ favours, see :class:`hgkt.calibration.Favour`; "balanced" is H. An estimator whose
+        ``calibration`` says what to favour, other than "auto", has its way.
     holdout : float, default=0.2
         Share of the images of a train class that plays its test images.
     random_state : int, default=0
@@ -228,6 +231,7 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         n_folds: int | None = None,
         metric: str = "auto",
         calibrate: bool | str = "auto",
+        favour: str | float = "balanced",
         holdout: float = 0.2,
         random_state: int = 0,
         progress: Progress | None = None,
@@ -237,6 +241,7 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         self.n_folds = n_folds
         self.metric = metric
         self.calibrate = calibrate
+        self.favour = favour
         self.holdout = holdout
         self.random_state = random_state
         self.progress = progress
@@ -294,6 +299,7 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         if data.class_attributes is None:
             raise DataError("selection on validation classes needs class_attributes; got None")
         start, self._winner = time.perf_counter(), None
+        favour = favour_of(self.estimator, self.favour)
         names, n_folds = data.classes, self.n_folds
         if n_folds is None:
             n_folds = self.estimator.default_folds(len(names))
@@ -305,12 +311,14 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
             self._choose_ensemble(self._iter_folds(data))
         else:
             self._search(lambda: self._iter_folds(data))
-        found = read_folds(self._winner_scores(data), self.random_state)
+        found = read_folds(self._winner_scores(data), self.random_state, favour)
         self.calibration_, self.fold_samples_ = found.calibration, found.samples
         self.select_time_ = time.perf_counter() - start
         model = self._best_model().on_progress(self.progress)
         self.best_estimator_ = data.fit(model).on_progress(None)
-        self.best_estimator_.set_confidence(self.fold_samples_, self.random_state)
+        # Where γ is not that of the folds, nor is what they favour.
+        favour = favour if self.calibrated_ else Favour("balanced")
+        self.best_estimator_.set_confidence(self.fold_samples_, self.random_state, favour)
         self.best_estimator_.set_held_out(found.held_out.at(model.calibration_))
         self.refit_time_ = time.perf_counter() - start - self.select_time_
         return self
@@ -508,15 +516,23 @@ class _Winner:
 def wants_calibration(estimator: GZSLClassifier, calibrate: bool | str) -> bool:
     """Resolve ``calibrate``: True, False or "auto".
 
-    "auto" leaves a calibration that was set by hand alone, 0 included where that is not what the
-    method has anyway.
+    "auto" leaves a γ that was set by hand alone, 0 included where that is not what the method has
+    anyway.
     """
     if calibrate != "auto":
         if not isinstance(calibrate, bool):
             raise DataError(f"calibrate must be True, False or 'auto'; got {calibrate!r}")
         return calibrate
+    if Favour.of(estimator.calibration) is not None:
+        return True
     default = signature(type(estimator)).parameters["calibration"].default
     return bool(estimator.calibration == default)
+
+
+def favour_of(estimator: GZSLClassifier, otherwise: str | float) -> Favour:
+    """Return what γ is to favour: what the estimator's ``calibration`` says, unless "auto"."""
+    own = Favour.of(estimator.calibration)
+    return Favour(otherwise) if own is None or estimator.calibration == "auto" else own
 
 
 def _h_at(curve: SeenUnseenCurve, gamma: float) -> float:
@@ -552,7 +568,7 @@ def fit_dataset(
     *,
     select: bool | str = False,
     calibrate: bool | str = "auto",
-    balance: str = "groups",
+    favour: str | float = "balanced",
     n_folds: int | None = None,
     random_state: int = 0,
     progress: Progress | None = None,
@@ -570,10 +586,11 @@ def fit_dataset(
         classes of two rows or more.
     calibrate : bool or "auto", default="auto"
         Whether to choose γ there; "auto": where no γ is set and six classes have two rows or more.
-    balance : {"groups", "classes"}, default="groups"
-        What γ weighs alike. "groups": seen and added classes, each as a whole, as H does; the
-        fewer are added, the more a seen class pays. "classes": every class, so that three
-        added ones do not take the rows of three hundred seen ones.
+    favour : {"balanced", "classes", "learned", "described"} or float, default="balanced"
+        What γ favours, see `ClassFoldSearch`. "balanced" weighs seen and added classes alike, each
+        as a whole, as H does: the fewer are added, the more a seen class pays. "classes" weighs
+        every class alike, so that three added ones do not take the rows of three hundred seen
+        ones.
     n_folds : int, optional
         How many class folds; by default the method's own number.
     random_state : int, default=0
@@ -602,7 +619,7 @@ def fit_dataset(
         "published" if dataset.folds else "random",
         select=select,
         calibrate=calibrate,
-        balance=balance,
+        favour=favour,
         n_folds=n_folds,
         random_state=random_state,
         progress=progress,
@@ -616,7 +633,7 @@ def fit_gathered(
     *,
     select: bool | str = False,
     calibrate: bool | str = "auto",
-    balance: str = "groups",
+    favour: str | float = "balanced",
     n_folds: int | None = None,
     random_state: int = 0,
     published: bool = False,
@@ -634,7 +651,7 @@ def fit_gathered(
         Attribute vector of every class with rows.
     published : bool
         Whether the folds of the statistics came with the data, for the record.
-    select, calibrate, balance, n_folds, random_state, progress
+    select, calibrate, favour, n_folds, random_state, progress
         As for `fit_dataset`.
 
     Returns
@@ -648,7 +665,7 @@ def fit_gathered(
         "published" if published else "random",
         select=select,
         calibrate=calibrate,
-        balance=balance,
+        favour=favour,
         n_folds=n_folds,
         random_state=random_state,
         progress=progress,
@@ -663,38 +680,35 @@ def _fit_chosen(
     *,
     select: bool | str,
     calibrate: bool | str,
-    balance: str,
+    favour: str | float,
     n_folds: int | None,
     random_state: int,
     progress: Progress | None,
 ) -> Fitted:
     """Fit as `fit_dataset` says; `origin` is where the class folds come from, for the record."""
-    check_choice("balance", balance, ("groups", "classes"))
+    wanted = favour_of(estimator, favour)
     if select == "auto":
         select = _have_enough_rows(data.counts, _SELECT_FROM)
     if calibrate == "auto":
         enough = bool(select) or _have_enough_rows(data.counts, MIN_CLASSES)
         calibrate = wants_calibration(estimator, "auto") and enough
-    if not calibrate and estimator.calibration == AUTO:
+    if not calibrate and Favour.of(estimator.calibration) is not None:
         estimator.set_params(calibration=0.0)  # not left to the method's own fit either
     if not select and not calibrate:
         data.fit(estimator.on_progress(progress))
         return Fitted(estimator.on_progress(None))
-    # What plain stages try was measured with the γ of groups alone.
-    plain = estimator.plain_stages(data.counts) if balance == "groups" else []
+    # What plain stages try was measured with the balanced γ alone.
+    plain = estimator.plain_stages(data.counts) if wanted.value == "balanced" else []
     search = ClassFoldSearch(
         estimator,
         stages=None if select else plain,
         n_folds=n_folds,
         calibrate=bool(calibrate),
+        favour=favour,
         random_state=random_state,
         progress=progress,
     ).fit_data(data, folds or None)
     model, law = search.best_estimator_, search.calibration_
-    if balance == "classes" and search.calibrated_:
-        law = law.for_classes()
-        model.set_params(calibration=law.to_dict())
-        model.set_confidence(search.fold_samples_, random_state)
     gamma = {"calibration": law.to_dict()} if search.calibrated_ else {}
     validation = {
         "metric": search.metric_,

@@ -257,10 +257,8 @@ class SweepFigure:
         if not any(len(frame) for frame in frames):
             return outcome.nothing(title, *slots)
         n_panels = len(sweeps)
-        with style.styled():
-            drawing, axes = style.figure(
-                max(5.0, 0.6 + 3.3 * n_panels), 3.1, columns=n_panels, squeeze=False, sharey=True
-            )
+        width, grid = max(5.0, 0.6 + 3.3 * n_panels), {"columns": n_panels, "squeeze": False}
+        with style.drawn(width, 3.1, **grid, sharey=True) as (drawing, axes):
             for axis, sweep, frame in zip(axes[0], sweeps, frames, strict=True):
                 if len(frame):
                     _draw_sweep(axis, frame)
@@ -270,12 +268,8 @@ class SweepFigure:
             handles: dict[str, Any] = {}
             for axis in axes[0]:
                 handles |= dict(zip(*axis.get_legend_handles_labels()[::-1], strict=True))
-            drawing.legend(
-                list(handles.values()),
-                list(handles),
-                loc="outside lower center",
-                ncols=5 if n_panels > 1 else 3,
-            )
+            place: Any = {"loc": "outside lower center", "ncols": 5 if n_panels > 1 else 3}
+            drawing.legend(list(handles.values()), list(handles), **place)
         frame = pd.concat([f for f in frames if len(f)], ignore_index=True)
         name = f"{self.name}-{data.name}"
         return FigureBlock(name, title, drawing, frame, self.note, outcome.keys(*slots))
@@ -340,8 +334,7 @@ class Bars:
             return [outcome.nothing(self.title, *slots)]
         frame = pd.DataFrame(lines)
         names = list(dict.fromkeys(frame["data"]))
-        with style.styled():
-            drawing, axis = style.figure(max(3.6, 1.6 + 1.3 * len(names)), 3.2)
+        with style.drawn(max(3.6, 1.6 + 1.3 * len(names)), 3.2) as (drawing, axis):
             for index, variant in enumerate(variants):
                 part = frame[frame["variant"] == variant.words[-1]]
                 axis.bar(

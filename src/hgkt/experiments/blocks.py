@@ -253,6 +253,19 @@ class Outcome:
         """Return what stands in place of a figure or table of which nothing ran."""
         return TextBlock(f"{title}: {self.why(*slots)}")
 
+    def by_data(
+        self, title: str, render: Callable[[DataSpec, CellResult], Sequence[Block]]
+    ) -> list[Block]:
+        """Return the blocks of each data set's first good result, or why there is none."""
+        blocks: list[Block] = []
+        for data in self.context.data:
+            result = self.first(data.name)
+            if result is None:
+                blocks.append(self.nothing(f"{title}, {data.name}", data.name))
+            else:
+                blocks += render(data, result)
+        return blocks
+
     def value(
         self, slot: Slot, metric: Metric, published: float | None = None, form: str = ".1f"
     ) -> Value:

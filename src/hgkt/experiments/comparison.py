@@ -133,8 +133,7 @@ def _draw_ranks(labels: list[str], counts: NDArray[np.int64], means: list[float]
     """Draw the matrix: darker is more often, the number is the count."""
     n = len(labels)
     shades = style.shades()
-    with style.styled():
-        drawing, axes = style.figure(max(3.6, 1.9 + 0.29 * n), max(1.7, 1.0 + 0.25 * n))
+    with style.drawn(max(3.6, 1.9 + 0.29 * n), max(1.7, 1.0 + 0.25 * n)) as (drawing, axes):
         top = max(int(counts.max()), 1)
         shown = np.ma.masked_equal(counts, 0)
         axes.imshow(shown, cmap=shades, vmin=-0.15 * top, vmax=top, aspect="auto")
@@ -228,11 +227,9 @@ def curves(outcome: Outcome) -> list[Block]:
         return [TextBlock("No evaluation has a curve yet, so there is nothing to draw.")]
     looks = _looks(panels)
     n_columns = min(len(panels), 2)
-    n_rows = -(-len(panels) // n_columns)
-    with style.styled():
-        drawing, axes = style.figure(
-            4.2 * n_columns + 0.4, 4.2 * n_rows, n_rows, n_columns, squeeze=False
-        )
+    grid = {"rows": -(-len(panels) // n_columns), "columns": n_columns}
+    width, height = 4.2 * n_columns + 0.4, 4.2 * grid["rows"]
+    with style.drawn(width, height, **grid, squeeze=False) as (drawing, axes):
         frames = []
         for place, (name, curves) in zip(axes.flat, panels.items(), strict=False):
             frames += [_draw_curve(place, name, curve, looks[curve.row.name]) for curve in curves]
@@ -322,8 +319,7 @@ def _draw_calibration(outcome: Outcome, data: DataSpec) -> Block:
         return outcome.nothing(f"What calibration gives, {data.name}", *slots.values())
     frame = pd.DataFrame(lines).sort_values("H*", kind="stable").reset_index(drop=True)
     spans = frame[list(marks)] = frame[list(marks)].astype(float)
-    with style.styled():
-        drawing, axis = style.figure(6.4, 1.1 + 0.24 * len(frame))
+    with style.drawn(6.4, 1.1 + 0.24 * len(frame)) as (drawing, axis):
         places = range(len(frame))
         axis.hlines(
             places, spans.min(axis=1), spans.max(axis=1), color=style.RULE, linewidth=2.5, zorder=1
@@ -361,17 +357,10 @@ def classes(outcome: Outcome) -> list[Block]:
     """Beyond the paper. Which classes the closed form recognises and what it takes the others for,
     with the settings that the main table's first seed selected.
     """
-    blocks: list[Block] = []
-    for data in outcome.context.data:
-        result = outcome.first(data.name)
-        if result is None:
-            blocks.append(outcome.nothing(f"Results by class, {data.name}", data.name))
-        else:
-            blocks += [
-                _draw_confusion(outcome, data, result),
-                _classes_table(outcome, data, result),
-            ]
-    return blocks
+    parts = (_draw_confusion, _classes_table)
+    return outcome.by_data(
+        "Results by class", lambda data, result: [part(outcome, data, result) for part in parts]
+    )
 
 
 def class_table(
@@ -432,8 +421,7 @@ def _draw_confusion(outcome: Outcome, data: DataSpec, result: CellResult) -> Fig
     counts = result.arrays["confusion"].astype(np.float64)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
     size = min(6.4, 2.4 + 0.2 * len(names))
-    with style.styled():
-        drawing, axis = style.figure(size + 0.7, size)
+    with style.drawn(size + 0.7, size) as (drawing, axis):
         image = axis.imshow(100.0 * shares, vmin=0, vmax=100, cmap=style.shades())
         axis.axhline(n_seen - 0.5, color=style.MUTED, linewidth=0.8)
         axis.axvline(n_seen - 0.5, color=style.MUTED, linewidth=0.8)

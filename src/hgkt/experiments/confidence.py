@@ -29,8 +29,7 @@ def draw_confidence(groups: Mapping[str, Mapping[str, Any]]) -> Figure:
         By name of the group the fields of a `GroupConfidence`: ``reliability``, ``risk`` and
         ``sets`` are drawn.
     """
-    with style.styled():
-        drawing, (left, middle, right) = style.figure(9.6, 3.4, columns=3)
+    with style.drawn(9.6, 3.4, columns=3) as (drawing, (left, middle, right)):
         for axis in (left, right):
             axis.plot([0, 100], [0, 100], color=style.RULE, linewidth=1.0, zorder=0)
         sizes = right.twinx()

@@ -109,11 +109,9 @@ def _draw_pictures(
     keys: tuple[str, ...],
 ) -> FigureBlock:
     classes = next(iter(found.values())).values["classes"][:_N_SHOWN]
-    with style.styled():
-        drawing, axes = style.figure(
-            1.0 + 0.85 * len(classes), 0.35 + 0.95 * len(pictures), rows=len(pictures),
-            columns=len(classes), squeeze=False,
-        )  # fmt: skip
+    grid = {"rows": len(pictures), "columns": len(classes)}
+    width, height = 1.0 + 0.85 * len(classes), 0.35 + 0.95 * len(pictures)
+    with style.drawn(width, height, **grid, squeeze=False) as (drawing, axes):
         for line, (way, images) in zip(axes, pictures.items(), strict=True):
             for axis, image in zip(line, images, strict=True):
                 style.bare(axis, frame=style.RULE)
@@ -168,14 +166,10 @@ def graph(outcome: Outcome) -> list[Block]:
     """The graph that the paper's framework figure sketches: representatives joined to their k
     nearest others, and unseen classes to the seen ones they will be made from.
     """
-    return [_graph_block(outcome, data) for data in outcome.context.data]
-
-
-def _graph_block(outcome: Outcome, data: DataSpec) -> Block:
-    result = outcome.first(data.name)
-    if result is None:
-        return outcome.nothing(f"Graph of the classes, {data.name}", data.name)
-    return draw_graph(data, result, outcome.keys(data.name))
+    return outcome.by_data(
+        "Graph of the classes",
+        lambda data, result: [draw_graph(data, result, outcome.keys(data.name))],
+    )
 
 
 def edges_of(result: CellResult) -> list[tuple[int, int]]:
@@ -239,8 +233,7 @@ def draw_graph(data: DataSpec, result: CellResult, keys: tuple[str, ...]) -> Fig
     n_seen, edges = len(result.values["classes"]), edges_of(result)
     places, how = layout(len(names), edges, result.arrays["positions"])
     side = float(np.clip(3.2 + 0.05 * len(names), 4.2, 9.0))
-    with style.styled():
-        drawing, axis = style.figure(max(side, 6.4), side)
+    with style.drawn(max(side, 6.4), side) as (drawing, axis):
         _draw_edges(axis, places, edges, n_seen, len(names))
         parts = {"seen class": places[:n_seen], "unseen class": places[n_seen:]}
         for index, (label, part) in enumerate(parts.items()):

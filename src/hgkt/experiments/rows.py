@@ -16,6 +16,7 @@ RELEASED = "released"
 """Preset with the settings that a method's authors published."""
 
 _LABELS = {"hgkt-network": "HGKT, paper", "cmt-star": "CMT*", "cn-zsl": "CN-ZSL", "ridge": "Ridge"}
+_LABELS |= {"cada-vae": "CADA-VAE"}
 _QUICK = {"n_steps": 30, "n_epochs": 2, "n_iterations": 20}
 ZSL: Metric = ("by_zsl", "zsl")
 """Accuracy among unseen classes of the setting that validation chose by it."""
@@ -239,3 +240,26 @@ def data_note(context: Context) -> str:
     if any(data.features not in ("", "res101") for data in context.data):
         sentences.append(f"Features: {', '.join(used)}; the paper has res101 throughout.")
     return " ".join(sentences)
+
+
+def retraining_note(context: Context) -> str:
+    """Return in words which methods train again for a new class; empty where none does.
+
+    Examples
+    --------
+    >>> retraining_note(Context(data=(), methods=("hgkt", "cada-vae")))
+    'Trained again whenever classes come or go: CADA-VAE; all others need no training for that.'
+    >>> retraining_note(Context(data=(), methods=("hgkt",)))
+    ''
+    """
+    labels = [
+        label_of(name)
+        for name in dict.fromkeys(row.method for row in rows_of(context))
+        if getattr(METHODS.load(name), "retrains_on_add", False)
+    ]
+    if not labels:
+        return ""
+    return (
+        f"Trained again whenever classes come or go: {', '.join(labels)}; all others need no "
+        "training for that."
+    )

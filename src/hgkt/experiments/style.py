@@ -92,6 +92,13 @@ def figure(
     return made, axes
 
 
+@contextmanager
+def drawn(width: float, height: float, **panels: Any) -> Iterator[tuple[Figure, Any]]:
+    """Yield a figure and its panels, as `figure` makes them, and keep the style meanwhile."""
+    with styled():
+        yield figure(width, height, **panels)
+
+
 def shades() -> Any:
     """Return a colour map from the paper's white to dark blue, for counts and shares."""
     from matplotlib.colors import LinearSegmentedColormap

@@ -31,6 +31,7 @@ from hgkt.experiments.rows import (
     data_note,
     method_values,
     plan_evaluations,
+    retraining_note,
     rows_of,
 )
 from hgkt.experiments.rows import ZSL as BY_ZSL
@@ -60,7 +61,8 @@ def _method_table(outcome: Outcome, name: str, metrics: dict[str, Any]) -> Table
     ours = [position for position, row in enumerate(rows) if row.ours]
     columns: list[Column | str] = ["Method", *grouped]
     marked = mark_columns(lines)
-    return TableBlock.of(name, None, columns, marked, ours, features=data_note(context))
+    notes = f"{data_note(context)} {retraining_note(context)}".strip()
+    return TableBlock.of(name, None, columns, marked, ours, features=notes)
 
 
 @experiment("Conventional zero-shot learning", plan_evaluations)

@@ -16,7 +16,7 @@ from hgkt.evaluation import GZSLMetrics, class_folds, gzsl_metrics, split_fold
 from hgkt.exceptions import DataError
 from hgkt.experiments import style
 from hgkt.experiments.blocks import Block, FigureBlock, Outcome, Plan, TableBlock, Value, experiment
-from hgkt.experiments.plan import Cell, Context, DataSpec, Outputs, build_estimator
+from hgkt.experiments.plan import Cell, CellResult, Context, DataSpec, Outputs, build_estimator
 from hgkt.experiments.rows import PAPER
 
 if TYPE_CHECKING:
@@ -47,17 +47,16 @@ def iterations(outcome: Outcome) -> list[Block]:
     that training converges quickly. Here the same curves for validation classes stand beside them,
     and they alone decide when to stop.
     """
-    return [_draw_iterations(outcome, data) for data in outcome.context.data]
+    return outcome.by_data(
+        "Accuracy against iterations",
+        lambda data, result: [_draw_iterations(data, result, outcome.keys(data.name))],
+    )
 
 
-def _draw_iterations(outcome: Outcome, data: DataSpec) -> Block:
-    result = outcome.first(data.name)
-    if result is None:
-        return outcome.nothing(f"Accuracy against iterations, {data.name}", data.name)
+def _draw_iterations(data: DataSpec, result: CellResult, keys: tuple[str, ...]) -> Block:
     steps, stop = result.arrays["steps"], int(result.values["stop"])
     frame = pd.DataFrame({"step": steps})
-    with style.styled():
-        drawing, axes = style.figure(6.8, 3.1, columns=2, sharey=True)
+    with style.drawn(6.8, 3.1, columns=2, sharey=True) as (drawing, axes):
         for axis, (part, words) in zip(axes, _PANELS.items(), strict=True):
             table = result.arrays[part]
             for index, name in enumerate(COLUMNS):
@@ -69,7 +68,6 @@ def _draw_iterations(outcome: Outcome, data: DataSpec) -> Block:
         axes[0].set_ylabel("accuracy, %")
         axes[0].set_ylim(0, 100)
         drawing.legend(loc="outside lower center", ncols=4)
-    keys = outcome.keys(data.name)
     return FigureBlock.of("figure-iterations", data, drawing, frame, keys, stop=stop)
 
 
@@ -138,8 +136,7 @@ def _draw_training(outcome: Outcome, data: DataSpec) -> Block:
     if not outcome.good(*slots.values()):
         return outcome.nothing(f"Exact and sampled training, {data.name}", *slots.values())
     frames = []
-    with style.styled():
-        drawing, (left, right) = style.figure(6.8, 3.0, columns=2)
+    with style.drawn(6.8, 3.0, columns=2) as (drawing, (left, right)):
         for index, (mode, slot) in enumerate(slots.items()):
             for result in outcome.good(slot):
                 steps, h = result.arrays["steps"], result.arrays["H"]

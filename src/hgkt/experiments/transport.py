@@ -107,8 +107,7 @@ def _sizes_text(result: CellResult) -> str:
 def _draw_barycenters(data: DataSpec, ran: list[CellResult], keys: tuple[str, ...]) -> FigureBlock:
     curves = {"exact": ran[0].arrays["barycenters"][0]}
     curves |= {_solver(result): result.arrays["barycenters"][1] for result in ran}
-    with style.styled():
-        drawing, axis = style.figure(6.4, 2.6)
+    with style.drawn(6.4, 2.6) as (drawing, axis):
         # In a wide space single channels are not seen, and running masses lie on each other.
         exact = curves["exact"].cumsum()
         for index, (label, histogram) in enumerate(curves.items()):

@@ -79,8 +79,7 @@ def _drawing(outcome: Outcome, data: DataSpec) -> Block:
     if not ran:
         return outcome.nothing(f"t-SNE, {data.name}", *slots.values())
     frames = []
-    with style.styled():
-        drawing, axes = style.figure(0.4 + 3.0 * len(ran), 3.6, columns=len(ran), squeeze=False)
+    with style.drawn(0.4 + 3.0 * len(ran), 3.6, columns=len(ran), squeeze=False) as (drawing, axes):
         for axis, (row, result) in zip(axes[0], ran, strict=True):
             frames.append(_draw_plane(axis, result).assign(method=row.label))
             axis.set_title(f"{row.label}: {result.values['own_space']:.0f} % in own cluster")

@@ -13,26 +13,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._validation import UNKNOWN, check_number
-from hgkt.estimators import GZSLClassifier, load_model
+from hgkt.calibration.sets import set_columns
+from hgkt.estimators import GZSLClassifier, Taxonomy, load_model
+from hgkt.exceptions import DataError
 from hgkt.language.describer import ClassDescription, Describer
+from hgkt.language.descriptions import keep_descriptions
+from hgkt.unknown import Group, Suggestion, find_groups, suggest
+from hgkt.unknown.groups import MIN_SIZE
 
 if TYPE_CHECKING:
+    from hgkt.estimators.base import Answers
     from hgkt.estimators.class_check import ClassCheck
     from hgkt.items.training import Training
 
 
 @dataclass(frozen=True)
 class Guess:
-    """A class that an item may be of.
+    """A class that an item may be of, or a group of classes.
 
     Parameters
     ----------
     label : str
-        The class.
+        The class or the group.
     probability : float
-        Of this class among the candidates; see `ItemClassifier.predict_proba`.
+        Of it among the candidates; see `ItemClassifier.predict_proba`. That of a group is the sum
+        over its classes.
     seen : bool
-        Whether the class was learned from examples; otherwise it is known by description.
+        Whether the class, or one of the group, was learned from examples; otherwise it is known
+        by description.
     """
 
     label: Any
@@ -46,21 +54,32 @@ class Answer:
 
     Parameters
     ----------
-    label : str or None
-        The class; None where the item looks like no known class and was rejected.
+    guess : Guess or None
+        The answer: a class, or a group where one was asked for or nothing deeper is sure enough.
+        None where the item was rejected, or not even a group is sure enough.
     guesses : tuple of Guess
-        The likeliest classes, the best first, whether or not the item was rejected.
+        The likeliest classes, or groups of the level that was asked for, the best first, whatever
+        the answer.
+    rejected : bool
+        Whether the item looks like no known class.
     novelty : float or None
         From 0 to 1, how little the item looks like any known class; None where the model has no
         thresholds from validation classes.
     set : tuple of str or None
-        The classes among which the true one is, where a coverage was asked for.
+        The classes, or groups of the level that was asked for, among which the true one is, where
+        a coverage was asked for.
     """
 
-    label: Any
+    guess: Guess | None
     guesses: tuple[Guess, ...]
+    rejected: bool = False
     novelty: float | None = None
     set: tuple[Any, ...] | None = None
+
+    @property
+    def label(self) -> Any:
+        """The class or group; None where there is no answer."""
+        return None if self.guess is None else self.guess.label
 
 
 @dataclass(frozen=True)
@@ -155,7 +174,13 @@ class ItemClassifier(ABC):
         """Classes known by description alone."""
         return self.classifier.unseen_classes_
 
-    def add_classes(self, classes: Mapping[str, Any]) -> Self:
+    def taxonomy(self, among: str | Sequence[Any] = "all") -> Taxonomy:
+        """Return the groups of the classes, as a tree."""
+        return self.classifier.taxonomy(among)
+
+    def add_classes(
+        self, classes: Mapping[str, Any], parents: Mapping[str, str | None] | None = None
+    ) -> Self:
         """Add classes by what is said about them; no retraining, all or nothing.
 
         Parameters
@@ -164,11 +189,17 @@ class ItemClassifier(ABC):
             From name to a text (or several, of which the mean is taken), to attributes by name,
             to a vector, or to a `hgkt.language.ClassDescription` that has several of these. A
             model takes what it was trained on: texts, numbers, or both.
+        parents : mapping, optional
+            The groups that they lie in, by class; see `GZSLClassifier.set_parents`.
         """
-        self.classifier.add_classes(self._vectors(classes))
+        vectors = self._vectors(classes)
+        self.classifier.add_classes(vectors, parents)
+        self._keep_descriptions(classes, vectors)
         return self
 
-    def check_class(self, description: Any, name: str | None = None) -> ClassCheck:
+    def check_class(
+        self, description: Any, name: str | None = None, parent: str | None = None
+    ) -> ClassCheck:
         """Say what would become of a class if it were added; nothing is changed.
 
         Parameters
@@ -177,6 +208,8 @@ class ItemClassifier(ABC):
             What is said about it, as `add_classes` takes it.
         name : str, optional
             Its name, which must be free.
+        parent : str, optional
+            The group that it is to be in; the check says if its nearest classes lie elsewhere.
 
         Returns
         -------
@@ -184,7 +217,8 @@ class ItemClassifier(ABC):
             ``str(check)`` says it in sentences.
         """
         label = "new class" if name is None else name
-        return self.classifier.check_class(self._vectors({label: description})[label], name)
+        vector = self._vectors({label: description})[label]
+        return self.classifier.check_class(vector, name, parent)
 
     def grow(self, examples: Mapping[str, Any], classes: Mapping[str, Any] | None = None) -> Self:
         """Let classes learn from examples; no retraining, all or nothing.
@@ -198,7 +232,9 @@ class ItemClassifier(ABC):
         """
         model = self.classifier
         sums = {name: model.example_sums(self.features(items)) for name, items in examples.items()}
-        model.grow(sums, self._vectors(classes) if classes else None)
+        vectors = self._vectors(classes) if classes else {}
+        model.grow(sums, vectors or None)
+        self._keep_descriptions(classes or {}, vectors)
         return self
 
     def remove_classes(self, classes: Sequence[str]) -> Self:
@@ -211,13 +247,26 @@ class ItemClassifier(ABC):
         described = [ClassDescription.of(name, value) for name, value in classes.items()]
         return dict(zip(classes, self.describer.vectors(described), strict=True))
 
+    def _keep_descriptions(
+        self, classes: Mapping[str, Any], vectors: Mapping[str, NDArray[np.float64]]
+    ) -> None:
+        texts = {
+            name: ClassDescription.of(name, said).texts or () for name, said in classes.items()
+        }
+        keep_descriptions(self.classifier, vectors, texts)
+
     # ------------------------------------------------------------------ answers
     # `items` is one item or several, as `features` takes them; `among` are the candidates: "all",
-    # "seen", "unseen" or a sequence of classes.
+    # "seen", "unseen" or a sequence of classes; `level` is "group" or a number from 1, the top.
     def predict(
-        self, items: Any, among: str | Sequence[Any] = "all", reject: float | None = None
+        self,
+        items: Any,
+        among: str | Sequence[Any] = "all",
+        reject: float | None = None,
+        level: str | int | None = None,
+        at_least: float | None = None,
     ) -> NDArray[Any]:
-        """Return the best class of each item.
+        """Return the best class of each item, or the group that is sure enough.
 
         Parameters
         ----------
@@ -228,15 +277,30 @@ class ItemClassifier(ABC):
         reject : float, optional
             The share of items of known classes that may be rejected by mistake. Items that look
             like no known class are then labelled `hgkt.UNKNOWN`.
+        level : "group" or int, optional
+            Answer with groups of this level of the taxonomy; 1 is the top. A class that lies
+            higher stands for itself.
+        at_least : float, optional
+            Back off: answer with the class if its probability is at least this, else with the
+            deepest group that reaches it, else with `hgkt.UNKNOWN`. See `Taxonomy.back_off`.
         """
-        return self.classifier.predict(self.features(items), among, reject)
+        features = self.features(items)
+        if level is None and at_least is None:
+            return self.classifier.predict(features, among, reject)
+        answers = self.answers(features, 1, among, reject, level=level, at_least=at_least)
+        labels = [UNKNOWN if answer.guess is None else answer.guess.label for answer in answers]
+        return np.array(labels)
 
     def predict_proba(self, items: Any, among: str | Sequence[Any] = "all") -> NDArray[Any]:
         """Return the probability of every candidate for each item; see `GZSLClassifier`."""
         return self.classifier.predict_proba(self.features(items), among)
 
     def predict_set(
-        self, items: Any, coverage: float = 0.9, among: str | Sequence[Any] = "all"
+        self,
+        items: Any,
+        coverage: float = 0.9,
+        among: str | Sequence[Any] = "all",
+        level: str | int | None = None,
     ) -> list[NDArray[Any]]:
         """Return for each item the classes among which the true one is, with a probability.
 
@@ -248,17 +312,25 @@ class ItemClassifier(ABC):
             How often a set is to hold the true class.
         among : {"all", "seen", "unseen"} or sequence of classes
             The candidates.
+        level : "group" or int, optional
+            Name the groups of this level that hold the classes of the set.
         """
-        return self.classifier.predict_set(self.features(items), coverage, among)
+        depth = self._level(level)
+        found = self.classifier.answers(self.features(items), among, coverage=coverage)
+        return _sets(found, self._tree(found), depth)
 
     def novelty(self, items: Any) -> NDArray[np.float64]:
         """Return how little each item looks like any known class, from 0 to 1."""
         return self.classifier.novelty(self.features(items))
 
     def rank(
-        self, items: Any, top: int = 3, among: str | Sequence[Any] = "all"
+        self,
+        items: Any,
+        top: int = 3,
+        among: str | Sequence[Any] = "all",
+        level: str | int | None = None,
     ) -> list[list[Guess]]:
-        """Return the `top` likeliest classes of each item, the best first.
+        """Return the `top` likeliest classes, or groups, of each item, the best first.
 
         The probabilities of a model without thresholds from validation classes order the classes
         and are not calibrated.
@@ -271,8 +343,40 @@ class ItemClassifier(ABC):
             How many.
         among : {"all", "seen", "unseen"} or sequence of classes
             The candidates.
+        level : "group" or int, optional
+            Rank the groups of this level.
         """
-        return [list(answer.guesses) for answer in self.answers(self.features(items), top, among)]
+        answers = self.answers(self.features(items), top, among, level=level)
+        return [list(answer.guesses) for answer in answers]
+
+    def groups(self, items: Any, min_size: int = MIN_SIZE) -> list[Group]:
+        """Find groups among items that look like no known class, the largest first.
+
+        Parameters
+        ----------
+        items : item or iterable of items
+            Those that `predict` rejects; see `features`.
+        min_size : int, default=5
+            The fewest items of a group.
+
+        Returns
+        -------
+        list of hgkt.unknown.Group
+            Each may become a class: ``model.grow({name: its items}, {name: description})``.
+        """
+        return find_groups(self.classifier, self.features(items), min_size)
+
+    def suggest(self, items: Any, n: int = 20) -> list[Suggestion]:
+        """Choose items whose labels would help most, the best first; see `hgkt.unknown.suggest`.
+
+        Parameters
+        ----------
+        items : iterable of items
+            Without labels; see `features`.
+        n : int, default=20
+            How many to choose.
+        """
+        return suggest(self.classifier, self.features(items), n)
 
     def answers(
         self,
@@ -281,6 +385,8 @@ class ItemClassifier(ABC):
         among: str | Sequence[Any] = "all",
         reject: float | None = None,
         coverage: float | None = None,
+        level: str | int | None = None,
+        at_least: float | None = None,
     ) -> list[Answer]:
         """Return all that is asked of items whose features are made; they are scored once.
 
@@ -290,29 +396,65 @@ class ItemClassifier(ABC):
             What `features` returned.
         top : int
             How many classes to name.
-        among, reject, coverage
+        among, reject, coverage, level, at_least
             See `predict` and `predict_set`.
         """
         check_number("top", top, low=1, integer=True)
-        model = self.classifier
-        found = model.answers(features, among, reject, coverage)
-        seen = set(model.seen_classes_.tolist())
-        sets = None if coverage is None else found.sets()
-        # Equal probabilities, of ones and zeros, are told apart by the score.
-        order = np.lexsort((-found.scores, -found.probabilities), axis=1)[:, :top]
-        answers = []
-        for row, columns in enumerate(order):
-            names = found.classes[columns].tolist()
-            chances = found.probabilities[row, columns].tolist()
-            answers.append(
-                Answer(
-                    None if found.labels[row] == UNKNOWN else names[0],
-                    tuple(Guess(n, p, n in seen) for n, p in zip(names, chances, strict=True)),
-                    None if found.novelty is None else float(found.novelty[row]),
-                    None if sets is None else tuple(sets[row].tolist()),
-                )
+        if level is not None and at_least is not None:
+            raise DataError(
+                "level and at_least exclude each other: say either how deep or how sure"
             )
-        return answers
+        depth = self._level(level)
+        found = self.classifier.answers(features, among, reject, coverage)
+        tree = self._tree(found)
+        classes, chances, scores = found.classes, found.probabilities, found.scores
+        if depth is not None:
+            classes, chances = tree.at_level(chances, depth)
+            scores = chances
+        learned, labels = self._learned(tree), classes.tolist()
+
+        def guess(label: Any, chance: float) -> Guess:
+            return Guess(label, chance, label in learned)
+
+        # Equal probabilities, of ones and zeros, are told apart by the score.
+        order = np.lexsort((-scores, -chances), axis=1)[:, :top].tolist()
+        guesses = [
+            tuple(guess(labels[column], float(chances[row, column])) for column in columns)
+            for row, columns in enumerate(order)
+        ]
+        best: list[Guess | None] = [ranked[0] for ranked in guesses]
+        if at_least is not None:
+            nodes, sure = tree.back_off(found.probabilities, at_least)
+            best = [
+                guess(tree.names[[node]].tolist()[0], chance) if node >= 0 else None
+                for node, chance in zip(nodes.tolist(), sure.tolist(), strict=True)
+            ]
+        rejected = found.labels == UNKNOWN
+        sets = None if coverage is None else _sets(found, tree, depth)
+        return [
+            Answer(
+                None if rejected[row] else best[row],
+                guesses[row],
+                bool(rejected[row]),
+                None if found.novelty is None else float(found.novelty[row]),
+                None if sets is None else tuple(sets[row].tolist()),
+            )
+            for row in range(len(guesses))
+        ]
+
+    def _level(self, level: str | int | None) -> int | None:
+        return None if level is None else self.taxonomy().level(level)
+
+    def _tree(self, found: Answers) -> Taxonomy:
+        """Return the tree above the candidates, in the order in which they were scored."""
+        return Taxonomy.of(found.classes.tolist(), self.classifier.parents_)
+
+    def _learned(self, tree: Taxonomy) -> set[Any]:
+        """Return the classes that were learned from examples, and the groups that hold one."""
+        seen = np.isin(tree.names[: tree.n_classes], self.seen_classes_)
+        holding = (tree.members @ seen) > 0
+        holding[: tree.n_classes] = seen  # a class with others below it answers for itself
+        return set(tree.names[holding].tolist())
 
     def explain(
         self, items: Any, top: int = 3, among: str | Sequence[Any] = "all"
@@ -347,3 +489,12 @@ class ItemClassifier(ABC):
             )
             for answer, near in zip(answers, nearest, strict=True)
         ]
+
+
+def _sets(found: Answers, tree: Taxonomy, level: int | None) -> list[NDArray[Any]]:
+    """Return the sets of classes, or the groups of a level that hold them; likeliest first."""
+    if level is None or found.members is None:
+        return found.sets()
+    names, chances = tree.at_level(found.probabilities, level)
+    held = tree.at_level(found.members.astype(np.float64), level)[1] > 0
+    return [names[columns] for columns in set_columns(held, chances)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,11 +19,14 @@ from hgkt.data.attributes import AttributeFile
 from hgkt.estimators import GZSLClassifier
 from hgkt.exceptions import DataError
 from hgkt.items.base import ItemClassifier
-from hgkt.items.tables import encode_classes, gather_classes, item_dataset
+from hgkt.items.tables import encode_classes, gather_classes, item_dataset, read_parents
+from hgkt.language.class_lists import ClassList
+from hgkt.language.towers import TOWERS, tower_type
 from hgkt.vision import Extraction, ImageEntry, extract_features, load_backbone
 from hgkt.vision.backbones import Backbone
 from hgkt.vision.extraction import feature_journal
 from hgkt.vision.listing import class_folders, find_entries, passed_over
+from hgkt.vision.networks import find_source
 from hgkt.vision.output import feature_stem
 
 
@@ -130,6 +133,8 @@ class Photos:
         How many descriptions were longer than the encoder reads.
     passed_over : dict of str to int
         How many files of the folder are no images, by suffix.
+    parents : dict of str to str
+        The groups of classes, where the table of classes has some.
     """
 
     dataset: GZSLDataset
@@ -137,6 +142,7 @@ class Photos:
     n_resumed: int = 0
     n_cut: int = 0
     passed_over: dict[str, int] = field(default_factory=dict)
+    parents: dict[str, str] = field(default_factory=dict)
 
 
 def read_photos(
@@ -144,8 +150,8 @@ def read_photos(
     classes: Any = None,
     *,
     backbone: str = "efficientnet-lite0",
-    encoder: str = "minilm",
-    template: str | None = None,
+    encoder: str | None = None,
+    template: str | Sequence[str] | None = None,
     device: str = "auto",
     batch_size: int = 32,
     workers: int = 0,
@@ -162,8 +168,11 @@ def read_photos(
         What the classes look like; see `train_on_images`.
     backbone : str
         Network that makes features of images; see `hgkt.vision.load_backbone`.
-    encoder, template : str
-        Sentence encoder and how name and description become a sentence.
+    encoder : str, optional
+        Sentence encoder; by default the text tower of the backbone where it has one (CLIP,
+        SigLIP), so that photos and descriptions are vectors of one space, else "minilm".
+    template : str or sequence of str, optional
+        How name and description become a sentence; of several the vectors are averaged.
     device : {"auto", "cpu", "cuda"}
         Where to extract.
     batch_size, workers : int
@@ -180,21 +189,39 @@ def read_photos(
     images = Path(images)
     entries = find_entries(images)
     labels = sorted({*(entry.label for entry in entries), *class_folders(images)})
-    gathered = gather_classes(classes, labels, str(images))
-    # Words first: they take seconds, and what is wrong with them is known before hours of work.
-    vectors, n_cut = encode_classes(gathered, encoder, template, "cpu", progress)
+    gathered, parents = gather_classes(classes, labels, str(images)), read_parents(classes)
     network = load_backbone(backbone, device)
+    # Words first: they take seconds, and what is wrong with them is known before hours of work.
+    encoder = encoder or text_tower(network.record) or "minilm"
+    vectors, n_cut = encode_classes(gathered, encoder, template, "cpu", progress)
     journal = None if cache is None else feature_journal(network, cache)
     with nullcontext() if journal is None else journal:
         found = extract_features(entries, network, journal, batch_size, workers, progress=progress)
-        dataset = _dataset(images, labels, found, vectors, network.record)
-    return Photos(dataset, found.unreadable, found.n_resumed, n_cut, passed_over(images))
+        dataset = _dataset(images, labels, found, gathered, vectors, network.record)
+    passed = passed_over(images)
+    return Photos(dataset, found.unreadable, found.n_resumed, n_cut, passed, parents)
+
+
+def text_tower(record: Mapping[str, Any]) -> str | None:
+    """Return by which name the text tower of a backbone is loaded; None where it has none."""
+    source = str(record.get("source"))
+    if record.get("model_type") not in TOWERS:
+        return None
+    folder = find_source(source)  # one of the hub is a whole model
+    return source if folder is None or tower_type(folder) else None
+
+
+def _shares_space(encoder: Mapping[str, Any] | None, backbone: Mapping[str, Any]) -> bool:
+    """Say whether class vectors came from the text tower that belongs to the backbone."""
+    weights = (encoder or {}).get("weights")
+    return weights is not None and weights == backbone["sha256"]
 
 
 def _dataset(
     images: Path,
     labels: Sequence[str],
     found: Extraction,
+    gathered: ClassList | AttributeFile,
     vectors: AttributeFile,
     record: dict[str, Any],
 ) -> GZSLDataset:
@@ -208,8 +235,14 @@ def _dataset(
         found.features,
         [entry.label for entry in found.entries],
         labels,
+        gathered,
         vectors,
-        about={"features": feature_stem(record), "layout": "images", "backbone": dict(record)},
+        about={
+            "features": feature_stem(record),
+            "layout": "images",
+            "backbone": dict(record),
+            "shares_space": _shares_space(vectors.encoder, record),
+        },
         train=train,
         test_seen=np.flatnonzero(splits == "test_seen"),
         test_unseen=np.flatnonzero(splits == "test_unseen"),

@@ -10,11 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._typing import Progress
+from hgkt._validation import refuse_twins
 from hgkt.data import GZSLDataset
 from hgkt.data.attributes import AttributeFile, read_attribute_file
-from hgkt.data.tables import check_named, has_attributes, parse_classes, read_table
+from hgkt.data.tables import PARENT, check_named, has_attributes, parse_classes, read_table
+from hgkt.estimators.taxonomy import check_parents
 from hgkt.exceptions import DataError
 from hgkt.language.class_lists import ClassList, class_list, describe_classes
+from hgkt.language.descriptions import DESCRIPTIONS, described_by
 from hgkt.language.encoder import Encoder, class_words
 
 if TYPE_CHECKING:
@@ -55,6 +58,7 @@ def gather_classes(classes: Any, labels: Sequence[str], where: str) -> ClassList
     else:
         source, frame = "the table of classes", _as_frame(classes)
     check_named(frame, Path(source))
+    frame = _without_groups(frame, labels)
     if not has_attributes(frame):
         listed = class_list(frame, source)
         _check_spelling(listed.texts, labels, where, source)
@@ -72,10 +76,63 @@ def gather_classes(classes: Any, labels: Sequence[str], where: str) -> ClassList
     return _with_all(file, labels, where, source)
 
 
+def read_parents(classes: Any) -> dict[str, str]:
+    """Return the groups that a table of classes states in a column ``parent``.
+
+    Parameters
+    ----------
+    classes : path, mapping, DataFrame or None
+        As `gather_classes` takes it. A row may be that of a group, which has no items of its own.
+        A class with its own name as its parent is in no group.
+
+    Returns
+    -------
+    dict of str to str
+        The parent of each class, and of each group, that has one.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = {"name": ["gala", "apple", "leek"], "parent": ["apple", "fruit", None]}
+    >>> read_parents(pd.DataFrame(table))
+    {'gala': 'apple', 'apple': 'fruit'}
+    """
+    if isinstance(classes, str | Path):
+        source, frame = str(classes), read_table(Path(classes))[0]
+    elif hasattr(classes, "columns"):
+        source, frame = "the table of classes", _as_frame(classes)
+    else:
+        return {}
+    check_named(frame, Path(source))
+    if PARENT not in frame:
+        return {}
+    found: dict[str, str] = {}
+    for name, parent in zip(frame["name"], frame[PARENT], strict=True):
+        if parent == name or (isinstance(parent, str) and not parent.strip()) or parent != parent:
+            continue
+        if parent is not None and found.setdefault(name, parent) != parent:
+            raise DataError(f"{source} has class {name!r} in {found[name]!r} and in {parent!r}")
+    try:
+        checked = check_parents(found)
+        refuse_twins({*frame["name"].astype(str), *checked.values()})
+        return checked
+    except DataError as error:
+        raise DataError(f"{source}: {error}") from None
+
+
+def _without_groups(frame: pd.DataFrame, labels: Sequence[str]) -> pd.DataFrame:
+    """Leave out the rows of groups: parents that have no items of their own."""
+    if PARENT not in frame:
+        return frame
+    others = frame["name"] != frame[PARENT]
+    groups = set(frame.loc[others, PARENT].dropna()) - set(labels)
+    return frame[~frame["name"].isin(groups)].drop(columns=PARENT).reset_index(drop=True)
+
+
 def encode_classes(
     classes: ClassList | AttributeFile,
     encoder: str = "minilm",
-    template: str | None = None,
+    template: str | Sequence[str] | None = None,
     device: str = "cpu",
     progress: Progress | None = None,
 ) -> tuple[AttributeFile, int]:
@@ -173,6 +230,7 @@ def item_dataset(
     features: NDArray[np.float32],
     labels: Sequence[str],
     classes: Sequence[str],
+    gathered: ClassList | AttributeFile,
     vectors: AttributeFile,
     about: dict[str, Any],
     **more: Any,
@@ -188,6 +246,8 @@ def item_dataset(
         The class of each item.
     classes : sequence of str
         The classes of the items; those that have a vector only come after them.
+    gathered : ClassList or AttributeFile
+        What is said about the classes: a model keeps the texts to show them.
     vectors : AttributeFile
         What the classes are.
     about : dict
@@ -198,6 +258,8 @@ def item_dataset(
     names = tuple(dict.fromkeys([*classes, *vectors.names]))
     code = {name: position for position, name in enumerate(names)}
     row_of = {name: row for row, name in enumerate(vectors.names)}
+    texts = gathered.texts if isinstance(gathered, ClassList) else {}
+    descriptions = described_by(dict(zip(vectors.names, vectors.attributes, strict=True)), texts)
     return GZSLDataset(
         name=name,
         features=features,
@@ -212,6 +274,7 @@ def item_dataset(
             "attribute_kinds": list(vectors.kinds),
             "attribute_names": vectors.attribute_names and list(vectors.attribute_names),
             **({"encoder": vectors.encoder} if vectors.encoder else {}),
+            **({DESCRIPTIONS: descriptions} if descriptions else {}),
         },
         **more,
     ).validate()

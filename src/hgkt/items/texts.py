@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from hgkt.data.tables import check_column, read_frame
 from hgkt.estimators import GZSLClassifier
 from hgkt.exceptions import DataError
 from hgkt.items.base import ItemClassifier
-from hgkt.items.tables import describe_with, gather_classes, item_dataset
+from hgkt.items.tables import describe_with, gather_classes, item_dataset, read_parents
 from hgkt.language.encoder import TEXT_TEMPLATE, Encoder, load_encoder
 
 if TYPE_CHECKING:
@@ -101,6 +101,8 @@ class Texts:
         How many features were in the cache already.
     n_cut : int
         How many texts and descriptions were longer than the encoder reads.
+    parents : dict of str to str
+        The groups of classes, where the table of classes has some.
     """
 
     dataset: GZSLDataset
@@ -108,6 +110,7 @@ class Texts:
     unreadable: tuple[tuple[str, str], ...] = ()
     n_resumed: int = 0
     n_cut: int = 0
+    parents: dict[str, str] = field(default_factory=dict)
 
 
 def read_text_table(path: str | Path) -> pd.DataFrame:
@@ -144,7 +147,7 @@ def read_texts(
     classes: Any = None,
     *,
     encoder: str = "minilm",
-    template: str | None = None,
+    template: str | Sequence[str] | None = None,
     device: str = "auto",
     cache: str | Path | None = None,
     progress: Progress | None = None,
@@ -159,8 +162,10 @@ def read_texts(
         The class of each text, where `texts` is no table.
     classes : path, mapping or DataFrame, optional
         What the classes are; see `train_on_texts`.
-    encoder, template : str
-        Sentence encoder, and how name and description become a sentence.
+    encoder : str
+        Sentence encoder.
+    template : str or sequence of str, optional
+        How name and description become a sentence; of several the vectors are averaged.
     device : {"auto", "cpu", "cuda"}
         Where to encode.
     cache : path, optional
@@ -179,7 +184,7 @@ def read_texts(
     if not sentences:
         raise DataError(f"{where} holds no text to train on")
     seen = sorted(set(names))
-    gathered = gather_classes(classes, seen, where)
+    gathered, parents = gather_classes(classes, seen, where), read_parents(classes)
     # One encoder for both: a text and the name of its class are then vectors of one space.
     model = load_encoder(encoder, torch_device(device), template or TEXT_TEMPLATE)
     vectors, n_cut = describe_with(gathered, model, progress)
@@ -190,6 +195,7 @@ def read_texts(
         features,
         names,
         seen,
+        gathered,
         vectors,
         about={
             "features": Path(str(model.record["name"])).name,
@@ -202,7 +208,7 @@ def read_texts(
         test_unseen=np.arange(0),
     )
     n_cut += sum(model.is_cut(sentences))
-    return Texts(dataset, sentences, unreadable, n_resumed, n_cut)
+    return Texts(dataset, sentences, unreadable, n_resumed, n_cut, parents)
 
 
 def _labelled(texts: Any, labels: Sequence[str] | None) -> tuple[str, pd.DataFrame]:

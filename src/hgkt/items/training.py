@@ -70,6 +70,7 @@ def train_on_images(
     estimator: Estimator | None = None,
     select: bool | str = "auto",
     calibrate: bool | str = "auto",
+    favour: str | float = "classes",
     random_state: int = 0,
     device: str = "auto",
     keep_examples: bool = True,
@@ -89,14 +90,18 @@ def train_on_images(
     classes : path, mapping or DataFrame, optional
         What the classes look like: a table (.csv, .parquet) or DataFrame with ``name`` and
         ``description``, columns of numbers, or both; or a mapping from name to text or vector.
-        A class without photographs is known by this alone. By default, and for every class of
-        which no sentence is given, the name is all there is.
+        A column ``parent`` names the group of each class; a group may have a row with its own
+        parent, and needs no photographs. A class without photographs is known by this alone. By
+        default, and for every class of which no sentence is given, the name is all there is.
     estimator : GZSLClassifier or callable, optional
         The method, or what makes it for the data set that was read; by default `HGKTClassifier`.
     select : bool or "auto", default="auto"
         Whether to choose parameters on validation classes; see `hgkt.evaluation.fit_dataset`.
     calibrate : bool or "auto", default="auto"
         Whether to choose the calibration γ there.
+    favour : {"classes", "learned", "described", "balanced"} or float, default="classes"
+        What γ favours, see `hgkt.calibration.Favour`. A number: the share of items that will be of
+        classes known by description.
     random_state : int
         Seed of the validation classes.
     device : {"auto", "cpu", "cuda"}
@@ -108,8 +113,9 @@ def train_on_images(
         Called as ``progress(stage, done, total, values)``.
     **reading
         How photographs and words are read: ``backbone``, ``encoder``, ``template``,
-        ``batch_size``, ``workers`` and ``cache`` of `read_photos`. A cache keeps extracted
-        features, for a run that is interrupted and for the next one.
+        ``batch_size``, ``workers`` and ``cache`` of `read_photos`. With CLIP or SigLIP as backbone
+        its own text tower is the encoder. A cache keeps extracted features, for a run that is
+        interrupted and for the next one.
 
     Returns
     -------
@@ -127,7 +133,8 @@ def train_on_images(
     _check_estimator(estimator)
     photos = read_photos(images, classes, device=device, progress=progress, **reading)
     dataset = photos.dataset
-    fitted = _fit(dataset, estimator, select, calibrate, random_state, device, progress)
+    fitted = _fit(dataset, estimator, select, calibrate, favour, random_state, device, progress)
+    fitted.model.set_parents(photos.parents)
     if keep_examples:
         fitted.model.about_["examples"] = _typical_items(dataset, dataset.image_files or ())
     model = ImageClassifier(fitted.model, device)
@@ -144,6 +151,7 @@ def train_on_texts(
     estimator: Estimator | None = None,
     select: bool | str = "auto",
     calibrate: bool | str = "auto",
+    favour: str | float = "classes",
     random_state: int = 0,
     device: str = "auto",
     keep_examples: bool = True,
@@ -161,8 +169,9 @@ def train_on_texts(
         The class of each text, where `texts` is no table.
     classes : path, mapping or DataFrame, optional
         Classes, by ``name`` and, where the name does not say it all, ``description``; or a mapping
-        from name to text. A class without texts is known by this alone.
-    estimator, select, calibrate, random_state, device, progress
+        from name to text. A column ``parent`` names the group of each class; see
+        `train_on_images`. A class without texts is known by this alone.
+    estimator, select, calibrate, favour, random_state, device, progress
         As for `train_on_images`.
     keep_examples : bool, default=True
         Whether the model remembers one typical text per class, which `explain` shows; say False
@@ -184,12 +193,15 @@ def train_on_texts(
     ...     ["balance", "balance", "weather", "weather"],
     ...     {"report lost card": ""},
     ... )
-    >>> model.predict(["I lost my card", "sun or snow?"]).tolist()
-    ['report lost card', 'weather']
+    >>> model.predict("sun or snow?").tolist(), model.unseen_classes_.tolist()
+    (['weather'], ['report lost card'])
     """
     _check_estimator(estimator)
     found = read_texts(texts, labels, classes, device=device, progress=progress, **reading)
-    fitted = _fit(found.dataset, estimator, select, calibrate, random_state, device, progress)
+    fitted = _fit(
+        found.dataset, estimator, select, calibrate, favour, random_state, device, progress
+    )
+    fitted.model.set_parents(found.parents)
     if keep_examples:
         fitted.model.about_["examples"] = _typical_items(found.dataset, found.texts)
     model = TextClassifier(fitted.model, device)
@@ -207,6 +219,7 @@ def _fit(
     estimator: Estimator | None,
     select: bool | str,
     calibrate: bool | str,
+    favour: str | float,
     random_state: int,
     device: str,
     progress: Progress | None,
@@ -219,7 +232,7 @@ def _fit(
         dataset,
         select=select,
         calibrate=calibrate,
-        balance="classes",
+        favour=favour,
         random_state=random_state,
         progress=progress,
     )

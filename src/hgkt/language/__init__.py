@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         read_class_list,
     )
     from hgkt.language.describer import ClassDescription, Describer
+    from hgkt.language.descriptions import description_of, keep_descriptions
     from hgkt.language.encoder import (
         DEFAULT_TEMPLATE,
         TEXT_TEMPLATE,
@@ -35,6 +36,8 @@ _HOMES = {
     "class_words": "hgkt.language.encoder",
     "describe_classes": "hgkt.language.class_lists",
     "describe_table": "hgkt.language.class_lists",
+    "description_of": "hgkt.language.descriptions",
+    "keep_descriptions": "hgkt.language.descriptions",
     "load_encoder": "hgkt.language.encoder",
     "make_sentence": "hgkt.language.encoder",
     "read_class_list": "hgkt.language.class_lists",
@@ -51,6 +54,8 @@ __all__ = [
     "class_words",
     "describe_classes",
     "describe_table",
+    "description_of",
+    "keep_descriptions",
     "load_encoder",
     "make_sentence",
     "read_class_list",

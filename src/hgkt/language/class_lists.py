@@ -170,7 +170,9 @@ def describe_classes(
             f"{classes.where} has descriptions, but the template {template!r} has no place for "
             "them; add {description} to it"
         )
-    sentences = tuple(encoder.sentence(name, t) for name, rows in texts.items() for t in rows)
+    sentences = tuple(
+        sentence for name, rows in texts.items() for sentence in encoder.sentences(name, rows)
+    )
     vectors = encoder.describe(list(texts.items()), progress)
     blocks: tuple[int, ...] = (encoder.n_dimensions,)
     kinds: tuple[str, ...] = (TEXT,)

@@ -80,7 +80,7 @@ class Describer:
     ----------
     about : mapping
         What the model was made with (``model.about_``): ``encoder``, ``attribute_blocks``,
-        ``attribute_kinds``, ``attribute_names`` and ``text_encoder`` are read.
+        ``attribute_kinds``, ``attribute_names``, ``text_encoder`` and ``shares_space`` are read.
     n_attributes : int
         Length of the model's attribute vectors.
 
@@ -111,8 +111,8 @@ class Describer:
         self.attribute_names: tuple[str, ...] = tuple(map(str, names or ()))
         if len(self.attribute_names) != self._n_plain:
             self.attribute_names = ()
-        # Where the encoder reads texts, a name is a text like any other.
-        self._takes_names = bool(about.get("text_encoder"))
+        # A name lies where the items lie, and says enough.
+        self._takes_names = bool(about.get("text_encoder") or about.get("shares_space"))
         self._encoder: Encoder | None = None
         self._lock = Lock()
 
@@ -120,6 +120,13 @@ class Describer:
     def accepts_text(self) -> bool:
         """Whether a part of the model's attributes is made of text."""
         return self._record is not None and sum(self._is_text) == 1
+
+    @property
+    def accepts_name_alone(self) -> bool:
+        """Whether a class may be described by nothing but its name."""
+        if not self.accepts_text or self._n_plain or self._record is None:
+            return False
+        return self._takes_names or not uses_description(check_record(self._record)["template"])
 
     @property
     def accepts_attributes(self) -> bool:
@@ -277,7 +284,7 @@ class Describer:
         if row is not None and len(row) == self.n_attributes:
             raise DataError(f"{who} has a full vector and a text; give one of them")
         record = check_record(self._record or {})
-        if uses_description(str(record["template"])):
+        if uses_description(record["template"]):
             if not self._takes_names and not any(text.strip() for text in texts or []):
                 also = "also " if row is not None else ""
                 raise DataError(f"{who} {also}needs a text: this model was trained on sentences")

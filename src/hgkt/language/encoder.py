@@ -17,15 +17,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._arrays import unit_rows
+from hgkt._files import files_sha256
 from hgkt._hub import hub_folder, quiet_transformers
 from hgkt._typing import Progress
 from hgkt._validation import import_extra
 from hgkt.exceptions import DataError, MissingExtraError, UnknownNameError, first_line
+from hgkt.language.towers import TOWER_FILES, TOWER_WEIGHTS, TextTower, hub_tower, tower_type
 
 DEFAULT_TEMPLATE = "a photo of a {name}. {description}"
 TEXT_TEMPLATE = "{name}. {description}"
 _TEMPLATES = {"photo": DEFAULT_TEMPLATE, "text": TEXT_TEMPLATE}
 _FIELD = re.compile(r"\{[^{}]*\}")
+_BARE_FIELD = re.compile(r"(?<!\{)\{\}(?!\})")  # as prompts of CLIP are written
 _ARTICLE = re.compile(r"\b(a|an) (?=\{name\})")
 # Names that are spoken with a vowel first, by their beginning; "a" goes before "unicorn", "ewe",
 # "one-way sign", and "an" before "hourglass", "x-ray", "8-track".
@@ -35,6 +38,7 @@ _SPOKEN_VOWEL = re.compile(
 )
 BUNDLED = "minilm"
 FOLDERS_VARIABLE = "HGKT_ENCODERS"
+_SHELVES = (FOLDERS_VARIABLE, "HGKT_WEIGHTS")  # a text tower lies where its image tower lies
 _MODULES = "modules.json"
 _SUFFIXES = (".safetensors", ".json", ".txt", ".model")
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
@@ -78,8 +82,8 @@ def check_template(template: str) -> str:
     Parameters
     ----------
     template : str
-        Text with ``{name}``, ``{description}`` or both; or "photo" or "text", which stand for
-        ``"a photo of a {name}. {description}"`` and ``"{name}. {description}"``.
+        Text with ``{name}``, ``{description}`` or both; ``{}`` is the name; or "photo" or "text",
+        which stand for ``"a photo of a {name}. {description}"`` and ``"{name}. {description}"``.
 
     Returns
     -------
@@ -92,7 +96,7 @@ def check_template(template: str) -> str:
     hgkt.exceptions.DataError: the template 'a {color} {name}' has the field {color}; only {name} \
 and {description} are known
     """
-    template = _TEMPLATES.get(template, template)
+    template = _BARE_FIELD.sub("{name}", _TEMPLATES.get(template, template))
     plain = template.replace("{{", "").replace("}}", "")
     if re.search(r"[{}]", _FIELD.sub("", plain)):
         raise DataError(f"the template {template!r} cannot be read: a brace has no partner")
@@ -112,9 +116,28 @@ and {description} are known
     return template
 
 
-def uses_description(template: str) -> bool:
-    """Say whether a template has a place for the description."""
-    return "{description}" in template.replace("{{", "")
+def check_templates(template: str | Sequence[str]) -> str | list[str]:
+    """Return one template or several as a record keeps them, each checked.
+
+    Examples
+    --------
+    >>> check_templates(["a photo of a {}.", "a drawing of a {}."])
+    ['a photo of a {name}.', 'a drawing of a {name}.']
+    >>> check_templates("text")
+    '{name}. {description}'
+    """
+    if isinstance(template, str):
+        return check_template(template)
+    checked = list(dict.fromkeys(map(check_template, template)))
+    if not checked:
+        raise DataError("there is no template; at least one is expected")
+    return checked if len(checked) > 1 else checked[0]
+
+
+def uses_description(template: str | Sequence[str]) -> bool:
+    """Say whether a template, or one of several, has a place for the description."""
+    each = [template] if isinstance(template, str) else template
+    return any("{description}" in one.replace("{{", "") for one in each)
 
 
 def make_sentence(
@@ -162,9 +185,10 @@ def find_encoder(name: str) -> Path:
     Parameters
     ----------
     name : str
-        "minilm", the path of a sentence-transformers folder, or a hub name. A path that is not
-        there is looked for, by its last part, in the folder that ``$HGKT_ENCODERS`` names. Of a
-        hub name the local copy is taken where there is one.
+        "minilm", the path of a sentence-transformers folder, or of a CLIP or SigLIP model, or a hub
+        name. A path that is not there is looked for, by its last part, in the folders that
+        ``$HGKT_ENCODERS`` and ``$HGKT_WEIGHTS`` name. Of a hub name the local copy is taken where
+        there is one.
 
     Returns
     -------
@@ -175,9 +199,9 @@ def find_encoder(name: str) -> Path:
     path = Path(name).expanduser()
     if path.is_dir():
         return path
-    shelf = os.environ.get(FOLDERS_VARIABLE)
-    if shelf and path.name and (Path(shelf) / path.name).is_dir():
-        return Path(shelf) / path.name
+    for shelf in filter(None, map(os.environ.get, _SHELVES)):
+        if path.name and (Path(shelf) / path.name).is_dir():
+            return Path(shelf) / path.name
     if _HUB_NAME.fullmatch(name):
         return _from_hub(name)
     raise UnknownNameError(
@@ -188,6 +212,9 @@ def find_encoder(name: str) -> Path:
 
 def _from_hub(name: str) -> Path:
     try:
+        tower = hub_tower(name)
+        if tower is not None:
+            return tower
         return hub_folder(name, [f"*{suffix}" for suffix in _SUFFIXES], _MODULES, "language")
     except MissingExtraError:
         raise
@@ -254,7 +281,7 @@ def identity(folder: Path) -> str:
     Parameters
     ----------
     folder : Path
-        A sentence-transformers folder; copies of it have the same identity.
+        The folder of an encoder; copies of it have the same identity.
 
     Returns
     -------
@@ -270,6 +297,9 @@ def identity(folder: Path) -> str:
 
 
 def _files(folder: Path) -> Iterator[Path]:
+    if tower_type(folder) is not None:
+        yield from (path for pattern in TOWER_FILES for path in folder.glob(pattern))
+        return
     for part in read_modules(folder):
         for path in part.glob("*"):
             if path.suffix in _SUFFIXES and path.is_file() and path.name not in _NOT_READ:
@@ -277,19 +307,21 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def load_model(folder: Path, device: str) -> Any:
-    """Load the SentenceTransformer of a folder: no code of its maker, no pickle, no network.
+    """Load the encoder of a folder: no code of its maker, no pickle, no network.
 
     Parameters
     ----------
     folder : Path
-        A sentence-transformers folder.
+        A sentence-transformers folder, or that of a model with a text tower.
     device : str
         Where to compute.
 
     Returns
     -------
-    SentenceTransformer
+    SentenceTransformer or TextTower
     """
+    if tower_type(folder) is not None:
+        return TextTower.open(folder, device)
     library = import_extra("sentence_transformers", "language")
     try:
         with quiet_transformers("language"):
@@ -318,7 +350,8 @@ class Encoder:
         The loaded model.
     record : dict
         What it is: ``name``, ``identity`` (SHA-256 over weight and config files),
-        ``n_dimensions``, ``normalize``, ``template``, ``words``, ``hgkt``.
+        ``n_dimensions``, ``normalize``, ``template`` (several are a list), ``words``, ``hgkt``; of
+        a text tower also ``weights``, the checksum that the image tower's record has too.
     """
 
     def __init__(self, model: Any, record: Mapping[str, Any]) -> None:
@@ -371,8 +404,27 @@ class Encoder:
         return [len(row) > limit for row in tokens["input_ids"]]
 
     def sentence(self, name: str, description: str = "") -> str:
-        """Return the sentence that stands for a class, by the template of the record."""
-        return make_sentence(name, description, self.record["template"], self.record["words"])
+        """Return the sentence that stands for a class, by the first template of the record."""
+        return self.sentences(name, [description])[0]
+
+    def sentences(self, name: str, descriptions: Sequence[str]) -> list[str]:
+        """Return all sentences that stand for a class: one per template and description.
+
+        Parameters
+        ----------
+        name : str
+            Of the class.
+        descriptions : sequence of str
+            Of a class without any its name is all there is.
+        """
+        record = self.record
+        templates = record["template"]
+        each = [templates] if isinstance(templates, str) else templates
+        return [
+            make_sentence(name, text, template, record["words"])
+            for text in descriptions or [""]
+            for template in each
+        ]
 
     def describe(
         self,
@@ -384,8 +436,7 @@ class Encoder:
         Parameters
         ----------
         classes : sequence of (str, sequence of str)
-            Name and descriptions; one sentence is made of each description, and of a class
-            without any one of its name alone.
+            Name and descriptions; see `sentences`.
         progress : callable, optional
             Called as ``progress(stage, done, total, values)``.
 
@@ -393,10 +444,7 @@ class Encoder:
         -------
         ndarray of shape (len(classes), n_dimensions)
         """
-        parts = [
-            [self.sentence(name, text) for text in descriptions or [""]]
-            for name, descriptions in classes
-        ]
+        parts = [self.sentences(name, descriptions) for name, descriptions in classes]
         rows = self.encode([sentence for part in parts for sentence in part], progress)
         starts = np.cumsum([0, *(len(part) for part in parts)])
         means = [rows[a:b].mean(axis=0) for a, b in pairwise(starts)]
@@ -406,7 +454,7 @@ class Encoder:
 def load_encoder(
     name_or_record: str | Mapping[str, Any] = BUNDLED,
     device: str = "cpu",
-    template: str | None = None,
+    template: str | Sequence[str] | None = None,
     words: bool | None = None,
 ) -> Encoder:
     """Load a sentence encoder by name, or the very one that a record tells of.
@@ -415,13 +463,13 @@ def load_encoder(
     ----------
     name_or_record : str or mapping
         "minilm" (all-MiniLM-L6-v2, which comes with ``hgkt[language]``), the folder of a
-        sentence-transformers model, a hub name, or the record of an encoder: then the files
-        found must be those the record was made with.
+        sentence-transformers model, or of a CLIP or SigLIP model for its text tower, a hub name,
+        or the record of an encoder: then the files found must be those the record was made with.
     device : str
         Where to compute.
-    template : str, optional
+    template : str or sequence of str, optional
         How name and description become a sentence; by default that of the record, else
-        ``"a photo of a {name}. {description}"``.
+        ``"a photo of a {name}. {description}"``. Of several the vectors are averaged.
     words : bool, optional
         Whether names go through `class_words` first; by default as in the record, else True.
 
@@ -457,10 +505,12 @@ def load_encoder(
         "identity": found,
         "n_dimensions": int(model.get_embedding_dimension()),
         "normalize": True,
-        "template": check_template(template),
+        "template": check_templates(template),
         "words": bool(recorded.get("words", True) if words is None else words),
         "hgkt": version("hgkt"),
     }
+    if tower_type(folder) is not None:
+        record["weights"] = files_sha256(folder.glob(TOWER_WEIGHTS))
     return Encoder(model, record)
 
 

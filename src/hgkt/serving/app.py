@@ -7,29 +7,34 @@ import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import cache
 from importlib.metadata import version
 from typing import Literal
 
 from fastapi import APIRouter, FastAPI, Response
+from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
 
 from hgkt._files import file_sha256
 from hgkt.estimators import load_model
-from hgkt.serving.class_facts import ClassMap
-from hgkt.serving.edition import made_with
-from hgkt.serving.images import ImageReader, PixelLimits
 from hgkt.serving.live_model import ServedModel
-from hgkt.serving.metrics import Metrics
 from hgkt.serving.middleware import BodyLimits, Door, RequestEnvelope
-from hgkt.serving.problems import Problem, documented, install_problems
-from hgkt.serving.routes import classes, growth, history, inference, model, page, predict
+from hgkt.serving.problems import DOCUMENTED, Problem, install_problems
+from hgkt.serving.routes import (
+    Service,
+    classes,
+    growth,
+    history,
+    inference,
+    model,
+    page,
+    predict,
+    unknown,
+)
 from hgkt.serving.samples import load_samples
 from hgkt.serving.server import OtherModelError
 from hgkt.serving.settings import ServiceSettings
 from hgkt.serving.transfer import ModelFacts
-from hgkt.serving.work_queue import Queues
 
 _TURN_SECONDS = 0.0005
 
@@ -68,40 +73,36 @@ def create_app(settings: ServiceSettings) -> FastAPI:
     samples = []
     if settings.samples is not None:
         samples = load_samples(loaded, settings.samples, settings.root, settings.image_root)
-    limits = PixelLimits(settings.max_image_pixels, settings.max_request_pixels)
-    record = made_with(loaded).get("backbone")
-    reader = ImageReader(record, loaded.n_features_in_, settings.device, limits)
-    metrics, queues = Metrics(), Queues.of(settings)
     served = ServedModel.open(loaded, settings)
     try:
         served.registry.remember(ModelFacts.of(loaded, settings.name()).to_json())
+        service = Service.of(served, settings)
         app = FastAPI(
             title="hgkt",
             version=version("hgkt"),
             description="Predict among the classes a model has, and add the classes you get.",
             docs_url=None,
             redoc_url=None,
-            lifespan=_lifespan(served, reader),
+            responses=DOCUMENTED,
+            lifespan=_lifespan(service),
         )
         app.state.served = served
-        # What was learned before it was loaded never changes, so neither does the map's plane.
-        plane = cache(lambda: ClassMap.of(loaded))
+        app.state.unknown = service.unknown
         install_problems(app)
         # Routes are tried in order, which predictions shall not wait for.
-        app.include_router(predict.build_router(served, settings, reader, metrics, queues, plane))
-        app.include_router(_service_routes(app, served, metrics))
-        app.include_router(growth.build_router(served, settings, reader, metrics, queues))
-        app.include_router(classes.build_router(served, settings, metrics, queues))
-        app.include_router(history.build_router(served, settings, metrics, queues))
-        app.include_router(
-            inference.build_router(served, settings, metrics, queues, lambda: _ready(app, served))
-        )
-        app.include_router(model.build_router(served, settings, reader, samples, plane))
+        app.include_router(predict.build_router(service))
+        app.include_router(_service_routes(app, service))
+        for room in (growth, classes, history):
+            app.include_router(room.build_router(service))
+        if service.unknown is not None:
+            app.include_router(unknown.build_router(service, service.unknown))
+        app.include_router(inference.build_router(service, lambda: _ready(app, served)))
+        app.include_router(model.build_router(service, samples))
         app.include_router(page.build_router(app))
         keys = settings.api_keys if settings.require_key == "all" else ()
         app.add_middleware(BodyLimits, settings=settings)
         app.add_middleware(Door, hosts=settings.answered_hosts(), keys=keys)
-        app.add_middleware(RequestEnvelope, keys=settings.api_keys, metrics=metrics)
+        app.add_middleware(RequestEnvelope, keys=settings.api_keys, metrics=service.metrics)
     except BaseException:
         served.close()
         raise
@@ -128,13 +129,14 @@ def check_folder(settings: ServiceSettings) -> str:
     return found
 
 
-def _lifespan(served: ServedModel, reader: ImageReader):  # type: ignore[no-untyped-def]
+def _lifespan(service: Service):  # type: ignore[no-untyped-def]
     """Return what happens while the application runs: the registry is followed."""
 
     def prepare() -> None:
-        # The first image should not wait for the backbone. What stays to the end is then taken
-        # from the garbage collector: to look through it takes a fifth of a second each time.
-        reader.obstacle()
+        # The first image or text should not wait for what reads it. What stays to the end is then
+        # taken from the garbage collector: to look through it takes a fifth of a second each time.
+        service.reader.obstacle()
+        service.texts.obstacle()
         gc.freeze()
 
     @asynccontextmanager
@@ -142,13 +144,15 @@ def _lifespan(served: ServedModel, reader: ImageReader):  # type: ignore[no-unty
         threading.Thread(target=prepare, name="hgkt-backbone", daemon=True).start()
         # The event loop asks for its turn again and again while predictions are computed.
         sys.setswitchinterval(_TURN_SECONDS)
-        with served:
+        with service.served:
             app.state.running = True
             try:
                 yield
             finally:
                 app.state.running = False
                 gc.unfreeze()
+                if app.state.unknown is not None:
+                    app.state.unknown.close()
 
     return lifespan
 
@@ -161,7 +165,7 @@ def _ready(app: FastAPI, served: ServedModel) -> Readiness:
     return Readiness(status="ready", revision=served.current().revision)
 
 
-def _service_routes(app: FastAPI, served: ServedModel, metrics: Metrics) -> APIRouter:
+def _service_routes(app: FastAPI, service: Service) -> APIRouter:
     router = APIRouter(tags=["service"])
 
     @router.get("/health")
@@ -169,20 +173,16 @@ def _service_routes(app: FastAPI, served: ServedModel, metrics: Metrics) -> APIR
         """Say that the process answers."""
         return Health(status="ok")
 
-    @router.get("/ready", responses=documented(503))
+    @router.get("/ready")
     async def ready() -> Readiness:
         """Say whether the service can predict and its registry answers."""
-        return _ready(app, served)
+        return _ready(app, service.served)
 
-    @router.get(
-        "/metrics",
-        response_class=Response,
-        responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
-    )
+    @router.get("/metrics", response_class=PlainTextResponse)
     async def read_metrics() -> Response:
         """Counts and times, as Prometheus reads them."""
-        edition = served.current()
-        text = metrics.exposition(len(edition.names), edition.revision)
+        edition = service.served.current()
+        text = service.metrics.exposition(len(edition.names), edition.revision)
         return Response(text, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     return router

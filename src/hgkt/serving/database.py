@@ -19,7 +19,7 @@ from sqlalchemy.engine import URL, Connection, Engine, make_url
 from hgkt._validation import import_extra
 from hgkt.exceptions import DataError, HGKTError
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 BUSY_SECONDS = 5.0
 WRITE_SECONDS = 30.0  # how long a change waits for those before it
 IN_MEMORY = "a class registry in memory would be lost with its process; sqlite:///FILE is expected"
@@ -49,21 +49,9 @@ events = sa.Table(
     sa.Column("model_id", sa.ForeignKey(models.c.model_id), primary_key=True),
     sa.Column("revision", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("position", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("kind", sa.String(8), nullable=False),
     sa.Column("name", sa.Text, nullable=False),
-    sa.Column("attributes", sa.LargeBinary),
-    sa.Column("text", sa.Text),
-    sa.Column("added_at", sa.String(32)),
-    sa.Column("place", sa.BigInteger),
-    sa.Column("hidden", sa.Boolean, nullable=False),
-    sa.Column("old_name", sa.Text),
-    sa.Column("old_attributes", sa.LargeBinary),
-    sa.Column("old_text", sa.Text),
-    sa.Column("n_before", sa.BigInteger, nullable=False),
-    sa.Column("n_examples", sa.BigInteger, nullable=False),
-    sa.Column("target", sa.BigInteger),
-    sa.Column("who", sa.String(32)),
-    sa.Column("reason", sa.Text),
+    sa.Column("old_name", sa.Text, nullable=False),
+    sa.Column("document", sa.Text, nullable=False),  # the event as JSON
     sa.Column("created_at", sa.String(32), nullable=False),
     sa.Column("digest", sa.String(64), nullable=False),  # of this event and the one before it
     sa.Column("sums", sa.LargeBinary),  # last, so that lists of the log need not read it

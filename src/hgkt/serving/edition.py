@@ -17,6 +17,7 @@ from hgkt._validation import attribute_matrix
 from hgkt.estimators import GZSLClassifier
 from hgkt.estimators.scoring import prepare_rows
 from hgkt.exceptions import DataError
+from hgkt.language import description_of
 from hgkt.serving.events import ClassEntry, ClassTable, UnknownClassError
 from hgkt.statistics import ExampleSums
 
@@ -103,8 +104,12 @@ class Edition:
         return {name: sums.n_examples for name, sums in growth if name in self.columns}
 
     def entry(self, name: str) -> ClassEntry:
-        """Return a class as the registry has it; only its name where it is of the model folder."""
-        return self.table.classes.get(name) or ClassEntry(name)
+        """Return a class as the registry has it; name and text where it is of the model folder."""
+        entry = self.table.classes.get(name)
+        if entry is not None or name not in self.columns:
+            return entry or ClassEntry(name)
+        row = self.model.class_attributes_[self.columns[name]]
+        return ClassEntry(name, text=description_of(made_with(self.model), row))
 
     def kind(self, column: int) -> ClassKind:
         """Return by what a class is known."""
@@ -254,6 +259,9 @@ def refuse_unusable(base: GZSLClassifier, vectors: Mapping[str, Any]) -> None:
     """Refuse classes, attribute vectors by name, that the model cannot take."""
     table = {label_of(base, name): vector for name, vector in vectors.items()}
     rows = attribute_matrix(table, list(table), base.class_attributes_.shape[1])
+    if base.retrains_on_add:
+        base._embed_classes(rows)  # refuses what it cannot train on; a trial would take as long
+        return
     with np.errstate(all="ignore"):
         trial = copy(base)
         trial.remove_classes(trial.unseen_classes_.tolist())

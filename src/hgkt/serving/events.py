@@ -25,7 +25,6 @@ from hgkt.statistics import ExampleSums
 EventKind = Literal["add", "remove", "edit", "rename", "grow", "rollback"]
 MAX_REASON = 1000
 _PLACES = 2**20  # of one change: a class's place is its change's and its own there
-_UNADDRESSABLE = (".", "..")
 
 
 # ---------------------------------------------------------------------- what can be wrong
@@ -55,6 +54,13 @@ class ClassLearnedError(HGKTError, ValueError):
 
 class NoGrowthError(HGKTError, ValueError):
     """Examples were sent to a model that cannot take them in."""
+
+
+class UnknownItemError(HGKTError, ValueError):
+    """An item was asked for that is not kept."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"no item {name!r} is kept")
 
 
 class UnknownRevisionError(HGKTError, ValueError):
@@ -418,20 +424,11 @@ def utc_now() -> str:
 
 
 # ---------------------------------------------------------------------- checks
-def check_new_name(name: str) -> None:
-    """Refuse a name that no class may get; one rule for adding, renaming and taking over."""
-    check_class_name(name)
-    if name in _UNADDRESSABLE:
-        raise DataError(
-            f"class {name!r} cannot be asked for over HTTP, where such a step in a path is dropped"
-        )
-
-
 def _check_entries(entries: Sequence[ClassEntry]) -> None:
     """Refuse entries that no database could hold, or one name twice."""
     names = set()
     for entry in entries:
-        check_new_name(entry.name)
+        check_class_name(entry.name)
         if entry.name in names:
             raise DataError(f"class {entry.name!r} was given twice")
         names.add(entry.name)

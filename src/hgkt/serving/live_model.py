@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._validation import attribute_matrix
+from hgkt._validation import attribute_matrix, check_class_name
 from hgkt.estimators import GZSLClassifier
 from hgkt.estimators.class_table import attribute_doubts
 from hgkt.exceptions import DataError
@@ -38,7 +38,6 @@ from hgkt.serving.events import (
     Origin,
     UnknownClassError,
     UnknownRevisionError,
-    check_new_name,
     grow_events,
     replay,
 )
@@ -259,9 +258,7 @@ class ServedModel:
             ClassEntry(name, vectors[name], _text(one))
             for name, one in zip(names, descriptions, strict=True)
         ]
-        if request is not None:
-            request = replace(request, doubts=tuple(doubts))
-        self.registry.add(entries, self.saved, request, origin)
+        self.registry.add(entries, saved=self.saved, request=request, origin=origin, doubts=doubts)
         return self._catch_up(), doubts
 
     def remove(
@@ -273,7 +270,7 @@ class ServedModel:
         """Remove added classes, all or nothing; return an edition without them."""
         edition = self.refresh()
         leaving = [self._changeable(edition, name, "removed") for name in dict.fromkeys(names)]
-        self.registry.remove(leaving, self.saved, request, origin)
+        self.registry.remove(leaving, saved=self.saved, request=request, origin=origin)
         return self._catch_up()
 
     def edit(
@@ -311,19 +308,17 @@ class ServedModel:
         new = old if new_name is None else edition.canonical(new_name)
         if new != old:
             self._free_name(edition, str(new_name))
+        wanted: ClassEntry | str = new
         if description is None:
             vector = edition.model.class_attributes_[edition.columns[old]]
         else:
             vector = self.vectors([description])[0]
-        doubts = _edit_doubts(edition, old, new, vector)
-        if request is not None:
-            request = replace(request, doubts=tuple(doubts))
-        if description is None:
-            self.registry.rename({old: new}, self.saved, request, origin)
-        else:
             refuse_unusable(self.base, {new: vector})
-            entry = ClassEntry(new, np.asarray(vector, dtype=np.float64), _text(description))
-            self.registry.edit({old: entry}, self.saved, request, origin)
+            wanted = ClassEntry(new, np.asarray(vector, dtype=np.float64), _text(description))
+        doubts = _edit_doubts(edition, old, new, vector)
+        self.registry.edit(
+            {old: wanted}, saved=self.saved, request=request, origin=origin, doubts=doubts
+        )
         return self._catch_up(), doubts
 
     def grow(
@@ -340,19 +335,25 @@ class ServedModel:
         with self._growing:  # one after another: every change solves the model anew
             edition = self.refresh()
             model = edition.model
-            if not model.can_grow:
-                raise NoGrowthError(
-                    f"the method of this model, {type(model).__name__}, cannot learn from more "
-                    "examples once it is fitted"
-                )
+            self.check_growth()
             known = edition.names[edition.find(name)]
             sums = {known: model.example_sums(X)}
             (event,) = grow_events(edition.table, sums, self.saved, edition.learned)
             table, grown = replay(edition.table, [replace(event, revision=edition.revision + 1)])
             trial = edition.follow(self.base, table, grown)
             refuse_unsound(trial.model, known)
-            self.registry.grow(sums, self.saved, request, origin, learned=edition.learned)
+            self.registry.grow(
+                sums, edition.learned, saved=self.saved, request=request, origin=origin
+            )
             return self._catch_up(trial)
+
+    def check_growth(self) -> None:
+        """Refuse examples where the method of the model cannot take them in."""
+        if not self.base.can_grow:
+            raise NoGrowthError(
+                f"the method of this model, {type(self.base).__name__}, cannot learn from more "
+                "examples once it is fitted"
+            )
 
     def rollback(
         self, revision: int, request: KeyedRequest | None = None, origin: Origin = NOBODY
@@ -360,7 +361,7 @@ class ServedModel:
         """Make the classes what they were at a revision, by a change of its own."""
         self.refresh()
         self.at(revision)  # a table that no longer fits the model is refused before it is written
-        self.registry.rollback(revision, self.saved, request, origin)
+        self.registry.rollback(revision, saved=self.saved, request=request, origin=origin)
         return self._catch_up()
 
     def once(self, request: KeyedRequest, change: Callable[[], object]) -> Receipt:
@@ -392,7 +393,7 @@ class ServedModel:
     def _free_name(self, edition: Edition, given: str) -> str:
         """Return a name for a new class as the model writes it; refuse one that cannot be."""
         name = edition.canonical(given)
-        check_new_name(name)
+        check_class_name(name)
         if name in edition.columns:
             raise ClassExistsError(given)
         return name

@@ -74,7 +74,7 @@ class RequestEnvelope:
     def __init__(
         self, app: ASGIApp, keys: Sequence[str] = (), metrics: Metrics | None = None
     ) -> None:
-        self.app, self._metrics = app, metrics
+        self.app, self._metrics = app, metrics or Metrics()
         self._keys, self._ring = keys, KeyRing(keys)
         for number, name in enumerate(self._ring.ids.values(), start=1):
             access.info("key %d of %d has the id %s", number, len(self._ring.ids), name)
@@ -116,8 +116,8 @@ class RequestEnvelope:
             await Problem(500, detail).response()(scope, receive, watched)
         finally:
             seconds = time.perf_counter() - start
-            if self._metrics is not None:
-                self._metrics.count(scope["path"], status or 500, seconds)
+            endpoint = getattr(scope.get("route"), "path", "other")
+            self._metrics.count(endpoint, status or 500, seconds)
             if access.isEnabledFor(logging.INFO):
                 self._log(scope, status, n_bytes, seconds, request)
 
@@ -293,90 +293,64 @@ class BodyLimits:
         path = scope["path"]
         change = path.startswith(_CHANGES) and path != _CHECK
         classes = path.startswith(_CHANGES[0]) and not path.endswith("/examples")
-        body = _Body(self, receive, change, self._class_bytes if classes else self._body_bytes)
+        most = self._class_bytes if classes else self._body_bytes
         length = dict(scope["headers"]).get(b"content-length", b"")
-        if length.isdigit() and (len(length) > 17 or int(length) > body.most):
-            body.problem = body.too_large()
-        started = False
+        if length.isdigit() and (len(length) > 17 or int(length) > most):
+            await _too_large(most).response()(scope, receive, send)
+            return
+        problem: Problem | None = None
+        n_bytes, start, complete, answering = 0, 0.0, False, False
+
+        async def counted() -> Message:
+            """Hand on the next part of the body, counted; raise a Problem where there is one."""
+            nonlocal problem, n_bytes, start, complete
+            if complete:  # what comes now is that the client goes
+                return await receive()
+            start = start or time.monotonic()
+            try:
+                async with asyncio.timeout(self._patience):
+                    message = await receive()
+            except TimeoutError:
+                problem = self._too_slow()
+                raise problem from None
+            more = len(message.get("body", b""))
+            n_bytes += more
+            self._held[change] += more
+            complete = not message.get("more_body", False)
+            allowed = self._patience + n_bytes / MIN_BYTES_PER_SECOND
+            if n_bytes > most:
+                problem = _too_large(most)
+            elif self._held[change] > self._room:
+                problem = Problem.busy("too many bodies are being received")
+            elif not complete and time.monotonic() - start > allowed:
+                problem = self._too_slow()
+            if problem is not None:
+                raise problem
+            return message
 
         async def watched(message: Message) -> None:
-            nonlocal started
-            if body.problem is None or started:
-                started = True
+            nonlocal answering
+            if problem is None or answering:
+                answering = True
                 await send(message)
 
         try:
-            if body.problem is None:
-                await self.app(scope, body.receive, watched)
+            await self.app(scope, counted, watched)
         except Problem:
-            if body.problem is None:
+            if problem is None:
                 raise
         finally:
-            self._held[change] -= body.n_bytes
-        if body.problem is not None and not started:
-            await body.problem.response()(scope, receive, send)
-
-    def take(self, n_bytes: int, change: bool) -> None:
-        """Take room for bytes that have come; refuse where there is none."""
-        self._held[change] += n_bytes
-        if self._held[change] > self._room:
-            raise Problem.busy("too many bodies are being received")
-
-    @property
-    def patience(self) -> float:
-        """Seconds that the next part of a body may take."""
-        return self._patience
-
-
-class _Body:
-    """The body of one request while it comes in."""
-
-    def __init__(self, limits: BodyLimits, receive: Receive, change: bool, most: int) -> None:
-        self._limits, self._receive, self._change, self.most = limits, receive, change, most
-        self.problem: Problem | None = None
-        self.n_bytes = 0
-        self._start: float | None = None
-        self._complete = False
-
-    async def receive(self) -> Message:
-        """Hand on the next part, counted; raise a Problem where there is one."""
-        if self._complete:  # what comes now is that the client goes
-            return await self._receive()
-        try:
-            return await self._next()
-        except Problem as problem:
-            self.problem = problem
-            raise
-
-    async def _next(self) -> Message:
-        patience, now = self._limits.patience, time.monotonic()
-        self._start = self._start or now
-        try:
-            async with asyncio.timeout(patience):
-                message = await self._receive()
-        except TimeoutError:
-            raise self._too_slow() from None
-        n_bytes = len(message.get("body", b""))
-        self.n_bytes += n_bytes
-        if self.n_bytes > self.most:
-            self.n_bytes -= n_bytes
-            raise self.too_large()
-        self._limits.take(n_bytes, self._change)
-        self._complete = not message.get("more_body", False)
-        allowed = patience + self.n_bytes / MIN_BYTES_PER_SECOND
-        if not self._complete and time.monotonic() - self._start > allowed:
-            raise self._too_slow()
-        return message
-
-    def too_large(self) -> Problem:
-        """Return what a client is told whose body is too large."""
-        return Problem(
-            413, f"the body is larger than {self.most:,} bytes, the most that is taken here"
-        )
+            self._held[change] -= n_bytes
+        if problem is not None and not answering:
+            await problem.response()(scope, receive, send)
 
     def _too_slow(self) -> Problem:
         return Problem(
             408,
-            f"the body came too slowly: more than {self._limits.patience:g} s without a part of "
-            f"it, or less than {MIN_BYTES_PER_SECOND:,} bytes per second",
+            f"the body came too slowly: more than {self._patience:g} s without a part of it, or "
+            f"less than {MIN_BYTES_PER_SECOND:,} bytes per second",
         )
+
+
+def _too_large(most: int) -> Problem:
+    return Problem(413, f"the body is larger than {most:,} bytes, the most that is taken here")

@@ -10,7 +10,6 @@ from typing import Any, Self
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -22,10 +21,12 @@ from hgkt.serving.events import (
     ClassLearnedError,
     NoGrowthError,
     UnknownClassError,
+    UnknownItemError,
     UnknownRevisionError,
 )
 from hgkt.serving.images import NoImagesError, TooManyPixelsError
 from hgkt.serving.logs import CURRENT
+from hgkt.serving.texts import NoTextsError, TooMuchTextError
 
 MEDIA_TYPE = "application/problem+json"
 RETRY = {"Retry-After": "1"}
@@ -42,6 +43,15 @@ class ProblemModel(BaseModel):
     status: int = Field(description="The HTTP status.", examples=[404])
     detail: str = Field(description="One sentence: what was wrong and what is expected.")
     request_id: str = Field(description="The request's id, as in the header X-Request-ID.")
+
+
+DOCUMENTED: dict[int | str, dict[str, Any]] = {
+    "default": {
+        "description": "What was wrong, in a sentence.",
+        "content": {MEDIA_TYPE: {"schema": ProblemModel.model_json_schema()}},
+    }
+}
+"""What the API's description says of errors, those of every route."""
 
 
 class Problem(HTTPException):
@@ -79,40 +89,8 @@ class Problem(HTTPException):
         return Response(content, self.status_code, self.headers, MEDIA_TYPE)
 
 
-def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the `responses` of a route that may answer with problems of these statuses.
-
-    Examples
-    --------
-    >>> documented(404)
-    {404: {'description': 'Not Found'}}
-    """
-    return {status: {"description": _title(status)} for status in statuses}
-
-
-def describe_api(app: FastAPI) -> dict[str, Any]:
-    """Return the OpenAPI document, in which every error is a problem and nothing else."""
-    if app.openapi_schema is None:
-        document = get_openapi(
-            title=app.title, version=app.version, description=app.description, routes=app.routes
-        )
-        problem = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemModel"}}}
-        for operations in document["paths"].values():
-            for operation in operations.values():
-                for status, answer in operation["responses"].items():
-                    if int(status) >= 400:
-                        answer |= {"content": problem, "description": _title(int(status))}
-        schemas = document.setdefault("components", {}).setdefault("schemas", {})
-        for name in ("HTTPValidationError", "ValidationError"):
-            schemas.pop(name, None)
-        schemas["ProblemModel"] = ProblemModel.model_json_schema()
-        app.openapi_schema = document
-    return app.openapi_schema
-
-
 def install_problems(app: FastAPI) -> None:
     """Have every error of `app` answered as a problem, and described as one."""
-    app.openapi = lambda: describe_api(app)  # type: ignore[method-assign]
 
     @app.exception_handler(HTTPException)
     async def _http(request: Request, error: HTTPException) -> Response:
@@ -157,11 +135,13 @@ def status_of(error: HGKTError) -> int:
     """
     if isinstance(error, RegistryError):
         return 507 if error.kind == "full" else 503
-    if isinstance(error, ClassExistsError | ClassLearnedError | NoGrowthError | NoImagesError):
+    if isinstance(error, ClassExistsError | ClassLearnedError | NoGrowthError):
         return 409
-    if isinstance(error, UnknownRevisionError | UnknownClassError):
+    if isinstance(error, NoImagesError | NoTextsError):
+        return 409
+    if isinstance(error, UnknownRevisionError | UnknownClassError | UnknownItemError):
         return 404
-    if isinstance(error, TooManyPixelsError):
+    if isinstance(error, TooManyPixelsError | TooMuchTextError):
         return 413
     return 422 if isinstance(error, DataError) else 500
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._predictions import Question
+from hgkt._predictions import Evidence, Explanation, Pull, Question
 from hgkt.estimators import GZSLClassifier, scoring
-from hgkt.estimators.explain import AlteredClass, Contribution, seen_pulls
+from hgkt.estimators.explain import AlteredClass, seen_pulls
 from hgkt.estimators.scoring import ConfidentRanking
 from hgkt.exceptions import DataError
 from hgkt.serving.class_facts import ClassMap, attribute_names, complements, explains
@@ -42,37 +42,6 @@ class Ranking:
     def first(self, k: int) -> Ranking:
         """Return the `k` best of each row."""
         return replace(self, columns=self.columns[:, :k], scores=self.scores[:, :k])
-
-
-@dataclass(frozen=True)
-class NamedEvidence:
-    """An attribute of a class, and what it does for the class's score."""
-
-    name: str
-    value: float
-    weight: float
-
-
-@dataclass(frozen=True)
-class Reason:
-    """Why the first class of a ranking is first.
-
-    Parameters
-    ----------
-    margin : float or None
-        Score minus that of the next candidate; None where there is none.
-    pulls : list of Contribution
-        Seen classes and what they add to the score.
-    attributes : list of NamedEvidence
-        Attributes of the class and what they add to the score.
-    place : tuple of float, optional
-        Where the instance lies on the map of classes.
-    """
-
-    margin: float | None
-    pulls: list[Contribution]
-    attributes: list[NamedEvidence]
-    place: tuple[float, float] | None
 
 
 def candidates(edition: Edition, among: str | Sequence[str]) -> NDArray[np.intp]:
@@ -118,7 +87,7 @@ def rank(
 
 def explain(
     model: GZSLClassifier, X: NDArray[Any], ranking: Ranking, plane: ClassMap
-) -> list[Reason]:
+) -> list[Explanation]:
     """Say for each row why the first class of its ranking is first.
 
     Parameters
@@ -142,16 +111,16 @@ def explain(
         X, labels, margins, _evidence(model, X, best), places, strict=True
     ):
         pulls = seen_pulls(model, x, label, N_PULLS)
-        named = [Contribution(str(pull.label), pull.weight) for pull in pulls]
-        reasons.append(Reason(margin, named, attributes, place))
+        named = [Pull(str(pull.label), float(pull.weight)) for pull in pulls]
+        reasons.append(Explanation(margin, named, attributes, place))
     return reasons
 
 
 def _evidence(
     model: GZSLClassifier, X: NDArray[Any], best: NDArray[np.intp]
-) -> list[list[NamedEvidence]]:
+) -> list[list[Evidence]]:
     """Return for each row the attributes that weigh most for or against its best class."""
-    found: list[list[NamedEvidence]] = [[] for _ in best]
+    found: list[list[Evidence]] = [[] for _ in best]
     places, names = attribute_names(model)
     if not explains(model) or not len(places):
         return found
@@ -168,7 +137,7 @@ def _evidence(
         for row, own in zip(rows.tolist(), weights, strict=True):
             order = np.argsort(-np.abs(own[places]), kind="stable")[:N_ATTRIBUTES]
             found[row] = [
-                NamedEvidence(titles[place], float(table[column, place]), float(own[place]))
+                Evidence(titles[place], float(table[column, place]), float(own[place]))
                 for place in places[order].tolist()
                 if own[place] != 0.0
             ]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from base64 import b64decode
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Self, cast
+from typing import Any, Self, TypedDict, Unpack
 
+import msgspec
 import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
@@ -23,7 +25,6 @@ from hgkt.serving.events import (
     ClassEntry,
     ClassEvent,
     ClassTable,
-    EventKind,
     Origin,
     UnknownRevisionError,
     add_events,
@@ -69,12 +70,6 @@ class Receipt:
     doubts: tuple[str, ...] = ()
     n_examples: int = 0
 
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Read what was kept of a request."""
-        found = json.loads(text)
-        return cls(**found | {name: tuple(found[name]) for name in ("names", "doubts")})
-
 
 @dataclass(frozen=True)
 class KeyedRequest:
@@ -86,8 +81,6 @@ class KeyedRequest:
         What the client calls it.
     fingerprint : str
         Digest of what it asks for.
-    doubts : tuple of str
-        What is doubtful about it, for the receipt.
 
     Examples
     --------
@@ -98,12 +91,20 @@ class KeyedRequest:
 
     key: str
     fingerprint: str
-    doubts: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, key: str, *content: str) -> Self:
         """Make the request of its key and all that it asks for."""
         return cls(key, sha256(json.dumps(content)))
+
+
+class Asked(TypedDict, total=False):
+    """What comes with every change; see `ClassRegistry`."""
+
+    saved: Collection[str]
+    request: KeyedRequest | None
+    origin: Origin
+    doubts: Sequence[str]
 
 
 class AnsweredError(HGKTError):
@@ -159,7 +160,8 @@ class ClassRegistry:
     whose names are taken as long as they were not removed here (a mapping to their entries where
     they are to be edited, renamed or shown in the log); `request`: what asks for it, where it came
     with an idempotency key (one that was answered before changes nothing and raises
-    `AnsweredError`); and `origin`: who makes it, and why.
+    `AnsweredError`); `origin`: who makes it, and why; and `doubts`: what is doubtful about it, for
+    the receipt.
 
     Parameters
     ----------
@@ -180,7 +182,7 @@ class ClassRegistry:
     >>> registry.add([ClassEntry("zebra", np.array([0.5, 1.0]))])
     Traceback (most recent call last):
     hgkt.serving.events.ClassExistsError: class 'zebra' is there already
-    >>> registry.rename({"zebra": "quagga"}, origin=Origin("ann", "it is extinct"))
+    >>> registry.edit({"zebra": "quagga"}, origin=Origin("ann", "it is extinct"))
     2
     >>> registry.remove(["quagga"]), registry.table().entries
     (3, ())
@@ -302,66 +304,39 @@ class ClassRegistry:
         return sorted(found, key=lambda one: one.changed_at or "", reverse=True)
 
     # ------------------------------------------------------------------ changing
-    def add(
-        self,
-        entries: Sequence[ClassEntry],
-        saved: Collection[str] = (),
-        request: KeyedRequest | None = None,
-        origin: Origin = NOBODY,
-    ) -> int:
+    def add(self, entries: Sequence[ClassEntry], **asked: Unpack[Asked]) -> int:
         """Add classes, all or nothing; return the revision that has them."""
-        return self.change(lambda table: add_events(table, entries, saved), saved, request, origin)
+        saved = asked.get("saved", ())
+        return self.change(lambda table: add_events(table, entries, saved), **asked)
 
-    def remove(
-        self,
-        names: Sequence[str],
-        saved: Collection[str] = (),
-        request: KeyedRequest | None = None,
-        origin: Origin = NOBODY,
-    ) -> int:
+    def remove(self, names: Sequence[str], **asked: Unpack[Asked]) -> int:
         """Remove classes with what they have grown by, all or nothing; return the revision.
 
         Classes of the model folder are remembered as removed.
         """
-        return self.change(lambda table: remove_events(table, names, saved), saved, request, origin)
+        saved = asked.get("saved", ())
+        return self.change(lambda table: remove_events(table, names, saved), **asked)
 
-    def edit(
-        self,
-        entries: Mapping[str, ClassEntry],
-        saved: Collection[str] = (),
-        request: KeyedRequest | None = None,
-        origin: Origin = NOBODY,
-    ) -> int:
+    def edit(self, entries: Mapping[str, ClassEntry | str], **asked: Unpack[Asked]) -> int:
         """Give classes other attributes, another text or another name; return the revision.
 
         They keep their place and what they have grown by. All or nothing.
 
         Parameters
         ----------
-        entries : mapping of str to ClassEntry
-            By the name of each class, what it is to be.
-        saved, request, origin
+        entries : mapping of str to ClassEntry or str
+            By the name of each class, what it is to be; only another name where that is text.
+        **asked
             As for every change.
         """
-        return self.change(lambda table: edit_events(table, entries, saved), saved, request, origin)
-
-    def rename(
-        self,
-        names: Mapping[str, str],
-        saved: Collection[str] = (),
-        request: KeyedRequest | None = None,
-        origin: Origin = NOBODY,
-    ) -> int:
-        """Give classes other names, new by old, all or nothing; return the revision."""
-        return self.change(lambda table: edit_events(table, names, saved), saved, request, origin)
+        saved = asked.get("saved", ())
+        return self.change(lambda table: edit_events(table, entries, saved), **asked)
 
     def grow(
         self,
         sums: Mapping[str, ExampleSums],
-        saved: Collection[str] = (),
-        request: KeyedRequest | None = None,
-        origin: Origin = NOBODY,
         learned: Collection[str] = (),
+        **asked: Unpack[Asked],
     ) -> int:
         """Take in examples of classes, as their sums, all or nothing; return the revision.
 
@@ -369,22 +344,15 @@ class ClassRegistry:
         ----------
         sums : mapping of str to ExampleSums
             What is to be added, by class.
-        saved, request, origin
-            As for every change.
         learned : collection of str
             Classes that the model learned from instances; they may grow too.
+        **asked
+            As for every change.
         """
-        return self.change(
-            lambda table: grow_events(table, sums, saved, learned), saved, request, origin
-        )
+        saved = asked.get("saved", ())
+        return self.change(lambda table: grow_events(table, sums, saved, learned), **asked)
 
-    def rollback(
-        self,
-        revision: int,
-        saved: Collection[str] = (),
-        request: KeyedRequest | None = None,
-        origin: Origin = NOBODY,
-    ) -> int:
+    def rollback(self, revision: int, **asked: Unpack[Asked]) -> int:
         """Make the classes what they were right after a change; return the new revision.
 
         It is a change like any other, and can be rolled back itself. Raises `UnknownRevisionError`
@@ -392,30 +360,25 @@ class ClassRegistry:
         """
         with self.database.reading() as connection:
             then = self._table_at(connection, revision)
-        return self.change(lambda table: rollback_events(table, then), saved, request, origin)
+        return self.change(lambda table: rollback_events(table, then), **asked)
 
-    def change(
-        self,
-        make: Callable[[ClassTable], list[ClassEvent]],
-        saved: Collection[str] = (),
-        request: KeyedRequest | None = None,
-        origin: Origin = NOBODY,
-    ) -> int:
+    def change(self, make: Callable[[ClassTable], list[ClassEvent]], **asked: Unpack[Asked]) -> int:
         """Write the events that `make` returns for the table as it is; return the revision.
 
         Parameters
         ----------
         make : callable
             Makes the events within the transaction, or raises what is wrong with the change.
-        saved, request, origin
+        **asked
             As for every change.
         """
+        request = asked.get("request")
         with self.database.writing() as connection:
             self._lock(connection)
             if request is not None and self._receipt(connection, request) is not None:
                 raise AnsweredError(request)
             table, now = self._table(connection), utc_now()
-            log = stamp_events(make(table), table.revision + 1, origin, now)
+            log = stamp_events(make(table), table.revision + 1, asked.get("origin", NOBODY), now)
             rows, digest = [], table.digest
             for position, event in enumerate(log):
                 row = _event_row(event) | {"model_id": self.model_id, "position": position}
@@ -429,7 +392,7 @@ class ClassRegistry:
                 .values(revision=after.revision, digest=digest)
             )
             if request is not None:
-                self._keep(connection, request, _receipt_of(after, log, saved, request), now)
+                self._keep(connection, request, _receipt_of(after, log, asked), now)
         return after.revision
 
     def remember(self, facts: str) -> None:
@@ -505,7 +468,7 @@ class ClassRegistry:
     def _event(self, row: Any) -> ClassEvent:
         try:
             return _class_event(row)
-        except (DataError, ValueError, TypeError):
+        except (DataError, ValueError, TypeError, msgspec.DecodeError):
             raise RegistryError("corrupt", self.place) from None
 
     def _receipt(self, connection: Connection, request: KeyedRequest) -> Receipt | None:
@@ -524,8 +487,8 @@ class ClassRegistry:
                 "request needs a key of its own"
             )
         try:
-            return Receipt.from_json(row.receipt)
-        except (ValueError, TypeError, KeyError):
+            return msgspec.json.decode(row.receipt, type=Receipt)
+        except msgspec.DecodeError:
             raise RegistryError("corrupt", self.place) from None
 
     def _keep(
@@ -538,19 +501,17 @@ class ClassRegistry:
             "model_id": self.model_id,
             "key": request.key,
             "fingerprint": request.fingerprint,
-            "receipt": json.dumps(asdict(receipt)),
+            "receipt": msgspec.json.encode(receipt).decode(),
             "created_at": now,
         }
         connection.execute(known.insert(), [row])
 
 
-def _receipt_of(
-    table: ClassTable, log: Sequence[ClassEvent], saved: Collection[str], request: KeyedRequest
-) -> Receipt:
-    rest = set(saved) - table.classes.keys() - table.removed
+def _receipt_of(table: ClassTable, log: Sequence[ClassEvent], asked: Asked) -> Receipt:
+    rest = set(asked.get("saved", ())) - table.classes.keys() - table.removed
     names = tuple(event.entry.name for event in log if event.entry.name)
-    n_added = len(table.classes) + len(rest)
-    return Receipt(table.revision, names, n_added, request.doubts, log[-1].n_examples)
+    n_added, doubts = len(table.classes) + len(rest), asked.get("doubts", ())
+    return Receipt(table.revision, names, n_added, tuple(doubts), log[-1].n_examples)
 
 
 # ---------------------------------------------------------------------- rows
@@ -569,24 +530,12 @@ def _chained(previous: str, row: Mapping[str, Any]) -> str:
 
 def _event_row(event: ClassEvent) -> dict[str, Any]:
     """Return what the log keeps of one event, but whose it is and its position."""
-    entry, before = event.entry, event.before
+    document = msgspec.json.encode(replace(event, sums=None), enc_hook=_octets)
     return {
         "revision": event.revision,
-        "kind": event.kind,
-        "name": entry.name,
-        "attributes": _octets(entry) if event.present else None,
-        "text": entry.text if event.present else None,
-        "added_at": entry.added_at if event.present else None,
-        "place": entry.place if event.present else None,
-        "hidden": event.hidden,
-        "old_name": None if before is None else before.name,
-        "old_attributes": None if before is None else _octets(before),
-        "old_text": None if before is None else before.text,
-        "n_before": event.n_before,
-        "n_examples": event.n_examples,
-        "target": event.target,
-        "who": event.origin.who,
-        "reason": event.origin.reason,
+        "name": event.entry.name,
+        "old_name": event.old_name,
+        "document": document.decode(),
         "created_at": event.created_at,
         "sums": None if event.sums is None else event.sums.to_bytes(),
     }
@@ -594,31 +543,14 @@ def _event_row(event: ClassEvent) -> dict[str, Any]:
 
 def _class_event(row: Any) -> ClassEvent:
     """Return the event that a row of the log keeps; its sums where they were read too."""
-    before = None
-    if row.old_name is not None:
-        before = ClassEntry(row.old_name, _numbers(row.old_attributes), row.old_text)
+    event = msgspec.json.decode(row.document, type=ClassEvent, dec_hook=_numbers)
     sums = row._mapping.get("sums")
-    added_at, place = row.added_at or "", row.place or 0
-    entry = ClassEntry(row.name, _numbers(row.attributes), row.text, added_at, place)
-    return ClassEvent(
-        cast("EventKind", row.kind),
-        entry,
-        before=before,
-        present=row.attributes is not None,
-        hidden=row.hidden,
-        n_before=row.n_before,
-        n_examples=row.n_examples,
-        sums=None if sums is None else ExampleSums.from_bytes(sums),
-        target=row.target,
-        revision=row.revision,
-        origin=Origin(row.who, row.reason),
-        created_at=row.created_at,
-    )
+    return event if sums is None else replace(event, sums=ExampleSums.from_bytes(sums))
 
 
-def _octets(entry: ClassEntry) -> bytes:
-    return np.asarray(entry.attributes, dtype="<f8").tobytes()
+def _octets(attributes: Any) -> bytes:
+    return np.asarray(attributes, dtype="<f8").tobytes()  # which JSON has in base64
 
 
-def _numbers(octets: bytes | None) -> NDArray[np.float64]:
-    return np.frombuffer(octets or b"", dtype="<f8").astype(np.float64)
+def _numbers(_kind: Any, text: str) -> NDArray[np.float64]:
+    return np.frombuffer(b64decode(text, validate=True), dtype="<f8").astype(np.float64)

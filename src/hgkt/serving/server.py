@@ -36,10 +36,12 @@ from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
+from prometheus_client.multiprocess import mark_process_dead
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from hgkt._processes import end_with_parent
 from hgkt.exceptions import DataError, HGKTError, ModelFolderError
+from hgkt.serving.metrics import MULTIPROCESS_FOLDER
 from hgkt.serving.problems import Problem
 from hgkt.serving.settings import ServiceSettings
 
@@ -539,6 +541,8 @@ class Supervisor:
         place.process.close()
         place.control.close()
         place.process = place.control = None
+        if MULTIPROCESS_FOLDER in os.environ:
+            mark_process_dead(number)  # its gauges count no more
         if self._stopped_at is not None:
             return
         if code == _OTHER_MODEL:

@@ -88,6 +88,13 @@ class ServiceSettings(BaseSettings):
     grace_seconds, shutdown_seconds : float
         How long the service goes on answering after it was told to stop, and how long requests
         under way may take after that.
+    keep_unknown : str, optional
+        Where items that are rejected as unknown are kept: a folder, or "database" for that of the
+        class registry. By default nothing is.
+    keep_unknown_items : bool
+        Whether images and texts are kept as well, beside their features.
+    max_unknown, unknown_days : int, float
+        How many of them are kept, and how long.
     model_digest, database_id : optional
         The model folder and the SQLite file that a worker must find; filled in by its parent.
 
@@ -137,6 +144,10 @@ class ServiceSettings(BaseSettings):
     verify_key: Path | None = None
     grace_seconds: float = 5.0
     shutdown_seconds: float = 10.0
+    keep_unknown: str | None = None
+    keep_unknown_items: bool = False
+    max_unknown: int = 10_000
+    unknown_days: float = 30.0
     model_digest: str | None = None
     database_id: tuple[str, int, int] | None = None
 
@@ -166,6 +177,7 @@ class ServiceSettings(BaseSettings):
                 check_number(name, getattr(self, name), low=1, integer=True)
         check_number("poll_seconds", self.poll_seconds, low=0.0, high=60.0, open_low=True)
         check_number("client_seconds", self.client_seconds, low=0.0, high=3600.0, open_low=True)
+        check_number("unknown_days", self.unknown_days, low=0.0, high=36500.0, open_low=True)
         for name in ("grace_seconds", "shutdown_seconds"):
             check_number(name, getattr(self, name), low=0.0, high=3600.0)
         for name in self.allowed_hosts:

@@ -7,17 +7,17 @@ The old model's classes are only read.
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._plain import plain
+from hgkt._validation import check_class_name
 from hgkt.estimators import METHODS, GZSLClassifier, load_model
 from hgkt.exceptions import DataError, first_line
 from hgkt.language import ClassDescription, Describer
@@ -38,7 +38,6 @@ from hgkt.serving.events import (
     ClassTable,
     Origin,
     add_events,
-    check_new_name,
     edit_events,
     grow_events,
     replay,
@@ -126,16 +125,14 @@ class ModelFacts:
 
     def to_json(self) -> str:
         """Return the facts as text, the same for the same facts."""
-        return json.dumps(asdict(self), sort_keys=True)
+        return msgspec.json.encode(self, order="deterministic").decode()
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Read what `to_json` wrote."""
         try:
-            found = json.loads(text)
-            lists = ("attribute_names", "attribute_blocks", "attribute_kinds")
-            return cls(**found | {name: tuple(found[name]) for name in lists})
-        except (ValueError, KeyError, TypeError, AttributeError):
+            return msgspec.json.decode(text, type=cls)
+        except msgspec.DecodeError:
             raise DataError("what the registry keeps of a model cannot be read") from None
 
     # ------------------------------------------------------------------ attributes
@@ -241,7 +238,7 @@ class Redescriber:
         if self.new.encoder is None or self.new.attribute_kinds.count(TEXT) != 1:
             raise DataError("the model's attributes are made of text, of which it has no record")
         numbers = self._numbers(row) if self.new.n_plain else None
-        if not uses_description(str(self.new.encoder.get("template", ""))):
+        if not uses_description(self.new.encoder.get("template", "")):
             return ClassDescription(entry.name, vector=numbers, text="")  # its name is all
         if entry.text is None:
             raise DataError("the model reads texts, and it was described without one")
@@ -479,7 +476,7 @@ def plan_transfer(
     for entry in source.table.entries:
         try:
             name = edition.canonical(entry.name)
-            check_new_name(name)
+            check_class_name(name)
             if name in edition.learned:
                 learned.append(name)
                 continue
@@ -635,7 +632,7 @@ def adopt_classes(
         registry.remember(facts.to_json())
         try:
             make = _events_of(transfer, served.saved, edition.learned)
-            return transfer, registry.change(make, served.saved, None, origin)
+            return transfer, registry.change(make, saved=served.saved, origin=origin)
         except ClassExistsError:  # somebody was faster; what is left is seen anew
             if number == _TRIES - 1:
                 raise
@@ -722,7 +719,7 @@ def push_classes(
         adds = add_events(now, list(added.values()), ()) if added else []
         return [*adds, *(edit_events(now, other, ()) if other else [])]
 
-    revision = registry.change(make, (), None, origin) if added or other else table.revision
+    revision = registry.change(make, origin=origin) if added or other else table.revision
     same = tuple(name for name in own if name not in added and name not in other)
     return Pushed(tuple(added), tuple(other), same, revision)
 
@@ -787,39 +784,3 @@ def carry_classes(
     if growing:
         new.grow(growing)
     return Carried(names=tuple(table), notes=tuple(notes))
-
-
-# ---------------------------------------------------------------------- comparing
-@dataclass(frozen=True)
-class Comparison:
-    """How the predictions of two models on the same rows differ.
-
-    Parameters
-    ----------
-    n_rows, n_different : int
-        How many rows were predicted, and how many of them differently.
-    moves : tuple of (str, str, int)
-        The class before, the class after, and of how many rows; the most frequent first.
-    """
-
-    n_rows: int
-    n_different: int
-    moves: tuple[tuple[str, str, int], ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the comparison as plain values."""
-        moves = [{"from": old, "to": new, "n_rows": n} for old, new, n in self.moves]
-        return {
-            "n_rows": self.n_rows,
-            "n_different": self.n_different,
-            "share_different": self.n_different / self.n_rows,
-            "moves": moves,
-        }
-
-
-def compare_predictions(old: GZSLClassifier, new: GZSLClassifier, X: NDArray[Any]) -> Comparison:
-    """Predict rows (n, n_features) with two models, and say where they differ."""
-    before, after = (list(map(str, model.predict(X).tolist())) for model in (old, new))
-    moves = Counter((a, b) for a, b in zip(before, after, strict=True) if a != b)
-    ordered = sorted(moves.items(), key=lambda item: (-item[1], item[0]))
-    return Comparison(len(before), moves.total(), tuple((a, b, count) for (a, b), count in ordered))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -15,6 +17,9 @@ from hgkt.serving.problems import Problem
 from hgkt.serving.settings import ServiceSettings
 
 T = TypeVar("T")
+LONGEST_REST = 5.0
+REVISION_SHARE = 0.25
+"""Share of one processor that strangers may take for editions of earlier revisions."""
 _QUICK_SCORES, _QUICK_RANKED, _QUICK_EXPLAINED = 500_000, 2000, 2
 
 
@@ -29,12 +34,16 @@ class WorkQueue:
         How many may wait for one of them.
     what : str
         What is computed, for messages.
+    share : float
+        Share of its time that a thread works at most; it rests before the next work.
     """
 
-    def __init__(self, n_at_once: int, max_waiting: int, what: str) -> None:
+    def __init__(self, n_at_once: int, max_waiting: int, what: str, share: float = 1.0) -> None:
         self._threads = ThreadPoolExecutor(n_at_once, f"hgkt-{what.split()[0]}")
         self._most = n_at_once + max_waiting
         self._n_inside = 0
+        self._share = share
+        self._rest = threading.local()
         self.what = what
 
     def check(self) -> None:
@@ -47,10 +56,22 @@ class WorkQueue:
         self.check()
         self._n_inside += 1
         try:
-            run = partial(copy_context().run, work, *arguments)  # lines of the log name the request
+            # Lines of the log name the request.
+            run = partial(copy_context().run, self._work, work, *arguments)
             return await asyncio.get_running_loop().run_in_executor(self._threads, run)
         finally:
             self._n_inside -= 1
+
+    def _work(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Work, and say how long this thread rests before it works again."""
+        start = time.monotonic()
+        time.sleep(min(max(0.0, getattr(self._rest, "until", start) - start), LONGEST_REST))
+        start = time.monotonic()
+        try:
+            return work(*arguments)
+        finally:
+            end = time.monotonic()
+            self._rest.until = end + (end - start) * (1.0 / self._share - 1.0)
 
 
 @dataclass(frozen=True)
@@ -61,8 +82,8 @@ class Queues:
     ----------
     quick, costly : WorkQueue
         Predictions of little and of much work: one row never waits behind a thousand.
-    images : WorkQueue
-        Images to be decoded.
+    images, texts : WorkQueue
+        Images to be decoded, texts to be encoded.
     revisions : WorkQueue
         Editions of earlier revisions to be made.
     changes : WorkQueue
@@ -72,6 +93,7 @@ class Queues:
     quick: WorkQueue
     costly: WorkQueue
     images: WorkQueue
+    texts: WorkQueue
     revisions: WorkQueue
     changes: WorkQueue
 
@@ -84,7 +106,10 @@ class Queues:
             quick=WorkQueue(n, waiting, "predictions"),
             costly=WorkQueue(n, waiting, "predictions"),
             images=WorkQueue(1, settings.max_waiting_images, "images"),
-            revisions=WorkQueue(1, min(8, waiting), "questions about earlier revisions"),
+            texts=WorkQueue(1, min(32, waiting), "texts"),
+            revisions=WorkQueue(
+                1, min(8, waiting), "questions about earlier revisions", REVISION_SHARE
+            ),
             changes=WorkQueue(1, waiting, "changes"),
         )
 

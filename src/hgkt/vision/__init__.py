@@ -16,33 +16,21 @@ if TYPE_CHECKING:
 
 # Imported on first use: listing the backbones needs neither Pillow nor torch.
 _HOMES = {
-    "Backbone": "hgkt.vision.backbones",
-    "Extraction": "hgkt.vision.extraction",
-    "ImageEntry": "hgkt.vision.listing",
-    "Preprocessing": "hgkt.vision.images",
-    "extract_features": "hgkt.vision.extraction",
-    "extract_folder": "hgkt.vision.output",
-    "find_images": "hgkt.vision.listing",
-    "list_images": "hgkt.vision.listing",
-    "open_image": "hgkt.vision.images",
-    "preprocess": "hgkt.vision.images",
-    "read_manifest": "hgkt.vision.listing",
+    name: f"hgkt.vision.{module}"
+    for module, names in {
+        "backbones": ("Backbone",),
+        "extraction": ("Extraction", "extract_features"),
+        "images": ("Preprocessing", "open_image", "preprocess"),
+        "listing": ("ImageEntry", "find_images", "list_images", "read_manifest"),
+        "output": ("extract_folder",),
+    }.items()
+    for name in names
 }
 
 __all__ = [
-    "BACKBONES",
-    "Backbone",
-    "Extraction",
-    "ImageEntry",
-    "Preprocessing",
-    "extract_features",
-    "extract_folder",
-    "find_images",
-    "list_images",
-    "load_backbone",
-    "open_image",
-    "preprocess",
+    "BACKBONES", "Backbone", "Extraction", "ImageEntry", "Preprocessing", "extract_features",
+    "extract_folder", "find_images", "list_images", "load_backbone", "open_image", "preprocess",
     "read_manifest",
-]
+]  # fmt: skip
 
 __getattr__, __dir__ = attach(__name__, _HOMES)

@@ -13,13 +13,14 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._journal import Journal, Key, MemoryRows
+from hgkt._processes import start_worker
 from hgkt._typing import Progress
 from hgkt._validation import check_number
 from hgkt.exceptions import DataError
@@ -68,7 +69,8 @@ def decode_all(
             for path in paths:
                 yield _decode(path, how, max_pixels)
         return
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_start_worker)
+    context = get_context("spawn")
+    pool = ProcessPoolExecutor(workers, context, initializer=start_worker, initargs=(os.getpid(),))
     waiting: deque[Future[list[Decoded]]] = deque()
     try:
         for start in range(0, len(paths), _CHUNK):
@@ -99,20 +101,6 @@ def _decode(path: Path, how: Preprocessing, max_pixels: int) -> Decoded:
         return decode_image(path, how, max_pixels)
     except DataError as error:
         return str(error)
-
-
-def _start_worker() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
-    warnings.simplefilter("ignore")
-    # A parent that is killed cannot tell its workers, which would wait for it forever.
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hgkt._files import files_sha256, read_json
-from hgkt._hub import hub_folder, quiet_transformers
+from hgkt._hub import hub_folder, load_pretrained
 from hgkt._validation import import_extra
 from hgkt.exceptions import DataError, DownloadError, MissingExtraError, first_line
 from hgkt.vision.backbones import Backbone, BackboneRequest, package_versions
@@ -35,12 +35,15 @@ class Pooling:
         The features, for the record.
     convolutional : bool
         Whether channels-last inputs are faster.
+    unit : bool
+        Whether features are scaled to length one, as models do that compare them with texts.
     """
 
     class_name: str
     output: str
     meaning: str
     convolutional: bool = False
+    unit: bool = False
 
 
 _AVERAGE = "average of the last feature map"
@@ -58,10 +61,19 @@ POOLINGS = {
     # Checkpoints for classification have no pooler; the class token is what they classify.
     "vit": Pooling("ViTModel", "class_token", _TOKEN),
     "deit": Pooling("DeiTModel", "class_token", _TOKEN),
+    # Their text towers are in `hgkt.language.towers`.
     "clip": Pooling(
-        "CLIPVisionModelWithProjection", "image_embeds", "image tower, projected (not normalised)"
+        "CLIPVisionModelWithProjection",
+        "image_embeds",
+        "image tower, projected, length one",
+        unit=True,
     ),
-    "siglip": Pooling("SiglipVisionModel", "pooler_output", "attention pool of the image tower"),
+    "siglip": Pooling(
+        "SiglipVisionModel",
+        "pooler_output",
+        "attention pool of the image tower, length one",
+        unit=True,
+    ),
 }
 
 
@@ -106,7 +118,8 @@ def open_transformers(request: BackboneRequest) -> Backbone:
         output = model(pixel_values=inputs)
         if pooling.output == "class_token":
             return output.last_hidden_state[:, 0]
-        return getattr(output, pooling.output).flatten(1)
+        features = getattr(output, pooling.output).flatten(1)
+        return torch.nn.functional.normalize(features, dim=1) if pooling.unit else features
 
     with torch.inference_mode():
         height, width = how.crop or (how.resized(256, 256)[1], how.resized(256, 256)[0])
@@ -152,27 +165,8 @@ def _folder(source: str, revision: str | None) -> tuple[Path, str | None]:
 
 
 def _load(folder: Path, pooling: Pooling) -> Any:
-    transformers = import_extra("transformers", "vision")
-    options: dict[str, Any] = {"local_files_only": True, "use_safetensors": True}
-    if pooling.output == "class_token":
-        options["add_pooling_layer"] = False
-    with quiet_transformers("vision"):
-        try:
-            model, info = getattr(transformers, pooling.class_name).from_pretrained(
-                folder, output_loading_info=True, **options
-            )
-        except Exception as error:  # damaged files surface as errors of several libraries
-            raise DataError(
-                f"the model in {folder} cannot be loaded: {first_line(error)}"
-            ) from None
-    missing = sorted(info["missing_keys"])
-    if missing:
-        raise DataError(
-            f"the weights in {folder} lack {len(missing)} parameters of {pooling.class_name} "
-            f"(first: {missing[0]}); random ones would make random features"
-        )
-    # Half-precision checkpoints are widened: features are float32 whatever the file holds.
-    return model.float()
+    bare = {"add_pooling_layer": False} if pooling.output == "class_token" else {}
+    return load_pretrained(pooling.class_name, folder, "vision", **bare)
 
 
 def read_preprocessing(folder: Path) -> Preprocessing:

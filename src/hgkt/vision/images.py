@@ -81,7 +81,7 @@ def open_image(
     (255, 0, 0)
     >>> open_image(b"hello")
     Traceback (most recent call last):
-    hgkt.exceptions.DataError: the image given as bytes is not an image in a format that is read
+    hgkt.exceptions.DataError: the content is not an image in a format that is read
     """
     pil = import_extra("PIL.Image", "vision")
     if isinstance(source, np.ndarray):
@@ -170,7 +170,7 @@ def _from_pixels(pixels: NDArray[Any]) -> Any:
 def _stream(source: Any) -> tuple[str, Any]:
     """Return how to call the source in a sentence, and a binary file."""
     if isinstance(source, bytes | bytearray | memoryview):
-        name = "the image given as bytes"
+        name = "the content"
         if not len(source):
             raise DataError(f"{name} is empty; it has no bytes")
         return name, io.BytesIO(source)

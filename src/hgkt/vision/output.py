@@ -1,4 +1,4 @@
-"""From a folder of images to a folder that `load_dataset` reads: tables, or the benchmark's."""
+"""From a folder of images to a folder of tables that `load_dataset` reads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ import numpy as np
 from hgkt._files import atomic_folder, check_place, escape_cell, escape_frame
 from hgkt._plain import json_text
 from hgkt._typing import Progress
-from hgkt._validation import check_choice
 from hgkt.exceptions import DataError
 from hgkt.vision.backbones import load_backbone
 from hgkt.vision.extraction import Extraction, extract_features, feature_journal
@@ -24,10 +23,6 @@ from hgkt.vision.listing import ImageEntry, find_entries, passed_over
 
 if TYPE_CHECKING:
     import pandas as pd
-
-FORMATS = ("parquet", "xlsa17")
-# What a feature file of the benchmark cannot say itself; in a JSON file of its name beside it.
-_ABOUT_KEYS = ("backbone", "encoder", "attribute_blocks", "attribute_kinds", "attribute_names")
 
 
 @dataclass(frozen=True)
@@ -63,7 +58,6 @@ def extract_folder(
     manifest: str | Path | None = None,
     classes: str | Path | None = None,
     unseen: Sequence[str] = (),
-    format: str = "parquet",
     batch_size: int = 32,
     workers: int = 0,
     device: str = "auto",
@@ -84,11 +78,9 @@ def extract_folder(
     manifest : path, optional
         A manifest whose files are inside `images`.
     classes : path, optional
-        Table of the classes, ``name`` and attributes (.parquet, .csv); "xlsa17" needs it.
+        Table of the classes, ``name`` and attributes (.parquet, .csv).
     unseen : sequence of str
         Classes to test on only, where the table has no column ``seen``.
-    format : {"parquet", "xlsa17"}
-        The layout: tables, or the benchmark's.
     batch_size, workers, progress
         See `extract_features`.
 
@@ -104,7 +96,7 @@ def extract_folder(
     """
     out = Path(out)
     check_place(out)
-    plan = _Plan(out.resolve().name, None if classes is None else Path(classes), unseen, format)
+    plan = _Plan(out.resolve().name, None if classes is None else Path(classes), unseen)
     entries = find_entries(images, manifest)
     needed = plan.check(entries)
     network = load_backbone(backbone, device)
@@ -124,7 +116,7 @@ def partial_folder(out: str | Path) -> Path:
 
 
 def feature_stem(record: Mapping[str, Any]) -> str:
-    """Return the name of a feature file: the backbone's, fit for a file name."""
+    """Return how the features of a backbone are called: its name, fit for a file name."""
     source = str(record.get("source") or "")
     name = source if record["name"] == "transformers" else str(record["name"])
     return re.sub(r"[^\w.-]+", "-", Path(name).name).strip("-") or "features"
@@ -137,24 +129,14 @@ class _Plan:
     name: str
     classes: Path | None
     unseen: Sequence[str]
-    format: str
 
     def check(self, entries: Sequence[ImageEntry]) -> str | None:
-        """Find out before hours of work whether the folder will be a data set.
-
-        Returns what is still needed, one sentence; "xlsa17" needs everything now.
-        """
+        """Return before hours of work what is still needed to load the folder, one sentence."""
         from hgkt.data import read_attribute_file
 
-        check_choice("format", self.format, FORMATS)
         if self.classes is None:
             if self.unseen:
                 raise DataError("--unseen needs the table of classes; give it with --classes FILE")
-            if self.format == "xlsa17":
-                raise DataError(
-                    "the format xlsa17 holds class attributes too; give them with --classes FILE, "
-                    "or take --format parquet"
-                )
             return "to load it, put classes.parquet or classes.csv (name, attributes) in it"
         names = read_attribute_file(self.classes).names
         for name in self.unseen:
@@ -166,10 +148,7 @@ class _Plan:
                     f"{entry.id} has class {entry.label!r}, which is not in {self.classes}; one "
                     "row per class is expected there"
                 )
-        problem = self._load_empty(entries)
-        if problem and self.format == "xlsa17":
-            raise DataError(problem)
-        return problem
+        return self._load_empty(entries)
 
     def _load_empty(self, entries: Sequence[ImageEntry]) -> str | None:
         """Load the folder as it will be, with a single zero for features; say what is wrong."""
@@ -188,36 +167,18 @@ class _Plan:
 
     def write(self, found: Extraction, folder: Path, record: Mapping[str, Any]) -> None:
         """Write features, classes, the backbone's record and what could not be read."""
-        if self.format == "parquet":
-            self._write_tables(found, folder, record)
-        else:
-            self._write_benchmark(found, folder, record)
-        if found.unreadable:
-            with open(folder / "unreadable.csv", "w", newline="", encoding="utf-8") as file:
-                rows = [
-                    (escape_cell(entry.id), escape_cell(why)) for entry, why in found.unreadable
-                ]
-                csv.writer(file).writerows([("file", "reason"), *rows])
-
-    def _write_tables(self, found: Extraction, folder: Path, record: Mapping[str, Any]) -> None:
         from hgkt.data.tables import write_samples
 
         samples = _samples_frame(found.entries)
         samples.insert(0, "id", [entry.id for entry in found.entries])
         write_samples(folder / "samples.parquet", samples, found.n_features, found.rows)
         self._write_classes(folder, {"backbone": dict(record)})
-
-    def _write_benchmark(self, found: Extraction, folder: Path, record: Mapping[str, Any]) -> None:
-        from hgkt.data import load_dataset, write_xlsa17
-
-        stem = feature_stem(record)
-        # Beside the target, where there is room: the temporary folder of a system may be small.
-        with tempfile.TemporaryDirectory(prefix=f"{folder.name}.", dir=folder.parent) as scratch:
-            self._write_tables(found, Path(scratch), record)
-            dataset = load_dataset(Path(scratch))
-            write_xlsa17(dataset, folder, features=stem)
-        about = {key: dataset.about[key] for key in _ABOUT_KEYS if key in dataset.about}
-        (folder / f"{stem}.json").write_text(json_text(about), encoding="utf-8")
+        if found.unreadable:
+            with open(folder / "unreadable.csv", "w", newline="", encoding="utf-8") as file:
+                rows = [
+                    (escape_cell(entry.id), escape_cell(why)) for entry, why in found.unreadable
+                ]
+                csv.writer(file).writerows([("file", "reason"), *rows])
 
     def _write_classes(self, folder: Path, about: dict[str, Any]) -> Path | None:
         """Write name and origin of the data set, and a copy of the classes; return the copy."""

@@ -6,13 +6,15 @@ Sizes are those of the attack; ``scale`` makes all of them smaller.
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import socket
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 
 from fuzzing.service import JSON, KEY, Service, status_of
 
@@ -21,14 +23,26 @@ OCTETS = "application/octet-stream"
 ARROW = "application/vnd.apache.arrow.stream"
 Attack = Callable[[Service, float], Iterator[int]]
 ATTACKS: dict[str, tuple[Attack, frozenset[int]]] = {}
+QUEUED: set[str] = set()
+"""Attacks of strangers on the queues of a model of 5,000 classes; rows and changes must pass."""
 GONE = 0  # the connection was closed without an answer
 
 
-def attack(*statuses: int) -> Callable[[Attack], Attack]:
-    """Register an attack; it yields the statuses that it was answered with."""
+def attack(*statuses: int, queued: bool = False) -> Callable[[Attack], Attack]:
+    """Register an attack; it yields the statuses that it was answered with.
+
+    Parameters
+    ----------
+    *statuses : int
+        Those that are right for it.
+    queued : bool
+        Whether single rows and keyed changes are timed while it runs.
+    """
 
     def register(function: Attack) -> Attack:
         ATTACKS[function.__name__] = function, frozenset(statuses)
+        if queued:
+            QUEUED.add(function.__name__)
         return function
 
     return register
@@ -129,15 +143,136 @@ def forms(service: Service, scale: float) -> Iterator[int]:
         yield service.post("/v1/predict/image", body, kind)
 
 
-@attack(201, 408, 503)
+@attack(408, queued=True)
 def announced_bodies(service: Service, scale: float) -> Iterator[int]:
-    """Checks without a key that announce much and send one byte; a class comes meanwhile."""
+    """Checks without a key that announce much and send one byte."""
     head = f"POST /v1/classes/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: {JSON}\r\n"
     head += f"Content-Length: {8 * MB - 1}\r\n\r\n{{"
     with ExitStack() as stack:
-        for _ in range(24):
-            stack.enter_context(service.connect()).sendall(head.encode())
-        yield next(_change_classes(service))
+        waiting = [stack.enter_context(service.connect()) for _ in range(24)]
+        for connection in waiting:
+            connection.sendall(head.encode())
+        yield from (status_of(connection) for connection in waiting)
+
+
+# ---------------------------------------------------------------------- queues
+@attack(200, 503, queued=True)
+def earlier_revisions(service: Service, scale: float) -> Iterator[int]:
+    """Strangers who ask for one revision after the other."""
+    row, numbers = bytes(4 * service.n_features), itertools.count()
+    newest = json.loads(service.call("GET", "/v1/model")[1])["revision"]
+
+    def ask() -> int:
+        return service.post(f"/v1/predict?revision={next(numbers) % newest}", row, OCTETS)
+
+    yield from _together(ask, 16, scale)
+
+
+@attack(200, 503, queued=True)
+def costly_rows(service: Service, scale: float) -> Iterator[int]:
+    """Sixty strangers who want a thousand classes for each of 240 rows."""
+    body = bytes(4 * service.n_features * 240)
+    yield from _together(partial(service.post, "/v1/predict?top_k=1000", body, OCTETS), 60, scale)
+
+
+@attack(200, 413, 503, queued=True)
+def costly_checks(service: Service, scale: float) -> Iterator[int]:
+    """Strangers who have as many classes checked as there may be, and more."""
+    n_attributes = json.loads(service.call("GET", "/v1/model")[1])["n_attributes"]
+    new = [{"name": f"new {i}", "vector": _vector(i, n_attributes)} for i in range(1000)]
+    yield service.post("/v1/classes/check", json.dumps({"classes": new}))
+    body = json.dumps({"classes": new[:100]})
+    yield from _together(partial(service.post, "/v1/classes/check", body), 8, scale)
+
+
+def _together(ask: Callable[[], int], n_clients: int, scale: float) -> list[int]:
+    """Ask from many threads for a while; return the statuses."""
+    end, answers = time.monotonic() + 20 * max(scale, 0.1), []
+
+    def run() -> None:
+        while time.monotonic() < end:
+            answers.append(ask())
+
+    threads = [threading.Thread(target=run) for _ in range(n_clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return answers
+
+
+@contextmanager
+def _many_classes(service: Service, n_classes: int) -> Iterator[None]:
+    """Add classes in changes of a thousand at most, and go back when it is over."""
+    card = json.loads(service.call("GET", "/v1/model")[1])
+    vectors = [_vector(number, card["n_attributes"]) for number in range(n_classes)]
+    new = [{"name": f"many {i}", "vector": vector} for i, vector in enumerate(vectors)]
+    step = max(1, min(1000, n_classes // 5))
+    for start in range(0, n_classes, step):
+        body = json.dumps({"classes": new[start : start + step]})
+        if service.post("/v1/classes", body, key=True) != 201:
+            raise RuntimeError("the classes of an attack were not taken")
+    yield
+    body = json.dumps({"revision": card["revision"]})
+    if service.post("/v1/rollback", body, key=True) != 200:
+        raise RuntimeError("the classes of an attack could not be taken back")
+
+
+def _vector(number: int, n_attributes: int) -> list[float]:
+    return [(number * 0.618 + place * 0.382) % 1.0 for place in range(n_attributes)]
+
+
+class Bystander:
+    """Sends one row after the other, and a class that comes and goes, while an attack runs.
+
+    Attributes
+    ----------
+    seconds : dict of str to list of float
+        How long each took; infinity where it was refused.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._over = threading.Event()
+        self._row = bytes(4 * service.n_features)
+        self.seconds: dict[str, list[float]] = {"row": [], "change": []}
+        self._threads = [
+            threading.Thread(target=self._repeat, args=(work,))
+            for work in (self._predict, self._change)
+        ]
+
+    def __enter__(self) -> Bystander:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_details: object) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def worst(self) -> dict[str, float]:
+        """Return the longest times, in milliseconds."""
+        return {f"{kind}_ms": 1000 * max(taken) for kind, taken in self.seconds.items()}
+
+    def _predict(self) -> None:
+        self._time("row", lambda: self._service.post("/v1/predict", self._row, OCTETS))
+
+    def _change(self) -> None:
+        changes = _change_classes(self._service)
+        for _ in range(2):  # a class comes, and goes
+            self._time("change", lambda: next(changes))
+
+    def _time(self, kind: str, send: Callable[[], int]) -> None:
+        start = time.monotonic()
+        good = send() in (200, 201)
+        self.seconds[kind].append(time.monotonic() - start if good else float("inf"))
+
+    def _repeat(self, work: Callable[[], None]) -> None:
+        while True:
+            work()
+            if self._over.wait(0.2):
+                return
 
 
 # ---------------------------------------------------------------------- images
@@ -186,7 +321,7 @@ def large_images(service: Service, scale: float) -> Iterator[int]:
 
 
 # ---------------------------------------------------------------------- connections
-@attack(200, 400, GONE)
+@attack(200, 400, 431, GONE)
 def large_heads(service: Service, scale: float) -> Iterator[int]:
     """Headers of a hundred megabytes: one, many, and a path."""
     size = 100 * MB * scale
@@ -326,12 +461,21 @@ def run_attacks(
     """Run every attack; yield its statuses, those that are wrong, and what a lap tells."""
     for name, (run, expected) in ATTACKS.items():
         lap()
-        start = time.monotonic()
-        statuses = Counter(run(service, scale))
+        times: dict[str, float] = {}
+        with ExitStack() as stack:
+            if name in QUEUED:
+                stack.enter_context(_many_classes(service, int(5000 * scale)))
+                bystander = stack.enter_context(Bystander(service))
+            start = time.monotonic()
+            statuses = Counter(run(service, scale))
+            seconds = time.monotonic() - start
+        if name in QUEUED:
+            times = bystander.worst()
         yield {
             "attack": name,
-            "seconds": time.monotonic() - start,
+            "seconds": seconds,
             "statuses": {str(status): count for status, count in sorted(statuses.items())},
             "unexpected": sorted(set(statuses) - expected),
+            **times,
             **lap(),
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,10 @@ from fastapi.testclient import TestClient
 
 from hgkt.baselines.eszsl import ESZSLClassifier
 from hgkt.estimators import HGKTClassifier
-from hgkt.serving.metrics import Metrics
 from hgkt.serving.problems import install_problems
+from hgkt.serving.routes import Service
 from hgkt.serving.routes.classes import build_router
 from hgkt.serving.settings import ServiceSettings
-from hgkt.serving.work_queue import Queues
 
 
 @pytest.fixture
@@ -30,9 +30,7 @@ def make_client(make_served):
         )
         app = FastAPI()
         install_problems(app)
-        app.include_router(
-            build_router(make_served(model), settings, Metrics(), Queues.of(settings))
-        )
+        app.include_router(build_router(Service.of(make_served(model), settings)))
         return TestClient(app, raise_server_exceptions=False)  # without a key: nothing is changed
 
     return call
@@ -65,6 +63,23 @@ def test_check_answers_what_the_model_says_and_changes_nothing(make_client, fitt
     assert [rival["label"] for rival in found["rivals"]] == [r.label for r in expected.rivals]
     again = check(client, {"name": "six", "vector": six}).json()
     assert again == document
+
+
+def test_a_check_and_an_add_say_what_the_class_costs_the_learned_ones(make_client, fitted, six):
+    client = make_client(fitted)
+    (found,) = check(client, {"name": "six", "vector": six}).json()["classes"]
+    expected = fitted.costs(0, 1)
+    assert found["costs"]["learned_before"] == pytest.approx(expected.learned_before)
+    assert found["costs"]["learned_after"] == pytest.approx(expected.learned_after)
+    answer = client.post(
+        "/v1/classes",
+        json={"classes": [{"name": "six", "vector": six}]},
+        headers={"Authorization": "Bearer a key for the tests"},
+    )
+    assert answer.status_code == 201, answer.text
+    assert answer.json()["costs"] == {**asdict(expected), "sentence": expected.sentence()}
+    (found,) = check(client, {"name": "another", "vector": six[::-1]}).json()["classes"]
+    assert found["costs"]["n_after"] == 2
 
 
 def test_check_takes_several_classes_and_attributes_by_name(make_client, digits_model, six):

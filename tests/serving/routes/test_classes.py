@@ -13,13 +13,12 @@ from fastapi.testclient import TestClient
 
 from hgkt.baselines.eszsl import ESZSLClassifier
 from hgkt.serving.class_facts import named_attributes
-from hgkt.serving.metrics import Metrics
 from hgkt.serving.middleware import BodyLimits
 from hgkt.serving.problems import MEDIA_TYPE, Problem, install_problems
+from hgkt.serving.routes import Service
 from hgkt.serving.routes.bodies import decode
 from hgkt.serving.routes.classes import NewClasses, build_router
 from hgkt.serving.settings import ServiceSettings
-from hgkt.serving.work_queue import Queues
 
 KEY = "a key for the tests"
 HEADERS = {"X-API-Key": KEY}
@@ -39,9 +38,7 @@ def make_client(make_served):
         )
         app = FastAPI()
         install_problems(app)
-        app.include_router(
-            build_router(make_served(model), settings, Metrics(), Queues.of(settings))
-        )
+        app.include_router(build_router(Service.of(make_served(model), settings)))
         app.add_middleware(BodyLimits, settings=settings)
         return TestClient(app, headers=HEADERS, raise_server_exceptions=False)
 
@@ -184,9 +181,11 @@ def test_add_answers_with_revision_names_and_count(client, vectors):
     assert answer.status_code == 201
     assert answer.json() == {
         "revision": 1,
-        "added": ["two", "six"],
+        "names": ["two", "six"],
         "n_classes": 11,
         "warnings": [],
+        "n_examples": 0,
+        "costs": None,  # γ was given, so no folds said anything
     }
 
 
@@ -213,11 +212,12 @@ def test_add_by_named_attributes(client, digits):
     ],
 )
 def test_names_of_every_kind_come_and_go(client, vectors, name):
-    assert add(client, {"name": name, "vector": vectors["two"]}).json()["added"] == [name]
+    assert add(client, {"name": name, "vector": vectors["two"]}).json()["names"] == [name]
     address = "/v1/classes/" + quote(name, safe="").replace(".", "%2E")
     assert client.get(address).json()["name"] == name
     answer = client.delete(address)
-    assert answer.json() == {"revision": 2, "removed": [name], "n_classes": 9}
+    found = answer.json()
+    assert (found["revision"], found["names"], found["n_classes"]) == (2, [name], 9)
     assert problem(client.get(address), 404)
 
 
@@ -328,25 +328,12 @@ def test_numbers_as_labels_are_written_as_text(make_client, digits):
     )
     client = make_client(model)
     vector = digits.attributes_of(digits.unseen_classes)["six"].astype(float).tolist()
-    assert add(client, {"name": "042", "vector": vector}).json()["added"] == ["42"]
+    assert add(client, {"name": "042", "vector": vector}).json()["names"] == ["42"]
     assert "are numbers" in problem(add(client, {"name": "six", "vector": vector}), 422)
     assert problem(add(client, {"name": "3", "vector": vector}), 409)
     assert client.get("/v1/classes/42").json()["name"] == "42"
-    assert client.delete("/v1/classes/042").json()["removed"] == ["42"]
+    assert client.delete("/v1/classes/042").json()["names"] == ["42"]
     assert problem(client.get("/v1/classes/six"), 404)
-
-
-def test_every_status_is_in_the_description(client):
-    paths = client.get("/openapi.json").json()["paths"]
-    add_route, one = paths["/v1/classes"]["post"], paths["/v1/classes/{name}"]
-    assert set(add_route["responses"]) == set(
-        map(str, (201, 400, 401, 409, 413, 415, 422, 503, 507))
-    )
-    assert set(one["delete"]["responses"]) == set(map(str, (200, 401, 404, 409, 422, 503, 507)))
-    for responses in (add_route["responses"], one["get"]["responses"]):
-        for status, response in responses.items():
-            kind = "application/json" if status.startswith("2") else MEDIA_TYPE
-            assert list(response["content"]) == [kind]
 
 
 def test_names_and_descriptions_keep_the_same_rule_as_everywhere(client, vectors):
@@ -424,7 +411,7 @@ def test_a_body_of_countless_values_is_not_decoded(make_served):
     settings = ServiceSettings(Path("model"))
     app = FastAPI()
     install_problems(app)
-    app.include_router(build_router(make_served(), settings, Metrics(), Queues.of(settings)))
+    app.include_router(build_router(Service.of(make_served(), settings)))
     attributes = json.dumps({f"k{i}": 1 for i in range(300_000)})
     body = f'{{"classes":[{{"name":"x","attributes":{attributes}}}]}}'
     headers = {"Content-Type": "application/json"}

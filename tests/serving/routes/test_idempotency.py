@@ -11,12 +11,11 @@ from fastapi.testclient import TestClient
 
 from hgkt.serving import database as db
 from hgkt.serving.events import utc_now
-from hgkt.serving.metrics import Metrics
 from hgkt.serving.problems import install_problems
 from hgkt.serving.registry import oldest_kept
+from hgkt.serving.routes import Service
 from hgkt.serving.routes.classes import build_router
 from hgkt.serving.settings import ServiceSettings
-from hgkt.serving.work_queue import Queues
 
 
 @pytest.fixture
@@ -26,9 +25,9 @@ def make_client(make_served):
     def call():
         app = FastAPI()
         install_problems(app)
-        metrics, settings = Metrics(), ServiceSettings(Path("model"))
-        app.include_router(build_router(make_served(), settings, metrics, Queues.of(settings)))
-        app.state.metrics = metrics
+        service = Service.of(make_served(), ServiceSettings(Path("model")))
+        app.include_router(build_router(service))
+        app.state.metrics = service.metrics
         return TestClient(app, raise_server_exceptions=False)
 
     return call
@@ -55,15 +54,14 @@ def test_a_request_sent_again_gets_the_first_answer_and_changes_nothing(make_cli
     document = first.json()
     assert document == {
         "revision": 1,
-        "added": ["two", "six"],
+        "names": ["two", "six"],
         "n_classes": 11,  # eight seen, one of the folder, and these
         "warnings": document["warnings"],
+        "n_examples": 0,
+        "costs": None,
     }
-    assert remove(client, "six", "k2").json() == {
-        "revision": 2,
-        "removed": ["six"],
-        "n_classes": 10,
-    }
+    removed = remove(client, "six", "k2").json()
+    assert (removed["revision"], removed["names"], removed["n_classes"]) == (2, ["six"], 10)
     again = add(client, body)
     assert (again.status_code, again.content) == (201, first.content)
     other = make_client()  # another worker, or one that was started again

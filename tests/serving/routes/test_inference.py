@@ -220,7 +220,7 @@ def test_inference_counts_as_predictions(plain, rows):
     def count(text, name):
         return sum(float(line.split()[-1]) for line in text.splitlines() if line.startswith(name))
 
-    for name, more in (("hgkt_predictions_total", 5), ('hgkt_requests_total{endpoint="inf', 1)):
+    for name, more in (("hgkt_predictions_total", 5), ('hgkt_requests_total{endpoint="/v2', 1)):
         assert count(after, name) == count(before, name) + more
 
 

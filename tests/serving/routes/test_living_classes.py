@@ -107,7 +107,9 @@ def test_growing_gives_the_model_of_partial_fit(client, make_client, folder, vec
         assert answer.status_code == 200, answer.text
         model.partial_fit(rows, [label] * len(rows))
         assert answer.json()["revision"] == number + 2
-    assert answer.json() == {"revision": 4, "name": "one", "n_examples": 2, "n_classes": 10}
+    found = answer.json()
+    assert (found["revision"], found["names"], found["n_classes"]) == (4, ["one"], 10)
+    assert found["n_examples"] == 2
     assert_same(scores(client, sixes[20:30]), expected(model, sixes[20:30]))
     # A process that starts later rebuilds the same model from the sums.
     later = make_client()
@@ -181,7 +183,7 @@ def test_a_method_that_cannot_grow_says_so(digits, tmp_path):
 
 def test_a_class_whose_name_has_slashes_grows(client, vector, sixes):
     add(client, "a/b/examples", vector)
-    assert grow(client, "a/b/examples", sixes[:1]).json()["name"] == "a/b/examples"
+    assert grow(client, "a/b/examples", sixes[:1]).json()["names"] == ["a/b/examples"]
     assert client.get("/v1/classes/a%2Fb%2Fexamples").json()["n_examples"] == 1
 
 
@@ -194,7 +196,7 @@ def test_a_class_is_edited_and_renamed(client, make_client, folder, vector, sixe
     answer = client.patch("/v1/classes/six", json={"name": "sechs", "vector": other})
     assert answer.status_code == 200, answer.text
     document = answer.json()
-    assert (document["revision"], document["name"], document["n_classes"]) == (3, "sechs", 10)
+    assert (document["revision"], document["names"], document["n_classes"]) == (3, ["sechs"], 10)
     for worker in (client, make_client()):
         assert worker.get("/v1/classes/six").status_code == 404
         assert worker.get("/v1/classes/sechs").json()["vector"] == other
@@ -260,12 +262,8 @@ def test_the_past_is_listed_asked_and_returned_to(client, make_client, vector, s
     answer = worker.post("/v1/predict?revision=2", content=X.tobytes(), headers=octets)
     assert answer.json()["revision"] == 2
     back = client.post("/v1/rollback", json={"revision": 2, "reason": "too early"})
-    assert back.json() == {
-        "revision": 5,
-        "target": 2,
-        "changed": ["six"],
-        "n_classes": 10,
-    }
+    found = back.json()
+    assert (found["revision"], found["names"], found["n_classes"]) == (5, ["six"], 10)
     for each in (client, worker):
         each.get("/v1/classes/six")
         assert_same(scores(each, X, revision=5), seen[2])

@@ -73,7 +73,9 @@ def test_model_card_says_what_is_served(client, digits, folder):
         "vector": True,
         "attributes": True,
         "text": False,
+        "name_alone": False,
         "images": False,
+        "texts": False,
         "pixels": {"height": 8, "width": 8, "maximum": 16},
     }
     assert card["explains"] is True

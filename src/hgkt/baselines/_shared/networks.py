@@ -1,4 +1,4 @@
-"""Networks from attributes to visual features: what DEM, PSRZSL and CN-ZSL share.
+"""Networks: what DEM, PSRZSL, CN-ZSL and CADA-VAE share.
 
 PyTorch is imported where a network is trained: a fitted model embeds and scores without it. Initial
 weights are drawn on the CPU from a generator of their own, so every device starts from the same
@@ -32,8 +32,8 @@ _REPORT_EVERY = 20  # reading a loss off a GPU waits for it
 _UNRECORDED = 3  # steps per size before one is recorded: libraries set themselves up in the first
 
 
-class AttributeNetworkClassifier(GridClassifier):
-    """Base of the methods that train a network from attributes to visual features.
+class NetworkClassifier(GridClassifier):
+    """Base of the methods that train a network.
 
     Parameters
     ----------
@@ -41,31 +41,18 @@ class AttributeNetworkClassifier(GridClassifier):
         Where training runs; "auto" takes CUDA where there is one.
     """
 
-    _path = "n_steps"
-    _weights: ClassVar[tuple[str, ...]] = ("w1_", "b1_", "w2_", "b2_")
-    """What the trained tensors are called, in their order."""
-
-    n_hidden: int
     learning_rate: float
-    weight_decay: float
     random_state: Any
     device: str
-    w1_: NDArray[np.float64]
-    b1_: NDArray[np.float64]
-    w2_: NDArray[np.float64]
-    b2_: NDArray[np.float64]
 
     def _check_params(self) -> None:
         import_extra("torch", "network")
-        for name in (self._path, "n_hidden"):
-            check_number(name, getattr(self, name), low=1, integer=True)
         check_number("learning_rate", self.learning_rate, low=0.0, open_low=True)
-        check_number("weight_decay", self.weight_decay, low=0.0)
         check_choice("device", self.device, DEVICES)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # Embeddings are non-negative, as features of a CNN are: centred data is out of reach.
+        # They are made for the features of a CNN: centred data is out of reach.
         tags.classifier_tags.poor_score = True
         return tags
 
@@ -73,6 +60,27 @@ class AttributeNetworkClassifier(GridClassifier):
         """Draw the seed and pick the device; "auto" is CUDA where there is one."""
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         return int(seed), torch_device(self.device)
+
+
+class AttributeNetworkClassifier(NetworkClassifier):
+    """Base of the methods that train a network from attributes to visual features."""
+
+    _path = "n_steps"
+    _weights: ClassVar[tuple[str, ...]] = ("w1_", "b1_", "w2_", "b2_")
+    """What the trained tensors are called, in their order."""
+
+    n_hidden: int
+    weight_decay: float
+    w1_: NDArray[np.float64]
+    b1_: NDArray[np.float64]
+    w2_: NDArray[np.float64]
+    b2_: NDArray[np.float64]
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        for name in (self._path, "n_hidden"):
+            check_number(name, getattr(self, name), low=1, integer=True)
+        check_number("weight_decay", self.weight_decay, low=0.0)
 
     def _in_feature_units(self, unit: float) -> None:
         """Rewrite a network trained on features divided by `unit` as one of the features.
@@ -216,6 +224,7 @@ def minimise(
     weight_decay: float,
     drop_after: int | None = None,
     progress: Progress | None = None,
+    **adam: Any,
 ) -> Iterator[int]:
     """Run Adam to the last of the ascending `stops`, yielding at each.
 
@@ -236,6 +245,8 @@ def minimise(
         Number of steps after which the rate falls to a tenth.
     progress : callable, optional
         Called as ``progress("train", done, total, {"loss": value})`` every few steps.
+    **adam
+        Of `torch.optim.Adam`, where its own defaults are not wanted.
 
     Examples
     --------
@@ -247,9 +258,9 @@ def minimise(
     """
     steps: _Steps
     if isinstance(loss_at, FedLoss) and parameters[0].is_cuda:
-        steps = _ReplayedSteps(parameters, loss_at, learning_rate, weight_decay)
+        steps = _ReplayedSteps(parameters, loss_at, learning_rate, weight_decay, **adam)
     else:
-        steps = _Steps(parameters, loss_at, learning_rate, weight_decay)
+        steps = _Steps(parameters, loss_at, learning_rate, weight_decay, **adam)
     for step in range(stops[-1]):
         if step == drop_after:
             steps.drop_rate()
@@ -270,10 +281,10 @@ class _Steps:
         loss_at: Callable[[int], torch.Tensor],
         learning_rate: Any,
         weight_decay: float,
-        capturable: bool = False,
+        **adam: Any,
     ) -> None:
         self.loss_at = loss_at
-        self.optimizer = _adam(parameters, learning_rate, weight_decay, capturable)
+        self.optimizer = _adam(parameters, learning_rate, weight_decay, **adam)
 
     def take(self, step: int) -> torch.Tensor:
         """Take a step and return its loss."""
@@ -298,12 +309,14 @@ class _ReplayedSteps(_Steps):
         loss_at: FedLoss,
         learning_rate: float,
         weight_decay: float,
+        **adam: Any,
     ) -> None:
         import torch
 
         # A record holds where the rate lies, not what it is: a number could not fall any more.
         rate = torch.tensor(learning_rate, device=parameters[0].device)
-        super().__init__(parameters, lambda _: loss_at.loss(), rate, weight_decay, capturable=True)
+        adam["capturable"] = True
+        super().__init__(parameters, lambda _: loss_at.loss(), rate, weight_decay, **adam)
         self.feed = loss_at.feed
         self.stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         self.taken: Counter[int] = Counter()
@@ -351,11 +364,11 @@ def _report(loss: float, done: int, total: int, progress: Progress | None) -> No
 
 
 def _adam(
-    parameters: Sequence[torch.Tensor], rate: Any, weight_decay: float, capturable: bool
+    parameters: Sequence[torch.Tensor], rate: Any, weight_decay: float, **options: Any
 ) -> torch.optim.Adam:
     from torch.optim import Adam
 
-    make = partial(Adam, parameters, lr=rate, weight_decay=weight_decay, capturable=capturable)
+    make = partial(Adam, parameters, lr=rate, weight_decay=weight_decay, **options)
     try:
         # One pass over weights and moments instead of a dozen: 20 times faster on a CPU.
         return make(fused=True)

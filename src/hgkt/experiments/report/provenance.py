@@ -16,6 +16,8 @@ _MAX_ITEMS = 12
 _RECORD = ("metrics", "uncalibrated", "calibrated", "selected", "taken", "validation",
            "parameters", "data", "timings", "versions", "machine", "format", "method", "seed",
            "calibration", "per_class", "by_zsl")  # fmt: skip
+_BESIDE = (("H at γ = 0", "uncalibrated", "H"), ("H at the γ chosen", "calibrated", "H"),
+           ("ZSL, selected by ZSL", "by_zsl", "zsl"))  # fmt: skip
 _NAMES = {"zsl": "ZSL", "ausuc": "AUSUC", "H_star": "H* (oracle)", "n_settings": "settings tried",
           "n_folds": "validation folds", "metric": "chosen by", "score": "validation score, %",
           "n_cpus": "processors"}  # fmt: skip
@@ -87,18 +89,27 @@ def describe(result: CellResult) -> tuple[Group, ...]:
     >>> [heading for heading, lines in describe(CellResult(cell, error="boom"))]
     ['Configuration', 'Data']
     """
-    values = result.values
-    groups = [
-        ("Result", _result_lines(values)),
-        ("Chosen on validation classes", _chosen_lines(values)),
-        ("Configuration", _configuration_lines(result.cell)),
-        ("Data", _data_lines(result.cell, values)),
-        ("Run time", _time_lines(result, values)),
-        ("Versions", _lines(result.versions or values.get("versions"))),
-        ("Machine", _lines(result.machine or values.get("machine"))),
-        ("All parameters", _lines(values.get("parameters"))),
-    ]
-    return tuple((heading, lines) for heading, lines in groups if lines)
+    values, cell = result.values, result.cell
+    validation = {k: v for k, v in (values.get("validation") or {}).items() if k != "calibration"}
+    data = values.get("data") or {}
+    times = {**(values.get("timings") or {}), "cell": result.seconds}
+    groups = {
+        "Result": _lines(_results(values)),
+        "Chosen on validation classes": (
+            *_lines(values.get("selected") or values.get("taken")), *_lines(validation)
+        ),
+        "Configuration": _lines(_configuration(cell)),
+        "Data": _lines({
+            **{k: v for k, v in asdict(cell.data).items() if v and k != "location"},
+            **{f"SHA-256 of {name}": v for name, v in (data.get("fingerprint") or {}).items()},
+            **{name: count for name, count in data.items() if name.startswith("n_")},
+        }),
+        "Run time": tuple((name, _seconds(item)) for name, item in times.items() if item),
+        "Versions": _lines(result.versions or values.get("versions")),
+        "Machine": _lines(result.machine or values.get("machine")),
+        "All parameters": _lines(values.get("parameters")),
+    }  # fmt: skip
+    return tuple((heading, lines) for heading, lines in groups.items() if lines)
 
 
 def title_of(cell: Cell) -> str:
@@ -115,58 +126,27 @@ def title_of(cell: Cell) -> str:
     return " · ".join([what, cell.data.name, f"seed {cell.seed}"])
 
 
-def _result_lines(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    lines = list(_lines(values.get("metrics")))
+def _results(values: Mapping[str, Any]) -> dict[str, Any]:
+    found = dict(values.get("metrics") or {})
     if "calibration" in values:
-        lines.append(("γ in force", text_of(values["calibration"])))
-    for part, words in (("uncalibrated", "H at γ = 0"), ("calibrated", "H at the γ chosen")):
+        found["γ in force"] = values["calibration"]
+    for words, part, name in _BESIDE:
         if isinstance(values.get(part), dict):
-            lines.append((words, text_of(values[part].get("H"))))
-    if isinstance(values.get("by_zsl"), dict):
-        lines.append(("ZSL, selected by ZSL", text_of(values["by_zsl"].get("zsl"))))
-    rest = {name: item for name, item in values.items() if name not in _RECORD}
-    return (*lines, *_lines(rest))
+            found[words] = values[part].get(name)
+    return found | {name: item for name, item in values.items() if name not in _RECORD}
 
 
-def _chosen_lines(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    validation = dict(values.get("validation") or {})
-    validation.pop("calibration", None)
-    return (*_lines(values.get("selected") or values.get("taken")), *_lines(validation))
-
-
-def _configuration_lines(cell: Cell) -> tuple[tuple[str, str], ...]:
-    lines = [("task", cell.task)]
-    if cell.method:
-        lines.append(("method", cell.method))
-        if cell.method in METHODS and METHODS[cell.method].reference:
-            lines.append(("reference", METHODS[cell.method].reference))
-    if cell.preset:
-        lines.append(("preset", cell.preset))
-    lines += [(f"set by hand: {name}", text_of(item)) for name, item in cell.params.items()]
-    lines += [(f"option: {name}", text_of(item)) for name, item in cell.options.items()]
-    lines += [("parameters taken from cell", key) for key in cell.needs]
-    return (*lines, ("seed", str(cell.seed)), ("cell", cell.key))
-
-
-def _data_lines(cell: Cell, values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    spec = cell.data
-    data = values.get("data") if isinstance(values.get("data"), dict) else {}
-    digests = data.get("fingerprint") if isinstance(data, dict) else None
-    lines = [("name", spec.name)]
-    lines += [(name, getattr(spec, name)) for name in ("features", "attributes")]
-    lines.append(("fingerprint", spec.fingerprint))
-    if isinstance(digests, dict):
-        lines += [(f"SHA-256 of {name}", str(digest)) for name, digest in digests.items()]
-    counts = {k: v for k, v in (data or {}).items() if k.startswith("n_")}
-    return (*((name, text) for name, text in lines if text), *_lines(counts))
-
-
-def _time_lines(result: CellResult, values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    timings = values.get("timings") or {}
-    lines = [(str(name), _seconds(item)) for name, item in timings.items()]
-    if result.seconds:
-        lines.append(("cell", _seconds(result.seconds)))
-    return tuple(lines)
+def _configuration(cell: Cell) -> dict[str, Any]:
+    reference = METHODS[cell.method].reference if cell.method in METHODS else ""
+    named = {"task": cell.task, "method": cell.method, "reference": reference}
+    return {
+        **{name: text for name, text in (named | {"preset": cell.preset}).items() if text},
+        **{f"set by hand: {name}": text_of(item) for name, item in cell.params.items()},
+        **{f"option: {name}": text_of(item) for name, item in cell.options.items()},
+        **({"parameters taken from cell": ", ".join(cell.needs)} if cell.needs else {}),
+        "seed": cell.seed,
+        "cell": cell.key,
+    }
 
 
 def _seconds(seconds: Any) -> str:

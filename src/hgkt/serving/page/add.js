@@ -26,6 +26,8 @@ export function startAdd() {
   $("key").value = key.get();
   $("key").addEventListener("input", () => key.set($("key").value.trim()));
   $("text-field").hidden = !accepts.text;
+  if (accepts.texts) $("text").placeholder = "What do people mean by it?";
+  if (accepts.name_alone) $("text-label").textContent = "In a sentence, if the name does not say it all";
   const sliders = accepts.attributes && names;
   $("attributes-field").hidden = !sliders;
   $("class-vector-field").hidden = Boolean(sliders || accepts.text);
@@ -56,6 +58,16 @@ export function edit(details) {
   else $("class-vector").value = details.vector.join(", ");
   clearCheck();
   $("name").focus();
+}
+
+/** Have the form describe a class that is not there yet. */
+export function startAdding(name) {
+  if (editing) stopEditing();
+  forget();
+  $("name").value = name;
+  const first = ["text", "class-vector", "name"].map($).find((field) => field.checkVisibility());
+  $("add").scrollIntoView({ block: "nearest" });
+  first.focus({ preventScroll: true });
 }
 
 function stopEditing() {
@@ -171,22 +183,27 @@ async function suggest() {
 }
 
 function description() {
-  const { accepts, n_attributes: nAttributes } = state.model;
+  const { accepts } = state.model;
   const made = { name: $("name").value.trim() };
   if (!made.name) throw fieldError("name", "Give the class a name.");
   if (accepts.text) {
     made.text = $("text").value.trim();
-    if (!made.text) throw fieldError("text", "Describe the class in a sentence.");
+    if (!made.text && !accepts.name_alone) throw fieldError("text", "Describe the class in a sentence.");
   }
+  return { ...made, ...attributes() };
+}
+
+/** What the form says of a class beside its name and its sentence. */
+export function attributes() {
+  const { accepts, n_attributes: nAttributes } = state.model;
   if (form) {
     if (form.display && !form.display.lit.size) throw new Error("Light at least one segment.");
     const values = form.display ? segmentValues() : new Map();
     for (const j of form.shown) values.set(j, form.sliders.get(j));
-    made.attributes = Object.fromEntries(state.model.attribute_names.map((name, j) => [name, values.get(j)]));
-  } else if (!accepts.text) {
-    made.vector = parseNumbers($("class-vector").value, nAttributes, "An attribute vector");
+    return { attributes: Object.fromEntries(state.model.attribute_names.map((name, j) => [name, values.get(j)])) };
   }
-  return made;
+  if (accepts.text) return {};
+  return { vector: parseNumbers($("class-vector").value, nAttributes, "An attribute vector") };
 }
 
 function fieldError(id, message) {
@@ -231,7 +248,8 @@ async function submit() {
     const done = editing ? `“${made.name}” was changed.`
       : `“${made.name}” is in the model, which now has ${answer.n_classes} classes.`;
     if (editing) stopEditing();
-    $("add-done").textContent = done + answer.warnings.map((sentence) => ` Note: ${sentence}.`).join("");
+    const costs = answer.costs ? ` On average, ${answer.costs.sentence}.` : "";
+    $("add-done").textContent = done + costs + answer.warnings.map((sentence) => ` Note: ${sentence}.`).join("");
     $("name").value = "";
     added = { name: made.name, revision: answer.revision };
     await refresh({ atLeast: answer.revision });

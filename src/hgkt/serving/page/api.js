@@ -44,7 +44,7 @@ async function problem(response) {
   return new ApiError(response.status, sentence(text) || `The service answered ${response.status}.`);
 }
 
-async function call(path, { headers = {}, ...options } = {}) {
+async function ask(path, { headers = {}, ...options } = {}) {
   if (key.get()) headers["X-API-Key"] = key.get();
   let response;
   try {
@@ -54,8 +54,13 @@ async function call(path, { headers = {}, ...options } = {}) {
     throw new ApiError(0, "The service does not answer; it may have been stopped.");
   }
   if (!response.ok) throw await problem(response);
-  return response.json();
+  return response;
 }
+
+const call = async (path, options) => (await ask(path, options)).json();
+
+/** An address for an image, which needs the key that a plain one would not send. */
+const picture = async (path) => URL.createObjectURL(await (await ask(path)).blob());
 
 function send(method, path, body) {
   const headers = { "Content-Type": "application/json" };
@@ -87,10 +92,19 @@ export const api = {
   grow: (name, features) => send("POST", `v1/classes/${encodeURIComponent(name)}/examples`, { features: [features] }),
   growByImages: (name, files) =>
     call(`v1/classes/${encodeURIComponent(name)}/examples`, { method: "POST", body: images(files) }),
+  growByTexts: (name, texts) => send("POST", `v1/classes/${encodeURIComponent(name)}/examples`, { texts }),
   events: (after) => call(`v1/events?after=${after}&limit=200`),
+  unknown: () => call("v1/unknown?limit=1"),
+  unknownGroups: () => call("v1/unknown/groups"),
+  unknownImage: (id) => picture(`v1/unknown/${id}/content`),
+  unknownText: async (id) => (await ask(`v1/unknown/${id}/content`)).text(),
+  unknownClass: (description) => send("POST", "v1/unknown/classes", description),
+  forgetUnknown: () => send("DELETE", "v1/unknown"),
   rollback: (revision) => send("POST", "v1/rollback", { revision }),
   predict: (features, { explains, confident }) =>
     send("POST", "v1/predict", { features: [features], top_k: TOP, explain: explains, ...(confident ? SURE : {}) }),
+  predictText: (text, { explains, confident }) =>
+    send("POST", "v1/predict/text", { texts: text, top_k: TOP, explain: explains, ...(confident ? SURE : {}) }),
   predictImage: (file, { explains, confident }) => {
     const query = new URLSearchParams({ top_k: TOP, explain: explains, ...(confident ? SURE : {}) });
     return call(`v1/predict/image?${query}`, { method: "POST", body: images([file]) });

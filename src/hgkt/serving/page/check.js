@@ -30,12 +30,18 @@ export function clearCheck() {
 async function check(description) {
   const own = asked;
   try {
-    const answer = await api.check(description());
-    if (own !== asked) return;
-    const { sentences } = answer.classes[0];
-    $("add-check").replaceChildren(...sentences.map((text) => el("li", {}, text)));
-    $("add-check").hidden = false;
+    const described = description();
+    show(["Looking at what would become of it …"], true); // the first look may load an encoder
+    const answer = await api.check(described);
+    if (own === asked) show(answer.classes[0].sentences);
   } catch {
     // The form is not complete yet, or the service will say what is wrong when the class is added.
+    if (own === asked) clearCheck();
   }
+}
+
+function show(sentences, busy = false) {
+  $("add-check").replaceChildren(...sentences.map((text) => el("li", {}, text)));
+  $("add-check").setAttribute("aria-busy", busy);
+  $("add-check").hidden = false;
 }

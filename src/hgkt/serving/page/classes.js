@@ -66,7 +66,8 @@ function row(item) {
   const remove = item.kind === "learned" ? ""
     : el("button", { type: "button", "aria-label": `Remove ${item.name}`,
       onclick: () => askToRemove(item.name) }, "Remove");
-  const name = el("button", { type: "button", class: "link", onclick: () => select(item.name) }, item.name);
+  const name = el("button", { type: "button", class: "link", title: item.name,
+    onclick: () => select(item.name) }, item.name);
   return el("tr", { "data-name": item.name },
     el("th", { scope: "row" }, name, item.text ? el("span", { class: "hint clip" }, item.text) : null),
     el("td", {}, badge(item.seen, item.kind), when),

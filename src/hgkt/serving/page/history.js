@@ -62,7 +62,7 @@ async function goBack(revision) {
   if (!agreed) return;
   try {
     const answer = await api.rollback(revision);
-    if (answer.changed.includes(state.selected)) select(null);
+    if (answer.names.includes(state.selected)) select(null);
     await refresh({ atLeast: answer.revision });
   } catch (error) {
     say($("history-error"), error.message);

@@ -9,6 +9,7 @@ import { $, say } from "./dom.js";
 import { startMap } from "./map.js";
 import { startPredict } from "./predict.js";
 import { on, refresh, select, state } from "./state.js";
+import { startUnknown } from "./unknown.js";
 
 const EVERY = 1000; // ms between two looks at the revision
 let wasDown = false;
@@ -86,7 +87,7 @@ async function start() {
   // A link carries no key, so that it would lead to a refusal.
   $("api-link").hidden = state.model.key_guards === "all";
   on("revision", facts);
-  for (const part of [startMap, startDetails, startClasses, startHistory, startAdd, startPredict]) part();
+  for (const part of [startMap, startDetails, startClasses, startHistory, startAdd, startPredict, startUnknown]) part();
   await refresh({ always: true });
   select(null);
   say($("banner"), "");

@@ -9,6 +9,7 @@ const LABELLED = 40; // with more classes than this, only added and selected one
 const CONFIG = { displayModeBar: false, responsive: true, doubleClick: false };
 
 let map = null;
+let stale = false; // whether what is in sight was chosen for other places
 let sources = []; // of the selected class
 let instance = null; // what was classified: {label, place}
 let request = 0;
@@ -25,11 +26,13 @@ export function startMap() {
 }
 
 async function load() {
-  const first = map === null;
   const mine = ++request;
   try {
     const answer = await caughtUp(api.map, state.model.revision);
     if (mine !== request) return; // the classes have changed again
+    const moved = map !== null && hasMoved(map.points, answer.points);
+    stale ||= map === null || moved;
+    if (moved && instance?.revision < answer.revision) instance = null; // it lies elsewhere, too
     map = answer;
   } catch (error) {
     $("map-note").textContent = error.message;
@@ -38,15 +41,23 @@ async function load() {
   const [a, b] = map.explained;
   $("map-note").textContent =
     `The two axes hold ${number(100 * (a + b), 0)} % of how the seen classes differ; ` +
-    "adding a class moves no other. Click a class to see what it is made of.";
+    "describing a class moves no other. Click a class to see what it is made of.";
   const added = map.points.filter((point) => !point.seen).map((point) => point.name);
   const n = map.points.length;
   $("plot").setAttribute("aria-label",
     `Map of ${n} classes; added: ${added.slice(0, 10).join(", ") || "none"}. ` +
     "The table of classes selects them by keyboard.");
   // Selecting again brings what is shown of the class up to date.
-  if (state.selected === null) await draw({ fit: first });
+  if (state.selected === null) await draw();
   else select(map.points.some((point) => point.name === state.selected) ? state.selected : null);
+}
+
+/** Whether classes lie elsewhere than before: an example that is learned may change all distances. */
+function hasMoved(before, now) {
+  const old = new Map(before.map((point) => [point.name, point]));
+  const width = Math.max(...before.flatMap(({ x, y }) => [Math.abs(x), Math.abs(y)]));
+  return now.some(({ name, x, y }) => old.has(name)
+    && Math.hypot(x - old.get(name).x, y - old.get(name).y) > 0.05 * width);
 }
 
 async function showSources(name) {
@@ -199,7 +210,8 @@ async function drawNow({ fit = false } = {}) {
   }
   const plot = $("plot");
   const color = colors();
-  const [x, y] = fit || !plot.layout ? ranges() : [plot.layout.xaxis.range, plot.layout.yaxis.range];
+  const [x, y] = fit || stale || !plot.layout ? ranges() : [plot.layout.xaxis.range, plot.layout.yaxis.range];
+  stale = false;
   const axis = (range) => ({ range: [...range], showticklabels: false, showgrid: false, zeroline: false,
     linecolor: color.grid, mirror: true, ticks: "", showline: true });
   const layout = {

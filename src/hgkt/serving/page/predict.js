@@ -1,4 +1,4 @@
-/* Classify: an image, a drawing, a sample or a feature vector; the answer and its reasons. */
+/* Classify: an image, a text, a drawing, a sample or a feature vector; the answer and its reasons. */
 
 import { api, SURE } from "./api.js";
 import { $, badge, bars, el, number, parseNumbers, say, shortNumber } from "./dom.js";
@@ -16,15 +16,17 @@ export function startPredict() {
   const { accepts, n_samples: nSamples, n_features: nFeatures, limits } = state.model;
   const tabs = [
     accepts.images && ["image", "Image"],
+    accepts.texts && ["text", "Text"],
     accepts.pixels && ["draw", "Draw"],
     nSamples > 0 && ["samples", "Samples"],
     ["vector", "Vector"],
   ].filter(Boolean);
-  $("step-classify").textContent = { image: "an image of something", draw: "a drawing or a sample",
+  $("step-classify").textContent = { image: "an image of something", text: "a sentence", draw: "a drawing or a sample",
     samples: "a sample", vector: "a feature vector" }[tabs[0][0]];
   startTabs($("classify-tabs"), tabs, show);
   if (accepts.pixels) startDraw(accepts.pixels, (features) => (features ? classify(features) : clear()));
   if (accepts.images) startImage(limits);
+  if (accepts.texts) startText(limits);
   $("features-label").textContent = `Feature vector: ${nFeatures} numbers`;
   $("vector-form").addEventListener("submit", (event) => {
     event.preventDefault();
@@ -71,6 +73,9 @@ async function ask(question) {
   last = question;
   asked.set(tab, question);
   $("result").setAttribute("aria-busy", true);
+  if ($("result").querySelector(".empty")) {
+    $("result").replaceChildren(el("p", { class: "empty" }, "Looking at it …"));
+  }
   try {
     const answer = await question.ask();
     const prediction = answer.predictions[0];
@@ -154,6 +159,27 @@ function why(label, top, { margin, pulls, attributes }) {
     ? `Ahead of “${top[1].label}” by ${number(margin, 3)}.` : "";
   return el("details", { open: true, class: "why" }, el("summary", {}, "Why ", el("strong", {}, label)),
     el("p", { class: "hint" }, ahead), columns);
+}
+
+/* Texts */
+
+function startText({ text_length: longest }) {
+  $("sentence").maxLength = longest;
+  const take = () => {
+    const text = $("sentence").value.trim();
+    if (!text) return fail(new Error("Write a sentence to classify."));
+    return ask({ ask: () => api.predictText(text, state.model),
+      teach: (name) => api.growByTexts(name, [text]), truth: null, label: null });
+  };
+  $("sentence-form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    take();
+  });
+  $("sentence").addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault(); // as in a chat: Enter sends, Shift+Enter begins a line
+    take();
+  });
 }
 
 /* Images */

@@ -1,5 +1,6 @@
 /* Teach: what was classified, or images that are dropped on a class, become its examples. */
 
+import { startAdding } from "./add.js";
 import { api } from "./api.js";
 import { el, say } from "./dom.js";
 import { classNames, refresh, select, state } from "./state.js";
@@ -12,25 +13,31 @@ export function teachForm(question) {
   if (question.taught) return el("p", { class: "hint", id: "taught", role: "status" }, question.taught);
   const name = el("input", { id: "teach-name", list: LIST, autocomplete: "off", maxlength: 200,
     "aria-label": "Its class" });
-  name.value = question.truth ?? "";
+  name.value = question.wanted ?? question.truth ?? "";
   const names = el("datalist", { id: LIST });
   name.addEventListener("focus", () => listNames(names), { once: true });
   const button = el("button", { type: "submit" }, "Teach");
   const error = el("p", { class: "error", role: "alert", hidden: true });
+  const offer = el("button", { type: "button", hidden: true, onclick: () => startAdding(question.wanted) });
   const form = el("form", { class: "teach row", id: "teach" },
-    el("label", { for: "teach-name", class: "hint" }, "It is a"), name, names, button, error);
+    el("label", { for: "teach-name", class: "hint" }, "It is a"), name, names, button, error, offer);
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     const wanted = name.value.trim();
+    question.wanted = wanted; // stays in the field when the answer is shown anew
+    offer.hidden = true;
     if (!wanted) return say(error, "Say which class it is an example of.");
     button.disabled = true;
     try {
       const answer = await question.teach(wanted);
-      question.taught = `“${answer.name}” has learned from it: ${examples(answer.n_examples)} so far.`;
+      question.taught = `“${answer.names[0]}” has learned from it: ${examples(answer.n_examples)} so far.`;
       await refresh({ atLeast: answer.revision }); // the answer is asked for again, and says so
     } catch (problem) {
-      say(error, problem.message);
       button.disabled = false;
+      if (problem.status !== 404 || !state.model.accepts.vector) return say(error, problem.message);
+      say(error, `The model has no class “${wanted}” yet. Describe it first, then teach it this.`);
+      offer.textContent = `Add “${wanted}”`;
+      offer.hidden = false;
     }
     return undefined;
   });

@@ -1,1 +1,62 @@
 """The service's routes: one module per family of endpoints, with the shapes that it answers in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+from hgkt.serving.class_facts import ClassMap
+from hgkt.serving.edition import made_with
+from hgkt.serving.images import ImageReader, PixelLimits
+from hgkt.serving.inbox import Inbox, InboxWriter
+from hgkt.serving.live_model import ServedModel
+from hgkt.serving.metrics import Metrics
+from hgkt.serving.settings import ServiceSettings
+from hgkt.serving.texts import TextReader
+from hgkt.serving.work_queue import Queues
+
+
+@dataclass(frozen=True)
+class Service:
+    """What the routes of a service share.
+
+    Parameters
+    ----------
+    served : ServedModel
+        The model with its classes.
+    settings : ServiceSettings
+        The limits, and who may do what.
+    reader, texts : ImageReader, TextReader
+        What reads images, and what reads texts.
+    metrics : Metrics
+        Where it is counted.
+    queues : Queues
+        Where work waits.
+    unknown : InboxWriter, optional
+        What keeps items that look like no known class.
+    """
+
+    served: ServedModel
+    settings: ServiceSettings
+    reader: ImageReader
+    texts: TextReader
+    metrics: Metrics
+    queues: Queues
+    unknown: InboxWriter | None = None
+
+    @classmethod
+    def of(cls, served: ServedModel, settings: ServiceSettings) -> Self:
+        """Make what the routes need of a model and its settings."""
+        limits = PixelLimits(settings.max_image_pixels, settings.max_request_pixels)
+        about, n_features = made_with(served.base), served.base.n_features_in_
+        reader = ImageReader(about.get("backbone"), n_features, settings.device, limits)
+        texts = TextReader(about, n_features, settings.device, lambda: served.describer)
+        inbox = Inbox.open(settings, served.base)
+        unknown = None if inbox is None else InboxWriter(inbox)
+        return cls(served, settings, reader, texts, Metrics(), Queues.of(settings), unknown)
+
+    @cached_property
+    def plane(self) -> ClassMap:
+        """The map of classes: what was learned never changes, so neither does its plane."""
+        return ClassMap.of(self.served.base)

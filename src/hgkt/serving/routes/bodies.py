@@ -62,6 +62,12 @@ IMAGES_CONTENT = {
 Rows = Annotated[list[msgspec.Raw], msgspec.Meta(min_length=1)]
 """Rows of a JSON body, not decoded yet."""
 
+Texts = Annotated[
+    str | Annotated[list[str], msgspec.Meta(min_length=1)],
+    msgspec.Meta(description="One text, or several."),
+]
+"""Texts of a JSON body; see `hgkt.serving.texts.check_texts`."""
+
 
 # ---------------------------------------------------------------------- reading
 def media_type(request: Request, *known: str) -> str:
@@ -293,7 +299,12 @@ async def read_uploads(
 # ---------------------------------------------------------------------- the API's description
 def json_body(kind: type, **properties: Any) -> dict[str, Any]:
     """Return what the API's description says of a JSON body of a type."""
-    return {"requestBody": {"required": True, "content": json_content(kind, **properties)}}
+    return body_of(json_content(kind, **properties))
+
+
+def body_of(content: dict[str, Any]) -> dict[str, Any]:
+    """Return what the API's description says of a body, by media type."""
+    return {"requestBody": {"required": True, "content": content}}
 
 
 def json_content(kind: type, **properties: Any) -> dict[str, Any]:

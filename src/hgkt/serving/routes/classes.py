@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal, Self
 
 from fastapi import APIRouter, Depends, Header, Query, Request
@@ -11,7 +12,8 @@ from msgspec import Meta, Struct
 from pydantic import BaseModel, Field
 
 from hgkt._validation import MAX_NAME
-from hgkt.estimators.class_check import ClassCheck
+from hgkt.calibration import Costs
+from hgkt.estimators.class_check import ClassCheck, Loss, Rival, TellingAttribute
 from hgkt.language import ClassDescription
 from hgkt.serving.auth import require_key
 from hgkt.serving.class_facts import class_relatives, class_sources, named_attributes
@@ -19,14 +21,11 @@ from hgkt.serving.database import RegistryError
 from hgkt.serving.edition import ClassKind, Edition, label_of
 from hgkt.serving.events import MAX_REASON, ClassExistsError, Origin, UnknownClassError
 from hgkt.serving.live_model import ServedModel
-from hgkt.serving.metrics import Metrics
-from hgkt.serving.problems import Problem, documented
+from hgkt.serving.problems import Problem
 from hgkt.serving.registry import KeyedRequest, Receipt
+from hgkt.serving.routes import Service
 from hgkt.serving.routes.bodies import FEW_VALUES, json_body, read_json
-from hgkt.serving.settings import ServiceSettings
-from hgkt.serving.work_queue import Queues
 
-STORAGE = (503, 507)
 MAX_TEXT = 20_000
 # ---------------------------------------------------------------------- what is sent
 Kind = Literal["all", "seen", "added"]
@@ -187,68 +186,38 @@ class ClassDetail(ClassSummary):
     relatives: list[Relative] = Field(description="The nearest first.")
 
 
-class ClassesAdded(BaseModel):
-    """Classes were added and are on disk."""
+class ClassesChanged(BaseModel):
+    """Classes were changed, and that is on disk."""
 
     revision: int
-    added: list[str]
+    names: list[str] = Field(description="The classes, by the names that they have now.")
     n_classes: int
     warnings: list[str] = Field(
         description="What is doubtful about them, such as a class described like another."
     )
+    n_examples: int = Field(description="How many examples a class that grew has grown by here.")
 
 
-class ClassesRemoved(BaseModel):
-    """A class was removed."""
+class AddingCosts(BaseModel):
+    """What added classes cost the learned ones on average, by validation; fractions of one."""
 
-    revision: int
-    removed: list[str]
-    n_classes: int
+    n_before: int = Field(description="How many added classes there were before.")
+    n_after: int
+    learned_before: float = Field(description="Mean accuracy over learned classes.")
+    learned_after: float
+    added: float = Field(description="Mean accuracy over all added classes afterwards.")
+    sentence: str
 
-
-class ClassEdited(BaseModel):
-    """A class was edited, and that is on disk."""
-
-    revision: int
-    name: str = Field(description="What it is called now.")
-    n_classes: int
-    warnings: list[str] = Field(
-        description="What is doubtful about it, such as a class described like another."
-    )
+    @classmethod
+    def of(cls, costs: Costs | None) -> Self | None:
+        """Write costs; None where they are not known."""
+        return None if costs is None else cls(**asdict(costs), sentence=costs.sentence())
 
 
-class ClassGrown(BaseModel):
-    """Examples of a class were taken in; their sums are on disk."""
+class ClassesAdded(ClassesChanged):
+    """Classes were added, and that is on disk."""
 
-    revision: int
-    name: str
-    n_examples: int = Field(description="How many examples it has grown by here, these included.")
-    n_classes: int
-
-
-class RivalClass(BaseModel):
-    """A known class that the new one would be confused with."""
-
-    label: str
-    share: float | None = Field(
-        description="Share of the new class's images that would go there; null where not known."
-    )
-    similarity: float = Field(description="Cosine of the two attribute vectors.")
-
-
-class LosingClass(BaseModel):
-    """A known class that would lose images."""
-
-    label: str
-    share: float = Field(description="Share of its images that are right now and would not be.")
-
-
-class TellingAttribute(BaseModel):
-    """An attribute that would help most if it were known better."""
-
-    position: int
-    name: str | None
-    weight: float
+    costs: AddingCosts | None = Field(description="Null where no folds said anything.")
 
 
 class CheckedClass(BaseModel):
@@ -257,19 +226,16 @@ class CheckedClass(BaseModel):
     name: str
     empty: bool = Field(description="Whether the attributes are all zero.")
     duplicates: list[str] = Field(description="Known classes with the same attributes.")
-    rivals: list[RivalClass] = Field(description="The strongest first.")
-    losses: list[LosingClass]
-    accuracy: float | None = Field(description="Share of its images that should be recognised.")
-    accuracy_range: list[float] | None = Field(
-        description="Where the accuracy lies for eight of ten classes."
-    )
-    n_held_out: int = Field(description="How many held-out classes that is learned from.")
-    rank_correlation: float | None = Field(description="Of expected and real accuracy over those.")
-    variance: float | None = Field(description="0: its place is known; 1: nothing is known.")
-    distance: float | None = Field(
-        description="Share of the seen classes that lie nearer to the others."
-    )
+    rivals: list[Rival]
+    losses: list[Loss]
+    accuracy: float | None
+    accuracy_range: list[float] | None
+    n_held_out: int
+    rank_correlation: float | None
+    variance: float | None
+    distance: float | None
     attributes: list[TellingAttribute]
+    costs: AddingCosts | None = Field(description="Of one more class; null where not known.")
     reasons: list[str] = Field(description="Why something is not known.")
     sentences: list[str]
 
@@ -280,7 +246,9 @@ class CheckedClass(BaseModel):
         for part in (*found["rivals"], *found["losses"]):
             part["label"] = str(part["label"])
         duplicates = [str(label) for label in found["duplicates"]]
-        return cls(**{**found, "name": str(check.name), "duplicates": duplicates})
+        costs = AddingCosts.of(check.costs)
+        more = {"name": str(check.name), "duplicates": duplicates, "costs": costs}
+        return cls(**{**found, **more})
 
 
 class ChecksDone(BaseModel):
@@ -291,33 +259,56 @@ class ChecksDone(BaseModel):
 
 
 # ---------------------------------------------------------------------- changes
-Changer = Callable[
-    [str | None, str, str, Callable[[KeyedRequest | None], Receipt]], Awaitable[Receipt]
-]
+@dataclass(frozen=True)
+class Change:
+    """One request that changes classes: by whom, and under which idempotency key.
 
-
-def changer(served: ServedModel, queues: Queues) -> Changer:
-    """Return what makes changes one after another, each once for its idempotency key.
-
-    It takes the key or None, what is done, to what, and the function that does it.
+    Parameters
+    ----------
+    service : Service
+        What is changed.
+    who, key : str, optional
+        Id of the API key, and the idempotency key.
     """
 
-    async def run(
-        key: str | None,
-        kind: str,
-        content: str,
-        change: Callable[[KeyedRequest | None], Receipt],
-    ) -> Receipt:
-        request = None if key is None else KeyedRequest.of(key, kind, content)
+    service: Service
+    who: str | None
+    key: str | None
 
-        def work() -> Receipt:
-            if request is None:
-                return change(None)
-            return served.once(request, lambda: change(request))
+    def keyed(self, *content: str) -> KeyedRequest | None:
+        """Return the request as it is known again; None without an idempotency key."""
+        return None if self.key is None else KeyedRequest.of(self.key, *content)
 
-        return await queues.changes.run(work)
+    async def make(
+        self, request: KeyedRequest | None, work: Callable[[], Receipt]
+    ) -> ClassesChanged:
+        """Make the change after those before it, once for its key, and say what it did."""
+        served = self.service.served
 
-    return run
+        def once() -> Receipt:
+            return work() if request is None else served.once(request, work)
+
+        return self.answer(await self.service.queues.changes.run(once))
+
+    def answer(self, receipt: Receipt) -> ClassesChanged:
+        """Return what a change is answered, now or when it is sent again."""
+        return ClassesChanged(
+            revision=receipt.revision,
+            names=list(receipt.names),
+            n_classes=len(self.service.served.current().learned) + receipt.n_added,
+            warnings=list(receipt.doubts),
+            n_examples=receipt.n_examples,
+        )
+
+
+def change_of(service: Service) -> Any:
+    """Return the dependency that lets a request change classes, where its key may."""
+    by: Any = Depends(require_key(service.settings))
+
+    def change(who: str | None = by, idempotency_key: IdempotencyKey = None) -> Change:
+        return Change(service, who, idempotency_key)
+
+    return Depends(change)
 
 
 def receipt_of(
@@ -328,21 +319,13 @@ def receipt_of(
     return Receipt(edition.revision, written, edition.n_added, tuple(doubts), n_examples)
 
 
-def counted(served: ServedModel, receipt: Receipt) -> dict[str, int]:
-    """Return what every answer to a change says: its revision, and how many classes there are."""
-    n_classes = len(served.current().learned) + receipt.n_added
-    return {"revision": receipt.revision, "n_classes": n_classes}
-
-
 # ---------------------------------------------------------------------- routes
-def build_router(
-    served: ServedModel, settings: ServiceSettings, metrics: Metrics, queues: Queues
-) -> APIRouter:
+def build_router(service: Service) -> APIRouter:
     """Return the routes under ``/v1/classes``, but for examples."""
     router = APIRouter(prefix="/v1/classes", tags=["classes"])
-    by, key = Depends(require_key(settings)), (401,) if settings.api_keys else ()
+    served, settings, metrics = service.served, service.settings, service.metrics
     n_attributes = served.base.class_attributes_.shape[1]
-    change = changer(served, queues)
+    changing = change_of(service)
 
     def sent_classes(most: int) -> Any:
         """Return the dependency that reads `NewClasses`; it comes behind the key."""
@@ -351,11 +334,8 @@ def build_router(
             max_values = FEW_VALUES + settings.max_classes * n_attributes
             body = await read_json(request, NewClasses, max_values)
             if len(body.classes) > most:
-                raise Problem(
-                    413,
-                    f"{len(body.classes)} classes were sent; at most {most} are taken in one "
-                    "request",
-                )
+                sent = f"{len(body.classes)} classes were sent"
+                raise Problem(413, f"{sent}; at most {most} are taken in one request")
             return body
 
         return Depends(new_classes)
@@ -366,7 +346,7 @@ def build_router(
     added, checked = sent_classes(settings.max_classes), sent_classes(settings.max_checked)
     edited = Depends(class_edit)
 
-    @router.get("", summary="List classes", responses=documented(422))
+    @router.get("", summary="List classes")
     def list_classes(
         query: Annotated[
             str, Query(max_length=200, description="Part of the name, in any case.")
@@ -392,35 +372,32 @@ def build_router(
     @router.post(
         "/check",
         summary="Say what would become of classes; nothing is changed",
-        responses=documented(400, 409, 413, 415, 422, 503),
         openapi_extra=json_body(NewClasses),
     )
     async def check_classes(body: NewClasses = checked) -> ChecksDone:
-        return await queues.costly.run(check_added, served, body.descriptions())
+        return await service.queues.costly.run(check_added, served, body.descriptions())
 
     @router.post(
         "",
         status_code=201,
         summary="Add classes, all or none",
-        dependencies=[by],
-        responses=documented(400, *key, 409, 413, 415, 422, *STORAGE),
         openapi_extra=json_body(NewClasses),
     )
-    async def add_classes(
-        who: str | None = by, body: NewClasses = added, idempotency_key: IdempotencyKey = None
-    ) -> ClassesAdded:
+    async def add_classes(change: Change = changing, body: NewClasses = added) -> ClassesAdded:
         given = body.descriptions()
+        request = change.keyed("add", repr(given))
 
-        def add(request: KeyedRequest | None) -> Receipt:
-            edition, doubts = served.add(given, request, Origin(who, body.reason))
+        def add() -> Receipt:
+            edition, doubts = served.add(given, request, Origin(change.who, body.reason))
             metrics.added.inc(len(given))
             return receipt_of(edition, [item.name for item in given], doubts)
 
-        receipt = await change(idempotency_key, "add", repr(given), add)
-        names, warnings = list(receipt.names), list(receipt.doubts)
-        return ClassesAdded(added=names, warnings=warnings, **counted(served, receipt))
+        changed = await change.make(request, add)
+        n_added = changed.n_classes - len(served.current().learned)
+        costs = served.base.costs(n_added - len(changed.names), n_added)
+        return ClassesAdded(**vars(changed), costs=AddingCosts.of(costs))
 
-    @router.get("/{name:path}", summary="Show one class", responses=documented(404, 422))
+    @router.get("/{name:path}", summary="Show one class")
     def show_class(name: str) -> ClassDetail:
         try:
             return describe(served.current(), name)
@@ -433,45 +410,33 @@ def build_router(
     @router.patch(
         "/{name:path}",
         summary="Describe an added class anew, rename it, or both",
-        dependencies=[by],
-        responses=documented(400, *key, 404, 409, 413, 415, 422, *STORAGE),
         openapi_extra=json_body(ClassEdit),
     )
     async def edit_class(
-        name: str,
-        who: str | None = by,
-        body: ClassEdit = edited,
-        idempotency_key: IdempotencyKey = None,
-    ) -> ClassEdited:
-        def edit(request: KeyedRequest | None) -> Receipt:
-            given = body.description(name)
-            edition, doubts = served.edit(name, given, body.name, request, Origin(who, body.reason))
+        name: str, change: Change = changing, body: ClassEdit = edited
+    ) -> ClassesChanged:
+        request = change.keyed("edit", f"{name} {body!r}")
+
+        def edit() -> Receipt:
+            origin = Origin(change.who, body.reason)
+            edition, doubts = served.edit(name, body.description(name), body.name, request, origin)
             metrics.edited.inc()
             return receipt_of(edition, [name if body.name is None else body.name], doubts)
 
-        receipt = await change(idempotency_key, "edit", f"{name} {body!r}", edit)
-        warnings = list(receipt.doubts)
-        return ClassEdited(name=receipt.names[0], warnings=warnings, **counted(served, receipt))
+        return await change.make(request, edit)
 
-    @router.delete(
-        "/{name:path}",
-        summary="Remove a class that was added",
-        dependencies=[by],
-        responses=documented(*key, 404, 409, 422, *STORAGE),
-    )
+    @router.delete("/{name:path}", summary="Remove a class that was added")
     async def remove_class(
-        name: str,
-        idempotency_key: IdempotencyKey = None,
-        why: ReasonQuery = None,
-        who: str | None = by,
-    ) -> ClassesRemoved:
-        def remove(request: KeyedRequest | None) -> Receipt:
-            edition = served.remove([name], request, Origin(who, why))
+        name: str, change: Change = changing, why: ReasonQuery = None
+    ) -> ClassesChanged:
+        request = change.keyed("remove", name)
+
+        def remove() -> Receipt:
+            edition = served.remove([name], request, Origin(change.who, why))
             metrics.removed.inc()
             return receipt_of(edition, [name])
 
-        receipt = await change(idempotency_key, "remove", name, remove)
-        return ClassesRemoved(removed=list(receipt.names), **counted(served, receipt))
+        return await change.make(request, remove)
 
     return router
 

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from fastapi import APIRouter, Depends, Query, Request
 from msgspec import Meta, Struct
 from pydantic import BaseModel, Field
 
-from hgkt.serving.auth import require_key
 from hgkt.serving.events import ClassEntry, ClassEvent, EventKind, Origin
-from hgkt.serving.live_model import ServedModel
-from hgkt.serving.metrics import Metrics
-from hgkt.serving.problems import documented
-from hgkt.serving.registry import KeyedRequest, Receipt
+from hgkt.serving.registry import Receipt
+from hgkt.serving.routes import Service
 from hgkt.serving.routes.bodies import json_body, read_json
-from hgkt.serving.routes.classes import STORAGE, IdempotencyKey, Reason, changer, counted
-from hgkt.serving.settings import ServiceSettings
-from hgkt.serving.work_queue import Queues
+from hgkt.serving.routes.classes import Change, ClassesChanged, Reason, change_of
 
 _FEW_VALUES = 100
 
@@ -77,34 +72,22 @@ class EventList(BaseModel):
     events: list[EventLine]
 
 
-class RolledBack(BaseModel):
-    """The classes are those of an earlier revision again, and that is on disk."""
-
-    revision: int = Field(description="The number of this change.")
-    target: int
-    changed: list[str] = Field(description="Classes that differ from before.")
-    n_classes: int
-
-
 def _then(entry: ClassEntry, n_examples: int) -> ClassThen:
     vector = entry.attributes.tolist() or None
     return ClassThen(name=entry.name, vector=vector, text=entry.text, n_examples=n_examples)
 
 
-def build_router(
-    served: ServedModel, settings: ServiceSettings, metrics: Metrics, queues: Queues
-) -> APIRouter:
+def build_router(service: Service) -> APIRouter:
     """Return the routes ``/v1/events`` and ``/v1/rollback``."""
     router = APIRouter(prefix="/v1", tags=["history"])
-    by, key = Depends(require_key(settings)), (401,) if settings.api_keys else ()
-    registry, change = served.registry, changer(served, queues)
+    served, registry = service.served, service.served.registry
 
     async def sent_rollback(request: Request) -> RollbackRequest:
         return await read_json(request, RollbackRequest, _FEW_VALUES)
 
-    sent: Any = Depends(sent_rollback)
+    changing, sent = change_of(service), Depends(sent_rollback)
 
-    @router.get("/events", summary="List what was changed", responses=documented(422, 503))
+    @router.get("/events", summary="List what was changed")
     def list_events(
         after: Annotated[
             int, Query(ge=0, le=2**62, description="The last revision that is known.")
@@ -125,23 +108,19 @@ def build_router(
     @router.post(
         "/rollback",
         summary="Make the classes what they were at a revision",
-        dependencies=[by],
-        responses=documented(400, *key, 404, 413, 415, 422, *STORAGE),
         openapi_extra=json_body(RollbackRequest),
     )
-    async def rollback(
-        who: str | None = by, body: RollbackRequest = sent, idempotency_key: IdempotencyKey = None
-    ) -> RolledBack:
-        def go_back(request: KeyedRequest | None) -> Receipt:
-            edition = served.rollback(body.revision, request, Origin(who, body.reason))
-            metrics.rollbacks.inc()
+    async def rollback(change: Change = changing, body: RollbackRequest = sent) -> ClassesChanged:
+        """Change back every class that differs, by a change of its own."""
+        request = change.keyed("rollback", str(body.revision))
+
+        def go_back() -> Receipt:
+            edition = served.rollback(body.revision, request, Origin(change.who, body.reason))
+            service.metrics.rollbacks.inc()
             lines = registry.events(edition.revision - 1, 1)
             names = tuple(line.entry.name for line in lines if line.entry.name)
             return Receipt(edition.revision, names, edition.n_added)
 
-        receipt = await change(idempotency_key, "rollback", str(body.revision), go_back)
-        return RolledBack(
-            target=body.revision, changed=list(receipt.names), **counted(served, receipt)
-        )
+        return await change.make(request, go_back)
 
     return router

@@ -11,20 +11,15 @@ import numpy as np
 from fastapi import APIRouter, Request, Response
 from msgspec import Struct
 from numpy.typing import NDArray
-from pydantic import BaseModel
 
 from hgkt._predictions import Question
 from hgkt.estimators import METHODS
 from hgkt.serving.edition import Edition
-from hgkt.serving.live_model import ServedModel
-from hgkt.serving.metrics import Metrics
-from hgkt.serving.problems import Problem, documented
+from hgkt.serving.problems import Problem
 from hgkt.serving.ranking import Ranking, rank
-from hgkt.serving.routes import bodies
+from hgkt.serving.routes import Service, bodies
 from hgkt.serving.routes.bodies import JSON
 from hgkt.serving.routes.predict import QUICK_BYTES, check_cost
-from hgkt.serving.settings import ServiceSettings
-from hgkt.serving.work_queue import Queues
 
 VERSION = "1"
 """The one version of a model that a service has; its classes change, what it learned does not."""
@@ -66,33 +61,10 @@ class InferRequest(Struct):
     outputs: list[TensorWanted] = []
 
 
-class ServerMetadata(BaseModel):
-    """What answers."""
-
-    name: str
-    version: str
-    extensions: list[str]
-
-
-class ModelMetadata(BaseModel):
-    """What a model reads and answers; -1 stands for any length."""
-
-    name: str
-    versions: list[str]
-    platform: str
-    inputs: list[dict[str, Any]]
-    outputs: list[dict[str, Any]]
-
-
-def build_router(
-    served: ServedModel,
-    settings: ServiceSettings,
-    metrics: Metrics,
-    queues: Queues,
-    check_ready: Callable[[], Any],
-) -> APIRouter:
+def build_router(service: Service, check_ready: Callable[[], Any]) -> APIRouter:
     """Return the routes under ``/v2``; `check_ready` raises a Problem where it is not ready."""
     router = APIRouter(prefix="/v2", tags=["inference protocol"])
+    served, settings, queues = service.served, service.settings, service.queues
     own_name, n_features = settings.name(), served.base.n_features_in_
 
     def check_model(model: str, wanted: str) -> None:
@@ -110,7 +82,7 @@ def build_router(
         names, edition = wanted_outputs(asked), served.current()
         columns = check_cost(settings, edition, len(X), question)
         found = rank(edition.model, X, columns, question.top_k)
-        metrics.predictions.inc(len(X))
+        service.metrics.predictions.inc(len(X))
         answer = {
             "model_name": own_name,
             "model_version": VERSION,
@@ -127,23 +99,23 @@ def build_router(
             return classify(*read(body))
 
     @router.get("")
-    async def server_metadata() -> ServerMetadata:
+    async def server_metadata() -> dict[str, Any]:
         """Say what answers, and which extensions of the protocol it knows."""
-        return ServerMetadata(name="hgkt", version=version("hgkt"), extensions=[])
+        return {"name": "hgkt", "version": version("hgkt"), "extensions": []}
 
     @router.get("/health/live")
     async def live() -> dict[str, bool]:
         """Say that the process answers, as ``/health`` does."""
         return {"live": True}
 
-    @router.get("/health/ready", responses=documented(503))
+    @router.get("/health/ready")
     async def ready() -> dict[str, bool]:
         """Say whether the service can predict, as ``/ready`` does."""
         check_ready()
         return {"ready": True}
 
     @router.get("/models/{model}/versions/{version}/ready", include_in_schema=False)
-    @router.get("/models/{model}/ready", responses=documented(404, 503))
+    @router.get("/models/{model}/ready")
     async def model_ready(model: str, version: str = VERSION) -> dict[str, Any]:
         """Say whether the model can predict."""
         check_model(model, version)
@@ -151,28 +123,27 @@ def build_router(
         return {"name": model, "ready": True}
 
     @router.get("/models/{model}/versions/{version}", include_in_schema=False)
-    @router.get("/models/{model}", responses=documented(404))
-    async def model_metadata(model: str, version: str = VERSION) -> ModelMetadata:
-        """Say what the model reads and answers."""
+    @router.get("/models/{model}")
+    async def model_metadata(model: str, version: str = VERSION) -> dict[str, Any]:
+        """Say what the model reads and answers; -1 stands for any length."""
         check_model(model, version)
-        method = METHODS.name_of(type(served.base)) or type(served.base).__name__
-        return ModelMetadata(
-            name=own_name,
-            versions=[VERSION],
-            platform=f"hgkt_{method}",
-            inputs=[{"name": INPUT, "datatype": "FP32", "shape": [-1, n_features]}],
-            outputs=[
-                {"name": name, "datatype": kind, "shape": [-1] * n_dimensions}
-                for name, (kind, n_dimensions) in OUTPUTS.items()
-            ],
-        )
+        outputs = [
+            {"name": name, "datatype": kind, "shape": [-1] * n_dimensions}
+            for name, (kind, n_dimensions) in OUTPUTS.items()
+        ]
+        return {
+            "name": own_name,
+            "versions": [VERSION],
+            "platform": f"hgkt_{METHODS.name_of(type(served.base)) or type(served.base).__name__}",
+            "inputs": [{"name": INPUT, "datatype": "FP32", "shape": [-1, n_features]}],
+            "outputs": outputs,
+        }
 
     @router.post("/models/{model}/versions/{version}/infer", include_in_schema=False)
     @router.post(
         "/models/{model}/infer",
         response_class=Response,
-        responses=documented(400, 404, 413, 415, 422, 503)
-        | {200: {"content": {JSON: {"schema": {"type": "object"}}}}},
+        responses={200: {"content": {JSON: {"schema": {"type": "object"}}}}},
         openapi_extra=bodies.json_body(InferRequest, inputs={"type": "array", "minItems": 1}),
     )
     async def infer(model: str, request: Request, version: str = VERSION) -> Response:

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache, lru_cache
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import PurePath
 from typing import Any
 
+import msgspec
 from fastapi import APIRouter, Response
+from msgspec import Struct
 from pydantic import BaseModel, Field
 
 from hgkt._plain import plain
 from hgkt.estimators import METHODS, GZSLClassifier
 from hgkt.serving.class_facts import ClassMap, explains
 from hgkt.serving.edition import Edition, made_with
-from hgkt.serving.images import ImageReader
-from hgkt.serving.live_model import ServedModel
-from hgkt.serving.problems import Problem, documented
+from hgkt.serving.problems import Problem
+from hgkt.serving.routes import Service
+from hgkt.serving.routes.bodies import JSON, json_content
 from hgkt.serving.routes.predict import MAX_EXPLAINED, MAX_IMAGES
 from hgkt.serving.samples import SampleInstance
 from hgkt.serving.settings import KeyGuards, ServiceSettings
+from hgkt.serving.texts import MAX_TEXT_LENGTH, MAX_TEXTS
 
 # Where on the machine something lay is nobody's business.
 _PRIVATE = ("path", "folder", "root", "file")
@@ -41,8 +43,10 @@ class Accepts(BaseModel):
 
     vector: bool
     attributes: bool
-    text: bool
+    text: bool = Field(description="Classes are described by a text.")
+    name_alone: bool = Field(description="The name of a class may be all its description.")
     images: bool
+    texts: bool = Field(description="Instances are texts.")
     pixels: Pixels | None
 
 
@@ -55,10 +59,22 @@ class Limits(BaseModel):
     body_bytes: int
     images: int
     image_bytes: int
+    texts: int
+    text_length: int = Field(description="Characters of one text.")
     image_pixels: int
     class_body_bytes: int
     request_pixels: int
     ranked: int = Field(description="Rows times classes per row of an answer.")
+
+
+class UnknownKept(BaseModel):
+    """What is kept of items that look like no known class."""
+
+    items: bool = Field(
+        description="Whether images and texts are kept as well; features always are."
+    )
+    max_items: int
+    days: float
 
 
 class ModelCard(BaseModel):
@@ -84,13 +100,16 @@ class ModelCard(BaseModel):
     confident: bool = Field(description="Whether it can say how sure an answer is.")
     needs_key: bool
     key_guards: KeyGuards = Field(description="What needs an API key.")
+    keeps_unknown: UnknownKept | None = Field(
+        description="What is kept of rejected items; null where nothing is."
+    )
     n_samples: int
     limits: Limits
     about: dict[str, Any]
     parameters: dict[str, Any]
 
 
-class Point(BaseModel):
+class Point(Struct):
     """A class on the map."""
 
     name: str
@@ -99,14 +118,15 @@ class Point(BaseModel):
     y: float
 
 
-class MapResponse(BaseModel):
-    """Classes on two principal components of the seen classes."""
+class MapAnswer(Struct):
+    """Classes on two principal components of the seen classes.
+
+    ``explained`` is the share of the seen classes' variance along each axis.
+    """
 
     revision: int
     method: str
-    explained: tuple[float, float] = Field(
-        description="Share of the seen classes' variance along each axis."
-    )
+    explained: list[float]
     points: list[Point]
 
 
@@ -134,24 +154,26 @@ class SampleFeatures(BaseModel):
 
 
 # ---------------------------------------------------------------------- routes
-def build_router(
-    served: ServedModel,
-    settings: ServiceSettings,
-    reader: ImageReader,
-    samples: Sequence[SampleInstance],
-    plane: Callable[[], ClassMap],
-) -> APIRouter:
-    """Return the routes that say what is served; `plane` makes the map of classes."""
-    router = APIRouter(tags=["model"])
-    known = {sample.id: sample for sample in samples}
-    first = served.current()
+def _kept(settings: ServiceSettings) -> UnknownKept | None:
+    if settings.keep_unknown is None:
+        return None
+    return UnknownKept(
+        items=settings.keep_unknown_items,
+        max_items=settings.max_unknown,
+        days=settings.unknown_days,
+    )
 
-    # What the model was trained on never changes, nor do its ranges.
-    ranges = cache(lambda: attribute_ranges(first.model))
+
+def build_router(service: Service, samples: Sequence[SampleInstance]) -> APIRouter:
+    """Return the routes that say what is served."""
+    router = APIRouter(tags=["model"])
+    served, settings = service.served, service.settings
+    known = {sample.id: sample for sample in samples}
+    ranges = attribute_ranges(served.base)  # what the model was trained on never changes
 
     @lru_cache(maxsize=1)
     def map_of(edition: Edition) -> bytes:
-        return map_document(plane(), edition)
+        return msgspec.json.encode(map_answer(service.plane, edition))
 
     @router.get("/v1/model")
     def model_card() -> ModelCard:
@@ -171,12 +193,14 @@ def build_router(
             revision=edition.revision,
             attribute_names=[str(name) for name in about.get("attribute_names") or ()] or None,
             attribute_blocks=about.get("attribute_blocks"),
-            attribute_ranges=ranges(),
+            attribute_ranges=ranges,
             accepts=Accepts(
                 vector=takes_classes,
                 attributes=takes_classes and describer.accepts_attributes,
                 text=takes_classes and describer.accepts_text,
-                images=not reader.obstacle(),
+                name_alone=takes_classes and describer.accepts_name_alone,
+                images=not service.reader.obstacle(),
+                texts=not service.texts.obstacle(),
                 pixels=about.get("pixels"),
             ),
             explains=takes_classes,
@@ -184,6 +208,7 @@ def build_router(
             confident=model.confidence_ is not None,
             needs_key=bool(settings.api_keys),
             key_guards=settings.key_guards(),
+            keeps_unknown=_kept(settings),
             n_samples=len(samples),
             limits=Limits(
                 rows=settings.max_rows,
@@ -192,6 +217,8 @@ def build_router(
                 body_bytes=settings.max_body_bytes,
                 images=min(MAX_IMAGES, settings.max_rows),
                 image_bytes=settings.max_image_bytes,
+                texts=MAX_TEXTS,
+                text_length=MAX_TEXT_LENGTH,
                 image_pixels=settings.max_image_pixels,
                 class_body_bytes=min(settings.max_class_bytes, settings.max_body_bytes),
                 request_pixels=settings.max_request_pixels,
@@ -201,10 +228,14 @@ def build_router(
             parameters=public(model.get_params(deep=False)),
         )
 
-    @router.get("/v1/map", response_class=Response, responses={200: {"model": MapResponse}})
+    @router.get(
+        "/v1/map",
+        response_class=Response,
+        responses={200: {"content": json_content(MapAnswer)}},
+    )
     def class_map() -> Response:
         """Place the classes on a plane; nothing on it moves when a class is added."""
-        return Response(map_of(served.current()), media_type="application/json")
+        return Response(map_of(served.current()), media_type=JSON)
 
     @router.get("/v1/samples")
     def list_samples() -> SamplesResponse:
@@ -218,7 +249,7 @@ def build_router(
             ]
         )
 
-    @router.get("/v1/samples/{sample_id}", responses=documented(404))
+    @router.get("/v1/samples/{sample_id}")
     def one_sample(sample_id: str) -> SampleFeatures:
         """Return the feature vector of an instance."""
         if sample_id not in known:
@@ -229,25 +260,14 @@ def build_router(
     return router
 
 
-def map_document(plane: ClassMap, edition: Edition) -> bytes:
-    """Return the answer of ``/v1/map`` as JSON."""
-    places = plane.places(edition.model).tolist()
+def map_answer(plane: ClassMap, edition: Edition) -> MapAnswer:
+    """Return the answer of ``/v1/map``."""
+    places, seen = plane.places(edition.model).tolist(), edition.seen.tolist()
     points = [
-        {
-            "name": edition.names[column],
-            "seen": bool(edition.seen[column]),
-            "x": places[column][0],
-            "y": places[column][1],
-        }
+        Point(edition.names[column], seen[column], *places[column])
         for column in edition.order.tolist()
     ]
-    document = {
-        "revision": edition.revision,
-        "method": plane.method,
-        "explained": plane.explained.tolist(),
-        "points": points,
-    }
-    return json.dumps(document).encode()
+    return MapAnswer(edition.revision, plane.method, plane.explained.tolist(), points)
 
 
 def public(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""Predictions: feature rows as JSON or octets, and images."""
+"""Predictions: feature rows as JSON or octets, images, and texts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -12,25 +12,21 @@ from numpy.typing import NDArray
 
 from hgkt._predictions import (
     GROUPS,
-    Evidence,
     Explanation,
     Prediction,
     Predictions,
-    Pull,
     Question,
     Ranked,
 )
-from hgkt.serving.class_facts import ClassMap
 from hgkt.serving.edition import Edition
-from hgkt.serving.images import ImageReader, Upload
-from hgkt.serving.live_model import ServedModel
-from hgkt.serving.metrics import Metrics
-from hgkt.serving.problems import Problem, documented
-from hgkt.serving.ranking import Ranking, Reason, candidates, explain, rank
-from hgkt.serving.routes import bodies
+from hgkt.serving.images import Upload
+from hgkt.serving.inbox import ItemKind
+from hgkt.serving.problems import Problem
+from hgkt.serving.ranking import Ranking, candidates, explain, rank
+from hgkt.serving.routes import Service, bodies
 from hgkt.serving.routes.bodies import JSON, OCTETS
 from hgkt.serving.settings import ServiceSettings
-from hgkt.serving.work_queue import Queues
+from hgkt.serving.texts import check_texts
 
 MAX_EXPLAINED = 64  # each explanation scores the class once more for every attribute
 MAX_IMAGES = 64
@@ -46,11 +42,19 @@ class PredictBody(Question, frozen=True, kw_only=True):
     features: bodies.Rows
 
 
+class TextsBody(Question, frozen=True, kw_only=True):
+    """A text or several to classify, and what is asked of them."""
+
+    texts: bodies.Texts
+
+
 class Asked(NamedTuple):
     """Rows (n, n_features), and what is asked of them."""
 
     rows: NDArray[np.float32]
     question: Question
+    contents: Sequence[bytes] | None = None  # where they are to be kept if they are rejected
+    kind: ItemKind = "features"
 
 
 _QUERY = [
@@ -62,16 +66,11 @@ _ANSWER: dict[int | str, dict[str, Any]] = {
 }
 
 
-def build_router(
-    served: ServedModel,
-    settings: ServiceSettings,
-    reader: ImageReader,
-    metrics: Metrics,
-    queues: Queues,
-    plane: Callable[[], ClassMap],
-) -> APIRouter:
-    """Return the routes that predict; `plane` makes the map of classes."""
+def build_router(service: Service) -> APIRouter:
+    """Return the routes that predict."""
     router = APIRouter(tags=["predict"])
+    served, settings = service.served, service.settings
+    reader, texts, queues, inbox = service.reader, service.texts, service.queues, service.unknown
 
     def read(kind: str, body: bytes, question: Question) -> Asked:
         n_features = served.base.n_features_in_
@@ -80,13 +79,19 @@ def build_router(
         sent = bodies.decode_rows_body(body, PredictBody, n_features, settings.max_rows)
         return Asked(bodies.json_rows(sent.features, n_features, settings.max_rows), sent)
 
+    def keeps(question: Question) -> bool:
+        """Return whether images and texts are to be kept if they are rejected."""
+        return inbox is not None and settings.keep_unknown_items and question.reject is not None
+
     def classify(asked: Asked, edition: Edition) -> Response:
-        X, question = asked
+        X, question = asked.rows, asked.question
         columns = check_cost(settings, edition, len(X), question)
         k = max(question.top_k, 2 if question.explain else 1)
         found = rank(edition.model, X, columns, k, question)
-        reasons = explain(edition.model, X, found, plane()) if question.explain else None
-        metrics.predictions.inc(len(X))
+        if inbox is not None and question.reject is not None and question.among == "all":
+            inbox.keep_rejected(X, found.sureness, question.reject, asked.contents, asked.kind)
+        reasons = explain(edition.model, X, found, service.plane) if question.explain else None
+        service.metrics.predictions.inc(len(X))
         answer = answer_of(edition, found.first(question.top_k), reasons)
         return Response(msgspec.json.encode(answer), media_type=JSON)
 
@@ -110,11 +115,8 @@ def build_router(
     @router.post(
         "/v1/predict",
         response_class=Response,
-        responses=_ANSWER | documented(400, 404, 413, 415, 422, 503),
-        openapi_extra={
-            "parameters": _QUERY,
-            "requestBody": {"required": True, "content": bodies.rows_content(PredictBody)},
-        },
+        responses=_ANSWER,
+        openapi_extra=bodies.body_of(bodies.rows_content(PredictBody)) | {"parameters": _QUERY},
     )
     async def predict(request: Request) -> Response:
         """Classify feature rows.
@@ -134,11 +136,8 @@ def build_router(
     @router.post(
         "/v1/predict/image",
         response_class=Response,
-        responses=_ANSWER | documented(400, 404, 409, 413, 415, 422, 503),
-        openapi_extra={
-            "parameters": _QUERY,
-            "requestBody": {"required": True, "content": bodies.IMAGES_CONTENT},
-        },
+        responses=_ANSWER,
+        openapi_extra=bodies.body_of(bodies.IMAGES_CONTENT) | {"parameters": _QUERY},
     )
     async def predict_image(request: Request) -> Response:
         """Classify images with the backbone that the model was trained on."""
@@ -146,15 +145,35 @@ def build_router(
         reader.check()
         queues.images.check()
 
-        def features(uploads: list[Upload]) -> NDArray[np.float32]:
+        def read_images(uploads: list[Upload]) -> Asked:
             check_explained(question, len(uploads))
             with bodies.memory_returned():
-                return reader.features(uploads)
+                rows = reader.features(uploads)
+            kept = [upload.content() for upload in uploads] if keeps(question) else None
+            return Asked(rows, question, kept, "image")
 
         n_most = min(MAX_IMAGES, settings.max_rows)
         async with bodies.read_uploads(request, n_most, settings.max_image_bytes) as uploads:
-            rows = await queues.images.run(features, uploads)
-        return await answer(Asked(rows, question))
+            asked = await queues.images.run(read_images, uploads)
+        return await answer(asked)
+
+    @router.post(
+        "/v1/predict/text",
+        response_class=Response,
+        responses=_ANSWER,
+        openapi_extra=bodies.json_body(TextsBody),
+    )
+    async def predict_text(request: Request) -> Response:
+        """Classify texts with the encoder that the model was trained on."""
+        texts.check()
+        queues.texts.check()
+        sent = await bodies.read_json(request, TextsBody, bodies.FEW_VALUES)
+        given = check_texts(sent.texts)
+        check_explained(sent, len(given))
+        kept = [text.encode() for text in given] if keeps(sent) else None
+        return await answer(
+            Asked(await queues.texts.run(texts.features, given), sent, kept, "text")
+        )
 
     return router
 
@@ -206,7 +225,7 @@ def check_cost(
 
 
 def answer_of(
-    edition: Edition, ranking: Ranking, reasons: Sequence[Reason] | None = None
+    edition: Edition, ranking: Ranking, reasons: Sequence[Explanation] | None = None
 ) -> Predictions:
     """Return a ranking as it is answered."""
     names, seen, sure = edition.names, edition.seen.tolist(), ranking.sureness
@@ -225,15 +244,6 @@ def answer_of(
             found.probability, found.novelty = chances[0], float(sure.novelty[row])
             found.set = None if sure.sets is None else [str(name) for name in sure.sets[row]]
         if reasons is not None:
-            found.explanation = _explanation(reasons[row])
+            found.explanation = reasons[row]
         predictions.append(found)
     return Predictions(edition.revision, predictions)
-
-
-def _explanation(reason: Reason) -> Explanation:
-    return Explanation(
-        reason.margin,
-        [Pull(str(pull.label), float(pull.weight)) for pull in reason.pulls],
-        [Evidence(one.name, one.value, one.weight) for one in reason.attributes],
-        reason.place,
-    )

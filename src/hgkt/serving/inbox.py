@@ -1,0 +1,524 @@
+"""Items that looked like no known class, kept until somebody says what they are.
+
+They lie in one table, in the database of the class registry or in one of a folder of its own. Any
+number of processes may write, and what a killed one had not written is lost: nobody was told that
+it is kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import logging
+import queue
+import threading
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import Connection
+
+from hgkt.estimators import GZSLClassifier
+from hgkt.estimators.scoring import ConfidentRanking, rank_with_confidence
+from hgkt.exceptions import DataError, HGKTError
+from hgkt.language import ClassDescription
+from hgkt.serving.database import Database, FileId, RegistryError
+from hgkt.serving.edition import Edition, model_identity
+from hgkt.serving.events import Origin, UnknownItemError
+from hgkt.serving.live_model import ServedModel
+from hgkt.serving.settings import ServiceSettings
+from hgkt.unknown import Group, find_groups
+
+ItemKind = Literal["features", "image", "text"]
+DATABASE = "database"
+"""What stands for the database of the class registry where a folder could be named."""
+_FILE = "unknown.sqlite"
+_SETUP_LOCK = 0x48474B55  # the advisory lock under which PostgreSQL's table is made
+_N_WAITING = 64  # batches that wait to be written
+_MAX_WAITING_BYTES = 64 * 2**20
+_PATIENCE = 10.0  # seconds
+_SIDE = 512  # pixels of a kept image
+_CHUNK = 500  # ids of one statement
+
+logger = logging.getLogger(__name__)
+metadata = sa.MetaData()
+_ITEMS = sa.Table(
+    "hgkt_unknown",
+    metadata,
+    sa.Column("model_id", sa.String(64), primary_key=True),
+    sa.Column("id", sa.String(32), primary_key=True),
+    sa.Column("kept_at", sa.String(32), nullable=False, index=True),
+    sa.Column("kind", sa.String(8), nullable=False),
+    sa.Column("reject", sa.Float, nullable=False),  # what the request asked for
+    sa.Column("class_name", sa.Text),  # the class that was made of it
+    sa.Column("features", sa.LargeBinary, nullable=False),  # little-endian float32
+    sa.Column("content", sa.LargeBinary),  # a JPEG, or a text in UTF-8
+)
+
+
+@dataclass(frozen=True, eq=False)
+class KeptItems:
+    """What is kept, the oldest first.
+
+    Parameters
+    ----------
+    ids : tuple of str
+        One name per item, made of its features.
+    kept_at : tuple of str
+        When each came, ISO 8601 in UTC.
+    kinds : tuple of str
+        What each is: "features", or an "image" or "text" that is kept as well.
+    class_names : tuple of (str or None)
+        The class that was made of each.
+    rejects : ndarray of shape (n,)
+        The share of rows of known classes that may be rejected, as it was asked for.
+    features : ndarray of shape (n, n_features), float32
+    """
+
+    ids: tuple[str, ...]
+    kept_at: tuple[str, ...]
+    kinds: tuple[ItemKind, ...]
+    class_names: tuple[str | None, ...]
+    rejects: NDArray[np.float64]
+    features: NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, rows: NDArray[Any]) -> Self:
+        """Return some of them, by position or mask."""
+        places = np.arange(len(self))[rows].tolist()
+        return type(self)(
+            tuple(self.ids[place] for place in places),
+            tuple(self.kept_at[place] for place in places),
+            tuple(self.kinds[place] for place in places),
+            tuple(self.class_names[place] for place in places),
+            self.rejects[rows],
+            self.features[rows],
+        )
+
+
+class Inbox:
+    """Unknown items of one model, within a number and a time.
+
+    Parameters
+    ----------
+    address : str
+        Address of the database.
+    model_id : str
+        Whose features they are.
+    max_items : int
+        How many are kept; the oldest go.
+    days : float
+        How long one is kept.
+    file : FileId, optional
+        The file that a SQLite database must be.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with Inbox(folder_address(tempfile.mkdtemp()), "model") as inbox:
+    ...     inbox.keep(np.ones((2, 3)))  # equal rows are one item
+    ...     len(inbox.items())
+    1
+    """
+
+    def __init__(
+        self,
+        address: str,
+        model_id: str,
+        max_items: int = 10_000,
+        days: float = 30.0,
+        file: FileId | None = None,
+    ) -> None:
+        self.model_id, self.max_items, self.days = model_id, max_items, days
+        self._database = Database(address, file)
+        try:
+            with self._database.writing() as connection:
+                if connection.dialect.name == "postgresql":
+                    connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_SETUP_LOCK)))
+                metadata.create_all(connection)
+        except BaseException:
+            self._database.close()
+            raise
+
+    @classmethod
+    def open(cls, settings: ServiceSettings, model: GZSLClassifier) -> Self | None:
+        """Open the inbox that the settings of a service name; None where nothing is kept."""
+        if settings.keep_unknown is None:
+            return None
+        if model.confidence_ is None:
+            raise DataError(
+                "this model cannot tell unknown items: it has no thresholds from validation "
+                "classes; serve it without --keep-unknown, or train it on six classes or more"
+            )
+        limits = settings.max_unknown, settings.unknown_days
+        if settings.keep_unknown == DATABASE:
+            url, file = settings.database_url(), settings.database_id
+            return cls(url, model_identity(model), *limits, file)
+        return cls(folder_address(settings.keep_unknown), model_identity(model), *limits)
+
+    def close(self) -> None:
+        """Close the database."""
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_details: object) -> None:
+        self.close()
+
+    # ------------------------------------------------------------------ writing
+    def keep(
+        self,
+        features: NDArray[Any],
+        contents: Sequence[bytes] | None = None,
+        kind: ItemKind = "features",
+        reject: float = 0.05,
+    ) -> None:
+        """Keep items, each once; what is too old or too much goes.
+
+        Parameters
+        ----------
+        features : ndarray of shape (n, n_features)
+        contents : sequence of bytes, optional
+            JPEG images, or texts in UTF-8.
+        kind : {"features", "image", "text"}
+            What `contents` are.
+        reject : float
+            The share of rows of known classes by which they were rejected.
+        """
+        rows = np.ascontiguousarray(features, dtype="<f4")
+        now = datetime.now(UTC)
+        values = [
+            {
+                "model_id": self.model_id,
+                "id": hashlib.sha256(row.tobytes()).hexdigest()[:32],
+                "kept_at": now.isoformat(timespec="microseconds"),
+                "kind": kind if contents is not None else "features",
+                "reject": reject,
+                "features": row.tobytes(),
+                "content": None if contents is None else contents[number],
+            }
+            for number, row in enumerate(rows)
+        ]
+        if not values:
+            return
+        with self._database.writing() as connection:
+            insert: Any = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}[
+                connection.dialect.name
+            ]
+            connection.execute(insert(_ITEMS).on_conflict_do_nothing(), values)
+            self._tidy(connection, now)
+
+    def _tidy(self, connection: Connection, now: datetime) -> None:
+        oldest = (now - timedelta(days=self.days)).isoformat(timespec="microseconds")
+        own = _ITEMS.c.model_id == self.model_id
+        # Of models that are not served any more nobody else would take the old ones away.
+        connection.execute(_ITEMS.delete().where(_ITEMS.c.kept_at < oldest))
+        count = sa.select(sa.func.count()).select_from(_ITEMS).where(own)
+        excess = int(connection.execute(count).scalar_one()) - self.max_items
+        if excess > 0:
+            order = (_ITEMS.c.kept_at, _ITEMS.c.id)
+            first = sa.select(_ITEMS.c.id).where(own).order_by(*order).limit(excess)
+            connection.execute(_ITEMS.delete().where(own, _ITEMS.c.id.in_(first)))
+
+    def set_class(self, ids: Collection[str], name: str) -> None:
+        """Say which class was made of some items."""
+        self._change(ids, _ITEMS.update().values(class_name=name))
+
+    def forget(self, ids: Collection[str] | None = None) -> int:
+        """Delete some items, or all of this model; return how many there were."""
+        if ids is not None:
+            return self._change(ids, _ITEMS.delete())
+        with self._database.writing() as connection:
+            own = _ITEMS.c.model_id == self.model_id
+            return int(connection.execute(_ITEMS.delete().where(own)).rowcount)
+
+    def _change(self, ids: Collection[str], statement: Any) -> int:
+        own, names, count = _ITEMS.c.model_id == self.model_id, sorted(set(ids)), 0
+        with self._database.writing() as connection:
+            for start in range(0, len(names), _CHUNK):
+                chosen = _ITEMS.c.id.in_(names[start : start + _CHUNK])
+                count += int(connection.execute(statement.where(own, chosen)).rowcount)
+        return count
+
+    # ------------------------------------------------------------------ reading
+    def stamp(self) -> tuple[Any, ...]:
+        """Return what differs wherever `items` does: numbers and times, quickly."""
+        columns = (
+            sa.func.count(),
+            sa.func.min(_ITEMS.c.kept_at),
+            sa.func.max(_ITEMS.c.kept_at),
+            sa.func.count(_ITEMS.c.class_name),
+        )
+        with self._database.reading() as connection:
+            return tuple(connection.execute(sa.select(*columns).where(*self._own())).one())
+
+    def _own(self) -> tuple[Any, ...]:
+        """Return what selects items of this model that are not too old."""
+        oldest = (datetime.now(UTC) - timedelta(days=self.days)).isoformat(timespec="microseconds")
+        return (_ITEMS.c.model_id == self.model_id, _ITEMS.c.kept_at >= oldest)
+
+    def items(self) -> KeptItems:
+        """Return all items of this model that are not too old."""
+        names = ("id", "kept_at", "kind", "reject", "class_name", "features")
+        found = (
+            sa.select(*(_ITEMS.c[name] for name in names))
+            .where(*self._own())
+            .order_by(_ITEMS.c.kept_at, _ITEMS.c.id)
+        )
+        with self._database.reading() as connection:
+            rows = connection.execute(found).all()
+        features = [np.frombuffer(row.features, dtype="<f4") for row in rows]
+        return KeptItems(
+            tuple(row.id for row in rows),
+            tuple(row.kept_at for row in rows),
+            tuple(row.kind for row in rows),
+            tuple(row.class_name for row in rows),
+            np.array([row.reject for row in rows]),
+            np.stack(features) if features else np.zeros((0, 0), dtype=np.float32),
+        )
+
+    def content(self, name: str) -> tuple[ItemKind, bytes]:
+        """Return what an item is and its image or text; raise where there is none."""
+        found = sa.select(_ITEMS.c.kind, _ITEMS.c.content).where(
+            _ITEMS.c.model_id == self.model_id, _ITEMS.c.id == name
+        )
+        with self._database.reading() as connection:
+            row = connection.execute(found).one_or_none()
+        if row is None or row.content is None:
+            raise UnknownItemError(name)
+        return row.kind, row.content
+
+
+def folder_address(folder: str | Path) -> str:
+    """Return the address of the database in a folder of kept items; the folder is made."""
+    path = Path(folder).absolute()
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"unknown items cannot be kept in {path}: {error.strerror}") from None
+    return f"sqlite:///{path / _FILE}"
+
+
+def existing_address(folder: str | Path) -> str:
+    """Return the address of the database in a folder where items are kept; refuse any other."""
+    if not (Path(folder) / _FILE).is_file():
+        raise DataError(f"{folder} keeps no unknown items; `hgkt serve --keep-unknown` makes it")
+    return folder_address(folder)
+
+
+@dataclass(frozen=True, eq=False)
+class Waiting:
+    """Kept items that are unknown to an edition, too, and what it says of them.
+
+    Parameters
+    ----------
+    items : KeptItems
+        Those of which no class was made that is still there, and which the edition rejects.
+    novelty : ndarray of shape (n,)
+    nearest : tuple of str
+        The likeliest known class of each.
+    """
+
+    items: KeptItems
+    novelty: NDArray[np.float64]
+    nearest: tuple[str, ...]
+
+    @classmethod
+    def of(cls, inbox: Inbox, edition: Edition) -> Self:
+        """Ask the edition again: items that a new class explains wait no longer."""
+        items = inbox.items()
+        free = [name is None or name not in edition.columns for name in items.class_names]
+        items = items[np.array(free, dtype=bool)]
+        if not len(items):
+            return cls(items, np.zeros(0), ())
+        columns = edition.model.candidates()
+        found = rank_with_confidence(edition.model, items.features, columns, 1)
+        rows = found.novelty > 1.0 - items.rejects
+        nearest = tuple(edition.names[column] for column in found.best[rows, 0].tolist())
+        return cls(items[rows], found.novelty[rows], nearest)
+
+    def groups(self, edition: Edition, min_size: int) -> list[Group]:
+        """Return groups among them; see `hgkt.unknown.find_groups`."""
+        if len(self.items) < min_size:
+            return []
+        return find_groups(edition.model, self.items.features, min_size)
+
+
+@dataclass(frozen=True)
+class Made:
+    """A class that was made of kept items.
+
+    Parameters
+    ----------
+    before : int
+        The revision to go back to if it was a mistake.
+    edition : Edition
+        One that has the class.
+    name : str
+        The class, as the model writes it.
+    n_examples : int
+        How many items it learned from.
+    doubts : tuple of str
+        What is doubtful about its description, in sentences.
+    """
+
+    before: int
+    edition: Edition
+    name: str
+    n_examples: int
+    doubts: tuple[str, ...]
+
+
+def make_class(
+    served: ServedModel,
+    inbox: Inbox,
+    ids: Collection[str],
+    description: ClassDescription,
+    origin: Origin,
+) -> Made:
+    """Add a class, unless the model has it, and let it learn from kept items.
+
+    A class that the model has keeps its description. The items wait again when the class is gone.
+    """
+    items = inbox.items()
+    places = {name: place for place, name in enumerate(items.ids)}
+    if missing := sorted(set(ids) - places.keys()):
+        raise UnknownItemError(missing[0])
+    served.check_growth()
+    edition, doubts = served.refresh(), list[str]()
+    before, name = edition.revision, edition.canonical(description.name)
+    is_new = name not in edition.columns
+    if is_new:
+        edition, doubts = served.add([description], origin=origin)
+    rows = np.array(sorted(places[own] for own in set(ids)), dtype=np.intp)
+    try:
+        edition = served.grow(name, items.features[rows], origin=origin)
+    except HGKTError:
+        if is_new:
+            served.remove([name], origin=origin)
+        raise
+    # Last: were the process killed before it, most items are recognised and wait no longer.
+    inbox.set_class(ids, name)
+    return Made(before, edition, name, len(rows), tuple(doubts))
+
+
+class InboxWriter:
+    """Writes to an inbox in a thread of its own: no prediction waits for a disk.
+
+    Parameters
+    ----------
+    inbox : Inbox
+        Where items are kept; it is closed with the writer.
+    """
+
+    def __init__(self, inbox: Inbox) -> None:
+        self.inbox = inbox
+        self._n_bytes, self._counting = 0, threading.Lock()
+        self._waiting: queue.Queue[tuple[Any, ...] | threading.Event | None]
+        self._waiting = queue.Queue(_N_WAITING)
+        self._thread = threading.Thread(target=self._write, name="hgkt-unknown", daemon=True)
+        self._thread.start()
+
+    def offer(
+        self,
+        features: NDArray[Any],
+        contents: Sequence[bytes] | None = None,
+        kind: ItemKind = "features",
+        reject: float = 0.05,
+    ) -> None:
+        """Have items kept soon, as `Inbox.keep` does; they are dropped where too much waits."""
+        rows = np.array(features, dtype="<f4")
+        if not self._count(_size(rows, contents)):
+            return
+        try:
+            self._waiting.put_nowait((rows, contents, kind, reject))
+        except queue.Full:
+            self._count(-_size(rows, contents))
+
+    def _count(self, n_bytes: int) -> bool:
+        """Count bytes that wait, and return whether there is room for them."""
+        with self._counting:
+            if self._n_bytes + n_bytes > _MAX_WAITING_BYTES:
+                return False
+            self._n_bytes += n_bytes
+            return True
+
+    def keep_rejected(
+        self,
+        features: NDArray[Any],
+        found: ConfidentRanking | None,
+        reject: float,
+        contents: Sequence[bytes] | None = None,
+        kind: ItemKind = "features",
+    ) -> None:
+        """Offer the rows of a request that were rejected, with what they were read from."""
+        rows = np.zeros(0, np.intp) if found is None else np.flatnonzero(found.unknown)
+        if len(rows):
+            own = None if contents is None else [contents[row] for row in rows.tolist()]
+            self.offer(features[rows], own, kind, reject)
+
+    def flush(self) -> None:
+        """Wait a while until what this process was offered before is written."""
+        written = threading.Event()
+        with suppress(queue.Full):
+            self._waiting.put(written, timeout=_PATIENCE)
+            written.wait(_PATIENCE)
+
+    def close(self) -> None:
+        """Write what waits and close the inbox."""
+        with suppress(queue.Full):
+            self._waiting.put(None, timeout=_PATIENCE)
+        self._thread.join(_PATIENCE)
+        self.inbox.close()
+
+    def _write(self) -> None:
+        while True:
+            batch = self._waiting.get()
+            try:
+                if batch is None:
+                    return
+                if isinstance(batch, threading.Event):
+                    batch.set()
+                else:
+                    self._keep(*batch)
+            except RegistryError as error:
+                logger.warning("unknown items were not kept: %s", error)
+            except Exception:
+                logger.exception("unknown items were not kept")
+
+    def _keep(
+        self,
+        rows: NDArray[Any],
+        contents: Sequence[bytes] | None,
+        kind: ItemKind,
+        reject: float,
+    ) -> None:
+        self._count(-_size(rows, contents))
+        if contents is not None and kind == "image":
+            contents = [_small(content) for content in contents]
+        self.inbox.keep(rows, contents, kind, reject)
+
+
+def _size(rows: NDArray[Any], contents: Sequence[bytes] | None) -> int:
+    return rows.nbytes + sum(map(len, contents or ()))
+
+
+def _small(content: bytes) -> bytes:
+    """Return an image as a JPEG that shows what is on it, and takes little room."""
+    from hgkt.vision import open_image
+
+    image = open_image(content, at_least=(_SIDE, _SIDE))
+    image.thumbnail((_SIDE, _SIDE))
+    file = io.BytesIO()
+    image.save(file, "JPEG", quality=85)
+    return file.getvalue()

@@ -1,0 +1,241 @@
+"""Unknown items that are kept: what waits, groups among it, and classes made of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from msgspec import Meta, Struct
+from pydantic import BaseModel, Field
+
+from hgkt.language import ClassDescription
+from hgkt.serving.auth import require_key
+from hgkt.serving.edition import Edition
+from hgkt.serving.events import Origin, UnknownItemError
+from hgkt.serving.inbox import InboxWriter, ItemKind, Waiting, make_class
+from hgkt.serving.routes import Service
+from hgkt.serving.routes.bodies import FEW_VALUES, json_body, read_json
+from hgkt.serving.routes.classes import ClassesChanged, Name, Named, Reason, Text, Vector
+from hgkt.unknown.groups import MIN_SIZE
+
+ItemId = Annotated[str, Meta(pattern="^[0-9a-f]{32}$", description="Name of a kept item.")]
+
+
+class ClassOfItems(Struct, forbid_unknown_fields=True):
+    """What some items are: a new class with its description, or one that the model has."""
+
+    name: Name
+    items: Annotated[list[ItemId], Meta(min_length=1, max_length=10_000)]
+    vector: Vector | None = None
+    attributes: Named | None = None
+    text: Text | None = None
+    reason: Reason | None = None
+
+
+class UnknownItem(BaseModel):
+    """An item that looks like no known class."""
+
+    id: str
+    kept_at: str = Field(description="When it came, ISO 8601 in UTC.")
+    kind: ItemKind = Field(description="`image` or `text` where that is kept as well.")
+    novelty: float = Field(description="Share of rows of known classes that look less strange.")
+    nearest: str = Field(description="The likeliest known class.")
+
+
+class UnknownList(BaseModel):
+    """Items that wait, the newest first."""
+
+    revision: int
+    n_items: int
+    days: float = Field(description="How long an item is kept.")
+    max_items: int = Field(description="How many are kept at most.")
+    keeps_items: bool = Field(description="Whether images and texts are kept as well.")
+    items: list[UnknownItem]
+
+
+class NearClass(BaseModel):
+    """A known class that a group is near to."""
+
+    label: str
+    probability: float
+
+
+class UnknownGroup(BaseModel):
+    """Items that lie close together, and may be of one class."""
+
+    items: list[str] = Field(description="Their ids, the most typical first.")
+    example: UnknownItem = Field(description="The most typical one.")
+    sureness: float = Field(description="0 to 1: how far it lies from what is around it.")
+    neighbours: list[NearClass]
+
+
+class UnknownGroups(BaseModel):
+    """Groups, the largest first."""
+
+    revision: int
+    n_items: int = Field(description="How many items wait, in groups or not.")
+    groups: list[UnknownGroup]
+
+
+class ClassMade(ClassesChanged):
+    """A class was made of items, and that is on disk."""
+
+    before: int = Field(description="The revision to go back to if it was a mistake.")
+    n_examples: int = Field(description="How many of the items it learned from.")
+
+
+class ItemsForgotten(BaseModel):
+    """Items were deleted."""
+
+    n_forgotten: int
+
+
+def build_router(service: Service, writer: InboxWriter) -> APIRouter:
+    """Return the routes under ``/v1/unknown``; all of them need a key where there are keys."""
+    served, settings, queues = service.served, service.settings, service.queues
+    inbox = writer.inbox
+    by: Any = Depends(require_key(settings))
+    router = APIRouter(prefix="/v1/unknown", tags=["unknown"])
+    n_attributes = served.base.class_attributes_.shape[1]
+
+    async def sent_class(request: Request) -> ClassOfItems:
+        return await read_json(request, ClassOfItems, FEW_VALUES + n_attributes)
+
+    sent: Any = Depends(sent_class)
+
+    last: list[tuple[Any, Waiting]] = []
+
+    def waiting_in(edition: Edition) -> Waiting:
+        """Return what waits; it is found once for items and classes that have not changed."""
+        writer.flush()  # who was just told "unknown" finds the item here
+        now = edition.table.digest, edition.revision, inbox.stamp()
+        for known, waiting in last:
+            if known == now:
+                return waiting
+        waiting = Waiting.of(inbox, edition)
+        last[:] = [(now, waiting)]
+        return waiting
+
+    @router.get(
+        "",
+        summary="List items that look like no known class",
+        dependencies=[by],
+    )
+    async def list_items(
+        offset: Annotated[int, Query(ge=0, le=2**31)] = 0,
+        limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    ) -> UnknownList:
+        def work() -> UnknownList:
+            edition = served.current()
+            waiting = waiting_in(edition)
+            newest = range(len(waiting.items) - 1, -1, -1)
+            return UnknownList(
+                revision=edition.revision,
+                n_items=len(waiting.items),
+                days=inbox.days,
+                max_items=inbox.max_items,
+                keeps_items=settings.keep_unknown_items,
+                items=[_item(waiting, row) for row in newest[offset : offset + limit]],
+            )
+
+        return await queues.costly.run(work)
+
+    @router.get(
+        "/groups",
+        summary="Find groups among them",
+        dependencies=[by],
+    )
+    async def list_groups(
+        min_size: Annotated[
+            int, Query(ge=2, le=10_000, description="The fewest items of a group.")
+        ] = MIN_SIZE,
+    ) -> UnknownGroups:
+        def work() -> UnknownGroups:
+            edition = served.current()
+            waiting = waiting_in(edition)
+            groups = [
+                UnknownGroup(
+                    items=[waiting.items.ids[row] for row in group.rows.tolist()],
+                    example=_item(waiting, group.example),
+                    sureness=group.sureness,
+                    neighbours=[
+                        NearClass(label=str(near.label), probability=near.probability)
+                        for near in group.neighbours
+                    ],
+                )
+                for group in waiting.groups(edition, min_size)
+            ]
+            return UnknownGroups(
+                revision=edition.revision, n_items=len(waiting.items), groups=groups
+            )
+
+        return await queues.costly.run(work)
+
+    @router.post(
+        "/classes",
+        status_code=201,
+        summary="Make a class of some of them, or give them to one",
+        dependencies=[by],
+        openapi_extra=json_body(ClassOfItems),
+    )
+    async def make_of_items(who: str | None = by, body: ClassOfItems = sent) -> ClassMade:
+        """Add the class, unless the model has it, and let it learn from the items."""
+
+        def work() -> ClassMade:
+            description = ClassDescription(body.name, body.vector, body.attributes, body.text)
+            origin = Origin(who, body.reason)
+            made = make_class(served, inbox, body.items, description, origin)
+            service.metrics.examples.inc(made.n_examples)
+            return ClassMade(
+                revision=made.edition.revision,
+                before=made.before,
+                names=[made.name],
+                n_examples=made.n_examples,
+                n_classes=len(made.edition.names),
+                warnings=list(made.doubts),
+            )
+
+        return await queues.changes.run(work)
+
+    @router.get(
+        "/{name}/content",
+        summary="Show the image or the text of one",
+        dependencies=[by],
+        response_class=Response,
+        responses={200: {"content": {"image/jpeg": {}, "text/plain": {}}}},
+    )
+    def show_content(name: str) -> Response:
+        kind, content = inbox.content(name)
+        media_type = "text/plain" if kind == "text" else "image/jpeg"
+        return Response(content, media_type=media_type, headers={"Cache-Control": "no-store"})
+
+    @router.delete(
+        "",
+        summary="Forget all of them",
+        dependencies=[by],
+    )
+    def forget_all() -> ItemsForgotten:
+        return ItemsForgotten(n_forgotten=inbox.forget())
+
+    @router.delete(
+        "/{name}",
+        summary="Forget one of them",
+        dependencies=[by],
+    )
+    def forget_one(name: str) -> ItemsForgotten:
+        if not (count := inbox.forget([name])):
+            raise UnknownItemError(name)
+        return ItemsForgotten(n_forgotten=count)
+
+    return router
+
+
+def _item(waiting: Waiting, row: int) -> UnknownItem:
+    items = waiting.items
+    return UnknownItem(
+        id=items.ids[row],
+        kept_at=items.kept_at[row],
+        kind=items.kinds[row],
+        novelty=float(waiting.novelty[row]),
+        nearest=waiting.nearest[row],
+    )
