@@ -12,36 +12,17 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 RESULTS = DOCS / "results"
 sys.path.append(str(DOCS / "_ext"))  # what pages show is listed there
 
-_GROUP = "hgkt.methods"
 FEATURES = {"CUB": "efflite2", "AWA1": "rgsift", "EMOJI": "efflite0"}
 """Feature file of each benchmark folder that documentation shows."""
 
 
 def without_installation() -> None:
-    """Let this process and those it starts find hgkt and its methods where it is not installed.
-
-    Methods come from entry points, which Python reads from what an installation leaves behind.
-    A folder with no more than that stands in for it.
-    """
+    """Let this process and those it starts find hgkt where it is not installed."""
     import os
-    import tempfile
-    import tomllib
-    from importlib.metadata import entry_points
 
-    source = DOCS.parent / "src"
-    if entry_points(group=_GROUP):
-        return
-    project = tomllib.loads((DOCS.parent / "pyproject.toml").read_text("utf-8"))["project"]
-    points = project["entry-points"][_GROUP]
-    lines = [f"[{_GROUP}]", *(f"{name} = {target}" for name, target in points.items())]
-    folder = Path(tempfile.gettempdir()) / "hgkt-entry-points"
-    about = folder / "hgkt-0.dist-info"
-    about.mkdir(parents=True, exist_ok=True)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: hgkt\nVersion: 0\n")
-    (about / "entry_points.txt").write_text("\n".join(lines) + "\n")
-    added = [str(source), str(folder)]
-    sys.path[:0] = added
-    os.environ["PYTHONPATH"] = os.pathsep.join([*added, os.environ.get("PYTHONPATH", "")])
+    source = str(DOCS.parent / "src")
+    sys.path.insert(0, source)
+    os.environ["PYTHONPATH"] = os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])
 
 
 Labelled = tuple[Any, Any]

@@ -77,7 +77,7 @@ def _one_draw(
     for variant, metric in METRICS.items():
         model = HGKTClassifier(metric=metric, device="cpu")
         parts = data.folds(class_folds(seen, model.default_folds(n_seen)), 0.2, 0)
-        folds = list(score_folds(parts, model))
+        folds = list(score_folds(model, parts))
         model.set_params(calibration=fit_calibration(folds).to_dict())
         data.fit(model).add_classes({name: table[name] for name in added})
         answers = [model.predict(X[group]) for group in (part.val_seen, part.val_unseen)]

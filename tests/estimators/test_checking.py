@@ -177,7 +177,9 @@ def test_classes_that_come_and_go_are_followed(any_fitted, unseen):
     assert_alike(model.check_class(rows[0]), fresh(model).check_class(rows[0]))
     model.add_classes({names[3]: rows[0] + 0.01})
     check = model.check_class(rows[0])
-    assert check.rivals[0].label == names[3]
+    # Of those that were added: what γ favours may keep a learned class ahead of them.
+    added = [rival.label for rival in check.rivals if rival.label in names]
+    assert added[0] == names[3]
     assert_alike(check, fresh(model).check_class(rows[0]))
     model.remove_classes([names[1]])
     assert_alike(model.check_class(rows[0]), fresh(model).check_class(rows[0]))

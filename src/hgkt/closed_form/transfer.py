@@ -475,6 +475,16 @@ class ClosedFormTransfer:
             block = block + rows * (member.weight / length_powers(rows, member))[:, None]
         return [block]
 
+    def points(self, rows: NDArray[Any], of_rows: bool = False) -> NDArray[Any]:
+        """Return the places (n, D) of rows of the class table, or of features of rows.
+
+        With distances both have more than their place, and features have it twice.
+        """
+        if self.settings.metric != "euclidean":
+            return rows
+        places = rows[:, :-2]
+        return places / 2.0 if of_rows else places
+
     def scorer(self, device: str | None = None) -> Scorer:
         """Return what scores by this transfer, on a torch device or by NumPy; made once each."""
         if device not in self._scorers:

@@ -844,7 +844,18 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         """
         check_is_fitted(self)
         now = self._snapshot()
-        return now._map_features(now._check_features(X))
+        return now._row_points(now._map_features(now._check_features(X)))
+
+    def class_points(self) -> NDArray[Any]:
+        """Return where `in_metric` would put the classes, ordered as ``classes_``.
+
+        Of methods that embed classes.
+        """
+        return self.class_embeddings_
+
+    def _row_points(self, features: NDArray[Any]) -> NDArray[Any]:
+        """Return the places of rows that `_map_features` returned."""
+        return features
 
     def decision_function(self, X: ArrayLike) -> NDArray[Any]:
         """Return the scores (n_samples, n_classes), higher is better.

@@ -351,6 +351,11 @@ class AlteredClass:
             raise DataError(
                 "this model was fitted without class_attributes, so no attribute speaks for a class"
             )
+        if model.retrains_on_add:
+            raise DataError(
+                f"{type(model).__name__} learns a class anew when it is added, so what one of its "
+                "attributes does cannot be told"
+            )
         self._model = model
         own = model.class_attributes_[column]
         mean = model._table.seen_attributes.mean(axis=0)

@@ -581,6 +581,14 @@ class HGKTClassifier(TransferClassifier):
         self._comparison = comparison.follow(self._table.attributes)
         return self._comparison.new_class(attributes, self._row_penalties(n_more=1))
 
+    # ------------------------------------------------------------------ places
+    def class_points(self) -> NDArray[Any]:
+        """Return where `in_metric` would put the classes, ordered as ``classes_``."""
+        return self._transfer.points(self.class_embeddings_)
+
+    def _row_points(self, features: NDArray[Any]) -> NDArray[Any]:
+        return self._transfer.points(features, of_rows=True)
+
     # ------------------------------------------------------------------ explaining
     @property
     def attribute_relevance_(self) -> NDArray[np.float64]:

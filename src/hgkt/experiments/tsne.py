@@ -203,11 +203,11 @@ def common_space(
 
     if not hasattr(model, "metric"):
         raise DataError(f"{type(model).__name__} embeds no classes among features")
-    embeddings = model.class_embeddings_[model.candidates(names)]
+    embeddings = model.class_points()[model.candidates(names)]
     space = "visual features"
     if isinstance(model, HGKTClassifier):
         space += " in the in-class metric"
-    features = model._map_features(X)
+    features = model.in_metric(X)
     found = [np.asarray(part, dtype=np.float64) for part in (features, embeddings)]
     if model.metric == "cosine":
         found = [normalize(part) for part in found]

@@ -21,6 +21,11 @@ N_RELATIVES = 5
 
 def explains(model: GZSLClassifier) -> bool:
     """Return whether attributes can speak for a class of this model."""
+    return takes_classes(model) and not model.retrains_on_add
+
+
+def takes_classes(model: GZSLClassifier) -> bool:
+    """Return whether classes can be added to this model."""
     return bool(model._table.has_attributes)
 
 
@@ -128,7 +133,8 @@ class ClassMap:
         if rows.shape[1:] != self.center.shape:
             # A model of few rows has other coordinates once its classes have grown.
             return type(self).of(model).places(model)
-        return np.nan_to_num((rows - self.center) @ self.axes)
+        # Not a product of matrices: that rounds a row differently beside another number of rows.
+        return np.nan_to_num(np.einsum("nd,dk->nk", rows - self.center, self.axes))
 
     def instance_places(
         self, model: GZSLClassifier, X: NDArray[Any]
@@ -139,7 +145,7 @@ class ClassMap:
         """
         if not isinstance(model, TransferClassifier):
             return [None] * len(X)
-        rows = np.asarray(model._map_features(model._check_features(X)), dtype=np.float64)
+        rows = np.asarray(model.in_metric(X), dtype=np.float64)
         if rows.shape[1:] != self.center.shape:
             return [None] * len(X)
         if getattr(model, "metric", None) == "cosine":
@@ -150,7 +156,7 @@ class ClassMap:
 def _class_rows(model: Any) -> tuple[NDArray[np.float64], str]:
     """Return a row per class and what the rows are; without embeddings the attributes."""
     try:
-        rows, what = model.class_embeddings_, "the embeddings"
+        rows, what = model.class_points(), "the embeddings"
     except AttributeError:
         rows, what = model.class_attributes_, "the attributes"
     rows = np.asarray(rows, dtype=np.float64).reshape(len(model.classes_), -1)

@@ -77,11 +77,12 @@ def test_every_question_of_rows_can_be_asked_of_texts(client, reader):
 
 
 def test_rejected_texts_are_kept_with_their_words(folder, tmp_path):
+    texts = [*TEXTS, "colorless green ideas sleep furiously", "xyzzy plugh"]
     kept = {"keep_unknown": str(tmp_path / "kept"), "keep_unknown_items": True}
     url = f"sqlite:///{tmp_path}/classes.sqlite"
     with TestClient(create_app(ServiceSettings(folder, url, **kept))) as client:
-        rows = client.post(PATH, json={"texts": TEXTS, "reject": 0.9}).json()["predictions"]
-        rejected = {text for text, row in zip(TEXTS, rows, strict=True) if row["label"] is None}
+        rows = client.post(PATH, json={"texts": texts, "reject": 0.9}).json()["predictions"]
+        rejected = {text for text, row in zip(texts, rows, strict=True) if row["label"] is None}
         items = client.get("/v1/unknown").json()["items"]
         assert {item["kind"] for item in items} == {"text"}
         found = {client.get(f"/v1/unknown/{item['id']}/content").text for item in items}

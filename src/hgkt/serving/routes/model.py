@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 
 from hgkt._plain import plain
 from hgkt.estimators import METHODS, GZSLClassifier
-from hgkt.serving.class_facts import ClassMap, explains
+from hgkt.serving.class_facts import ClassMap, explains, takes_classes
 from hgkt.serving.edition import Edition, made_with
 from hgkt.serving.problems import Problem
 from hgkt.serving.routes import Service
@@ -180,7 +180,7 @@ def build_router(service: Service, samples: Sequence[SampleInstance]) -> APIRout
         """Say what model is served, what it reads and what a request may carry."""
         edition = served.current()
         model, about = edition.model, made_with(edition.model)
-        describer, takes_classes = served.describer, explains(model)
+        describer, takes = served.describer, takes_classes(model)
         return ModelCard(
             name=settings.name(),
             method=METHODS.name_of(type(model)) or type(model).__name__,
@@ -195,15 +195,15 @@ def build_router(service: Service, samples: Sequence[SampleInstance]) -> APIRout
             attribute_blocks=about.get("attribute_blocks"),
             attribute_ranges=ranges,
             accepts=Accepts(
-                vector=takes_classes,
-                attributes=takes_classes and describer.accepts_attributes,
-                text=takes_classes and describer.accepts_text,
-                name_alone=takes_classes and describer.accepts_name_alone,
+                vector=takes,
+                attributes=takes and describer.accepts_attributes,
+                text=takes and describer.accepts_text,
+                name_alone=takes and describer.accepts_name_alone,
                 images=not service.reader.obstacle(),
                 texts=not service.texts.obstacle(),
                 pixels=about.get("pixels"),
             ),
-            explains=takes_classes,
+            explains=explains(model),
             can_grow=model.can_grow,
             confident=model.confidence_ is not None,
             needs_key=bool(settings.api_keys),
