@@ -74,7 +74,9 @@ class Sentences:
         """Return the intents that a seed hides: five of each domain."""
         rng = np.random.default_rng(seed)
         domains = sorted(self.domains)
-        drawn = [rng.choice(self.domains[name], N_UNSEEN, replace=False) for name in domains]
+        drawn = [
+            rng.choice(sorted(self.domains[name]), N_UNSEEN, replace=False) for name in domains
+        ]
         found: list[str] = np.concatenate(drawn).tolist()
         return found
 
