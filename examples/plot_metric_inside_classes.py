@@ -17,10 +17,11 @@ stretch = np.array([[2.3, 1.9], [0.0, 0.45]])
 centers = {"left": (0.0, 0.0), "right": (3.2, 0.4), "upper": (1.2, 3.2)}
 X = np.concatenate([rng.normal(size=(150, 2)) @ stretch + place for place in centers.values()])
 y = np.repeat(list(centers), 150)
+attributes = dict(zip(centers, np.eye(3), strict=True))
 
 # %%
-# The same model with and without the relation. Attributes are one-hot here: nothing is transferred,
-# so what is left is the metric.
+# The same model with and without the relation. Attributes are one-hot: nothing is transferred, so
+# what is left is the metric.
 
 grid = np.stack(np.meshgrid(np.linspace(-8, 11, 300), np.linspace(-7, 10, 300)), axis=-1)
 fig, panels = plt.subplots(1, 2, figsize=(8.4, 4.0), sharey=True)
@@ -31,7 +32,7 @@ for panel, intra, title in (
     model = hgkt.HGKTClassifier(
         feature_map="none", metric="euclidean", intra=intra, shrinkage=0.05, kernel="linear",
         ridge=1e-6, calibration=0,
-    ).fit(X, y)  # fmt: skip
+    ).fit(X, y, attributes)  # fmt: skip
     regions = np.searchsorted(model.classes_, model.predict(grid.reshape(-1, 2)))
     panel.contourf(
         *np.moveaxis(grid, -1, 0), regions.reshape(300, 300), levels=[-0.5, 0.5, 1.5, 2.5],

@@ -51,7 +51,7 @@ class CADAVAEClassifier(NetworkClassifier):
     Two autoencoders, of features and of attributes, share one latent space. Each encoder E gives
     the mean μ and the log-variance v of a Gaussian, each decoder D brings a latent z back. With z
     drawn from the Gaussian of a row x and ζ from that of its class's attributes a, training
-    minimises, summed over a batch,
+    minimises, summed over a batch, ::
 
         |x − D_x(z)| + |a − D_a(ζ)| + β (KL_x + KL_a)
           + γ (|x − D_x(ζ)| + |a − D_a(z)|) + δ √(‖μ_x − μ_a‖² + ‖σ_x − σ_a‖²),
