@@ -115,9 +115,10 @@ def test_what_was_acknowledged_survives_kill_9(open_registry, database, n_kills)
             acknowledged += json.loads(worker.stdout.readline())[1]
         worker.send_signal(signal.SIGKILL)
         # What was said before it died counts, and a line may be cut off.
-        for line in worker.communicate()[0].split("\n")[:-1]:
+        # `communicate` would pass over lines that came along with those read above.
+        for line in worker.stdout.read().split("\n")[:-1]:
             acknowledged += json.loads(line)[1]
-        assert worker.returncode == -signal.SIGKILL
+        assert worker.wait() == -signal.SIGKILL
 
         registry = open_registry()
         there = names(registry)
