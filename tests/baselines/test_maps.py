@@ -14,6 +14,8 @@ from hgkt.estimators.model_folder import config_digest
 from hgkt.exceptions import DataError, ModelFolderError
 
 FAST = {"n_hidden": 16, "n_steps": 20, "n_epochs": 2, "random_state": 0, "device": "cpu"}
+FAST |= {"hidden_sizes": (16, 16, 16, 16), "n_latent": 8, "classifier_epochs": 2}
+FAST |= {"n_seen_samples": 20, "n_unseen_samples": 20}
 
 
 def build(name, **params):

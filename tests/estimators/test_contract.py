@@ -17,9 +17,11 @@ from hgkt.exceptions import DataError
 # Small settings, so that what trains a network trains it in a moment.
 FAST = {"n_hidden": 16, "n_steps": 60, "n_epochs": 3, "learning_rate": 1e-2, "random_state": 0}
 FAST |= {"hidden_sizes": (16, 16, 16, 16), "n_latent": 8, "classifier_epochs": 3}
+FAST |= {"n_seen_samples": 40, "n_unseen_samples": 40}
 
-# Steps with which a network reaches the accuracy that scikit-learn's checks ask for.
+# Steps or epochs with which a network reaches the accuracy that scikit-learn's checks ask for.
 N_STEPS = {"psrzsl": 20, "dem": 60, "hgkt-network": 50}
+N_EPOCHS = {"cada-vae": 8}
 
 # Methods without stochastic or iterative steps, which follow the order of rows.
 DIRECT = ["hgkt", "ridge", "eszsl", "sae", "gfzsl"]
@@ -57,7 +59,8 @@ def fitted(name, params, small):
 
 @every_method
 def test_scikit_learn_checks_pass(name, params):
-    settings = {"n_steps": N_STEPS.get(name, 150), "n_epochs": 30, **params}
+    steps = {"n_steps": N_STEPS.get(name, 150), "n_epochs": N_EPOCHS.get(name, 30)}
+    settings = {**steps, **params}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         check_estimator(

@@ -311,13 +311,14 @@ def test_float32_and_float64_agree(space, params):
     np.testing.assert_allclose(found, wide.score_classes(space["X_new"]), atol=1e-4)
 
 
-def test_few_rows_of_many_features_share_a_space_too():
+def test_few_rows_of_many_features_share_a_space_too(monkeypatch):
     """Elsewhere they would be brought into the span of the rows; descriptions lie outside."""
+    monkeypatch.setattr("hgkt.statistics.classes._LEAST_FEATURES", 400)
     rng = np.random.default_rng(0)
-    means = rng.normal(size=(6, 4_200)).astype(np.float32)
+    means = rng.normal(size=(6, 420)).astype(np.float32)
     texts = dict(enumerate(means + rng.normal(size=means.shape).astype(np.float32)))
     codes = np.repeat(np.arange(6), 5)
-    X = means[codes] + 0.5 * rng.normal(size=(30, 4_200)).astype(np.float32)
+    X = means[codes] + 0.5 * rng.normal(size=(30, 420)).astype(np.float32)
     model = HGKTClassifier(
         shared_space=True, prior=1.0, feature_map="l2", calibration=0.0, device="cpu"
     )
