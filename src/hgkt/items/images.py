@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hgkt._hub import WEIGHTS_VARIABLE, find_local
 from hgkt._typing import Progress
 from hgkt.data import GZSLDataset
 from hgkt.data.attributes import AttributeFile
@@ -26,7 +27,6 @@ from hgkt.vision import Extraction, ImageEntry, extract_features, load_backbone
 from hgkt.vision.backbones import Backbone
 from hgkt.vision.extraction import feature_journal
 from hgkt.vision.listing import class_folders, find_entries, passed_over
-from hgkt.vision.networks import find_source
 from hgkt.vision.output import feature_stem
 
 
@@ -207,7 +207,7 @@ def text_tower(record: Mapping[str, Any]) -> str | None:
     source = str(record.get("source"))
     if record.get("model_type") not in TOWERS:
         return None
-    folder = find_source(source)  # one of the hub is a whole model
+    folder = find_local(source, WEIGHTS_VARIABLE)  # one of the hub is a whole model
     return source if folder is None or tower_type(folder) else None
 
 

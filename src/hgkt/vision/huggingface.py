@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from hgkt._files import files_sha256, read_json
-from hgkt._hub import hub_folder, load_pretrained
+from hgkt._hub import WEIGHTS_VARIABLE, find_local, hub_folder, load_pretrained
 from hgkt._validation import import_extra
 from hgkt.exceptions import DataError, DownloadError, MissingExtraError, first_line
 from hgkt.vision.backbones import Backbone, BackboneRequest, package_versions
 from hgkt.vision.images import INTERPOLATIONS, Preprocessing
-from hgkt.vision.networks import find_source
 
 _WEIGHTS = "model*.safetensors"
 _FETCHED = ("config.json", "*processor_config.json", _WEIGHTS, "*.index.json")
@@ -124,7 +123,7 @@ def open_transformers(request: BackboneRequest) -> Backbone:
     with torch.inference_mode():
         height, width = how.crop or (how.resized(256, 256)[1], how.resized(256, 256)[0])
         n_features = int(forward(torch.zeros(1, 3, height, width, device=request.device)).shape[1])
-    is_folder = find_source(request.source) is not None
+    is_folder = find_local(request.source, WEIGHTS_VARIABLE) is not None
     record = {
         "name": "transformers",
         "family": "transformers",
@@ -142,7 +141,7 @@ def open_transformers(request: BackboneRequest) -> Backbone:
 
 def _folder(source: str, revision: str | None) -> tuple[Path, str | None]:
     """Return the folder of a model: itself, the hub's cache, or a fresh download."""
-    path = find_source(source)
+    path = find_local(source, WEIGHTS_VARIABLE)
     if path is not None:
         if not path.is_dir():
             raise DataError(f"{path} is no folder; a folder that transformers wrote is expected")

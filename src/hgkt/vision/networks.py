@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,12 @@ from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from hgkt._files import file_sha256
+from hgkt._hub import WEIGHTS_VARIABLE, find_local
 from hgkt._validation import import_extra
 from hgkt.exceptions import DataError, MissingExtraError, first_line
 from hgkt.vision.backbones import Backbone, BackboneRequest, package_versions
 from hgkt.vision.images import Preprocessing
 
-WEIGHTS_VARIABLE = "HGKT_WEIGHTS"
 # Names of a convolution and its normalisation: EfficientNet-Lite's, then torchvision's.
 _PAIRS = (
     ("_conv_stem", "_bn0"),
@@ -40,27 +39,6 @@ LAYOUTS = {
     "resnet101": ((3, 4, 23, 3), True),
     "resnet152": ((3, 8, 36, 3), True),
 }
-
-
-def find_source(source: str) -> Path | None:
-    """Return the file or folder `source`, else the one of that name in ``$HGKT_WEIGHTS``.
-
-    Parameters
-    ----------
-    source : str
-        A path as the user wrote it or as a record has it.
-
-    Returns
-    -------
-    Path or None
-    """
-    path = Path(source).expanduser()
-    if path.exists():
-        return path.resolve()
-    folder = os.environ.get(WEIGHTS_VARIABLE)
-    if folder and path.name and (Path(folder) / path.name).exists():
-        return (Path(folder) / path.name).resolve()
-    return None
 
 
 def read_state_dict(path: Path) -> dict[str, Any]:
@@ -145,7 +123,11 @@ def open_efficientnet_lite(request: BackboneRequest) -> Backbone:
     Backbone
     """
     package = import_extra("efficientnet_lite_pytorch", "vision")
-    path = find_source(request.source) if request.source else _packaged_weights(request.name)
+    path = (
+        find_local(request.source, WEIGHTS_VARIABLE)
+        if request.source
+        else _packaged_weights(request.name)
+    )
     if path is None:
         raise DataError(f"the weights of {request.name} are not at {request.source}")
     network: Any = package.EfficientNet.from_name(request.name)
@@ -277,7 +259,7 @@ def open_resnet(request: BackboneRequest) -> Backbone:
     name = request.name
     if not request.source:
         raise DataError(f"{name} needs its weights: give them as {name}:FILE (.pth, .safetensors)")
-    path = find_source(request.source)
+    path = find_local(request.source, WEIGHTS_VARIABLE)
     if path is None or not path.is_file():
         raise DataError(
             f"the weights of {name} are not at {request.source}; give the file as {name}:FILE, "
