@@ -79,6 +79,17 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
     return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
 
 
+def percent(share: float | None) -> str:
+    """Return a share in percent, a dash where there is none.
+
+    Examples
+    --------
+    >>> percent(0.427), percent(None)
+    ('43 %', '–')
+    """
+    return "–" if share is None else f"{100 * share:.0f} %"
+
+
 def listed(names: Sequence[Any]) -> str:
     """Return the first names with commas between, and how many more there are.
 

@@ -83,11 +83,9 @@ def evaluate_command(
             record = evaluate(
                 options.estimator(dataset, seed),
                 dataset,
-                select=bool(options.select),
-                calibrate=options.calibration,
+                **options.choices() | {"random_state": seed},
                 metric=metric,
                 n_folds=folds,
-                random_state=seed,
                 progress=progress,
                 unknown_classes=unknown,
             )

@@ -19,7 +19,6 @@ from hgkt.cli._inputs import (
     load_matching,
     load_model,
     read_input,
-    show_unreadable,
 )
 from hgkt.cli._options import (
     AmongOption,
@@ -107,13 +106,12 @@ def predict_command(
     truth = None
     if input_file is not None:
         given = read_input(input_file, loaded, weights, str(device))
-        show_unreadable(given)
     else:
         given, truth = _split_rows(loaded, str(data), split, root, features)
     columns = loaded.candidates(candidate_names(loaded, among))
     answers = answer_rows(loaded, given.features, columns, top, **asked)
     labels = answers.labels[:, 0]
-    extra = {"file": given.files, "truth": truth}
+    extra = {"file": given.items, "truth": truth}
     extra = {name: column for name, column in extra.items() if column is not None}
     document: dict[str, Any] = {"model": model, "among": among, "n_rows": len(labels)}
     if reject is not None:

@@ -89,8 +89,37 @@ class SourceOptions:
 
 
 @dataclass
+class _Trained:
+    """What came out of a training, and what it was on.
+
+    Parameters
+    ----------
+    fitted : Fitted
+        The model, and what was chosen on validation classes.
+    data : str
+        Name of the data.
+    n_instances : int
+        How many photos, texts or rows it learned from.
+    about : dict
+        What made features and attributes.
+    unseen, described : dict
+        Attributes of the classes that have test rows only, and of those that have none at all.
+    more : dict
+        What else JSON says.
+    """
+
+    fitted: Fitted
+    data: str
+    n_instances: int
+    about: dict[str, Any]
+    unseen: dict[str, Any]
+    described: dict[str, Any]
+    more: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
 class _Run:
-    """One training: what the user asked, what is on disk meanwhile, and what came out.
+    """One training: what the user asked, and what is on disk meanwhile.
 
     Parameters
     ----------
@@ -112,12 +141,6 @@ class _Run:
     partial: Path | None = None  # features of photos, or sums of shards
     in_shards: bool = False
     resumed: bool = False
-    name: str = ""
-    n_instances: int = 0
-    about: dict[str, Any] = field(default_factory=dict)
-    unseen: dict[str, Any] = field(default_factory=dict)
-    described: dict[str, Any] = field(default_factory=dict)
-    more: dict[str, Any] = field(default_factory=dict)
 
     def check(self) -> None:
         """Refuse what does not go together, and say where files go; nothing is read."""
@@ -125,10 +148,7 @@ class _Run:
 
         source = self.source
         if source.items is not None:
-            others: dict[str, Any] = {
-                "data": source.data,
-                "engine": self.engine.engine,
-            }
+            others: dict[str, Any] = {"data": source.data, "engine": self.engine.engine}
             if source.items == "images":
                 others["texts"] = source.texts
             else:
@@ -181,26 +201,27 @@ class _Run:
         return True
 
     # ------------------------------------------------------------------ the three ways
-    def train(self) -> Fitted:
+    def train(self) -> _Trained:
         """Read the data and fit."""
         items = self.source.items
-        train = self._train if items is None else self._train_on_items
+        train = self._train_on_items if items else self._train
+        if self.in_shards:
+            train = self._train_on_shards
         stages = {"images": _PHOTO_STAGES, "texts": _TEXT_STAGES, None: None}[items]
         with progress_bar(stages) as bar, _interrupt_between_steps(bar) as progress:
-            return self._train_on_shards(progress) if self.in_shards else train(progress)
+            return train(progress)
 
-    def _train_on_items(self, progress: Progress) -> Fitted:
+    def _train_on_items(self, progress: Progress) -> _Trained:
         from hgkt import train_on_images, train_on_texts
 
         source, options = self.source, self.options
         if self.partial is not None and (self.partial / "rows.jsonl").is_file():
             note(f"features that are in {self.partial} are not extracted again")
         asked: dict[str, Any] = {
+            **options.choices(),
+            "select": "auto" if options.select is None else options.select,
             "classes": source.attributes,
             "estimator": self._estimator,
-            "select": "auto" if options.select is None else options.select,
-            "calibrate": options.calibration,
-            "random_state": options.seed,
             "device": str(options.device),
             "progress": progress,
             "cache": self.partial,
@@ -214,30 +235,33 @@ class _Run:
             asked["workers"] = self.engine.workers or 0
             model = train_on_images(source.images or "", **asked)
         training: Any = model.training_
-        self.name, self.n_instances, self.about = training.data, training.n_items, model.about
-        self.unseen, self.described = training.unseen, training.described
-        self.more = _item_report(training, model.about)
-        fitted: Fitted = training.fitted
-        return fitted
-
-    def _train(self, progress: Progress) -> Fitted:
-        from hgkt.evaluation import fit_dataset
-
-        options, dataset = self.options, self.source.dataset.load()
-        self.name, self.n_instances = dataset.name, len(dataset.train)
-        self.about = dataset.provenance()
-        self.unseen = dataset.attributes_of(dataset.unseen_classes)
-        self.described = dataset.attributes_of(dataset.described_classes)
-        return fit_dataset(
-            self._estimator(dataset),
-            dataset,
-            select=bool(options.select),
-            calibrate=options.calibration,
-            random_state=options.seed,
-            progress=progress,
+        return _Trained(
+            training.fitted,
+            training.data,
+            training.n_items,
+            model.about,
+            training.unseen,
+            training.described,
+            _item_report(training, model.about),
         )
 
-    def _train_on_shards(self, progress: Progress) -> Fitted:
+    def _train(self, progress: Progress) -> _Trained:
+        from hgkt.evaluation import fit_dataset
+
+        dataset = self.source.dataset.load()
+        fitted = fit_dataset(
+            self._estimator(dataset), dataset, **self.options.choices(), progress=progress
+        )
+        return _Trained(
+            fitted,
+            dataset.name,
+            len(dataset.train),
+            dataset.provenance(),
+            dataset.attributes_of(dataset.unseen_classes),
+            dataset.attributes_of(dataset.described_classes),
+        )
+
+    def _train_on_shards(self, progress: Progress) -> _Trained:
         from hgkt.data import open_shards
 
         source = self.source.dataset
@@ -247,17 +271,22 @@ class _Run:
                 f"{source.data} has no table of classes (classes.csv or classes.parquet) beside "
                 "its shards; the attributes of each class are expected there"
             )
-        self.name, self.n_instances = data.name, sum(data.class_counts.values())
-        self.about = data.provenance()
-        self.unseen, self.described = data.unseen_classes, data.described_classes
         seen = {name: data.class_attributes[name] for name in data.class_counts}
-        report = {"n_shards": len(data.shards), "n_rows_kept": 0, "checkpoint": self.partial}
-        self.more = {"gathered": report}
         estimator = self._estimator(data)
         if hasattr(estimator, "fit_batches"):
-            return self._fit_network(estimator, data, seen, progress)
-        fitted, report["n_rows_kept"] = self._fit_sums(estimator, data, seen, progress)
-        return fitted
+            fitted, n_kept = self._fit_network(estimator, data, seen, progress), 0
+        else:
+            fitted, n_kept = self._fit_sums(estimator, data, seen, progress)
+        report = {"n_shards": len(data.shards), "n_rows_kept": n_kept, "checkpoint": self.partial}
+        return _Trained(
+            fitted,
+            data.name,
+            sum(data.class_counts.values()),
+            data.provenance(),
+            data.unseen_classes,
+            data.described_classes,
+            {"gathered": report},
+        )
 
     def _fit_sums(
         self, estimator: GZSLClassifier, data: ShardedData, seen: dict[str, Any], progress: Progress
@@ -265,25 +294,19 @@ class _Run:
         """Sum the rows, unless a checkpoint has the sums, and fit; return how many were kept."""
         from hgkt.evaluation import fit_gathered, gather
 
-        options = self.options
+        choices = self.options.choices()
         statistics = gather(
             data,
-            **estimator.gather_options(select=bool(options.select)),
+            **estimator.gather_options(select=choices["select"]),
             **self.engine.engine_and_address(),
             workers=self.engine.workers,
-            seed=options.seed,
+            seed=self.options.seed,
             checkpoint=self.partial,
             progress=progress,
         )
+        published = bool(data.folds)
         fitted = fit_gathered(
-            estimator,
-            statistics,
-            seen,
-            select=bool(options.select),
-            calibrate=options.calibration,
-            random_state=options.seed,
-            published=bool(data.folds),
-            progress=progress,
+            estimator, statistics, seen, **choices, published=published, progress=progress
         )
         return fitted, len(statistics.rows()[1])
 
@@ -378,26 +401,26 @@ def train_command(
     run.check()
     old = _check_replaced(out_path, overwrite, carry)
     try:
-        fitted = run.train()
+        made = run.train()
     except KeyboardInterrupt:
         note(f"interrupted; {run.state()}")
         raise typer.Exit(130) from None
-    model = fitted.model
+    fitted, model = made.fitted, made.fitted.model
     present = set(model.classes_.tolist())  # of photos, those that are described are among them
-    added = run.unseen if with_unseen else run.described
+    added = made.unseen if with_unseen else made.described
     model.add_classes({name: row for name, row in added.items() if name not in present})
-    carried = None if old is None else _carry_classes(old, model, run.about, out_path)
+    carried = None if old is None else _carry_classes(old, model, made.about, out_path)
     costs = model.costs(0, model.n_added_)
     found = {"chosen": fitted.chosen, "validation": fitted.validation}
-    model.save(out_path, **{**run.about, "selected": fitted.selected, **found})
+    model.save(out_path, **{**made.about, "selected": fitted.selected, **found})
     run.clear()
     document = {
         "model": out_path,
-        "data": run.name,
-        "n_instances": run.n_instances,
+        "data": made.data,
+        "n_instances": made.n_instances,
         "n_seen_classes": len(model.seen_classes_),
         "n_added_classes": len(model.unseen_classes_),
-        "described": list(run.described),
+        "described": list(made.described),
         "carried": () if carried is None else carried.names,
         "not_carried": () if carried is None else carried.left,
         **found,
@@ -408,7 +431,7 @@ def train_command(
         "preset": options.preset,
         "seed": options.seed,
         "resumed": run.resumed,
-        **run.more,
+        **made.more,
         "seconds": time.perf_counter() - start,
     }
     emit(document, as_json, lambda: _render(document, costs, carried))
