@@ -220,11 +220,7 @@ class MethodOptions:
     def choices(self) -> dict[str, Any]:
         """Return what is chosen on validation classes, as the library's functions take it."""
         calibrate = "auto" if self.calibrate is None else self.calibrate
-        return {
-            "select": bool(self.select),
-            "calibrate": calibrate,
-            "random_state": self.seed,
-        }
+        return {"select": bool(self.select), "calibrate": calibrate, "random_state": self.seed}
 
     def check(self) -> GZSLClassifier:
         """Return the method as it is without data; what is wrong with its parameters is said."""

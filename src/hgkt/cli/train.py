@@ -234,31 +234,22 @@ class _Run:
             asked |= {} if source.features is None else {"backbone": source.features}
             asked["workers"] = self.engine.workers or 0
             model = train_on_images(source.images or "", **asked)
-        training: Any = model.training_
+        made: Any = model.training_
+        more = _item_report(made, model.about)
         return _Trained(
-            training.fitted,
-            training.data,
-            training.n_items,
-            model.about,
-            training.unseen,
-            training.described,
-            _item_report(training, model.about),
+            made.fitted, made.data, made.n_items, model.about, made.unseen, made.described, more
         )
 
     def _train(self, progress: Progress) -> _Trained:
         from hgkt.evaluation import fit_dataset
 
         dataset = self.source.dataset.load()
-        fitted = fit_dataset(
-            self._estimator(dataset), dataset, **self.options.choices(), progress=progress
-        )
+        choices = self.options.choices()
+        fitted = fit_dataset(self._estimator(dataset), dataset, **choices, progress=progress)
+        unseen = dataset.attributes_of(dataset.unseen_classes)
+        described = dataset.attributes_of(dataset.described_classes)
         return _Trained(
-            fitted,
-            dataset.name,
-            len(dataset.train),
-            dataset.provenance(),
-            dataset.attributes_of(dataset.unseen_classes),
-            dataset.attributes_of(dataset.described_classes),
+            fitted, dataset.name, len(dataset.train), dataset.provenance(), unseen, described
         )
 
     def _train_on_shards(self, progress: Progress) -> _Trained:
@@ -278,15 +269,9 @@ class _Run:
         else:
             fitted, n_kept = self._fit_sums(estimator, data, seen, progress)
         report = {"n_shards": len(data.shards), "n_rows_kept": n_kept, "checkpoint": self.partial}
-        return _Trained(
-            fitted,
-            data.name,
-            sum(data.class_counts.values()),
-            data.provenance(),
-            data.unseen_classes,
-            data.described_classes,
-            {"gathered": report},
-        )
+        n_rows, more = sum(data.class_counts.values()), {"gathered": report}
+        unseen, described = data.unseen_classes, data.described_classes
+        return _Trained(fitted, data.name, n_rows, data.provenance(), unseen, described, more)
 
     def _fit_sums(
         self, estimator: GZSLClassifier, data: ShardedData, seen: dict[str, Any], progress: Progress
@@ -495,12 +480,12 @@ def _render(document: dict[str, Any], costs: Costs | None, carried: Carried | No
     added = document["n_added_classes"]
     say(
         f"{document['method']} on {document['data']}: {document['n_instances']} {rows} "
-        f"of {_classes(document['n_seen_classes'])}"
-        + (f", {_classes(added)} added" if added else "")
+        f"of {counted(document['n_seen_classes'], 'class', 'classes')}"
+        + (f", {counted(added, 'class', 'classes')} added" if added else "")
         + f", {document['seconds']:.1f} s"
     )
     if "gathered" in document:
-        say(_render_shards(document["gathered"]))
+        _render_shards(document["gathered"])
     if described:
         say(f"known by description alone: {listed(described)}")
     if validation is not None:
@@ -523,11 +508,11 @@ def _render(document: dict[str, Any], costs: Costs | None, carried: Carried | No
     say(f"saved to {document['model']}")
 
 
-def _render_shards(gathered: dict[str, Any]) -> str:
+def _render_shards(gathered: dict[str, Any]) -> None:
     shards = counted(gathered["n_shards"], "shard")
     sums = f"; the sums are in {gathered['checkpoint']}" if gathered["checkpoint"] else ""
     rows = f"; {gathered['n_rows_kept']} rows kept to choose on" if gathered["n_rows_kept"] else ""
-    return f"read in {shards}{rows}{sums}"
+    say(f"read in {shards}{rows}{sums}")
 
 
 def _render_items(document: dict[str, Any], noun: str) -> None:
@@ -547,10 +532,6 @@ def _render_items(document: dict[str, Any], noun: str) -> None:
     if document["passed_over"]:
         say(passed_over_text(document["passed_over"]))
     say(*unreadable_lines(document["unreadable"], noun, ""))
-
-
-def _classes(count: int) -> str:
-    return counted(count, "class", "classes")
 
 
 # ---------------------------------------------------------------------- Ctrl-C
