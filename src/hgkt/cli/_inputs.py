@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -143,21 +143,16 @@ def held(folder: Path) -> Iterator[Any]:
     GZSLClassifier
         The model as it is once nobody else changes it.
     """
-    # Of a folder that is not there, reading it says so better than locking it.
-    with alone(folder) if folder.is_dir() else nullcontext():
-        loaded = load_model(folder)
-        with progress_bar() if loaded.retrains_on_add else nullcontext() as progress:
-            yield loaded.on_progress(progress)
-        loaded.on_progress(None)
-
-
-def alone(folder: Path) -> AbstractContextManager[Any]:
-    """Have other commands that would change a model folder wait; say when this one does."""
 
     def waiting() -> None:
         note(f"waiting: another command is changing {folder}")
 
-    return locked(folder, ModelFolderError, waiting)
+    # Of a folder that is not there, reading it says so better than locking it.
+    with locked(folder, ModelFolderError, waiting) if folder.is_dir() else nullcontext():
+        loaded = load_model(folder)
+        with progress_bar() if loaded.retrains_on_add else nullcontext() as progress:
+            yield loaded.on_progress(progress)
+        loaded.on_progress(None)
 
 
 # ---------------------------------------------------------------------- features, images, texts
