@@ -102,3 +102,10 @@ def test_serve_answers_until_it_is_told_to_stop(model_folder, tmp_path, sign):
     assert "GET /v1/model" in errors
     assert "a key of some length" not in errors
     assert (tmp_path / "own.sqlite").is_file()
+
+
+def test_images_may_be_as_large_as_for_the_commands():
+    from hgkt.serving.settings import ServiceSettings
+    from hgkt.vision.images import MAX_PIXELS
+
+    assert ServiceSettings.model_fields["max_image_pixels"].default == MAX_PIXELS

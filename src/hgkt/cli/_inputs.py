@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 
 
 # ---------------------------------------------------------------------- models
+NO_THRESHOLDS = (
+    "this model has no thresholds from validation classes; train it with `hgkt train --calibrate` "
+    "on six classes or more"
+)
+
+
 def load_model(folder: Path) -> Any:
     """Load the model of a folder; what that takes is imported only now."""
     from hgkt import estimators

@@ -9,6 +9,7 @@ import typer
 
 from hgkt._files import atomic_file, escape_frame
 from hgkt.cli._inputs import (
+    NO_THRESHOLDS,
     Input,
     candidate_names,
     load_model,
@@ -92,7 +93,7 @@ def classify_command(
     reader = reader_of(classifier, weights, str(device))
     given = _read(reader, items or [], input_file)
     if classifier.confidence_ is None:
-        note("probabilities are not calibrated: this model has no thresholds from validation")
+        note(f"probabilities are not calibrated: {NO_THRESHOLDS}")
     answers = reader.answers(given.features, top, names, reject, coverage, wanted, at_least)
     reasons = reader.explain_features(given.features, _NEAREST, names) if explain else None
     rows = [

@@ -15,7 +15,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from hgkt.cli._inputs import held, label_of, load_model, read_items, read_vector
+from hgkt.cli._inputs import NO_THRESHOLDS, held, label_of, load_model, read_items, read_vector
 from hgkt.cli._new_classes import describer_of
 from hgkt.cli._options import (
     Device,
@@ -241,9 +241,7 @@ def _opened(
     """Yield the unknown items; with an inbox also the model with its registry, and the inbox."""
     model = load_model(folder)
     if model.confidence_ is None:
-        raise DataError(
-            "this model cannot tell unknown items: it has no thresholds from validation classes"
-        )
+        raise DataError(f"unknown items cannot be told: {NO_THRESHOLDS}")
     if source.items is not None:
         yield _among(source, model), None, None
         return

@@ -1,8 +1,9 @@
 """Raw items in, classes out: models that read photographs or texts, and training on them."""
 
 from hgkt.items.base import Answer, Explanation, Guess, ItemClassifier, Relative
-from hgkt.items.images import ImageClassifier, Photos, read_photos
-from hgkt.items.texts import TextClassifier, Texts, read_text_table, read_texts
+from hgkt.items.images import ImageClassifier, read_photos
+from hgkt.items.tables import ReadItems
+from hgkt.items.texts import TextClassifier, read_text_table, read_texts
 from hgkt.items.training import Training, train_on_images, train_on_texts
 
 __all__ = [
@@ -11,10 +12,9 @@ __all__ = [
     "Guess",
     "ImageClassifier",
     "ItemClassifier",
-    "Photos",
+    "ReadItems",
     "Relative",
     "TextClassifier",
-    "Texts",
     "Training",
     "read_photos",
     "read_text_table",
