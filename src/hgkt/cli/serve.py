@@ -19,7 +19,7 @@ from hgkt._processes import passing_folder, sweep_folders
 from hgkt._validation import import_extra
 from hgkt.cli._options import Device, DeviceOption, ModelOption, RootOption, with_options
 from hgkt.cli._output import log, note, out
-from hgkt.cli._registry import DatabaseFileOption, DatabaseOption
+from hgkt.cli._registry import DatabaseOptions
 
 if TYPE_CHECKING:
     from socket import socket
@@ -56,8 +56,7 @@ class LogFormat(StrEnum):
 @with_options
 def serve_command(
     model: ModelOption,
-    database: DatabaseOption = None,
-    database_file: DatabaseFileOption = None,
+    registry: DatabaseOptions,
     host: str = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535)] = 8000,
     workers: Annotated[int, typer.Option(min=1)] = 1,
@@ -126,11 +125,11 @@ def serve_command(
             import_extra(package, "serve")
         from hgkt.serving.logs import logging_config
         from hgkt.serving.server import bind_sockets, close_sockets
-        from hgkt.serving.settings import ServiceSettings, read_api_keys, read_database_url
+        from hgkt.serving.settings import ServiceSettings, read_api_keys
 
         logging.config.dictConfig(logging_config(log_format.value, access_log))
         given: dict[str, Any] = {
-            "database": database if database_file is None else read_database_url(database_file),
+            "database": registry.given,
             "api_keys": None if api_key_file is None else read_api_keys(api_key_file),
             "samples": data,
             "root": root,

@@ -109,7 +109,9 @@ def open_transformers(request: BackboneRequest) -> Backbone:
     if not weights:
         raise DataError(f"{folder} has no model.safetensors; other weight formats are not read")
     how = read_preprocessing(folder)
-    model = _load(folder, pooling).eval().to(request.device)
+    bare = {"add_pooling_layer": False} if pooling.output == "class_token" else {}
+    model = load_pretrained(pooling.class_name, folder, "vision", **bare)
+    model = model.eval().to(request.device)
     if pooling.convolutional:
         model = model.to(memory_format=torch.channels_last)
 
@@ -161,11 +163,6 @@ def _folder(source: str, revision: str | None) -> tuple[Path, str | None]:
             f"{first_line(error)}"
         ) from None
     return folder, folder.name
-
-
-def _load(folder: Path, pooling: Pooling) -> Any:
-    bare = {"add_pooling_layer": False} if pooling.output == "class_token" else {}
-    return load_pretrained(pooling.class_name, folder, "vision", **bare)
 
 
 def read_preprocessing(folder: Path) -> Preprocessing:
