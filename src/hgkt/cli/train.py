@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import signal
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -208,7 +204,7 @@ class _Run:
         if self.in_shards:
             train = self._train_on_shards
         stages = {"images": _PHOTO_STAGES, "texts": _TEXT_STAGES, None: None}[items]
-        with progress_bar(stages) as bar, _interrupt_between_steps(bar) as progress:
+        with progress_bar(stages) as progress:
             return train(progress)
 
     def _train_on_items(self, progress: Progress) -> _Trained:
@@ -532,37 +528,3 @@ def _render_items(document: dict[str, Any], noun: str) -> None:
     if document["passed_over"]:
         say(passed_over_text(document["passed_over"]))
     say(*unreadable_lines(document["unreadable"], noun, ""))
-
-
-# ---------------------------------------------------------------------- Ctrl-C
-@contextmanager
-def _interrupt_between_steps(progress: Progress) -> Iterator[Progress]:
-    """Yield `progress`, which also raises a KeyboardInterrupt that came while steps were taken.
-
-    Between two reports of the stage "train" the first Ctrl-C waits for the next report, where
-    weights and moments belong together and are saved; a second one does not wait. At any other
-    time Ctrl-C interrupts at once.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield progress  # only the main thread can handle signals
-        return
-    training = pending = False
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        nonlocal pending
-        if pending or not training:
-            raise KeyboardInterrupt
-        pending = True
-
-    def report(stage: str, done: int, total: int, values: dict[str, float]) -> None:
-        nonlocal training
-        progress(stage, done, total, values)
-        training = stage == "train" and done < total
-        if pending:
-            raise KeyboardInterrupt
-
-    previous = signal.signal(signal.SIGINT, handle)
-    try:
-        yield report
-    finally:
-        signal.signal(signal.SIGINT, previous)

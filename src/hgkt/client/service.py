@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self
 from urllib.parse import quote, urlencode
 
 import numpy as np
@@ -17,9 +17,8 @@ from hgkt.client.connection import Connection, RetryPolicy
 from hgkt.exceptions import DataError, ServiceError, first_line
 
 if TYPE_CHECKING:
-    from hgkt._predictions import Predictions
+    from hgkt._predictions import Predictions, Ranked
 
-R = TypeVar("R", bound="RankedRows | SureRows")
 Among = str | Sequence[str]
 Description = ArrayLike | Mapping[str, float] | str
 Kind = Literal["all", "seen", "added"]
@@ -56,14 +55,14 @@ class RankedRows:
     revision: int
 
     @classmethod
-    def of(cls, found: Predictions) -> Self:
-        """Take in what a service answered."""
-        tops = [row.top for row in found.predictions]
+    def of(cls, found: Sequence[Predictions]) -> Self:
+        """Take in what a service answered, batch by batch."""
+        tops = _tops(found)
         return cls(
-            labels=np.array([[item.label for item in top] for top in tops], dtype=np.str_),
+            labels=_texts([[item.label for item in top] for top in tops]),
             scores=np.array([[item.score for item in top] for top in tops]),
             seen=np.array([top[0].seen for top in tops], dtype=np.bool_),
-            revision=found.revision,
+            revision=min(part.revision for part in found),
         )
 
 
@@ -96,42 +95,36 @@ class SureRows:
     revision: int
 
     @classmethod
-    def of(cls, found: Predictions) -> Self:
-        """Take in what a service answered."""
-        rows: Any = found.predictions
-        tops = [row.top for row in rows]
+    def of(cls, found: Sequence[Predictions]) -> Self:
+        """Take in what a service answered, batch by batch."""
+        rows: list[Any] = [row for part in found for row in part.predictions]
+        tops = _tops(found)
         return cls(
-            labels=np.array([UNKNOWN if row.label is None else row.label for row in rows]),
-            top_labels=np.array([[item.label for item in top] for top in tops]),
+            labels=_labels(found),
+            top_labels=_texts([[item.label for item in top] for top in tops]),
             scores=np.array([[item.score for item in top] for top in tops]),
             probabilities=np.array([[item.probability for item in top] for top in tops]),
             novelty=np.array([row.novelty for row in rows]),
             sets=None if rows[0].set is None else [row.set for row in rows],
-            revision=found.revision,
+            revision=min(part.revision for part in found),
         )
+
+
+def _tops(found: Iterable[Predictions]) -> list[list[Ranked]]:
+    """Return the best classes of each row: as many of all, should classes come or go meanwhile."""
+    tops = [row.top for part in found for row in part.predictions]
+    fewest = min(map(len, tops))
+    return [top[:fewest] for top in tops]
 
 
 def _labels(found: Iterable[Predictions]) -> NDArray[np.str_]:
     """Return the best class of each row, or `hgkt.UNKNOWN` where it was rejected."""
     labels = [row.label for part in found for row in part.predictions]
-    return np.array([UNKNOWN if label is None else label for label in labels], dtype=np.str_)
+    return _texts([UNKNOWN if label is None else label for label in labels])
 
 
-def _joined(parts: Sequence[R]) -> R:
-    """Join the answers to batches; classes that came or went leave the fewest per row."""
-    found: dict[str, Any] = {}
-    for name in vars(parts[0]):
-        values: list[Any] = [getattr(part, name) for part in parts]
-        if name == "revision":
-            found[name] = min(values)
-        elif name == "sets":
-            found[name] = None if values[0] is None else [row for rows in values for row in rows]
-        elif values[0].ndim == 2:
-            k = min(rows.shape[1] for rows in values)
-            found[name] = np.concatenate([rows[:, :k] for rows in values])
-        else:
-            found[name] = np.concatenate(values)
-    return replace(parts[0], **found)
+def _texts(values: Sequence[Any]) -> NDArray[np.str_]:
+    return np.array(values, dtype=np.str_)
 
 
 @dataclass(frozen=True)
@@ -370,7 +363,7 @@ class Client:
             Answer with the classes of this revision, as they were then.
         """
         asked = _question(top_k=top_k, among=among, revision=revision)
-        return _joined([RankedRows.of(found) for found in self._ask(X, asked)])
+        return RankedRows.of(self._ask(X, asked))
 
     def answers(
         self,
@@ -406,7 +399,7 @@ class Client:
             reject=reject,
             coverage=coverage,
         )
-        return _joined([SureRows.of(found) for found in self._ask(X, asked)])
+        return SureRows.of(self._ask(X, asked))
 
     def predict_images(
         self,
