@@ -16,10 +16,13 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainin
 from rich.progress import Progress as Bars
 from rich.table import Table
 
+from hgkt._files import atomic_file, escape_frame
 from hgkt._plain import json_text
 from hgkt._typing import Progress
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from hgkt.estimators import GZSLClassifier
 
 _SHOWN = 5  # names, or files that could not be read
@@ -57,6 +60,15 @@ def show_table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None
     for row in rows:
         table.add_row(*(escape(str(cell)) for cell in row))
     out.print(table)
+
+
+def write_frame(path: Path, frame: pd.DataFrame) -> None:
+    """Write a table in one step: .parquet, or .csv, in which no text is a formula."""
+    with atomic_file(path) as scratch:
+        if path.suffix == ".csv":
+            escape_frame(frame).to_csv(scratch, index=False)
+        else:
+            frame.to_parquet(scratch, index=False)
 
 
 def figures_table(title: str, columns: Iterable[str]) -> Table:

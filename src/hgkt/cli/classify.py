@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hgkt._files import atomic_file, escape_frame
 from hgkt.cli._inputs import (
     NO_THRESHOLDS,
     Input,
@@ -30,7 +29,7 @@ from hgkt.cli._options import (
     WeightsOption,
     with_options,
 )
-from hgkt.cli._output import emit, note, percent, say
+from hgkt.cli._output import emit, note, percent, say, write_frame
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -168,8 +167,7 @@ def _write(path: Path, rows: list[dict[str, Any]]) -> None:
         for rank, near in enumerate(row.get("nearest", []), start=1):
             record |= {f"nearest_{rank}": near["label"], f"example_{rank}": near["example"]}
         records.append(record)
-    with atomic_file(path) as scratch:
-        escape_frame(pd.DataFrame(records)).to_csv(scratch, index=False)
+    write_frame(path, pd.DataFrame(records))
 
 
 # ---------------------------------------------------------------------- what is shown

@@ -9,7 +9,6 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from hgkt._files import atomic_file, escape_frame
 from hgkt._plain import plain
 from hgkt._validation import UNKNOWN
 from hgkt.cli._inputs import (
@@ -35,7 +34,16 @@ from hgkt.cli._options import (
     WeightsOption,
     with_options,
 )
-from hgkt.cli._output import counted, emit, note, progress_bar, say, say_accuracy, show_table
+from hgkt.cli._output import (
+    counted,
+    emit,
+    note,
+    progress_bar,
+    say,
+    say_accuracy,
+    show_table,
+    write_frame,
+)
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -179,11 +187,7 @@ def _write(path: Path, answers: Answers, extra: dict[str, Any]) -> None:
     import pandas as pd
 
     frame = pd.DataFrame({"row": np.arange(len(answers.labels)), **answers.columns(), **extra})
-    with atomic_file(path) as scratch:
-        if path.suffix == ".csv":
-            escape_frame(frame).to_csv(scratch, index=False)
-        else:
-            frame.to_parquet(scratch, index=False)
+    write_frame(path, frame)
 
 
 def _render(document: dict[str, Any]) -> None:

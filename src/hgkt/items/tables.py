@@ -18,7 +18,7 @@ from hgkt.data.tables import PARENT, check_named, has_attributes, parse_classes,
 from hgkt.estimators.taxonomy import check_parents
 from hgkt.exceptions import DataError
 from hgkt.language.class_lists import ClassList, class_list, describe_classes
-from hgkt.language.descriptions import DESCRIPTIONS, described_by
+from hgkt.language.describer import DESCRIPTIONS, described_by
 from hgkt.language.encoder import Encoder, class_words
 
 if TYPE_CHECKING:

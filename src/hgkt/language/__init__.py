@@ -10,8 +10,12 @@ from hgkt.language.class_lists import (
     describe_table,
     read_class_list,
 )
-from hgkt.language.describer import ClassDescription, Describer
-from hgkt.language.descriptions import description_of, keep_descriptions
+from hgkt.language.describer import (
+    ClassDescription,
+    Describer,
+    description_of,
+    keep_descriptions,
+)
 from hgkt.language.encoder import (
     DEFAULT_TEMPLATE,
     TEXT_TEMPLATE,
