@@ -11,6 +11,7 @@ from typing import Any
 from hgkt._validation import import_extra
 from hgkt.exceptions import DataError, first_line
 
+WEIGHTS = "model*.safetensors"
 WEIGHTS_VARIABLE = "HGKT_WEIGHTS"
 
 
@@ -105,6 +106,8 @@ def load_pretrained(class_name: str, folder: Path, extra: str, **options: Any) -
         Further ones of ``from_pretrained``.
     """
     transformers = import_extra("transformers", extra)
+    if not any(folder.glob(WEIGHTS)):
+        raise DataError(f"{folder} has no model.safetensors; other weight formats are not read")
     options |= {"local_files_only": True, "use_safetensors": True}
     with quiet_transformers(extra):
         try:

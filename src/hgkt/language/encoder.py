@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from hgkt._arrays import unit_rows
 from hgkt._files import files_sha256
-from hgkt._hub import WEIGHTS_VARIABLE, find_local, hub_folder, quiet_transformers
+from hgkt._hub import WEIGHTS, WEIGHTS_VARIABLE, find_local, hub_folder, quiet_transformers
 from hgkt._typing import Progress
 from hgkt._validation import import_extra
 from hgkt.exceptions import DataError, MissingExtraError, UnknownNameError, first_line
-from hgkt.language.towers import TOWER_FILES, TOWER_WEIGHTS, TextTower, hub_tower, tower_type
+from hgkt.language.towers import TOWER_FILES, TextTower, hub_tower, tower_type
 
 DEFAULT_TEMPLATE = "a photo of a {name}. {description}"
 TEXT_TEMPLATE = "{name}. {description}"
@@ -506,7 +506,7 @@ def load_encoder(
         "hgkt": version("hgkt"),
     }
     if tower_type(folder) is not None:
-        record["weights"] = files_sha256(folder.glob(TOWER_WEIGHTS))
+        record["weights"] = files_sha256(folder.glob(WEIGHTS))
     return Encoder(model, record)
 
 

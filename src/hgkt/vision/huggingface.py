@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from hgkt._files import files_sha256, read_json
-from hgkt._hub import WEIGHTS_VARIABLE, find_local, hub_folder, load_pretrained
+from hgkt._hub import WEIGHTS, WEIGHTS_VARIABLE, find_local, hub_folder, load_pretrained
 from hgkt._validation import import_extra
 from hgkt.exceptions import DataError, DownloadError, MissingExtraError, first_line
 from hgkt.vision.backbones import Backbone, BackboneRequest, package_versions
 from hgkt.vision.images import INTERPOLATIONS, Preprocessing
 
-_WEIGHTS = "model*.safetensors"
-_FETCHED = ("config.json", "*processor_config.json", _WEIGHTS, "*.index.json")
+_FETCHED = ("config.json", "*processor_config.json", WEIGHTS, "*.index.json")
 _PROCESSORS = ("CLIP", "Bit", "ConvNext", "ViT", "DeiT", "Siglip")
 _CONVNEXT_WHOLE = 384  # from this size on ConvNext's processor takes the whole image
 
@@ -105,9 +104,6 @@ def open_transformers(request: BackboneRequest) -> Backbone:
             f"{', '.join(POOLINGS)}"
         )
     pooling = POOLINGS[kind]
-    weights = sorted(folder.glob(_WEIGHTS))
-    if not weights:
-        raise DataError(f"{folder} has no model.safetensors; other weight formats are not read")
     how = read_preprocessing(folder)
     bare = {"add_pooling_layer": False} if pooling.output == "class_token" else {}
     model = load_pretrained(pooling.class_name, folder, "vision", **bare)
@@ -132,7 +128,7 @@ def open_transformers(request: BackboneRequest) -> Backbone:
         "source": str(folder) if is_folder else request.source,
         "revision": revision,
         "model_type": kind,
-        "sha256": files_sha256(weights),
+        "sha256": files_sha256(folder.glob(WEIGHTS)),
         "n_features": n_features,
         "features": pooling.meaning,
         "preprocessing": how.to_dict(),
@@ -154,7 +150,7 @@ def _folder(source: str, revision: str | None) -> tuple[Path, str | None]:
             "it in the folder that $HGKT_WEIGHTS names"
         )
     try:
-        folder = hub_folder(source, _FETCHED, _WEIGHTS, "vision", revision)
+        folder = hub_folder(source, _FETCHED, WEIGHTS, "vision", revision)
     except MissingExtraError:
         raise
     except Exception as error:
