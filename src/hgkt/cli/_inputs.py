@@ -19,7 +19,7 @@ from hgkt.exceptions import DataError, ModelFolderError
 
 if TYPE_CHECKING:
     from hgkt.data import GZSLDataset
-    from hgkt.items import ItemClassifier
+    from hgkt.items import ImageClassifier, TextClassifier
 
 
 # ---------------------------------------------------------------------- models
@@ -210,7 +210,9 @@ class Input:
         return self
 
 
-def reader_of(model: Any, weights: Path | None = None, device: str = "auto") -> ItemClassifier:
+def reader_of(
+    model: Any, weights: Path | None = None, device: str = "auto"
+) -> ImageClassifier | TextClassifier:
     """Return a loaded model as one that reads the items it was trained on, photos or texts.
 
     Parameters
@@ -241,10 +243,12 @@ def read_input(path: Path, model: Any, weights: Path | None = None, device: str 
     model, weights, device
         See `reader_of`.
     """
+    from hgkt.items import ImageClassifier
+
     if _holds_features(path):
         return _read_features(path, model)
     base = path if path.is_dir() else path.parent
-    return read_images([path], reader_of(model, weights, device), base)
+    return read_images([path], ImageClassifier(model, device, weights), base)
 
 
 def read_items(path: Path, model: Any, weights: Path | None, device: str) -> Input:
@@ -257,11 +261,13 @@ def read_items(path: Path, model: Any, weights: Path | None, device: str) -> Inp
     model, weights, device
         See `reader_of`.
     """
+    from hgkt.items import ImageClassifier, TextClassifier
+
     if model.about_.get("text_encoder") and path.suffix in (".csv", ".jsonl", ".ndjson"):
-        return read_texts(table_texts(path), reader_of(model, weights, device))
+        return read_texts(table_texts(path), TextClassifier(model, device))
     if _holds_features(path):
         return _read_features(path, model)
-    return read_images([path], reader_of(model, weights, device))
+    return read_images([path], ImageClassifier(model, device, weights))
 
 
 def _holds_features(path: Path) -> bool:
@@ -276,7 +282,7 @@ def _read_features(path: Path, model: Any) -> Input:
     return Input(read_features(path, model.n_features_in_))
 
 
-def read_images(paths: Sequence[Path], reader: Any, base: Path | None = None) -> Input:
+def read_images(paths: Sequence[Path], reader: ImageClassifier, base: Path | None = None) -> Input:
     """Extract the features of images and of folders of images, with the model's own backbone.
 
     Parameters
@@ -299,7 +305,7 @@ def read_images(paths: Sequence[Path], reader: Any, base: Path | None = None) ->
     return Input(found.features, items, unreadable, others).noted("image")
 
 
-def read_texts(texts: Sequence[Any], reader: Any) -> Input:
+def read_texts(texts: Sequence[Any], reader: TextClassifier) -> Input:
     """Encode texts; empty ones are left out.
 
     Parameters

@@ -33,7 +33,7 @@ from hgkt.cli._output import emit, note, percent, say, write_frame
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
-    from hgkt.items import Answer, Explanation, ItemClassifier
+    from hgkt.items import Answer, Explanation, ImageClassifier, TextClassifier
 
 _NEAREST = 3  # learned classes that explain an answer
 
@@ -116,7 +116,7 @@ def classify_command(
     emit(document, as_json, lambda: _render(document, noun, key))
 
 
-def _read(reader: ItemClassifier, items: list[str], table: Path | None) -> Input:
+def _read(reader: ImageClassifier | TextClassifier, items: list[str], table: Path | None) -> Input:
     """Return the features of photos, or of texts of the command line and of a table."""
     from hgkt.items import TextClassifier
 
