@@ -6,7 +6,6 @@ import http.client
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -44,24 +43,6 @@ def test_serve_checks_model_and_keys_before_it_listens(hgkt, model_folder, tmp_p
     keys.write_text("short\n")
     with pytest.raises(DataError, match="too short"):
         hgkt("serve", "--model", model_folder, "--api-key-file", keys)
-
-
-def test_serve_only_what_was_signed(hgkt, model_folder, tmp_path):
-    folder = shutil.copytree(model_folder, tmp_path / "signed")
-    hgkt("model", "key", tmp_path / "key")
-    public = tmp_path / "key.pub"
-    with pytest.raises(ModelFolderError, match=r"is not signed: it has no model\.sig"):
-        hgkt("serve", "--model", folder, "--port", 0, "--verify-key", public)
-    assert "signed" in hgkt("model", "sign", folder, "--key", tmp_path / "key").output
-    assert "is as the owner" in hgkt("model", "verify", folder, "--key", public).output
-    with (folder / "config.json").open("a") as file:
-        file.write(" ")
-    for command in (["model", "verify", folder, "--key", public],
-                    ["serve", "--model", folder, "--port", 0, "--verify-key", public]):  # fmt: skip
-        with pytest.raises(
-            ModelFolderError, match=r"not what was signed: config\.json was changed"
-        ):
-            hgkt(*command)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")

@@ -67,7 +67,6 @@ def serve_command(
     data: str | None = None,
     root: RootOption = None,
     device: DeviceOption = Device.cpu,
-    verify_key: Path | None = None,
     allowed_host: Annotated[list[str] | None, typer.Option(show_default=False)] = None,
     keep_unknown: str | None = None,
     access_log: bool = False,
@@ -98,8 +97,6 @@ def serve_command(
         What needs a key: changes of classes, or all but the probes /health and /ready.
     data
         Data set whose test instances the page offers to try.
-    verify_key
-        Public key; serve only what its owner signed.
     allowed_host
         Name that requests may call the service by; repeatable, * is any. [default: names of
         this machine, or any where others can reach it]
@@ -137,7 +134,6 @@ def serve_command(
             "api_keys": None if api_key_file is None else read_api_keys(api_key_file),
             "samples": data,
             "root": root,
-            "verify_key": verify_key,
             "keep_unknown": keep_unknown,
             "allowed_hosts": tuple(allowed_host or ()) or None,
         }
@@ -170,7 +166,7 @@ def _adopt(settings: ServiceSettings, old: str) -> None:
 
     name = settings.name()
     source = find_source(settings.database_url(), old)
-    loaded = load_model(settings.model, settings.verify_key)
+    loaded = load_model(settings.model)
     with ServedModel.open(loaded, settings) as served:
         transfer, revision = adopt_classes(source, served, ModelFacts.of(loaded, name))
     noun = "class" if len(transfer.moving) == 1 else "classes"

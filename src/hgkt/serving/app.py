@@ -69,7 +69,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
         ``app.state.served`` is the `ServedModel`.
     """
     check_folder(settings)
-    loaded = load_model(settings.model, settings.verify_key)
+    loaded = load_model(settings.model)
     samples = []
     if settings.samples is not None:
         samples = load_samples(loaded, settings.samples, settings.root, settings.image_root)

@@ -83,8 +83,6 @@ class ServiceSettings(BaseSettings):
         How often a worker looks for classes that others added.
     device : {"auto", "cpu", "cuda"}
         Where images are turned into features.
-    verify_key : Path, optional
-        A public key; the model must then be as its owner signed it.
     grace_seconds, shutdown_seconds : float
         How long the service goes on answering after it was told to stop, and how long requests
         under way may take after that.
@@ -141,7 +139,6 @@ class ServiceSettings(BaseSettings):
     client_seconds: float = 10.0
     poll_seconds: float = 0.25
     device: Literal["auto", "cpu", "cuda"] = "cpu"
-    verify_key: Path | None = None
     grace_seconds: float = 5.0
     shutdown_seconds: float = 10.0
     keep_unknown: str | None = None
