@@ -24,9 +24,8 @@ from hgkt.serving.events import (
     UnknownItemError,
     UnknownRevisionError,
 )
-from hgkt.serving.images import NoImagesError, TooManyPixelsError
 from hgkt.serving.logs import CURRENT
-from hgkt.serving.texts import NoTextsError, TooMuchTextError
+from hgkt.serving.readers import NotReadError, TooMuchError
 
 MEDIA_TYPE = "application/problem+json"
 RETRY = {"Retry-After": "1"}
@@ -135,13 +134,11 @@ def status_of(error: HGKTError) -> int:
     """
     if isinstance(error, RegistryError):
         return 507 if error.kind == "full" else 503
-    if isinstance(error, ClassExistsError | ClassLearnedError | NoGrowthError):
-        return 409
-    if isinstance(error, NoImagesError | NoTextsError):
+    if isinstance(error, ClassExistsError | ClassLearnedError | NoGrowthError | NotReadError):
         return 409
     if isinstance(error, UnknownRevisionError | UnknownClassError | UnknownItemError):
         return 404
-    if isinstance(error, TooManyPixelsError | TooMuchTextError):
+    if isinstance(error, TooMuchError):
         return 413
     return 422 if isinstance(error, DataError) else 500
 

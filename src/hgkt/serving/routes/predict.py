@@ -19,14 +19,13 @@ from hgkt._predictions import (
     Ranked,
 )
 from hgkt.serving.edition import Edition
-from hgkt.serving.images import Upload
 from hgkt.serving.inbox import ItemKind
 from hgkt.serving.problems import Problem
 from hgkt.serving.ranking import Ranking, candidates, explain, rank
+from hgkt.serving.readers import Upload, check_texts
 from hgkt.serving.routes import Service, bodies
 from hgkt.serving.routes.bodies import JSON, OCTETS
 from hgkt.serving.settings import ServiceSettings
-from hgkt.serving.texts import check_texts
 
 MAX_EXPLAINED = 64  # each explanation scores the class once more for every attribute
 MAX_IMAGES = 64

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -95,7 +96,7 @@ def build_router(service: Service, writer: InboxWriter) -> APIRouter:
     served, settings, queues = service.served, service.settings, service.queues
     inbox = writer.inbox
     by: Any = Depends(require_key(settings))
-    router = APIRouter(prefix="/v1/unknown", tags=["unknown"])
+    router = APIRouter(prefix="/v1/unknown", tags=["unknown"], dependencies=[by])
     n_attributes = served.base.class_attributes_.shape[1]
 
     async def sent_class(request: Request) -> ClassOfItems:
@@ -103,31 +104,23 @@ def build_router(service: Service, writer: InboxWriter) -> APIRouter:
 
     sent: Any = Depends(sent_class)
 
-    last: list[tuple[Any, Waiting]] = []
+    @lru_cache(maxsize=1)  # items and classes that have not changed give the same answer
+    def waiting_in(edition: Edition, _stamp: Any) -> Waiting:
+        return Waiting.of(inbox, edition)
 
-    def waiting_in(edition: Edition) -> Waiting:
-        """Return what waits; it is found once for items and classes that have not changed."""
+    def waiting_now() -> tuple[Edition, Waiting]:
+        """Return what waits, and the edition to which it is unknown."""
         writer.flush()  # who was just told "unknown" finds the item here
-        now = edition.table.digest, edition.revision, inbox.stamp()
-        for known, waiting in last:
-            if known == now:
-                return waiting
-        waiting = Waiting.of(inbox, edition)
-        last[:] = [(now, waiting)]
-        return waiting
+        edition = served.current()
+        return edition, waiting_in(edition, inbox.stamp())
 
-    @router.get(
-        "",
-        summary="List items that look like no known class",
-        dependencies=[by],
-    )
+    @router.get("", summary="List items that look like no known class")
     async def list_items(
         offset: Annotated[int, Query(ge=0, le=2**31)] = 0,
         limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     ) -> UnknownList:
         def work() -> UnknownList:
-            edition = served.current()
-            waiting = waiting_in(edition)
+            edition, waiting = waiting_now()
             newest = range(len(waiting.items) - 1, -1, -1)
             return UnknownList(
                 revision=edition.revision,
@@ -140,19 +133,14 @@ def build_router(service: Service, writer: InboxWriter) -> APIRouter:
 
         return await queues.costly.run(work)
 
-    @router.get(
-        "/groups",
-        summary="Find groups among them",
-        dependencies=[by],
-    )
+    @router.get("/groups", summary="Find groups among them")
     async def list_groups(
         min_size: Annotated[
             int, Query(ge=2, le=10_000, description="The fewest items of a group.")
         ] = MIN_SIZE,
     ) -> UnknownGroups:
         def work() -> UnknownGroups:
-            edition = served.current()
-            waiting = waiting_in(edition)
+            edition, waiting = waiting_now()
             groups = [
                 UnknownGroup(
                     items=[waiting.items.ids[row] for row in group.rows.tolist()],
@@ -175,7 +163,6 @@ def build_router(service: Service, writer: InboxWriter) -> APIRouter:
         "/classes",
         status_code=201,
         summary="Make a class of some of them, or give them to one",
-        dependencies=[by],
         openapi_extra=json_body(ClassOfItems),
     )
     async def make_of_items(who: str | None = by, body: ClassOfItems = sent) -> ClassMade:
@@ -200,7 +187,6 @@ def build_router(service: Service, writer: InboxWriter) -> APIRouter:
     @router.get(
         "/{name}/content",
         summary="Show the image or the text of one",
-        dependencies=[by],
         response_class=Response,
         responses={200: {"content": {"image/jpeg": {}, "text/plain": {}}}},
     )
@@ -209,19 +195,11 @@ def build_router(service: Service, writer: InboxWriter) -> APIRouter:
         media_type = "text/plain" if kind == "text" else "image/jpeg"
         return Response(content, media_type=media_type, headers={"Cache-Control": "no-store"})
 
-    @router.delete(
-        "",
-        summary="Forget all of them",
-        dependencies=[by],
-    )
+    @router.delete("", summary="Forget all of them")
     def forget_all() -> ItemsForgotten:
         return ItemsForgotten(n_forgotten=inbox.forget())
 
-    @router.delete(
-        "/{name}",
-        summary="Forget one of them",
-        dependencies=[by],
-    )
+    @router.delete("/{name}", summary="Forget one of them")
     def forget_one(name: str) -> ItemsForgotten:
         if not (count := inbox.forget([name])):
             raise UnknownItemError(name)
@@ -231,11 +209,11 @@ def build_router(service: Service, writer: InboxWriter) -> APIRouter:
 
 
 def _item(waiting: Waiting, row: int) -> UnknownItem:
-    items = waiting.items
+    item = waiting.items.items[row]
     return UnknownItem(
-        id=items.ids[row],
-        kept_at=items.kept_at[row],
-        kind=items.kinds[row],
+        id=item.id,
+        kept_at=item.kept_at,
+        kind=item.kind,
         novelty=float(waiting.novelty[row]),
         nearest=waiting.nearest[row],
     )
