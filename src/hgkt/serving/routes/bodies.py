@@ -18,7 +18,7 @@ from typing import Annotated, Any, TypeVar, cast
 
 import msgspec
 import numpy as np
-from fastapi import Request
+from fastapi import Depends, Request
 from numpy.typing import NDArray
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
@@ -114,6 +114,21 @@ async def read_json(request: Request, kind: type[T], max_values: int) -> T:
         return decode(body, kind)
 
     return await asyncio.get_running_loop().run_in_executor(_DECODING, work)
+
+
+def sent(kind: type[T], max_values: int) -> Any:
+    """Return the dependency that reads a JSON body; it comes behind those before it, as the key.
+
+    Parameters
+    ----------
+    kind, max_values : type, int
+        As in `read_json`.
+    """
+
+    async def read(request: Request) -> T:
+        return await read_json(request, kind, max_values)
+
+    return Depends(read)
 
 
 def check_values(body: bytes, max_values: int) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal, Self
 
-from fastapi import APIRouter, Depends, Header, Query, Request
+from fastapi import APIRouter, Depends, Header, Query
 from msgspec import Meta, Struct
 from pydantic import BaseModel, Field
 
@@ -24,7 +24,7 @@ from hgkt.serving.live_model import ServedModel
 from hgkt.serving.problems import Problem
 from hgkt.serving.registry import KeyedRequest, Receipt
 from hgkt.serving.routes import Service
-from hgkt.serving.routes.bodies import FEW_VALUES, json_body, read_json
+from hgkt.serving.routes.bodies import FEW_VALUES, json_body, sent
 
 MAX_TEXT = 20_000
 # ---------------------------------------------------------------------- what is sent
@@ -327,24 +327,8 @@ def build_router(service: Service) -> APIRouter:
     n_attributes = served.base.class_attributes_.shape[1]
     changing = change_of(service)
 
-    def sent_classes(most: int) -> Any:
-        """Return the dependency that reads `NewClasses`; it comes behind the key."""
-
-        async def new_classes(request: Request) -> NewClasses:
-            max_values = FEW_VALUES + settings.max_classes * n_attributes
-            body = await read_json(request, NewClasses, max_values)
-            if len(body.classes) > most:
-                sent = f"{len(body.classes)} classes were sent"
-                raise Problem(413, f"{sent}; at most {most} are taken in one request")
-            return body
-
-        return Depends(new_classes)
-
-    async def class_edit(request: Request) -> ClassEdit:
-        return await read_json(request, ClassEdit, FEW_VALUES + n_attributes)
-
-    added, checked = sent_classes(settings.max_classes), sent_classes(settings.max_checked)
-    edited = Depends(class_edit)
+    edited = sent(ClassEdit, FEW_VALUES + n_attributes)
+    described = sent(NewClasses, FEW_VALUES + settings.max_classes * n_attributes)
 
     @router.get("", summary="List classes")
     def list_classes(
@@ -374,7 +358,8 @@ def build_router(service: Service) -> APIRouter:
         summary="Say what would become of classes; nothing is changed",
         openapi_extra=json_body(NewClasses),
     )
-    async def check_classes(body: NewClasses = checked) -> ChecksDone:
+    async def check_classes(body: NewClasses = described) -> ChecksDone:
+        refuse_many(body.classes, settings.max_checked)
         return await service.queues.costly.run(check_added, served, body.descriptions())
 
     @router.post(
@@ -383,7 +368,8 @@ def build_router(service: Service) -> APIRouter:
         summary="Add classes, all or none",
         openapi_extra=json_body(NewClasses),
     )
-    async def add_classes(change: Change = changing, body: NewClasses = added) -> ClassesAdded:
+    async def add_classes(change: Change = changing, body: NewClasses = described) -> ClassesAdded:
+        refuse_many(body.classes, settings.max_classes)
         given = body.descriptions()
         request = change.keyed("add", repr(given))
 
@@ -439,6 +425,14 @@ def build_router(service: Service) -> APIRouter:
         return await change.make(request, remove)
 
     return router
+
+
+def refuse_many(classes: Sequence[NewClass], most: int) -> None:
+    """Refuse more classes than one request may have."""
+    if len(classes) > most:
+        raise Problem(
+            413, f"{len(classes)} classes were sent; at most {most} are taken in one request"
+        )
 
 
 def check_added(served: ServedModel, given: Sequence[ClassDescription]) -> ChecksDone:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Response
 from msgspec import Meta, Struct
 from pydantic import BaseModel, Field
 
@@ -15,7 +15,7 @@ from hgkt.serving.edition import Edition
 from hgkt.serving.events import Origin, UnknownItemError
 from hgkt.serving.inbox import InboxWriter, ItemKind, Waiting, make_class
 from hgkt.serving.routes import Service
-from hgkt.serving.routes.bodies import FEW_VALUES, json_body, read_json
+from hgkt.serving.routes.bodies import FEW_VALUES, json_body, sent
 from hgkt.serving.routes.classes import ClassesChanged, Name, Named, Reason, Text, Vector
 from hgkt.unknown.groups import MIN_SIZE
 
@@ -99,10 +99,7 @@ def build_router(service: Service, writer: InboxWriter) -> APIRouter:
     router = APIRouter(prefix="/v1/unknown", tags=["unknown"], dependencies=[by])
     n_attributes = served.base.class_attributes_.shape[1]
 
-    async def sent_class(request: Request) -> ClassOfItems:
-        return await read_json(request, ClassOfItems, FEW_VALUES + n_attributes)
-
-    sent: Any = Depends(sent_class)
+    wanted = sent(ClassOfItems, FEW_VALUES + n_attributes)
 
     @lru_cache(maxsize=1)  # items and classes that have not changed give the same answer
     def waiting_in(edition: Edition, _stamp: Any) -> Waiting:
@@ -165,7 +162,7 @@ def build_router(service: Service, writer: InboxWriter) -> APIRouter:
         summary="Make a class of some of them, or give them to one",
         openapi_extra=json_body(ClassOfItems),
     )
-    async def make_of_items(who: str | None = by, body: ClassOfItems = sent) -> ClassMade:
+    async def make_of_items(who: str | None = by, body: ClassOfItems = wanted) -> ClassMade:
         """Add the class, unless the model has it, and let it learn from the items."""
 
         def work() -> ClassMade:
