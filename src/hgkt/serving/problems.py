@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Mapping
 from http.client import responses
 from typing import Any, Self
 
@@ -89,7 +88,7 @@ class Problem(HTTPException):
 
 
 def install_problems(app: FastAPI) -> None:
-    """Have every error of `app` answered as a problem, and described as one."""
+    """Have every error of `app` answered as a problem; `RequestEnvelope` does unexpected ones."""
 
     @app.exception_handler(HTTPException)
     async def _http(request: Request, error: HTTPException) -> Response:
@@ -117,12 +116,6 @@ def install_problems(app: FastAPI) -> None:
         # Nobody reads this, and it is no mistake of the service.
         return Problem(400, "the client went away before its request was complete").response()
 
-    @app.exception_handler(Exception)
-    async def _unexpected(request: Request, error: Exception) -> Response:
-        logger.error("unexpected error at %s %s", request.method, request.url.path, exc_info=error)
-        detail = "something went wrong inside the service; its log says what and where"
-        return Problem(500, detail).response()
-
 
 def status_of(error: HGKTError) -> int:
     """Return the HTTP status that an error of the library is answered with.
@@ -143,18 +136,6 @@ def status_of(error: HGKTError) -> int:
     return 422 if isinstance(error, DataError) else 500
 
 
-def place_text(parts: Iterable[int | str]) -> str:
-    """Write where in a document something is.
-
-    Examples
-    --------
-    >>> place_text(["classes", 0, "name"])
-    'classes[0].name'
-    """
-    steps = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
-    return "".join(steps).removeprefix(".")
-
-
 def _title(status: int) -> str:
     return responses.get(status, "Error")
 
@@ -170,13 +151,7 @@ def _sentence(request: Request, status: int) -> str:
 
 
 def _first_error(error: RequestValidationError) -> str:
-    """Name the first thing that was wrong; values are not repeated, they may be anything."""
-    found = error.errors()
-    first: Mapping[str, Any] = found[0] if found else {}
-    if first.get("type") == "json_invalid":
-        reason = first.get("ctx", {}).get("error", "it cannot be read")
-        return f"the body is not valid JSON: {reason}"
-    source, *parts = first.get("loc") or ("request",)
-    message = str(first.get("msg", "it cannot be read")).removeprefix("Value error, ")
-    more = f" ({len(found) - 1} more like this)" if len(found) > 1 else ""
-    return f"{source} {place_text(parts)}".rstrip() + f": {message}{more}"
+    """Name the first parameter that was wrong; values are not repeated, they may be anything."""
+    first, *others = error.errors()
+    more = f" ({len(others)} more like this)" if others else ""
+    return f"{' '.join(map(str, first['loc']))}: {first['msg']}{more}"
