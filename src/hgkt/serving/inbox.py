@@ -28,6 +28,7 @@ from hgkt.estimators import GZSLClassifier
 from hgkt.estimators.scoring import ConfidentRanking, rank_with_confidence
 from hgkt.exceptions import DataError, HGKTError
 from hgkt.language import ClassDescription
+from hgkt.serving import database as db
 from hgkt.serving.database import Database, FileId, RegistryError
 from hgkt.serving.edition import Edition, model_identity
 from hgkt.serving.events import Origin, UnknownItemError
@@ -39,27 +40,14 @@ ItemKind = Literal["features", "image", "text"]
 DATABASE = "database"
 """What stands for the database of the class registry where a folder could be named."""
 _FILE = "unknown.sqlite"
-_SETUP_LOCK = 0x48474B55  # the advisory lock under which PostgreSQL's table is made
 _MAX_WAITING_BYTES = 64 * 2**20  # that wait to be written
 _LEAST_BYTES = 2**20  # as which a small batch counts
 _PATIENCE = 10.0  # seconds
 _SIDE = 512  # pixels of a kept image
 _CHUNK = 500  # ids of one statement
 
+_ITEMS = db.unknown_items
 logger = logging.getLogger(__name__)
-metadata = sa.MetaData()
-_ITEMS = sa.Table(
-    "hgkt_unknown",
-    metadata,
-    sa.Column("model_id", sa.String(64), primary_key=True),
-    sa.Column("id", sa.String(32), primary_key=True),
-    sa.Column("kept_at", sa.String(32), nullable=False, index=True),
-    sa.Column("kind", sa.String(8), nullable=False),
-    sa.Column("reject", sa.Float, nullable=False),  # what the request asked for
-    sa.Column("class_name", sa.Text),  # the class that was made of it
-    sa.Column("features", sa.LargeBinary, nullable=False),  # little-endian float32
-    sa.Column("content", sa.LargeBinary),  # a JPEG, or a text in UTF-8
-)
 
 
 @dataclass(frozen=True)
@@ -149,14 +137,6 @@ class Inbox:
     ) -> None:
         self.model_id, self.max_items, self.days = model_id, max_items, days
         self._database = Database(address, file)
-        try:
-            with self._database.writing() as connection:
-                if connection.dialect.name == "postgresql":
-                    connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_SETUP_LOCK)))
-                metadata.create_all(connection)
-        except BaseException:
-            self._database.close()
-            raise
 
     @classmethod
     def open(cls, settings: ServiceSettings, model: GZSLClassifier) -> Self | None:

@@ -315,23 +315,26 @@ def bind_sockets(host: str, port: int) -> list[socket.socket]:
     port : int
         The port; 0 takes a free one.
     """
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise _cannot_listen(host, port, error) from None
     sockets: list[socket.socket] = []
     problem: OSError | None = None
-    for family, _, _, _, address in dict.fromkeys(found):
-        # With port 0 the other addresses take the one that the first was given.
-        chosen = sockets[0].getsockname()[1] if sockets else port
-        try:
-            sockets.append(_bind(family, (address[0], chosen, *address[2:])))
-        except OSError as error:
-            problem = problem or error
-    taken = problem is not None and problem.errno not in _NO_SUCH_ADDRESS
-    if problem is not None and (taken or not sockets):
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        for family, _, _, _, address in dict.fromkeys(found):
+            # With port 0 the other addresses take the one that the first was given.
+            chosen = sockets[0].getsockname()[1] if sockets else port
+            try:
+                sockets.append(_bind(family, (address[0], chosen, *address[2:])))
+            except OSError as error:
+                if error.errno not in _NO_SUCH_ADDRESS:
+                    raise
+                problem = error
+        if problem is not None and not sockets:
+            raise problem
+    except OSError as error:
         close_sockets(sockets)
-        raise _cannot_listen(host, port, problem)
+        raise DataError(
+            f"cannot listen at {host}, port {port}: {error.strerror or error}"
+        ) from None
     return sockets
 
 
@@ -353,10 +356,6 @@ def _bind(family: int, address: tuple[Any, ...]) -> socket.socket:
         sock.close()
         raise
     return sock
-
-
-def _cannot_listen(host: str, port: int, error: OSError) -> DataError:
-    return DataError(f"cannot listen at {host}, port {port}: {error.strerror or error}")
 
 
 # ---------------------------------------------------------------------- several processes

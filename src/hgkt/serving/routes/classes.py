@@ -85,16 +85,29 @@ ReasonQuery = Annotated[
 
 # Structs of msgspec, not models of pydantic: that stops at the first mistake, where pydantic
 # makes a list of a million.
-class NewClass(Struct, forbid_unknown_fields=True):
-    """A class to add, described by numbers, by named attributes, by text, or by several."""
+class Described(Struct, forbid_unknown_fields=True, kw_only=True):
+    """By what a class is described: numbers, named attributes, a text, or several of them."""
 
-    name: Name
     vector: Vector | None = None
     attributes: Named | None = None
     text: Text | None = None
 
+    def describes(self) -> bool:
+        """Return whether anything of it was given."""
+        return not (self.vector is None and self.attributes is None and self.text is None)
+
+    def description(self, name: str) -> ClassDescription:
+        """Return the class as a describer takes it."""
+        return ClassDescription(name, self.vector, self.attributes, self.text)
+
+
+class NewClass(Described, kw_only=True):
+    """A class to add, described by numbers, by named attributes, by text, or by several."""
+
+    name: Name
+
     def __post_init__(self) -> None:
-        if self.vector is None and self.attributes is None and self.text is None:
+        if not self.describes():
             raise ValueError("a class needs one of vector, attributes and text")
 
 
@@ -106,35 +119,18 @@ class NewClasses(Struct, forbid_unknown_fields=True):
 
     def descriptions(self) -> list[ClassDescription]:
         """Return the classes as a describer takes them."""
-        return [
-            ClassDescription(item.name, item.vector, item.attributes, item.text)
-            for item in self.classes
-        ]
+        return [item.description(item.name) for item in self.classes]
 
 
-class ClassEdit(Struct, forbid_unknown_fields=True):
+class ClassEdit(Described, kw_only=True):
     """What a class is to be: another name, another description, or both."""
 
     name: Name | None = None
-    vector: Vector | None = None
-    attributes: Named | None = None
-    text: Text | None = None
     reason: Reason | None = None
 
     def __post_init__(self) -> None:
-        if self.name is None and not self.describes:
+        if self.name is None and not self.describes():
             raise ValueError("one of name, vector, attributes and text is expected")
-
-    @property
-    def describes(self) -> bool:
-        """Whether the class is described anew."""
-        return not (self.vector is None and self.attributes is None and self.text is None)
-
-    def description(self, name: str) -> ClassDescription | None:
-        """Return the new description as a describer takes it; None where the old one stays."""
-        if not self.describes:
-            return None
-        return ClassDescription(name, self.vector, self.attributes, self.text)
 
 
 # ---------------------------------------------------------------------- what answers look like
@@ -405,7 +401,8 @@ def build_router(service: Service) -> APIRouter:
 
         def edit() -> Receipt:
             origin = Origin(change.who, body.reason)
-            edition, doubts = served.edit(name, body.description(name), body.name, request, origin)
+            description = body.description(name) if body.describes() else None
+            edition, doubts = served.edit(name, description, body.name, request, origin)
             metrics.edited.inc()
             return receipt_of(edition, [name if body.name is None else body.name], doubts)
 

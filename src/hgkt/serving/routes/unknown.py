@@ -6,30 +6,26 @@ from functools import lru_cache
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Response
-from msgspec import Meta, Struct
+from msgspec import Meta
 from pydantic import BaseModel, Field
 
-from hgkt.language import ClassDescription
 from hgkt.serving.auth import require_key
 from hgkt.serving.edition import Edition
 from hgkt.serving.events import Origin, UnknownItemError
 from hgkt.serving.inbox import InboxWriter, ItemKind, Waiting, make_class
 from hgkt.serving.routes import Service
 from hgkt.serving.routes.bodies import FEW_VALUES, json_body, sent
-from hgkt.serving.routes.classes import ClassesChanged, Name, Named, Reason, Text, Vector
+from hgkt.serving.routes.classes import ClassesChanged, Described, Name, Reason
 from hgkt.unknown.groups import MIN_SIZE
 
 ItemId = Annotated[str, Meta(pattern="^[0-9a-f]{32}$", description="Name of a kept item.")]
 
 
-class ClassOfItems(Struct, forbid_unknown_fields=True):
+class ClassOfItems(Described, kw_only=True):
     """What some items are: a new class with its description, or one that the model has."""
 
     name: Name
     items: Annotated[list[ItemId], Meta(min_length=1, max_length=10_000)]
-    vector: Vector | None = None
-    attributes: Named | None = None
-    text: Text | None = None
     reason: Reason | None = None
 
 
@@ -166,7 +162,7 @@ def build_router(service: Service, writer: InboxWriter) -> APIRouter:
         """Add the class, unless the model has it, and let it learn from the items."""
 
         def work() -> ClassMade:
-            description = ClassDescription(body.name, body.vector, body.attributes, body.text)
+            description = body.description(body.name)
             origin = Origin(who, body.reason)
             made = make_class(served, inbox, body.items, description, origin)
             service.metrics.examples.inc(made.n_examples)
