@@ -185,12 +185,12 @@ class Inbox:
             The share of rows of known classes by which they were rejected.
         """
         rows = np.ascontiguousarray(features, dtype="<f4")
-        now = datetime.now(UTC)
+        now = _time()
         values = [
             {
                 "model_id": self.model_id,
                 "id": hashlib.sha256(row.tobytes()).hexdigest()[:32],
-                "kept_at": now.isoformat(timespec="microseconds"),
+                "kept_at": now,
                 "kind": kind if contents is not None else "features",
                 "reject": reject,
                 "features": row.tobytes(),
@@ -205,13 +205,12 @@ class Inbox:
                 connection.dialect.name
             ]
             connection.execute(insert(_ITEMS).on_conflict_do_nothing(), values)
-            self._tidy(connection, now)
+            self._tidy(connection)
 
-    def _tidy(self, connection: Connection, now: datetime) -> None:
-        oldest = (now - timedelta(days=self.days)).isoformat(timespec="microseconds")
+    def _tidy(self, connection: Connection) -> None:
         own = _ITEMS.c.model_id == self.model_id
         # Of models that are not served any more nobody else would take the old ones away.
-        connection.execute(_ITEMS.delete().where(_ITEMS.c.kept_at < oldest))
+        connection.execute(_ITEMS.delete().where(_ITEMS.c.kept_at < _time(self.days)))
         count = sa.select(sa.func.count()).select_from(_ITEMS).where(own)
         excess = int(connection.execute(count).scalar_one()) - self.max_items
         if excess > 0:
@@ -253,8 +252,7 @@ class Inbox:
 
     def _own(self) -> tuple[Any, ...]:
         """Return what selects items of this model that are not too old."""
-        oldest = (datetime.now(UTC) - timedelta(days=self.days)).isoformat(timespec="microseconds")
-        return (_ITEMS.c.model_id == self.model_id, _ITEMS.c.kept_at >= oldest)
+        return (_ITEMS.c.model_id == self.model_id, _ITEMS.c.kept_at >= _time(self.days))
 
     def items(self) -> KeptItems:
         """Return all items of this model that are not too old."""
@@ -282,6 +280,11 @@ class Inbox:
         if row is None or row.content is None:
             raise UnknownItemError(name)
         return row.kind, row.content
+
+
+def _time(days_ago: float = 0.0) -> str:
+    """Return a time as it is written beside items: ISO 8601, UTC."""
+    return (datetime.now(UTC) - timedelta(days=days_ago)).isoformat(timespec="microseconds")
 
 
 def folder_address(folder: str | Path) -> str:

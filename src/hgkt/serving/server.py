@@ -200,7 +200,7 @@ class ServiceServer(uvicorn.Server):
         options["timeout_graceful_shutdown"] = ending.timeout
         super().__init__(uvicorn.Config(app, **options))
         self._app, self._ending, self._alone = app, ending, alone
-        self._counts_signals = alone
+        self._announced = False
         self._stop_at: float | None = None
         self._told = threading.Event()
 
@@ -226,7 +226,7 @@ class ServiceServer(uvicorn.Server):
         A worker's parent counts for it: where all processes are signalled at once, the parent's
         word may come before the worker's own signal, which is no second one.
         """
-        if self._stop_at is not None and self._counts_signals:
+        if self._stop_at is not None and self._alone:
             self.stop_now()
         else:
             self.stop()
@@ -242,10 +242,11 @@ class ServiceServer(uvicorn.Server):
         over = await super().on_tick(counter)
         if self._stop_at is None:
             return over
-        if self._alone:
-            self._alone = False
+        if self._alone and not self._announced:
+            self._announced = True
             self._ending.announce()
-        # Clients shall not keep connections that are about to be closed.
+        # Clients shall not keep connections that are about to be closed; uvicorn writes the
+        # headers anew every second.
         if _GOODBYE not in self.server_state.default_headers:
             self.server_state.default_headers = [*self.server_state.default_headers, _GOODBYE]
         return over or time.monotonic() >= self._stop_at
