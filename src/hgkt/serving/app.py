@@ -72,7 +72,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
     loaded = load_model(settings.model)
     samples = []
     if settings.samples is not None:
-        samples = load_samples(loaded, settings.samples, settings.root, settings.image_root)
+        samples = load_samples(loaded, settings.samples, settings.root)
     served = ServedModel.open(loaded, settings)
     try:
         served.registry.remember(ModelFacts.of(loaded, settings.name()).to_json())

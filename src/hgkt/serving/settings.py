@@ -53,8 +53,6 @@ class ServiceSettings(BaseSettings):
         Data set from which the page offers instances.
     root : Path, optional
         Folder of the benchmark's folders, for `samples`.
-    image_root : Path, optional
-        Folder of the images of `samples`.
     allowed_hosts : tuple of str
         Names in the Host header that are answered, without port; ``*.example.org`` stands for all
         names that end so, ``*`` for any. By default the names of this machine where only this
@@ -119,7 +117,6 @@ class ServiceSettings(BaseSettings):
     require_key: Literal["changes", "all"] = "changes"
     samples: str | None = None
     root: Path | None = None
-    image_root: Path | None = None
     allowed_hosts: tuple[str, ...] = ()
     max_body_bytes: PositiveInt = 64 * _MIB
     max_class_bytes: PositiveInt = 8 * _MIB
