@@ -136,6 +136,7 @@ class Inbox:
         file: FileId | None = None,
     ) -> None:
         self.model_id, self.max_items, self.days = model_id, max_items, days
+        self._age = timedelta(days=days)
         self._database = Database(address, file)
 
     @classmethod
@@ -185,12 +186,12 @@ class Inbox:
             The share of rows of known classes by which they were rejected.
         """
         rows = np.ascontiguousarray(features, dtype="<f4")
-        now = _time()
+        now = datetime.now(UTC)
         values = [
             {
                 "model_id": self.model_id,
                 "id": hashlib.sha256(row.tobytes()).hexdigest()[:32],
-                "kept_at": now,
+                "kept_at": _written(now),
                 "kind": kind if contents is not None else "features",
                 "reject": reject,
                 "features": row.tobytes(),
@@ -205,12 +206,12 @@ class Inbox:
                 connection.dialect.name
             ]
             connection.execute(insert(_ITEMS).on_conflict_do_nothing(), values)
-            self._tidy(connection)
+            self._tidy(connection, now)
 
-    def _tidy(self, connection: Connection) -> None:
-        own = _ITEMS.c.model_id == self.model_id
+    def _tidy(self, connection: Connection, now: datetime) -> None:
+        own, oldest = _ITEMS.c.model_id == self.model_id, _written(now - self._age)
         # Of models that are not served any more nobody else would take the old ones away.
-        connection.execute(_ITEMS.delete().where(_ITEMS.c.kept_at < _time(self.days)))
+        connection.execute(_ITEMS.delete().where(_ITEMS.c.kept_at < oldest))
         count = sa.select(sa.func.count()).select_from(_ITEMS).where(own)
         excess = int(connection.execute(count).scalar_one()) - self.max_items
         if excess > 0:
@@ -252,7 +253,8 @@ class Inbox:
 
     def _own(self) -> tuple[Any, ...]:
         """Return what selects items of this model that are not too old."""
-        return (_ITEMS.c.model_id == self.model_id, _ITEMS.c.kept_at >= _time(self.days))
+        oldest = _written(datetime.now(UTC) - self._age)
+        return (_ITEMS.c.model_id == self.model_id, _ITEMS.c.kept_at >= oldest)
 
     def items(self) -> KeptItems:
         """Return all items of this model that are not too old."""
@@ -282,9 +284,9 @@ class Inbox:
         return row.kind, row.content
 
 
-def _time(days_ago: float = 0.0) -> str:
-    """Return a time as it is written beside items: ISO 8601, UTC."""
-    return (datetime.now(UTC) - timedelta(days=days_ago)).isoformat(timespec="microseconds")
+def _written(moment: datetime) -> str:
+    """Return a time in UTC as it is kept beside items."""
+    return moment.isoformat(timespec="microseconds")
 
 
 def folder_address(folder: str | Path) -> str:

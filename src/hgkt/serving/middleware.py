@@ -11,11 +11,12 @@ import logging
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -221,8 +222,9 @@ class Door:
         await self.app(scope, receive, send)
 
     def _problem(self, scope: Scope) -> Problem | None:
-        given = [value for name, value in scope["headers"] if name == b"host"]
-        host = b"".join(given[:1]).decode("latin-1").lower()
+        headers = Headers(scope=scope)
+        given = headers.getlist("host")
+        host = "".join(given[:1]).lower()
         found = _HOST.fullmatch(host)
         if found is None or len(given) > 1:
             return Problem(400, "one header Host with a name and perhaps a port is expected")
@@ -233,7 +235,7 @@ class Door:
                 f"this service is not called {name[:80]!r}; "
                 "whoever runs it may allow the name with --allowed-host",
             )
-        if scope["method"] not in _READING and _foreign(dict(scope["headers"]), host):
+        if scope["method"] not in _READING and _foreign(headers, host):
             return Problem(403, "pages of other sites may not send this request")
         if self._ring is not None and not is_open(scope["path"]):
             return self._ring.problem(scope)
@@ -251,14 +253,14 @@ def is_open(path: str) -> bool:
     return path in _OPEN or path.startswith(_OPEN_FOLDER)
 
 
-def _foreign(headers: Mapping[bytes, bytes], host: str) -> bool:
-    site = headers.get(b"sec-fetch-site")
+def _foreign(headers: Headers, host: str) -> bool:
+    site = headers.get("sec-fetch-site")
     if site is not None:
-        return site not in (b"same-origin", b"none")
+        return site not in ("same-origin", "none")
     # Browsers leave Sec-Fetch-Site out where a page came without TLS; other clients than
     # browsers send neither.
-    origin = headers.get(b"origin")
-    return origin is not None and origin.decode("latin-1").lower().partition("://")[2] != host
+    origin = headers.get("origin")
+    return origin is not None and origin.lower().partition("://")[2] != host
 
 
 # ---------------------------------------------------------------------- bodies
@@ -294,8 +296,8 @@ class BodyLimits:
         change = path.startswith(_CHANGES) and path != _CHECK
         classes = path.startswith(_CHANGES[0]) and not path.endswith("/examples")
         most = self._class_bytes if classes else self._body_bytes
-        length = dict(scope["headers"]).get(b"content-length", b"")
-        if length.isdigit() and (len(length) > 17 or int(length) > most):
+        length = Headers(scope=scope).get("content-length", "")
+        if length.isdecimal() and (len(length) > 17 or int(length) > most):
             await _too_large(most).response()(scope, receive, send)
             return
         problem: Problem | None = None
