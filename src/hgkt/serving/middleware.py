@@ -40,7 +40,8 @@ _HOST = re.compile(r"(?P<name>[a-z0-9._-]*|\[[0-9a-f:.]+\])(:[0-9]{0,5})?")
 # Probes carry no key; the page's files hold nothing of the model, and ask for the key themselves.
 _OPEN = frozenset({"/health", "/ready", "/v2/health/live", "/v2/health/ready", "/"})
 _OPEN_FOLDER = "/page/"
-_CHANGES = ("/v1/classes", "/v1/rollback")
+_DESCRIPTIONS = ("/v1/classes", "/v1/unknown")
+_CHANGES = (*_DESCRIPTIONS, "/v1/rollback")
 _CHECK = "/v1/classes/check"
 
 # Plotly writes style rules into the page; its scatter plots need neither eval nor workers.
@@ -294,7 +295,7 @@ class BodyLimits:
             return
         path = scope["path"]
         change = path.startswith(_CHANGES) and path != _CHECK
-        classes = path.startswith(_CHANGES[0]) and not path.endswith("/examples")
+        classes = path.startswith(_DESCRIPTIONS) and not path.endswith("/examples")
         most = self._class_bytes if classes else self._body_bytes
         length = Headers(scope=scope).get("content-length", "")
         if length.isdecimal() and (len(length) > 17 or int(length) > most):
