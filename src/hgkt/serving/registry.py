@@ -7,7 +7,7 @@ import json
 from base64 import b64decode
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, Self, TypedDict, Unpack
 
 import msgspec
@@ -112,18 +112,6 @@ class AnsweredError(HGKTError):
 
     def __init__(self, request: KeyedRequest) -> None:
         super().__init__(f"the request with the idempotency key {request.key!r} was answered")
-
-
-def oldest_kept(now: str) -> str:
-    """Return the time before which keys are forgotten.
-
-    Examples
-    --------
-    >>> oldest_kept("2026-11-16T12:00:00.000+00:00")
-    '2026-11-15T12:00:00.000+00:00'
-    """
-    kept = datetime.fromisoformat(now).astimezone(UTC) - KEPT
-    return kept.isoformat(timespec="milliseconds")
 
 
 @dataclass(frozen=True)
@@ -470,7 +458,7 @@ class ClassRegistry:
         query = sa.select(db.requests).where(
             db.requests.c.model_id == self.model_id,
             db.requests.c.key == request.key,
-            db.requests.c.created_at > oldest_kept(utc_now()),
+            db.requests.c.created_at > utc_now(KEPT),
         )
         row = connection.execute(query).first()
         if row is None:
@@ -490,7 +478,7 @@ class ClassRegistry:
     ) -> None:
         """Remember what a request is answered, and forget those of long ago."""
         known = db.requests
-        connection.execute(known.delete().where(known.c.created_at < oldest_kept(now)))
+        connection.execute(known.delete().where(known.c.created_at < utc_now(KEPT)))
         row = {
             "model_id": self.model_id,
             "key": request.key,
