@@ -19,10 +19,10 @@ from hgkt.data import load_dataset
 from hgkt.estimators import METHODS, HGKTClassifier
 from hgkt.exceptions import DataError, HGKTError, ModelFolderError
 from hgkt.serving import ServiceSettings, create_app, create_app_from_environment
+from hgkt.serving.app import docs_page
 from hgkt.serving.database import RegistryError
 from hgkt.serving.metrics import Metrics
 from hgkt.serving.readers import ImageReader, NotReadError, Upload
-from hgkt.serving.routes.page import docs_page
 from hgkt.vision import load_backbone
 
 KEY = "a key of some length"
