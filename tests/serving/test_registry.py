@@ -60,6 +60,23 @@ def test_registry_numbers_changes_and_logs_them_in_order(open_registry, entry):
     assert names(registry) == ["two", "one"]
 
 
+def test_registry_refuses_a_name_that_differs_by_case_from_one_of_another_worker(
+    open_registry, entry
+):
+    registry, other = open_registry(), open_registry()
+    registry.table(), other.table()  # both have read before either writes
+    registry.add([entry("one"), entry("two")])
+    for change in (
+        lambda: other.add([entry("ONE")]),
+        lambda: other.edit({"two": "One"}),
+        lambda: other.add([entry("three"), entry("Three")]),
+    ):
+        with pytest.raises(DataError, match="by case or blanks only"):
+            change()
+    other.edit({"two": "Two"})  # itself in another case
+    assert names(registry) == ["one", "Two"]
+
+
 def test_registry_adds_all_or_nothing(open_registry, entry):
     registry = open_registry()
     registry.add([entry("taken")])

@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._validation import check_class_name
+from hgkt._validation import check_class_name, refuse_twin, twin_key
 from hgkt.exceptions import DataError, HGKTError
 from hgkt.statistics import ExampleSums
 
@@ -328,7 +328,7 @@ def edit_events(
     before = {name: _existing(table, name, saved) for name in wanted}
     after = {name: _renamed(name, before[name], new) for name, new in wanted.items()}
     _check_entries(list(after.values()))
-    _refuse_taken(table, [e.name for name, e in after.items() if e.name != name], saved)
+    _refuse_taken(table, [e.name for name, e in after.items() if e.name != name], saved, wanted)
     events = []
     for name, entry in after.items():
         known, old = table.classes.get(name), before[name]
@@ -450,10 +450,20 @@ def _refuse_none(given: Collection[object]) -> None:
         raise DataError("no class was given; at least one is expected")
 
 
-def _refuse_taken(table: ClassTable, names: Sequence[str], saved: Collection[str]) -> None:
+def _refuse_taken(
+    table: ClassTable,
+    names: Sequence[str],
+    saved: Collection[str],
+    leaving: Collection[str] = (),
+) -> None:
+    """Refuse names that are taken, or that a person would take for one that stays."""
+    present = {*table.classes, *(set(saved) - table.removed)}
     for name in names:
-        if name in table.classes or (name in saved and name not in table.removed):
+        if name in present:
             raise ClassExistsError(name)
+    known = {twin_key(name): name for name in present.difference(leaving)}
+    for name in names:
+        refuse_twin(name, known.setdefault(twin_key(name), name))
 
 
 def _existing(table: ClassTable, name: str, saved: Collection[str]) -> ClassEntry | None:
