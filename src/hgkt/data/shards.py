@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -51,27 +51,6 @@ Batch = tuple[NDArray[np.float32], NDArray[np.str_]]
 
 Labels = tuple[NDArray[np.str_], NDArray[np.bool_]]
 """Names of classes (n,), and which of the rows are trained on (n,)."""
-
-
-class Shard(Protocol):
-    """A range of rows of one file. It can be pickled and holds no rows itself."""
-
-    @property
-    def name(self) -> str:
-        """What the shard is called within its folder."""
-        ...
-
-    def digest(self) -> str:
-        """Return another text when the shard has changed; cheap."""
-        ...
-
-    def labels(self) -> Labels:
-        """Return the class (n,) of every row, and which are trained on; reads no features."""
-        ...
-
-    def batches(self) -> Iterator[Batch]:
-        """Yield the rows that are trained on, always in the same batches."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -385,6 +364,14 @@ class FilteredShard:
         for X, names in self.shard.batches():
             others = ~np.isin(names, list(self.without))
             yield X[others], names[others]
+
+
+Shard = NpyShard | NpzShard | ParquetShard | FilteredShard
+"""A range of rows of one file. It can be pickled and holds no rows itself.
+
+Every kind has a `name` within its folder, a cheap `digest` that changes with it, `labels`, which
+reads no features, and `batches` of the rows that are trained on, always the same ones.
+"""
 
 
 def batch_rows(n_features: int) -> int:

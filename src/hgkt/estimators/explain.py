@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +20,10 @@ from hgkt.estimators.base import GZSLClassifier
 from hgkt.estimators.class_table import ClassRows
 from hgkt.estimators.methods import take_preset
 from hgkt.exceptions import DataError
+
+if TYPE_CHECKING:
+    from hgkt.closed_form.transfer import ClosedFormTransfer
+    from hgkt.network.transfer import NetworkTransfer
 
 _CHUNK_CLASSES = 512  # altered classes embedded at once: bounds memory for long text vectors
 _PREFIX = "transfer/"
@@ -103,39 +107,15 @@ class PredictionExplanation:
         return asdict(self)
 
 
-class Transfer(Protocol):
-    """How knowledge gets from seen classes to others, once it is fitted."""
-
-    def embed(self, attributes: NDArray[np.float64]) -> NDArray[Any]:
-        """Embed classes by their attributes (U, d): (U, D)."""
-        ...
-
-    def features(self, X: NDArray[Any]) -> NDArray[Any]:
-        """Bring features (n, D) to where classes are embedded."""
-        ...
-
-    def score_mapped(self, features: NDArray[Any], embeddings: NDArray[Any]) -> NDArray[Any]:
-        """Score such features against embeddings (C, D): (n, C)."""
-        ...
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Return every array that `restore` needs."""
-        ...
-
-    def restore(self, state: Mapping[str, NDArray[Any]], attributes: NDArray[np.float64]) -> None:
-        """Set what `state` returned; `attributes` (L, d) are those of seen classes."""
-        ...
-
-
 class TransferClassifier(GZSLClassifier):
-    """A method that embeds classes by a `Transfer`, and can say from which seen classes.
+    """A method that embeds classes by a transfer, and can say from which seen classes.
 
     Subclasses implement `_fit_seen`, which sets ``_transfer``, `_make_transfer`, `_source_weights`
     and, where a score is a sum over seen classes, `_pulls`.
     """
 
     _scores_classes_apart: ClassVar[bool] = True
-    _transfer: Any  # a Transfer; subclasses say which
+    _transfer: ClosedFormTransfer | NetworkTransfer
 
     @classmethod
     def from_preset(cls, name: str, **parameters: Any) -> Self:
@@ -158,19 +138,17 @@ class TransferClassifier(GZSLClassifier):
         return take_preset(cls, name, parameters)
 
     @abstractmethod
-    def _make_transfer(self) -> Transfer:
+    def _make_transfer(self) -> ClosedFormTransfer | NetworkTransfer:
         """Return a transfer with this model's parameters, to be restored."""
 
     def _embed_classes(self, attributes: NDArray[np.float64]) -> ClassRows:
         return {"embedding": self._transfer.embed(attributes)}
 
     def _map_features(self, X: NDArray[Any]) -> NDArray[Any]:
-        features: NDArray[Any] = self._transfer.features(X)
-        return features
+        return self._transfer.features(X)
 
     def _score(self, X: NDArray[Any], rows: ClassRows, seen: bool) -> NDArray[Any]:
-        scores: NDArray[Any] = self._transfer.score_mapped(X, rows["embedding"])
-        return scores
+        return self._transfer.score_mapped(X, rows["embedding"])
 
     def _state(self) -> dict[str, NDArray[Any]]:
         transfer = {_PREFIX + key: array for key, array in self._transfer.state().items()}

@@ -34,7 +34,7 @@ from hgkt.calibration import (
 )
 from hgkt.estimators.scoring import table_scores
 from hgkt.exceptions import DataError
-from hgkt.statistics import GatheredStatistics
+from hgkt.statistics import GatheredStatistics, Sums
 
 if TYPE_CHECKING:
     from hgkt.estimators.base import GZSLClassifier
@@ -157,9 +157,11 @@ def validate_on_rows(
 
 
 def validate_on_sums(
-    model: GZSLClassifier, statistics: GatheredStatistics, attributes: Mapping[Any, Any]
+    model: GZSLClassifier, statistics: Sums, attributes: Mapping[Any, Any]
 ) -> Validation:
     """Return what the class folds of gathered statistics say of a model; see `validate_on_rows`."""
+    if not isinstance(statistics, GatheredStatistics):
+        raise DataError(f"calibration={model.calibration!r} needs statistics of hgkt.gather")
     folds = statistics.folds
     if len(statistics.classes) < MIN_CLASSES:
         return Validation()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,38 +36,6 @@ _FEWEST = 2  # rows of a class, whatever the limit: one to hold out, one to stay
 _SLACK = 1.25  # how far over its limit a sample may grow before it is cut
 _CHUNK_NUMBERS = 2**22  # of one step: 32 MiB in float64
 _TINY = 1e-200
-
-
-class Sums(Protocol):
-    """What a closed form learns from: sums by class, for some feature maps."""
-
-    @property
-    def classes(self) -> NDArray[Any]:
-        """Labels (L,), sorted."""
-        ...
-
-    @property
-    def feature_maps(self) -> tuple[FeatureMap, ...]:
-        """The maps whose sums are there."""
-        ...
-
-    @property
-    def n_features(self) -> int:
-        """Width of a row."""
-        ...
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the features that were summed."""
-        ...
-
-    def of(self, feature_map: FeatureMap) -> ClassStatistics:
-        """Return the sums of mapped rows, classes sorted."""
-        ...
-
-    def squares_of(self, feature_map: FeatureMap) -> NDArray[np.float64]:
-        """Return Σ x² (L, D) of the mapped rows of each class."""
-        ...
 
 
 class GatheredStatistics:
@@ -601,6 +569,10 @@ class FoldSums:
     def _held_out(self, feature_map: FeatureMap) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
         rows = map_rows(np.asarray(self.X, dtype=np.float64), feature_map)
         return rows, np.searchsorted(self.classes, self.labels)
+
+
+Sums = GatheredStatistics | FoldSums
+"""What a closed form learns from: sums by class, for some feature maps."""
 
 
 # ---------------------------------------------------------------------- the sample
