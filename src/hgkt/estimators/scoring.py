@@ -54,7 +54,7 @@ class ClassBlock:
 
 
 def score_blocks(
-    model: GZSLClassifier, features: Any, seen: bool = True, added: bool = True
+    model: GZSLClassifier, features: Any
 ) -> Iterator[tuple[slice, ClassBlock, NDArray[Any]]]:
     """Yield rows, classes, and the scores (n_rows, n_classes) of the two without γ.
 
@@ -64,17 +64,15 @@ def score_blocks(
         A snapshot of a fitted model.
     features : ndarray of shape (n, n_features)
         Checked features.
-    seen, added : bool
-        Whose scores are wanted.
     """
-    for rows, block, scores in _blocks(model, features, seen, added):
+    for rows, block, scores in _blocks(model, features):
         yield rows, block, scores.cpu().numpy() if is_tensor(scores) else scores
 
 
 def _blocks(
-    model: GZSLClassifier, features: Any, seen: bool, added: bool
+    model: GZSLClassifier, features: Any, seen: bool = True, added: bool = True
 ) -> Iterator[tuple[slice, ClassBlock, Any]]:
-    """As `score_blocks`; on a device scores stay there."""
+    """As `score_blocks`, of seen or added classes or of both; on a device scores stay there."""
     scorer = model._device_scores()
     if scorer is not None:
         n_rows, blocks = _device_blocks(model, features.shape[1], seen, added)

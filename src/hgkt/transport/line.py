@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import gen_batches
 
+from hgkt._arrays import array_module, is_tensor, to_numpy
 from hgkt.exceptions import DataError
-from hgkt.transport.simplex import array_module, check_histograms, check_weights
+from hgkt.transport.simplex import check_histograms, check_weights
 
 if TYPE_CHECKING:
     import torch
@@ -104,7 +105,7 @@ def line_distances(
     array([4. , 0.5])
     """
     matrix = check_histograms(histograms, device=device)
-    row: Any = target if hasattr(target, "detach") else np.asarray(target)
+    row: Any = target if is_tensor(target) else np.asarray(target)
     if row.ndim != 1:
         raise DataError(f"target must be one histogram; got shape {tuple(row.shape)}")
     other = _check_other(row[None, :], "target", matrix)
@@ -259,4 +260,4 @@ def _check_other(histograms: Any, what: str, matrix: Any) -> Any:
 
 def _like(template: Any, result: Any) -> Any:
     """Hand back a tensor where a tensor came in, an array otherwise."""
-    return result.cpu().numpy() if array_module(result) is not array_module(template) else result
+    return result if is_tensor(template) else to_numpy(result)
