@@ -454,8 +454,7 @@ def _read_samples(path: Path, mmap: bool) -> tuple[pd.DataFrame, Any, str]:
             return samples, features, path.name
     else:
         samples = read_frame(path)
-    if "class" not in samples:
-        raise DataError(f"{path} has no column 'class'; the class of each row is expected")
+    check_column(samples, path, "class", "the class of each row is expected")
     if npy.is_file() and "features" not in samples:
         features = open_npy(npy, mmap)
         if len(features) != len(samples):
