@@ -227,10 +227,10 @@ def test_folders_that_hold_no_model_say_why(tmp_path: Path) -> None:
     for content in ("{}", '{"sha256": 1}'):
         config.write_text(content)
         assert refusal(lambda: load_model(path)) == f"{config} is not the config of an hgkt model"
-    for found in (0, 4, 6, "5", True, None):
+    for found in (0, 5, 7, "6", True, None):
         config.write_text(json.dumps({**json.loads(text), "format_version": found}))
         assert refusal(lambda: load_model(path)) == (
-            f"{path} has format version {found}; this release reads version 5"
+            f"{path} has format version {found}; this release reads version 6"
         )
     document = json.loads(text)
     del document["n_features"]
@@ -259,7 +259,7 @@ def test_the_folder_says_what_it_holds(tmp_path: Path) -> None:
     model = fit(calibration=0.25).add_classes(NEW)
     path = model.save(tmp_path / "model", data="toy", encoder=None)
     config = json.loads((path / "config.json").read_text())
-    assert config["format_version"] == 5
+    assert config["format_version"] == 6
     assert config["method"] == "hgkt"
     assert config["parameters"]["calibration"] == 0.25
     assert (config["n_features"], config["n_attributes"]) == (2, 3)

@@ -28,9 +28,9 @@ from hgkt.estimators.explain import TransferClassifier
 from hgkt.exceptions import ClassWarning, DataError
 from hgkt.statistics import ExampleSums, Statistics, Sums
 from hgkt.statistics.classes import summed, together
-from hgkt.statistics.examples import examples_from_arrays, examples_to_arrays
 
 _PRIOR = 0.3  # α of a shared space, where nothing is selected
+_EXAMPLES = "examples/"
 _ROWS_THAT_TELL = 5  # per class: folds hold out one in five
 
 
@@ -560,7 +560,11 @@ class HGKTClassifier(TransferClassifier):
         self._examples = {}
 
     def _state(self) -> dict[str, NDArray[Any]]:
-        own = examples_to_arrays(self._examples, self._table.seen_classes.tolist())
+        own = {
+            f"{_EXAMPLES}{row}": np.frombuffer(self._examples[name].to_bytes(), dtype=np.uint8)
+            for row, name in enumerate(self._table.seen_classes.tolist())
+            if name in self._examples
+        }
         return super()._state() | own
 
     def _restore(
@@ -571,7 +575,12 @@ class HGKTClassifier(TransferClassifier):
         has_attributes: bool,
     ) -> None:
         super()._restore(state, labels, attributes, has_attributes)
-        self._examples = examples_from_arrays(state, self._table.seen_classes.tolist())
+        seen = self._table.seen_classes.tolist()
+        self._examples = {
+            seen[int(key.removeprefix(_EXAMPLES))]: ExampleSums.from_bytes(data.tobytes())
+            for key, data in state.items()
+            if key.startswith(_EXAMPLES)
+        }
 
     # ------------------------------------------------------------------ before a class is added
     def _compare_new(self, attributes: NDArray[np.float64]) -> NewClass:
