@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import parquet
-from sklearn.utils import gen_batches
 
+from hgkt._arrays import batches
 from hgkt._files import reading, sha256
 from hgkt._validation import check_number, label_text
 from hgkt.data.arrays import open_npy, read_npy, read_npz
@@ -165,7 +165,7 @@ class NpyShard:
     def batches(self) -> Iterator[Batch]:
         """Yield the rows; the file is mapped anew for each batch, so that none stays in memory."""
         names, _ = self.labels()
-        for part in gen_batches(len(names), batch_rows(open_npy(self.features).shape[1])):
+        for part in batches(len(names), batch_rows(open_npy(self.features).shape[1])):
             X = open_npy(self.features)[np.asarray(self.rows[part])]
             yield np.asarray(X, dtype=np.float32), names[part]
 
@@ -209,7 +209,7 @@ class NpzShard:
                 f"{self.path} has {len(features)} rows of features for {len(names)} classes"
             )
         rows = np.flatnonzero(train)
-        for part in gen_batches(len(rows), batch_rows(features.shape[1])):
+        for part in batches(len(rows), batch_rows(features.shape[1])):
             yield np.asarray(features[rows[part]], dtype=np.float32), names[rows[part]]
 
 
@@ -425,7 +425,7 @@ def npy_shards(features: Path, labels: Path, size: int = SHARD_ROWS) -> list[Npy
             range(part.start, part.stop),
             labels,
         )
-        for part in gen_batches(n_rows, size)
+        for part in batches(n_rows, size)
     ]
 
 
@@ -445,7 +445,7 @@ def dataset_shards(dataset: GZSLDataset, size: int = SHARD_ROWS) -> list[NpyShar
             dataset.labels[rows[part]],
             dataset.class_names,
         )
-        for number, part in enumerate(gen_batches(len(rows), size))
+        for number, part in enumerate(batches(len(rows), size))
     ]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from hgkt._arrays import MAPS, FeatureMap, check_map, map_rows, power_of
+from hgkt._arrays import MAPS, FeatureMap, batches, check_map, map_rows, power_of
 from hgkt.exceptions import DataError, first_line
 
 _VERSION = 1
@@ -147,8 +147,8 @@ class ExampleSums:
 def _summed(X: NDArray[Any], kind: FeatureMap) -> MappedSums:
     """Sum up rows (n, D) under one map, a chunk at a time."""
     total, factor = np.zeros(X.shape[1]), np.zeros((0, X.shape[1]))
-    for start in range(0, len(X), _CHUNK_ROWS):
-        rows = map_rows(np.asarray(X[start : start + _CHUNK_ROWS], dtype=np.float64), kind)
+    for batch in batches(len(X), _CHUNK_ROWS):
+        rows = map_rows(np.asarray(X[batch], dtype=np.float64), kind)
         total += rows.sum(axis=0)
         factor = _triangle(np.concatenate([factor, rows]))
     return MappedSums(total, factor)

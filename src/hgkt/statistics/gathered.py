@@ -15,7 +15,7 @@ from scipy.linalg.blas import dsyrk
 from scipy.sparse import csr_array
 from threadpoolctl import ThreadpoolController
 
-from hgkt._arrays import FeatureMap, check_map, map_rows, power_of
+from hgkt._arrays import FeatureMap, batches, check_map, map_rows, power_of
 from hgkt._files import parse_json, reading, sha256, write_file
 from hgkt._validation import check_features, check_number, label_text
 from hgkt.exceptions import DataError
@@ -129,8 +129,8 @@ class GatheredStatistics:
         step = max(1, _CHUNK_NUMBERS // self.n_features)
         # One thread: the sums are the same to the bit whatever the number of workers.
         with _libraries().limit(limits=1, user_api="blas"):
-            for start in range(0, len(codes), step):
-                self._add_rows(features[start : start + step], codes[start : start + step])
+            for batch in batches(len(codes), step):
+                self._add_rows(features[batch], codes[batch])
         self.sample.take(features, codes, priorities, self._class_counts)
         return self
 

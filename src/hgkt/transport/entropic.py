@@ -7,13 +7,13 @@ are written once, and `xp` is the array module they run on, NumPy or torch.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import gen_batches
 
-from hgkt._arrays import array_module, to_numpy
+from hgkt._arrays import array_module, batches, to_numpy
 from hgkt._validation import check_finite, check_number
 from hgkt.exceptions import DataError
 from hgkt.transport.simplex import as_matrix, check_histograms, check_weights, on_device
@@ -252,9 +252,9 @@ def _costs(kernel: Any, sources: Any, targets: Any, costs: Any) -> NDArray[np.fl
     return np.concatenate(found)
 
 
-def _batches(rows: Any) -> Any:
+def _batches(rows: Any) -> Iterator[slice]:
     size = _BATCH_NUMPY if array_module(rows) is np else _BATCH_TORCH
-    return gen_batches(len(rows), max(1, size // rows.shape[1] ** 2)) if len(rows) else ()
+    return batches(len(rows), max(1, size // rows.shape[1] ** 2))
 
 
 def _given_cost(cost: ArrayLike, n_bins: int) -> NDArray[np.float64]:

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import gen_batches
 
-from hgkt._arrays import array_module, is_tensor, to_numpy
+from hgkt._arrays import array_module, batches, is_tensor, to_numpy
 from hgkt.exceptions import DataError
 from hgkt.transport.simplex import check_histograms, check_weights
 
@@ -177,7 +176,7 @@ def distances_to(histograms: Any, goal: Any) -> Any:
     at_goal = _interpolate(goal, knots, heights, xp)
     slopes = 2.0 * xp.arange(n_inner, dtype=xp.float64, device=goal.device) + 1.0
     size = _BATCH_NUMPY if xp is np else _BATCH_TORCH
-    for batch in gen_batches(len(histograms), max(1, size // (n_inner + 1))):
+    for batch in batches(len(histograms), max(1, size // (n_inner + 1))):
         cdf = cumulative(histograms[batch])[:, :-1]
         terms = _interpolate(cdf, knots, heights, xp)
         terms -= at_goal
