@@ -41,11 +41,8 @@ from hgkt.calibration import (
     ExpectedAccuracies,
     Favour,
     Fold,
-    FoldSample,
     HeldOutClasses,
     Instances,
-    fit_accuracies,
-    fit_confidence,
     plain_probabilities,
 )
 from hgkt.calibration.folds import ADDED, GROWN, SEEN, default_folds
@@ -786,32 +783,9 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         """
         return self._validation.confidence
 
-    def set_confidence(
-        self,
-        folds: Sequence[FoldSample],
-        random_state: int = 0,
-        favour: Favour | None = None,
-    ) -> Self:
-        """Find ``confidence_`` and `costs` on rows of folds, under the calibration in force.
-
-        Parameters
-        ----------
-        folds : sequence of FoldSample
-            Scores of this method, with these parameters, on folds of validation classes.
-        random_state : int, default=0
-            Seed of which held-out classes stay unknown.
-        favour : Favour, optional
-            What the calibration was found for; by default "balanced".
-        """
-        confidence = fit_confidence(folds, self.calibration_, random_state, favour)
-        self._validation = replace(
-            self._validation, confidence=confidence, accuracies=fit_accuracies(folds)
-        )
-        return self
-
-    def set_held_out(self, held_out: HeldOutClasses | None) -> Self:
-        """Keep how well seen classes were recognised on folds that somebody else made."""
-        self._validation = replace(self._validation, held_out=held_out)
+    def keep_validation(self, validation: Validation) -> Self:
+        """Keep what class folds that somebody else scored say of this model."""
+        self._validation = validation
         return self
 
     # ------------------------------------------------------------------ predicting
@@ -1083,21 +1057,17 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         for name in self._learned:
             value = state[f"learned/{name}"]
             setattr(self, name, value.item() if value.ndim == 0 else value)
-        groups: dict[str, ClassRows] = {"seen": {}, "added": {}, "confidence": {}, "accuracies": {}}
-        for key, rows in state.items():
-            group, _, name = key.partition("/")
-            if group in groups:
-                groups[group][name] = rows
         self._table = ClassTable.of(
             labels,
             attributes,
-            groups["seen"],
-            groups["added"],
+            arrays_under("seen/", state),
+            arrays_under("added/", state),
             state["grown"],
             state["learned_shares"],
             has_attributes,
         )
-        confidence, accuracies = groups["confidence"], groups["accuracies"]
+        confidence = arrays_under("confidence/", state)
+        accuracies = arrays_under("accuracies/", state)
         seen = self._table.seen_classes.tolist()
         self._validation = Validation(
             Calibration(*state["calibration"].tolist()),
@@ -1190,11 +1160,9 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _read_features(self, X: ArrayLike) -> NDArray[Any]:
         """Return features (n, D) as an array; what is in the rows is not looked at."""
-        features: NDArray[Any]
         if self._is_ready(X):
-            features = X  # type: ignore[assignment]
-        else:
-            features = validate_data(self, _widened(X), reset=False, **_ROW_OPTIONS)
+            return np.asarray(X)
+        features: NDArray[Any] = validate_data(self, _widened(X), reset=False, **_ROW_OPTIONS)
         return features
 
     def _is_ready(self, X: ArrayLike) -> bool:
@@ -1244,6 +1212,11 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         if array.ndim != 2 or len(array) != 1:
             raise DataError(f"one instance is expected; got an array of shape {np.shape(x)}")
         return self._check_features(array)
+
+
+def arrays_under(prefix: str, state: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return the arrays whose names begin with a prefix, by what follows it."""
+    return {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
 
 
 def _widened(X: Any) -> Any:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hgkt._arrays import batches
 from hgkt._validation import check_number
-from hgkt.estimators.base import GZSLClassifier
+from hgkt.estimators.base import GZSLClassifier, arrays_under
 from hgkt.estimators.class_table import ClassRows
 from hgkt.estimators.methods import take_preset
 from hgkt.exceptions import DataError
@@ -163,8 +163,7 @@ class TransferClassifier(GZSLClassifier):
     ) -> None:
         super()._restore(state, labels, attributes, has_attributes)
         self._transfer = self._make_transfer()
-        own = {k.removeprefix(_PREFIX): v for k, v in state.items() if k.startswith(_PREFIX)}
-        self._transfer.restore(own, self._table.seen_attributes)
+        self._transfer.restore(arrays_under(_PREFIX, state), self._table.seen_attributes)
 
     # ------------------------------------------------------------------ explaining
     @abstractmethod

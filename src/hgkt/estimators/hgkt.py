@@ -22,6 +22,7 @@ from hgkt.closed_form.grid import score_grid
 from hgkt.closed_form.member import METRICS, Ensemble, Member
 from hgkt.closed_form.scoring import Scorer
 from hgkt.closed_form.transfer import ClosedFormTransfer
+from hgkt.estimators.base import arrays_under
 from hgkt.estimators.class_comparison import ClassComparison, NewClass
 from hgkt.estimators.class_table import ClassRows, ClassTable
 from hgkt.estimators.explain import TransferClassifier
@@ -577,9 +578,8 @@ class HGKTClassifier(TransferClassifier):
         super()._restore(state, labels, attributes, has_attributes)
         seen = self._table.seen_classes.tolist()
         self._examples = {
-            seen[int(key.removeprefix(_EXAMPLES))]: ExampleSums.from_bytes(data.tobytes())
-            for key, data in state.items()
-            if key.startswith(_EXAMPLES)
+            seen[int(row)]: ExampleSums.from_bytes(data.tobytes())
+            for row, data in arrays_under(_EXAMPLES, state).items()
         }
 
     # ------------------------------------------------------------------ before a class is added
