@@ -244,75 +244,13 @@ class TransferClassifier(GZSLClassifier):
         return tuple(Contribution(labels[c], float(weights[c])) for c in order if weights[c] != 0)
 
 
-@dataclass(frozen=True)
-class AttributeEvidence:
-    """One attribute of a class and what it does for the class's score.
-
-    Parameters
-    ----------
-    position : int
-        Place of the attribute in the class's vector.
-    value : float
-        The class's own value.
-    weight : float
-        Score of the class minus its score were this attribute at the mean of the seen classes;
-        negative where the attribute speaks against the class.
-    """
-
-    position: int
-    value: float
-    weight: float
-
-
-def attribute_evidence(
-    model: GZSLClassifier, x: ArrayLike, label: Any, n: int | None = None
-) -> list[AttributeEvidence]:
-    """Say which attributes of a class speak for it, given one instance.
-
-    Each attribute in turn is set to the mean of the seen classes; the altered class is embedded
-    as a new class would be, and its score is compared with that of the class embedded the same
-    way. A calibration shifts both alike and has no part in the difference.
-
-    Parameters
-    ----------
-    model : GZSLClassifier
-        Any fitted method; calibrated or not.
-    x : array-like of shape (n_features,) or (1, n_features)
-        The instance.
-    label : str or int
-        A class of the model.
-    n : int, optional
-        How many attributes to return; by default all.
-
-    Returns
-    -------
-    list of AttributeEvidence
-        The strongest first, by absolute weight.
-
-    Examples
-    --------
-    >>> from hgkt import HGKTClassifier
-    >>> X = np.array([[3.0, 1.0, 1.0], [3.0, 1.2, 1.0], [1.0, 3.0, 1.0], [1.0, 1.0, 3.0]])
-    >>> attributes = {"cat": [1.0, 0.0, 0.5], "dog": [0.0, 1.0, 0.5], "fox": [0.0, 0.0, 0.5]}
-    >>> model = HGKTClassifier().fit(X, ["cat", "cat", "dog", "fox"], attributes)
-    >>> strongest, *others = attribute_evidence(model, [3.0, 1.1, 1.0], "cat")
-    >>> strongest.weight > 0, others[-1].position, others[-1].weight
-    (True, 2, 0.0)
-    """
-    if n is not None:
-        check_number("n", n, low=0, integer=True)
-    row = model.one_row(x)
-    attributes = model.class_attributes_[model.column_of(label)]
-    weights = AlteredClass(model, label).weights(row)[0]
-    order = np.argsort(-np.abs(weights), kind="stable")[:n]
-    return [AttributeEvidence(int(i), float(attributes[i]), float(weights[i])) for i in order]
-
-
 class AlteredClass:
     """A class with each attribute in turn at the mean of the seen classes, ready to score.
 
-    Embedding the altered classes is most of the work; whoever explains many instances of one
-    class makes this once.
+    Each altered class is embedded as a new class would be, and its score is compared with that of
+    the class embedded the same way. A calibration shifts both alike and has no part in the
+    difference. Embedding is most of the work; whoever explains many instances of one class makes
+    this once.
 
     Parameters
     ----------
@@ -320,6 +258,16 @@ class AlteredClass:
         Any fitted method.
     label : str or int
         A class of the model.
+
+    Examples
+    --------
+    >>> from hgkt import HGKTClassifier
+    >>> X = np.array([[3.0, 1.0, 1.0], [3.0, 1.2, 1.0], [1.0, 3.0, 1.0], [1.0, 1.0, 3.0]])
+    >>> attributes = {"cat": [1.0, 0.0, 0.5], "dog": [0.0, 1.0, 0.5], "fox": [0.0, 0.0, 0.5]}
+    >>> model = HGKTClassifier().fit(X, ["cat", "cat", "dog", "fox"], attributes)
+    >>> weights = AlteredClass(model, "cat").weights(np.array([[3.0, 1.1, 1.0]]))
+    >>> (weights > 0).tolist()
+    [[True, True, False]]
     """
 
     def __init__(self, model: GZSLClassifier, label: Any) -> None:
@@ -346,7 +294,11 @@ class AlteredClass:
         ]
 
     def weights(self, X: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the weight of each attribute (n, n_attributes) for rows (n, n_features)."""
+        """Return the weight of each attribute (n, n_attributes) for rows (n, n_features).
+
+        It is the score of the class minus its score were the attribute at the mean; negative where
+        the attribute speaks against the class.
+        """
         prepared = self._model._map_features(X)
         parts = [self._model._score(prepared, table, False) for table in self._tables]
         scores = np.concatenate(parts, axis=1).astype(np.float64)
