@@ -110,7 +110,7 @@ class PredictionExplanation:
 class TransferClassifier(GZSLClassifier):
     """A method that embeds classes by a transfer, and can say from which seen classes.
 
-    Subclasses implement `_fit_seen`, which sets ``_transfer``, `_make_transfer`, `_source_weights`
+    Subclasses implement `_fit_seen`, which sets ``_transfer``, `_make_transfer`, `_sources`
     and, where a score is a sum over seen classes, `_pulls`.
     """
 
@@ -167,20 +167,12 @@ class TransferClassifier(GZSLClassifier):
 
     # ------------------------------------------------------------------ explaining
     @abstractmethod
-    def _source_weights(self, column: int) -> NDArray[np.float64]:
-        """Weight of each seen class (L,) in the embedding of the class in `column`."""
+    def _sources(self, column: int) -> tuple[NDArray[np.float64], float]:
+        """Return how much of each seen class (L,), and of its description, is in a class."""
 
-    def _pulls(self, row: NDArray[Any], column: int) -> NDArray[np.float64]:
-        """What each seen class (L,) adds to the score of one row (1, D) for a class."""
-        return self._source_weights(column)
-
-    def _description_weight(self, column: int) -> float:
-        """Return how much of its description is in the embedding of the class in `column`."""
-        return 0.0
-
-    def _description_pull(self, row: NDArray[Any], column: int) -> float:
-        """Return what the description of a class adds to the score of one row (1, D)."""
-        return 0.0
+    def _pulls(self, row: NDArray[Any], column: int) -> tuple[NDArray[np.float64], float]:
+        """Return what these add to the score of one row (1, D) for the class in `column`."""
+        return self._sources(column)
 
     def explain_class(self, label: Any) -> ClassExplanation:
         """Say from which seen classes a class was made.
@@ -192,9 +184,9 @@ class TransferClassifier(GZSLClassifier):
         """
         moment = self._snapshot()
         column = moment.column_of(label)
-        sources = moment._rank(moment._source_weights(column))
-        description = moment._description_weight(column)
-        return ClassExplanation(label, bool(moment.seen_mask_[column]), sources, description)
+        weights, description = moment._sources(column)
+        seen = bool(moment.seen_mask_[column])
+        return ClassExplanation(label, seen, moment._rank(weights), description)
 
     def explain(self, X: ArrayLike, n_runner_ups: int = 3) -> list[PredictionExplanation]:
         """Say for each row why it was given its class.
@@ -207,20 +199,21 @@ class TransferClassifier(GZSLClassifier):
         """
         check_number("n_runner_ups", n_runner_ups, low=1, integer=True)
         moment = self._snapshot()
-        scores = moment.score_classes(X)
         features = moment._check_features(X)
+        scores = moment.score_classes(features)
         labels = moment.classes_.tolist()
         explanations = []
         for row, order in enumerate(np.argsort(-scores, axis=1, kind="stable")):
             best, others = order[0], order[1 : n_runner_ups + 1]
+            pulls, description = moment._pulls(features[row : row + 1], int(best))
             explanations.append(
                 PredictionExplanation(
                     labels[best],
                     float(scores[row, best]),
                     float(scores[row, best] - scores[row, order[1]]),
                     tuple(Contribution(labels[c], float(scores[row, c])) for c in others),
-                    moment._rank(moment._pulls(features[row : row + 1], int(best))),
-                    moment._description_pull(features[row : row + 1], int(best)),
+                    moment._rank(pulls),
+                    description,
                 )
             )
         return explanations
@@ -236,7 +229,7 @@ class TransferClassifier(GZSLClassifier):
             A class of the model.
         """
         moment = self._snapshot()
-        return moment._rank(moment._pulls(moment.one_row(x), moment.column_of(label)))
+        return moment._rank(moment._pulls(moment.one_row(x), moment.column_of(label))[0])
 
     def _rank(self, weights: NDArray[np.float64]) -> tuple[Contribution, ...]:
         order = np.argsort(-np.abs(weights), kind="stable")

@@ -605,17 +605,11 @@ class HGKTClassifier(TransferClassifier):
         check_is_fitted(self)
         return self._transfer.attribute_relevance()
 
-    def _source_weights(self, column: int) -> NDArray[np.float64]:
-        return self._transfer.sources(self.class_attributes_[column], self._seen_row(column))[0]
+    def _sources(self, column: int) -> tuple[NDArray[np.float64], float]:
+        return self._transfer.sources(self.class_attributes_[column], self._seen_row(column))
 
-    def _pulls(self, row: NDArray[Any], column: int) -> NDArray[np.float64]:
-        return self._transfer.pulls(row, self.class_attributes_[column], self._seen_row(column))[0]
-
-    def _description_weight(self, column: int) -> float:
-        return self._transfer.sources(self.class_attributes_[column], self._seen_row(column))[1]
-
-    def _description_pull(self, row: NDArray[Any], column: int) -> float:
-        return self._transfer.pulls(row, self.class_attributes_[column], self._seen_row(column))[1]
+    def _pulls(self, row: NDArray[Any], column: int) -> tuple[NDArray[np.float64], float]:
+        return self._transfer.pulls(row, self.class_attributes_[column], self._seen_row(column))
 
     def _seen_row(self, column: int) -> int | None:
         """Return the position of a learned class among seen ones; None of described and grown."""
