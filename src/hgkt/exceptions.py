@@ -83,4 +83,4 @@ def first_line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     lines = str(error).strip().splitlines()
-    return lines[0][:_MOST] if lines else type(error).__name__
+    return lines[0].rstrip()[:_MOST] if lines else type(error).__name__

@@ -133,6 +133,7 @@ def test_one_fold_without_a_choice_gives_the_plain_gamma():
     [
         ({"offset": 1, "tilt": 2}, "'offset' and 'slope' are expected"),
         ({"offset": "much"}, "calibration's offset must be"),
+        ({}, "'offset' and 'slope' are expected"),
         ("some", "calibration must be"),
         (None, "calibration must be"),
         (float("nan"), "calibration must be"),

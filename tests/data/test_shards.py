@@ -117,6 +117,14 @@ def test_npz_files_and_their_split(digits, train, tmp_path):
         open_shards(tmp_path).class_counts  # noqa: B018
 
 
+def test_a_shard_without_rows_to_train_on_has_no_batches(train, tmp_path):
+    X, y = train
+    np.savez(tmp_path / "a.npz", features=X, **{"class": y})
+    np.savez(tmp_path / "b.npz", features=X[:3], **{"class": y[:3], "split": ["test_seen"] * 3})
+    data = open_shards(tmp_path)
+    assert [sum(len(names) for _, names in shard.batches()) for shard in data.shards] == [len(y), 0]
+
+
 @pytest.mark.parametrize("format", ["parquet", "npy"])
 def test_tables_of_ones_own(digits, train, tmp_path, format):
     data = open_shards(write_tables(digits, tmp_path / "digits", format), shard_rows=600)

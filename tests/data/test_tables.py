@@ -212,6 +212,16 @@ def test_tables_by_hand_take_numeric_class_names(tmp_path: Path) -> None:
         (SAMPLES, CLASSES.replace("0.5", ""), "attributes of class 'cat' contain NaN"),
         (SAMPLES, CLASSES.replace("0.5", "some"), "column 'stripes' of .* not a number"),
         (SAMPLES.replace("class", "label"), CLASSES, "samples.csv has no column 'class'"),
+        (
+            SAMPLES.replace(",", ";"),
+            CLASSES,
+            "each row is expected; it has .*; columns are separated by commas",
+        ),
+        (
+            SAMPLES.replace("class", "Class"),
+            CLASSES,
+            "write 'class' in small letters, without spaces",
+        ),
         (SAMPLES.replace("7.5", "much"), CLASSES, "column 'f0' of .*samples.csv holds something"),
         ("class,split,f0\nhorse,dev,1\n", CLASSES, "line 2 of .*samples.csv has split 'dev'"),
         ("class\nhorse\n", CLASSES, "samples.csv has no features"),

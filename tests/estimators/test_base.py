@@ -8,7 +8,7 @@ import pytest
 
 from hgkt.estimators import HGKTClassifier
 from hgkt.estimators.class_table import GrowingRows
-from hgkt.exceptions import DataError
+from hgkt.exceptions import ClassWarning, DataError
 
 
 @pytest.fixture
@@ -100,7 +100,8 @@ def test_labels_and_attributes_of_a_wrong_kind_are_refused(fitted, small):
 
 
 def test_model_without_attributes_takes_no_classes(small):
-    model = HGKTClassifier().fit(small["X"], small["y"])
+    with pytest.warns(ClassWarning, match="none can be added; give class_attributes="):
+        model = HGKTClassifier().fit(small["X"], small["y"])
     check_refused("fitted without class_attributes", model.add_classes, {"zebra": [1.0]})
 
 

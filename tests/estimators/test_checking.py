@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from copy import deepcopy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -233,7 +234,8 @@ def test_too_few_classes_are_said_to_be_too_few(small):
     model = HGKTClassifier(device="cpu").fit(small["X"], small["y"], small["seen"])
     held_out = model._validation.held_out
     assert held_out is not None
-    model.set_held_out(type(held_out)(*(part[:4] for part in vars(held_out).values())))
+    few = type(held_out)(*(part[:4] for part in vars(held_out).values()))
+    model.keep_validation(replace(model._validation, held_out=few))
     check = model.check_class(small["unseen"]["class g"])
     assert check.accuracy is None
     assert "held out: 6 are needed" in str(check)

@@ -91,7 +91,10 @@ def test_descriptions_that_say_nothing_new_are_warned_of():
         model.add_classes({"elk": [0.5, 0.7]})
 
 
-@pytest.mark.parametrize("name", [" Cat ", "a\x1bb", "CAT", "seen", "..", "x" * 201, "\u202ecat"])
+FOLDER_NAMES = [" Cat ", "a\nb", "a\x00b", "a\x1bb", "", "CAT", "seen", "..", "x" * 100_000]
+
+
+@pytest.mark.parametrize("name", [*FOLDER_NAMES, "\u202ecat", "c\u200bat"])
 def test_a_folder_with_a_bad_name_is_refused(tmp_path, name):
     model = fit()
     model._add([name], np.array([[0.5, 0.5]]))

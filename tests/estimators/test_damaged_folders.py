@@ -164,6 +164,7 @@ def test_an_array_that_does_not_fit_is_refused(folders: Callable[[str], Path], n
         {"parameters": []},
         {"parameters": {"feature_map": "cubed"}},
         {"parameters": {"calibration": "much"}},
+        {"parameters": {"calibration": {}}},
         {"parameters": {"norm_power": None}},
         {"parameters": {"attribute_blocks": [2, 2]}},
         {"parameters": {"members": {"kernel": "rbf"}}},

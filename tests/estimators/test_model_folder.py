@@ -96,7 +96,7 @@ def test_other_version_and_broken_config_are_refused(model, tmp_path):
     path = model.save(tmp_path / "m")
     config = json.loads((path / "config.json").read_text())
     (path / "config.json").write_text(json.dumps({**config, "format_version": 99}))
-    with pytest.raises(ModelFolderError, match="version 99; this release reads version 5"):
+    with pytest.raises(ModelFolderError, match="version 99; this release reads version 6"):
         load_model(path)
     (path / "config.json").write_text("{")
     with pytest.raises(ModelFolderError, match="not valid JSON"):

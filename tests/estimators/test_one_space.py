@@ -7,10 +7,10 @@ from copy import copy
 import numpy as np
 import pytest
 from sklearn.base import clone
+from tests.evidence import attribute_evidence
 from tests.folds import make_fold
 
 from hgkt import ClassFoldSearch, GatheredStatistics, HGKTClassifier, gather, load_model
-from hgkt.estimators.explain import attribute_evidence
 from hgkt.exceptions import DataError
 
 WIDTH = 24
@@ -378,7 +378,7 @@ def test_sources_and_description_make_the_embedding(space):
 def test_an_attribute_speaks_for_a_class_by_its_description_too(space):
     model = fitted(space, **SETTINGS["prior"]).add_classes(space["new"])
     x = space["X_new"][0]
-    for evidence in attribute_evidence(model, x, "class q", 3):
+    for evidence in attribute_evidence(model, x, "class q")[:3]:
         altered = space["new"]["class q"].copy()
         altered[evidence.position] = np.mean(list(space["seen"].values()), 0)[evidence.position]
         other = fitted(space, **SETTINGS["prior"]).add_classes({"other": altered})

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.evidence import attribute_evidence
 
 from hgkt import HGKTClassifier, HGKTNetworkClassifier, load_model
 from hgkt.estimators import METHODS
-from hgkt.estimators.explain import attribute_evidence, seen_pulls
+from hgkt.estimators.explain import seen_pulls
 from hgkt.estimators.methods import build_method, presets_of
 from hgkt.estimators.model_folder import config_digest
 from hgkt.exceptions import DataError, HGKTError, ModelFolderError, UnknownNameError
@@ -122,10 +123,6 @@ REFUSALS: list[tuple[Callable[[], Any], str]] = [
         lambda: attribute_evidence(bare(), X[0], "cat"),
         "this model was fitted without class_attributes, so no attribute speaks for a class",
     ),
-    (
-        lambda: attribute_evidence(fit(), X[0], "cat", n=-1),
-        "n must be an integer in [0, inf]; got -1",
-    ),
     # names
     (
         lambda: build_method("ridge", "paper"),
@@ -227,10 +224,10 @@ def test_folders_that_hold_no_model_say_why(tmp_path: Path) -> None:
     for content in ("{}", '{"sha256": 1}'):
         config.write_text(content)
         assert refusal(lambda: load_model(path)) == f"{config} is not the config of an hgkt model"
-    for found in (0, 4, 6, "5", True, None):
+    for found in (0, 5, 7, "6", True, None):
         config.write_text(json.dumps({**json.loads(text), "format_version": found}))
         assert refusal(lambda: load_model(path)) == (
-            f"{path} has format version {found}; this release reads version 5"
+            f"{path} has format version {found}; this release reads version 6"
         )
     document = json.loads(text)
     del document["n_features"]
@@ -259,7 +256,7 @@ def test_the_folder_says_what_it_holds(tmp_path: Path) -> None:
     model = fit(calibration=0.25).add_classes(NEW)
     path = model.save(tmp_path / "model", data="toy", encoder=None)
     config = json.loads((path / "config.json").read_text())
-    assert config["format_version"] == 5
+    assert config["format_version"] == 6
     assert config["method"] == "hgkt"
     assert config["parameters"]["calibration"] == 0.25
     assert (config["n_features"], config["n_attributes"]) == (2, 3)
@@ -294,15 +291,13 @@ def test_labels_keep_their_kind(labels: list[Any], kind: str, tmp_path: Path) ->
 
 
 # ------------------------------------------------------------------ evidence
-def test_evidence_is_the_strongest_first_and_as_many_as_asked() -> None:
+def test_evidence_names_each_attribute_and_pulls_as_many_as_asked() -> None:
     model = fit().add_classes(NEW)
     everything = attribute_evidence(model, X[0], "fox")
     assert sorted(item.position for item in everything) == [0, 1, 2]
     assert [item.value for item in sorted(everything, key=lambda item: item.position)] == NEW["fox"]
     sizes = [abs(item.weight) for item in everything]
     assert sizes == sorted(sizes, reverse=True)
-    assert attribute_evidence(model, X[0], "fox", n=1) == everything[:1]
-    assert attribute_evidence(model, X[0], "fox", n=0) == []
     pulls = seen_pulls(model, X[0], "fox")
     assert {pull.label for pull in pulls} == {"cat", "dog"}
     assert seen_pulls(model, X[0], "fox", n=1) == pulls[:1]

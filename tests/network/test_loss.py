@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hgkt._arrays import batches
 from hgkt.exceptions import DataError
 from hgkt.network.loss import SquaredObjective, Targets
 
@@ -54,7 +55,7 @@ def test_objective_without_scatter_differs_by_a_constant() -> None:
 
 def test_targets_reduce_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = Targets.from_features(X, CODES, 4)
-    monkeypatch.setattr("hgkt.network.loss._BATCH_ROWS", 3)
+    monkeypatch.setattr("hgkt.network.loss.batches", lambda n_rows: batches(n_rows, 3))
     assert whole.scatter is not None
     np.testing.assert_allclose(Targets.from_features(X, CODES, 4).scatter, whole.scatter)
     np.testing.assert_allclose(whole.scatter[3], (X[CODES == 3].var(axis=0) * 8).sum())

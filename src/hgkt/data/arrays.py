@@ -12,6 +12,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hgkt._arrays import batches
 from hgkt._files import Refusal, atomic_file, check_unfolded, reading, sha256
 from hgkt.exceptions import DataError
 
@@ -159,8 +160,5 @@ def pieces_of(values: Any, columns: bool = False) -> Iterator[NDArray[Any]]:
     """Yield consecutive rows of an array or HDF5 variable (or its columns, as rows)."""
     n_rows, n_columns = values.shape[::-1] if columns else values.shape
     step = max(1, _CHUNK_BYTES // max(1, n_columns * values.dtype.itemsize))
-    for start in range(0, n_rows, step):
-        if columns:
-            yield np.asarray(values[:, start : start + step]).T
-        else:
-            yield np.asarray(values[start : start + step])
+    for rows in batches(n_rows, step):
+        yield np.asarray(values[:, rows]).T if columns else np.asarray(values[rows])

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from hgkt._arrays import unit_rows
@@ -152,8 +153,6 @@ def write_attribute_file(
     ...     read_attribute_file(write_attribute_file(f"{folder}/a.parquet", file)).names
     ('horse',)
     """
-    import pandas as pd
-
     path = Path(path)
     if path.suffix != ".parquet":
         raise DataError(f"{path} must end in .parquet: only that format can say who made it")
@@ -165,11 +164,8 @@ def write_attribute_file(
         "encoder": file.encoder,
     }
     with atomic_file(path) as scratch:
-        frame = pd.DataFrame({"name": list(file.names), "description": list(texts)}, dtype=str)
-        if seen is not None:
-            frame["seen"] = np.asarray(seen, dtype=bool)
-        if parents:
-            frame[PARENT] = [parents.get(name) for name in file.names]
+        frame = _names_frame(file, seen, parents)
+        frame.insert(1, "description", list(texts))
         write_classes(scratch, frame, file.attributes, origin)
     return path
 
@@ -187,18 +183,24 @@ def write_attribute_csv(
     path, file, seen, parents
         See `write_attribute_file`.
     """
-    import pandas as pd
-
     names = file.attribute_names or [f"a{number}" for number in range(file.attributes.shape[1])]
-    frame = pd.DataFrame(file.attributes, columns=list(names))
-    frame.insert(0, "name", list(file.names))
-    if seen is not None:
-        frame.insert(1, "seen", np.asarray(seen, dtype=bool))
-    if parents:
-        frame.insert(1 if seen is None else 2, PARENT, [parents.get(name) for name in file.names])
+    values = pd.DataFrame(file.attributes, columns=list(names))
+    frame = pd.concat([_names_frame(file, seen, parents), values], axis=1)
     with atomic_file(path) as scratch:
         escape_frame(frame).to_csv(scratch, index=False)
     return Path(path)
+
+
+def _names_frame(
+    file: AttributeFile, seen: Sequence[bool] | None, parents: Mapping[str, str] | None
+) -> pd.DataFrame:
+    """Return a table of the classes without their vectors."""
+    frame = pd.DataFrame({"name": list(file.names)}, dtype=str)
+    if seen is not None:
+        frame["seen"] = np.asarray(seen, dtype=bool)
+    if parents:
+        frame[PARENT] = [parents.get(name) for name in file.names]
+    return frame
 
 
 def split_kinds(attributes: str) -> list[str]:

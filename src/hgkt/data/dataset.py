@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hgkt._arrays import batches
 from hgkt._validation import check_choice, check_class_name, check_features, refuse_twin, twin_key
 from hgkt.exceptions import DataError
 
@@ -21,7 +22,6 @@ _MADE_WITH = (
     *("backbone", "text_encoder", "encoder", "shares_space"),
     *("attribute_blocks", "attribute_kinds", "pixels", "descriptions"),
 )
-_CHUNK_ROWS = 4096
 _MANY_NEGATIVE = 0.2
 
 
@@ -333,8 +333,8 @@ class _Digest:
 
     def array(self, name: str, array: NDArray[Any], dtype: str | None = None) -> None:
         self._sha.update(f"{name}:{array.shape};".encode())
-        for start in range(0, len(array), _CHUNK_ROWS):
-            chunk = np.ascontiguousarray(array[start : start + _CHUNK_ROWS], dtype=dtype)
+        for batch in batches(len(array)):
+            chunk = np.ascontiguousarray(array[batch], dtype=dtype)
             self._sha.update(chunk.data if chunk.size else b"")
 
 
@@ -615,10 +615,10 @@ def _attribute_findings(dataset: GZSLDataset) -> Iterator[Finding]:
 
 def _feature_findings(features: NDArray[Any]) -> Iterator[Finding]:
     n_negative, zero_rows = 0, []
-    for start in range(0, len(features), _CHUNK_ROWS):
-        chunk = np.asarray(features[start : start + _CHUNK_ROWS])
+    for batch in batches(len(features)):
+        chunk = np.asarray(features[batch])
         n_negative += int((chunk < 0).any(axis=1).sum())
-        zero_rows += (start + np.flatnonzero(~chunk.any(axis=1))).tolist()
+        zero_rows += (batch.start + np.flatnonzero(~chunk.any(axis=1))).tolist()
     if n_negative:
         yield _warning(
             f"{n_negative} rows have negative features; as histograms they make no sense"

@@ -11,15 +11,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import parquet
-from sklearn.utils import gen_batches
 
+from hgkt._arrays import batches
 from hgkt._files import reading, sha256
 from hgkt._validation import check_number, label_text
 from hgkt.data.arrays import open_npy, read_npy, read_npz
@@ -51,27 +51,6 @@ Batch = tuple[NDArray[np.float32], NDArray[np.str_]]
 
 Labels = tuple[NDArray[np.str_], NDArray[np.bool_]]
 """Names of classes (n,), and which of the rows are trained on (n,)."""
-
-
-class Shard(Protocol):
-    """A range of rows of one file. It can be pickled and holds no rows itself."""
-
-    @property
-    def name(self) -> str:
-        """What the shard is called within its folder."""
-        ...
-
-    def digest(self) -> str:
-        """Return another text when the shard has changed; cheap."""
-        ...
-
-    def labels(self) -> Labels:
-        """Return the class (n,) of every row, and which are trained on; reads no features."""
-        ...
-
-    def batches(self) -> Iterator[Batch]:
-        """Yield the rows that are trained on, always in the same batches."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -186,7 +165,7 @@ class NpyShard:
     def batches(self) -> Iterator[Batch]:
         """Yield the rows; the file is mapped anew for each batch, so that none stays in memory."""
         names, _ = self.labels()
-        for part in gen_batches(len(names), batch_rows(open_npy(self.features).shape[1])):
+        for part in batches(len(names), batch_rows(open_npy(self.features).shape[1])):
             X = open_npy(self.features)[np.asarray(self.rows[part])]
             yield np.asarray(X, dtype=np.float32), names[part]
 
@@ -230,7 +209,7 @@ class NpzShard:
                 f"{self.path} has {len(features)} rows of features for {len(names)} classes"
             )
         rows = np.flatnonzero(train)
-        for part in gen_batches(len(rows), batch_rows(features.shape[1])):
+        for part in batches(len(rows), batch_rows(features.shape[1])):
             yield np.asarray(features[rows[part]], dtype=np.float32), names[rows[part]]
 
 
@@ -387,6 +366,14 @@ class FilteredShard:
             yield X[others], names[others]
 
 
+Shard = NpyShard | NpzShard | ParquetShard | FilteredShard
+"""A range of rows of one file. It can be pickled and holds no rows itself.
+
+Every kind has a `name` within its folder, a cheap `digest` that changes with it, `labels`, which
+reads no features, and `batches` of the rows that are trained on, always the same ones.
+"""
+
+
 def batch_rows(n_features: int) -> int:
     """Return how many rows of so many features a batch has; nothing else may decide it."""
     return max(1, _BATCH_NUMBERS // max(1, n_features))
@@ -438,7 +425,7 @@ def npy_shards(features: Path, labels: Path, size: int = SHARD_ROWS) -> list[Npy
             range(part.start, part.stop),
             labels,
         )
-        for part in gen_batches(n_rows, size)
+        for part in batches(n_rows, size)
     ]
 
 
@@ -458,7 +445,7 @@ def dataset_shards(dataset: GZSLDataset, size: int = SHARD_ROWS) -> list[NpyShar
             dataset.labels[rows[part]],
             dataset.class_names,
         )
-        for number, part in enumerate(gen_batches(len(rows), size))
+        for number, part in enumerate(batches(len(rows), size))
     ]
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from hgkt._arrays import batches
 from hgkt._validation import check_number
 from hgkt.data.dataset import GZSLDataset, hold_out
 
 _HIDDEN = 64
-_CHUNK_ROWS = 4096
 
 
 def make_synthetic(
@@ -65,10 +65,10 @@ def make_synthetic(
     labels = rng.permutation(np.arange(n_instances) % n_classes)
     scales = noise * means.std(axis=0).mean() * rng.uniform(0.5, 1.5, n_classes)
     features = np.empty((n_instances, n_features), dtype=np.float32)
-    for start in range(0, n_instances, _CHUNK_ROWS):
-        rows = labels[start : start + _CHUNK_ROWS]
+    for batch in batches(n_instances):
+        rows = labels[batch]
         draws = rng.standard_normal((len(rows), n_features))
-        features[start : start + _CHUNK_ROWS] = means[rows] + scales[rows, None] * draws
+        features[batch] = means[rows] + scales[rows, None] * draws
     np.maximum(features, 0.0, out=features)
     train, test_seen = hold_out(np.flatnonzero(labels < n_seen), labels, 0.2, seed)
     width = len(str(n_classes - 1))

@@ -16,6 +16,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hgkt._arrays import batches
 from hgkt._files import (
     Refusal,
     atomic_folder,
@@ -37,7 +38,6 @@ SAMPLE_COLUMNS = ("id", "class", "split", "features")
 PARENT = "parent"
 _CLASS_COLUMNS = ("name", "seen", "description", "attributes", PARENT)
 _METADATA_KEY = b"hgkt"
-_CHUNK_ROWS = 4096
 FORMATS = ("parquet", "csv", "npz", "npy")
 TEXT_COLUMNS = ("name", "class", "split", "id", "description", "file")
 _MOST_COLUMNS = 20_000
@@ -309,9 +309,9 @@ def write_samples(
     plain = pa.Table.from_pandas(frame, preserve_index=False)
     field = pa.field("features", pa.list_(pa.float32(), width))
     with parquet.ParquetWriter(path, plain.schema.append(field)) as file:
-        for start in range(0, len(frame), _CHUNK_ROWS):
-            part = plain.slice(start, _CHUNK_ROWS)
-            column = _list_column(rows(slice(start, start + _CHUNK_ROWS)))
+        for batch in batches(len(frame)):
+            part = plain.slice(batch.start, batch.stop - batch.start)
+            column = _list_column(rows(batch))
             file.write_table(part.append_column(field, column))
 
 
@@ -454,8 +454,7 @@ def _read_samples(path: Path, mmap: bool) -> tuple[pd.DataFrame, Any, str]:
             return samples, features, path.name
     else:
         samples = read_frame(path)
-    if "class" not in samples:
-        raise DataError(f"{path} has no column 'class'; the class of each row is expected")
+    check_column(samples, path, "class", "the class of each row is expected")
     if npy.is_file() and "features" not in samples:
         features = open_npy(npy, mmap)
         if len(features) != len(samples):
@@ -590,12 +589,11 @@ def _parquet(dataset: GZSLDataset, samples: pd.DataFrame, folder: Path) -> None:
 def _csv(dataset: GZSLDataset, samples: pd.DataFrame, folder: Path) -> None:
     _csv_classes(dataset, folder)
     columns = [f"f{number}" for number in range(dataset.features.shape[1])]
-    for start in range(0, len(samples), _CHUNK_ROWS):
-        rows = slice(start, start + _CHUNK_ROWS)
+    for rows in batches(len(samples)):
         part = escape_frame(samples.iloc[rows].reset_index(drop=True))
         values = np.asarray(dataset.features[rows], dtype=np.float32)
         frame = pd.concat([part, pd.DataFrame(values, columns=columns)], axis=1)
-        frame.to_csv(folder / "samples.csv", mode="a", header=start == 0, index=False)
+        frame.to_csv(folder / "samples.csv", mode="a", header=rows.start == 0, index=False)
 
 
 def _csv_classes(dataset: GZSLDataset, folder: Path) -> None:
@@ -619,6 +617,6 @@ def _npy(dataset: GZSLDataset, samples: pd.DataFrame, folder: Path) -> None:
     target = np.lib.format.open_memmap(
         folder / "features.npy", mode="w+", dtype=np.float32, shape=shape
     )
-    for start in range(0, len(target), _CHUNK_ROWS):
-        target[start : start + _CHUNK_ROWS] = dataset.features[start : start + _CHUNK_ROWS]
+    for rows in batches(len(target)):
+        target[rows] = dataset.features[rows]
     target.flush()

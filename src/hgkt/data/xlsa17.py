@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._arrays import unit_rows
+from hgkt._arrays import batches, unit_rows
 from hgkt._files import atomic_folder, read_json
 from hgkt._plain import json_text
 from hgkt._validation import check_choice, import_extra
@@ -36,7 +36,6 @@ _NAMES = ("allclasses_names", "attributes_names", "attribute_names")
 _MAX_FOLDS = 9
 _FEATURES = "res101"
 _V5_LIMIT = 2**31 - 2**20  # bytes of one variable
-_CHUNK_ROWS = 4096
 _ATTRIBUTE_KEYS = ("encoder", "attribute_blocks", "attribute_kinds", "attribute_names")
 
 
@@ -591,8 +590,7 @@ def _write_hdf5(dataset: GZSLDataset, target: Path) -> None:
         shape = dataset.features.shape
         features = file.create_dataset("features", shape, np.float32)
         features.attrs["MATLAB_class"] = np.bytes_("single")
-        for start in range(0, shape[0], _CHUNK_ROWS):
-            rows = slice(start, start + _CHUNK_ROWS)
+        for rows in batches(shape[0]):
             features[rows] = np.asarray(dataset.features[rows], dtype=np.float32)
         labels = file.create_dataset("labels", data=_column(dataset.labels).T)
         labels.attrs["MATLAB_class"] = np.bytes_("double")

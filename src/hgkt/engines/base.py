@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import traceback
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import closing
 from dataclasses import dataclass
@@ -241,33 +240,3 @@ class _Waiting(Generic[T]):
 
     def take(self) -> T | None:
         return self._next.pop() if self else None
-
-
-@dataclass
-class Attempt(Generic[T]):
-    """A task, and how often its worker has died."""
-
-    task: T
-    n_deaths: int = 0
-
-
-class Attempts(Generic[T]):
-    """What an engine still has to run: tasks whose workers died, then those of a queue."""
-
-    def __init__(self, queue: Queue[T]) -> None:
-        self._queue = queue
-        self._again: deque[Attempt[T]] = deque()
-
-    def __bool__(self) -> bool:
-        return bool(self._again) or bool(self._queue)
-
-    def take(self) -> Attempt[T] | None:
-        """Return the next task that can run."""
-        if self._again:
-            return self._again.popleft()
-        task = self._queue.take()
-        return None if task is None else Attempt(task)
-
-    def put_back(self, attempt: Attempt[T]) -> None:
-        """Let a task run again."""
-        self._again.append(attempt)

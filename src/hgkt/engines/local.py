@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from hgkt._processes import start_worker
-from hgkt.engines.base import Attempt, Attempts, Ended, Engine, Queue, as_problem, call, only_task
+from hgkt.engines.base import Ended, Engine, Queue, as_problem, call, only_task
 from hgkt.exceptions import HGKTError
 
 T = TypeVar("T")
@@ -71,8 +71,8 @@ class ProcessEngine(Engine):
 
     The executor is used directly and not through `joblib.Parallel`: what was done when a process
     died is kept, and which tasks are under way is known. When a process dies, nobody knows whose
-    fault it was: what was under way is run again, and the last time alone, so that a task is
-    given up only for what it did itself.
+    fault it was: what was under way is run again, each task alone, so that one is given up only
+    for what it did itself.
 
     Parameters
     ----------
@@ -95,25 +95,20 @@ class ProcessEngine(Engine):
         n_retries: int = 3,
     ) -> Iterator[Ended[T]]:
         """Yield the tasks as they end; see `Engine.run`."""
-        waiting = Attempts(queue)
 
-        def submit(executor: Any, attempt: Attempt[T]) -> Any:
-            future = executor.submit(call, function, *arguments(attempt.task))
+        def submit(executor: Any, task: T) -> Any:
+            future = executor.submit(call, function, *arguments(task))
             if started is not None:
-                started(attempt.task)
+                started(task)
             return future
 
-        while waiting:
-            lost: list[Attempt[T]] = []
-            yield from self._run_pool(submit, waiting, lost)
-            for attempt in lost:
-                attempt.n_deaths += 1
-                if attempt.n_deaths < n_retries:
-                    waiting.put_back(attempt)
-                else:
-                    yield from self._run_alone(submit, attempt, n_retries)
-            if not lost and self._executor is not None:
-                return
+        while queue:
+            lost: list[tuple[T, int]] = []
+            yield from self._run_pool(submit, queue, lost)
+            for task, n_deaths in lost:
+                yield self._run_alone(submit, task, n_deaths, n_retries)
+            if self._executor is not None:
+                return  # nothing that waits can run
 
     def close(self) -> None:
         """Let the processes end."""
@@ -123,69 +118,71 @@ class ProcessEngine(Engine):
 
     def _run_pool(
         self,
-        submit: Callable[[Any, Attempt[T]], Any],
-        waiting: Attempts[T],
-        lost: list[Attempt[T]],
+        submit: Callable[[Any, T], Any],
+        queue: Queue[T],
+        lost: list[tuple[T, int]],
     ) -> Iterator[Ended[T]]:
-        """Run tasks until none waits or a process dies; `lost` gets those that were running."""
+        """Run tasks until none waits or a process dies.
+
+        `lost` gets the tasks that were under way then, and how many deaths each may have caused.
+        """
         from concurrent.futures import FIRST_COMPLETED, Future, wait
         from concurrent.futures.process import BrokenProcessPool
 
         if self._executor is None:
             self._executor = self._start(self.n_workers)
-        flying: dict[Future[Any], Attempt[T]] = {}
+        flying: dict[Future[Any], T] = {}
         broken = False
         try:
-            while flying or (waiting and not broken):
-                while len(flying) < self.n_workers and not broken and (attempt := waiting.take()):
+            while flying or (queue and not broken):
+                while len(flying) < self.n_workers and not broken:
+                    if (task := queue.take()) is None:
+                        break
                     try:
-                        flying[submit(self._executor, attempt)] = attempt
+                        flying[submit(self._executor, task)] = task
                     except BrokenProcessPool:
                         broken = True  # its futures, if any, say so too
-                        waiting.put_back(attempt)
+                        lost.append((task, 0))
                     except HGKTError as problem:
-                        yield Ended(attempt.task, problem=problem)
+                        yield Ended(task, problem=problem)
                 if not flying:
                     return  # broken before anything ran in it, or nothing can run
                 for future in wait(flying, return_when=FIRST_COMPLETED).done:
-                    attempt = flying.pop(future)
+                    task = flying.pop(future)
                     try:
                         value = future.result()
                     except BrokenProcessPool:
                         broken = True
-                        lost.append(attempt)
+                        lost.append((task, 1))
                     except Exception as problem:  # of the task, or on the way there or back
-                        yield Ended(attempt.task, problem=as_problem(problem))
+                        yield Ended(task, problem=as_problem(problem))
                     else:
-                        yield Ended(attempt.task, value)
+                        yield Ended(task, value)
         finally:
             if flying or broken:
                 self._executor.shutdown(wait=True, kill_workers=True)
                 self._executor = None
 
     def _run_alone(
-        self, submit: Callable[[Any, Attempt[T]], Any], attempt: Attempt[T], n_retries: int
-    ) -> Iterator[Ended[T]]:
-        """Give a task its last chance, in a process in which nothing else runs."""
+        self, submit: Callable[[Any, T], Any], task: T, n_deaths: int, n_retries: int
+    ) -> Ended[T]:
+        """Run a task again, each time in a process in which nothing else runs."""
         from concurrent.futures.process import BrokenProcessPool
 
-        if attempt.n_deaths > n_retries:
-            yield Ended(attempt.task, n_deaths=attempt.n_deaths)
-            return
-        executor = self._start(1)
-        done = False
-        try:
-            value = submit(executor, attempt).result()
-            done = True
-        except BrokenProcessPool:
-            end = Ended(attempt.task, n_deaths=attempt.n_deaths + 1)
-        except Exception as problem:
-            end = Ended(attempt.task, problem=as_problem(problem))
-        else:
-            end = Ended(attempt.task, value)
-        finally:
-            executor.shutdown(wait=True, kill_workers=not done)
-        yield end
+        while n_deaths <= n_retries:
+            executor = self._start(1)
+            done = False
+            try:
+                value = submit(executor, task).result()
+                done = True
+                return Ended(task, value)
+            except BrokenProcessPool:
+                n_deaths += 1
+            except Exception as problem:
+                return Ended(task, problem=as_problem(problem))
+            finally:
+                executor.shutdown(wait=True, kill_workers=not done)
+        return Ended(task, n_deaths=n_deaths)
 
     def _start(self, n_workers: int) -> Any:
         from joblib.externals.loky import ProcessPoolExecutor

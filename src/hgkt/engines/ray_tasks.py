@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import socket
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from hgkt._validation import import_extra
-from hgkt.engines.base import Attempt, Attempts, Ended, Engine, Queue, as_problem, call, only_task
+from hgkt.engines.base import Ended, Engine, Queue, as_problem, call, only_task
 from hgkt.exceptions import DataError, HGKTError, WorkerError
 
 LOCAL = "local"
@@ -65,29 +66,41 @@ class RayEngine(Engine):
         ray = self._ray
         # Retries are counted here, because Ray's own would not show in messages.
         remote = ray.remote(max_retries=0, **self._needs)(call)
-        waiting, flying = Attempts(queue), dict[Any, Attempt[T]]()
+        # Each task with how often its worker has died; those to run again go first.
+        again: deque[tuple[T, int]] = deque()
+        flying: dict[Any, tuple[T, int]] = {}
+
+        def take() -> tuple[T, int] | None:
+            if again:
+                return again.popleft()
+            task = queue.take()
+            return None if task is None else (task, 0)
+
         try:
-            while waiting or flying:
-                while len(flying) < self.n_workers and (attempt := waiting.take()):
+            while again or queue or flying:
+                while len(flying) < self.n_workers and (taken := take()):
+                    task = taken[0]
                     try:
-                        given = arguments(attempt.task)
+                        given = arguments(task)
                     except HGKTError as problem:
-                        yield Ended(attempt.task, problem=problem)
+                        yield Ended(task, problem=problem)
                         continue
-                    flying[remote.remote(function, *given)] = attempt
+                    flying[remote.remote(function, *given)] = taken
                     if started is not None:
-                        started(attempt.task)
+                        started(task)
                 if not flying:
                     return  # nothing can run
                 # A timeout, because a wait without end does not hear Ctrl-C.
                 ready, _ = ray.wait(list(flying), num_returns=1, timeout=1.0)
                 for reference in ready:
-                    attempt = flying.pop(reference)
-                    end = self._end(reference, attempt, n_retries)
-                    if end is None:
-                        waiting.put_back(attempt)
-                    else:
+                    task, n_deaths = flying.pop(reference)
+                    end = self._end(reference, task)
+                    if end is not None:
                         yield end
+                    elif n_deaths < n_retries:
+                        again.append((task, n_deaths + 1))
+                    else:
+                        yield Ended(task, n_deaths=n_deaths + 1)
         finally:
             for reference in flying:
                 ray.cancel(reference, force=True)
@@ -102,21 +115,18 @@ class RayEngine(Engine):
             self._ray.shutdown()
             self._owns_cluster = False
 
-    def _end(self, reference: Any, attempt: Attempt[T], n_retries: int) -> Ended[T] | None:
-        """Return how a task ended, or None where it is to run again."""
+    def _end(self, reference: Any, task: T) -> Ended[T] | None:
+        """Return how a task ended, or None where its worker died."""
         errors = self._ray.exceptions
         try:
-            return Ended(attempt.task, self._ray.get(reference))
+            return Ended(task, self._ray.get(reference))
         except errors.RayTaskError as problem:
             cause = getattr(problem, "cause", None)
             if not isinstance(cause, Exception):
                 cause = WorkerError(f"the worker could not run it: {_last_line(problem)}")
-            return Ended(attempt.task, problem=as_problem(cause))
+            return Ended(task, problem=as_problem(cause))
         except errors.RayError:  # the worker, or its whole node
-            attempt.n_deaths += 1
-            if attempt.n_deaths <= n_retries:
-                return None
-            return Ended(attempt.task, n_deaths=attempt.n_deaths)
+            return None
 
     def _connect(self, address: str, n_workers: int | None) -> None:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")

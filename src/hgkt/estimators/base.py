@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import warnings
 from abc import ABCMeta, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -41,27 +41,25 @@ from hgkt.calibration import (
     ExpectedAccuracies,
     Favour,
     Fold,
-    FoldSample,
     HeldOutClasses,
     Instances,
-    fit_accuracies,
-    fit_confidence,
     plain_probabilities,
 )
 from hgkt.calibration.folds import ADDED, GROWN, SEEN, default_folds
 from hgkt.calibration.novelty import CHANCE, rejected, with_unknown
 from hgkt.calibration.sets import set_columns
-from hgkt.estimators.class_check import ClassCheck, Comparison, check_class
+from hgkt.estimators.class_check import ClassCheck, check_class
 from hgkt.estimators.class_table import ClassRows, ClassTable, attribute_doubts
 from hgkt.estimators.fold_fit import Validation, validate_on_rows, validate_on_sums
 from hgkt.estimators.methods import Preset
 from hgkt.estimators.scoring import best_classes, score_blocks, table_scores
 from hgkt.estimators.taxonomy import Parents, Taxonomy, renamed, with_parents
 from hgkt.exceptions import ClassWarning, ConfidenceWarning, DataError
-from hgkt.statistics import ExampleSums, GatheredStatistics, Sums
+from hgkt.statistics import ExampleSums, Sums
 
 if TYPE_CHECKING:
-    from hgkt.estimators.scoring import DeviceScores, FoldedScores
+    from hgkt.closed_form.scoring import Scorer
+    from hgkt.estimators.class_comparison import NewClass
 
 __all__ = ["Answers", "ClassRows", "GZSLClassifier"]
 
@@ -212,15 +210,15 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             "eszsl, sae and gfzsl learn from sums"
         )
 
-    def _folded(self, n_classes: int) -> FoldedScores | None:
+    def _folded(self, n_classes: int) -> Scorer | None:
         """Return a cheaper way to the best of so many classes, where a method has one."""
         return None
 
-    def _device_scores(self) -> DeviceScores | None:
+    def _device_scores(self) -> Scorer | None:
         """Return the scores on a device, where the user asked for one and a method has them."""
         return None
 
-    def _compare_new(self, attributes: NDArray[np.float64]) -> Comparison | None:
+    def _compare_new(self, attributes: NDArray[np.float64]) -> NewClass | None:
         """Compare a class (d,) that may come with all others; None where a method cannot."""
         return None
 
@@ -254,13 +252,11 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
                 stacklevel=2,
             )
         rows = self._fit_seen(features, codes, attributes)
-        self._take_seen(classes, attributes, rows, class_attributes is not None)
-        if class_attributes is not None:
-            self._warn_of_doubts(classes.tolist(), attributes)
-            if Favour.of(self.calibration) is not None:
-                table = dict(zip(classes.tolist(), attributes, strict=True))
-                self._validation = validate_on_rows(self, features, classes[codes], table)
-        return self._add_others(class_attributes)
+
+        def validate(table: dict[Any, Any]) -> Validation:
+            return validate_on_rows(self, features, classes[codes], table)
+
+        return self._take_fit(classes, attributes, rows, class_attributes, validate)
 
     def fit_statistics(self, statistics: Sums, class_attributes: Any = None) -> Self:
         """Learn from gathered statistics what `fit` learns from the rows.
@@ -278,17 +274,11 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         if hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         rows = self._fit_sums(statistics, attributes)
-        self._take_seen(classes, attributes, rows, class_attributes is not None)
-        if class_attributes is not None:
-            self._warn_of_doubts(classes.tolist(), attributes)
-            if Favour.of(self.calibration) is not None:
-                if not isinstance(statistics, GatheredStatistics):
-                    raise DataError(
-                        f"calibration={self.calibration!r} needs statistics of hgkt.gather"
-                    )
-                table = dict(zip(classes.tolist(), attributes, strict=True))
-                self._validation = validate_on_sums(self, statistics, table)
-        return self._add_others(class_attributes)
+
+        def validate(table: dict[Any, Any]) -> Validation:
+            return validate_on_sums(self, statistics, table)
+
+        return self._take_fit(classes, attributes, rows, class_attributes, validate)
 
     def fit_fold(self, fold: Fold) -> Self:
         """Learn from the training part of a class fold, and add its new classes.
@@ -358,6 +348,23 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         table = ClassTable.of(classes, attributes, rows, has_attributes=has_attributes)
         self._table = self._retrained(table)
         self._parents = {}
+
+    def _take_fit(
+        self,
+        classes: NDArray[Any],
+        attributes: NDArray[np.float64],
+        rows: ClassRows,
+        class_attributes: Any,
+        validate: Callable[[dict[Any, Any]], Validation],
+    ) -> Self:
+        """Take over what was learned of seen classes, find γ where asked to, add other classes."""
+        self._take_seen(classes, attributes, rows, class_attributes is not None)
+        if class_attributes is not None:
+            table = dict(zip(classes.tolist(), attributes, strict=True))
+            self._warn_of_doubts(list(table), attributes, stacklevel=4)
+            if Favour.of(self.calibration) is not None:
+                self._validation = validate(table)
+        return self._add_others(class_attributes)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_table")
@@ -648,10 +655,11 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         attributes: NDArray[np.float64],
         table: ClassTable | None = None,
         without: Collection[Any] = (),
+        stacklevel: int = 3,
     ) -> None:
         """Warn of each new class whose attributes (U, d) are doubtful, where the user called."""
         for sentence in attribute_doubts(names, attributes, table, without):
-            warnings.warn(sentence, ClassWarning, stacklevel=3)
+            warnings.warn(sentence, ClassWarning, stacklevel=stacklevel)
 
     def check_class(
         self, attributes: ArrayLike, name: Any = None, parent: str | None = None
@@ -775,32 +783,9 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         """
         return self._validation.confidence
 
-    def set_confidence(
-        self,
-        folds: Sequence[FoldSample],
-        random_state: int = 0,
-        favour: Favour | None = None,
-    ) -> Self:
-        """Find ``confidence_`` and `costs` on rows of folds, under the calibration in force.
-
-        Parameters
-        ----------
-        folds : sequence of FoldSample
-            Scores of this method, with these parameters, on folds of validation classes.
-        random_state : int, default=0
-            Seed of which held-out classes stay unknown.
-        favour : Favour, optional
-            What the calibration was found for; by default "balanced".
-        """
-        confidence = fit_confidence(folds, self.calibration_, random_state, favour)
-        self._validation = replace(
-            self._validation, confidence=confidence, accuracies=fit_accuracies(folds)
-        )
-        return self
-
-    def set_held_out(self, held_out: HeldOutClasses | None) -> Self:
-        """Keep how well seen classes were recognised on folds that somebody else made."""
-        self._validation = replace(self._validation, held_out=held_out)
+    def keep_validation(self, validation: Validation) -> Self:
+        """Keep what class folds that somebody else scored say of this model."""
+        self._validation = validation
         return self
 
     # ------------------------------------------------------------------ predicting
@@ -1072,21 +1057,17 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         for name in self._learned:
             value = state[f"learned/{name}"]
             setattr(self, name, value.item() if value.ndim == 0 else value)
-        groups: dict[str, ClassRows] = {"seen": {}, "added": {}, "confidence": {}, "accuracies": {}}
-        for key, rows in state.items():
-            group, _, name = key.partition("/")
-            if group in groups:
-                groups[group][name] = rows
         self._table = ClassTable.of(
             labels,
             attributes,
-            groups["seen"],
-            groups["added"],
+            arrays_under("seen/", state),
+            arrays_under("added/", state),
             state["grown"],
             state["learned_shares"],
             has_attributes,
         )
-        confidence, accuracies = groups["confidence"], groups["accuracies"]
+        confidence = arrays_under("confidence/", state)
+        accuracies = arrays_under("accuracies/", state)
         seen = self._table.seen_classes.tolist()
         self._validation = Validation(
             Calibration(*state["calibration"].tolist()),
@@ -1179,11 +1160,9 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _read_features(self, X: ArrayLike) -> NDArray[Any]:
         """Return features (n, D) as an array; what is in the rows is not looked at."""
-        features: NDArray[Any]
         if self._is_ready(X):
-            features = X  # type: ignore[assignment]
-        else:
-            features = validate_data(self, _widened(X), reset=False, **_ROW_OPTIONS)
+            return np.asarray(X)
+        features: NDArray[Any] = validate_data(self, _widened(X), reset=False, **_ROW_OPTIONS)
         return features
 
     def _is_ready(self, X: ArrayLike) -> bool:
@@ -1233,6 +1212,11 @@ class GZSLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         if array.ndim != 2 or len(array) != 1:
             raise DataError(f"one instance is expected; got an array of shape {np.shape(x)}")
         return self._check_features(array)
+
+
+def arrays_under(prefix: str, state: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return the arrays whose names begin with a prefix, by what follows it."""
+    return {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
 
 
 def _widened(X: Any) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
     from hgkt.estimators.base import GZSLClassifier
+    from hgkt.estimators.class_comparison import NewClass
 
 N_RIVALS = 5
 N_LOSSES = 3
@@ -32,43 +33,6 @@ _LEAST_LOSS = 0.005
 _WORTH_NAMING = 0.01
 _N_NAMED = 3
 _ROUGH = 0.3
-
-
-class Comparison(Protocol):
-    """A class that may come, compared with all classes of a model, in the order of its table."""
-
-    @property
-    def attributes(self) -> NDArray[np.float64]:
-        """The class (d,)."""
-        ...
-
-    @property
-    def variance(self) -> float:
-        """Posterior variance of its mean, per unit of prior variance."""
-        ...
-
-    @property
-    def sharpness(self) -> Any:
-        """What turns separations into accuracies; None where folds said nothing about it."""
-        ...
-
-    def separations(self) -> NDArray[np.float64]:
-        """Return how well images of the class are told from each known one (C,)."""
-        ...
-
-    def percentile(self) -> float:
-        """Return how many of the seen classes (0 to 1) were less far from the others."""
-        ...
-
-    def losses(self, n: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Return the known classes that lose most to this one, and the shares they lose."""
-        ...
-
-    def sensitivities(
-        self, rivals: NDArray[np.intp], shares: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """Return how far the lead over some rivals moves with each attribute (d,)."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -194,11 +158,30 @@ class ClassCheck:
 
     def sentences(self) -> list[str]:
         """Say it in plain sentences, the most important first."""
-        return _sentences(self)
+        parts = [
+            _say_empty(self),
+            _say_duplicates(self),
+            _say_accuracy(self),
+            _say_rivals(self),
+            _say_losses(self),
+            _say_costs(self),
+            _say_distance(self),
+            self.say_strays(),
+            _say_attributes(self),
+            *(reason[0].upper() + reason[1:] + "." for reason in self.reasons),
+        ]
+        return [part for part in parts if part]
 
     def say_strays(self) -> str:
         """Say that its nearest classes lie in other groups; empty where one lies in its own."""
-        return _say_strays(self)
+        if not self.strays:
+            return ""
+        named = [str(n) if p is None else f"{n} (in {p})" for n, p in self.strays]
+        one = len(named) == 1
+        return (
+            f"Its nearest known {'class is' if one else 'classes are'} {_listed(named)}: "
+            f"{'it does not lie' if one else 'none of them lies'} in {self.parent}."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists and dicts, the sentences included."""
@@ -270,7 +253,7 @@ def _checked(model: GZSLClassifier, attributes: NDArray[np.float64], name: Any) 
     return _measured(model, comparison, check)
 
 
-def _measured(model: GZSLClassifier, comparison: Comparison, check: ClassCheck) -> ClassCheck:
+def _measured(model: GZSLClassifier, comparison: NewClass, check: ClassCheck) -> ClassCheck:
     """Fill in what only a closed form can tell; classes are in the order of its tables."""
     separations, sharpness = comparison.separations(), comparison.sharpness
     nearest = np.argsort(separations, kind="stable")[:N_RIVALS]
@@ -327,7 +310,7 @@ def _why_no_accuracy(model: GZSLClassifier) -> str:
 
 
 def _telling(
-    model: GZSLClassifier, comparison: Comparison, nearest: NDArray[np.intp]
+    model: GZSLClassifier, comparison: NewClass, nearest: NDArray[np.intp]
 ) -> tuple[TellingAttribute, ...]:
     places, names = attribute_names(model)
     equal = np.full(len(nearest), 1.0 / max(len(nearest), 1))
@@ -391,23 +374,6 @@ def attribute_names(model: GZSLClassifier) -> tuple[NDArray[np.intp], list[str] 
 
 
 # ---------------------------------------------------------------------- sentences
-def _sentences(check: ClassCheck) -> list[str]:
-    """Return a check in sentences, the most important first."""
-    parts = [
-        _say_empty(check),
-        _say_duplicates(check),
-        _say_accuracy(check),
-        _say_rivals(check),
-        _say_losses(check),
-        _say_costs(check),
-        _say_distance(check),
-        _say_strays(check),
-        _say_attributes(check),
-        *(reason[0].upper() + reason[1:] + "." for reason in check.reasons),
-    ]
-    return [part for part in parts if part]
-
-
 def _say_empty(check: ClassCheck) -> str:
     return "The attributes are all zero: they say nothing." if check.empty else ""
 
@@ -490,17 +456,6 @@ def _say_distance(check: ClassCheck) -> str:
     return (
         f"It lies further from what is known than {_percent(check.distance)} of the seen classes "
         "do from the others."
-    )
-
-
-def _say_strays(check: ClassCheck) -> str:
-    if not check.strays:
-        return ""
-    named = [str(n) if p is None else f"{n} (in {p})" for n, p in check.strays]
-    one = len(named) == 1
-    return (
-        f"Its nearest known {'class is' if one else 'classes are'} {_listed(named)}: "
-        f"{'it does not lie' if one else 'none of them lies'} in {check.parent}."
     )
 
 

@@ -9,17 +9,21 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hgkt._arrays import batches
 from hgkt._validation import check_number
-from hgkt.estimators.base import GZSLClassifier
+from hgkt.estimators.base import GZSLClassifier, arrays_under
 from hgkt.estimators.class_table import ClassRows
 from hgkt.estimators.methods import take_preset
 from hgkt.exceptions import DataError
+
+if TYPE_CHECKING:
+    from hgkt.closed_form.transfer import ClosedFormTransfer
+    from hgkt.network.transfer import NetworkTransfer
 
 _CHUNK_CLASSES = 512  # altered classes embedded at once: bounds memory for long text vectors
 _PREFIX = "transfer/"
@@ -103,39 +107,15 @@ class PredictionExplanation:
         return asdict(self)
 
 
-class Transfer(Protocol):
-    """How knowledge gets from seen classes to others, once it is fitted."""
-
-    def embed(self, attributes: NDArray[np.float64]) -> NDArray[Any]:
-        """Embed classes by their attributes (U, d): (U, D)."""
-        ...
-
-    def features(self, X: NDArray[Any]) -> NDArray[Any]:
-        """Bring features (n, D) to where classes are embedded."""
-        ...
-
-    def score_mapped(self, features: NDArray[Any], embeddings: NDArray[Any]) -> NDArray[Any]:
-        """Score such features against embeddings (C, D): (n, C)."""
-        ...
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Return every array that `restore` needs."""
-        ...
-
-    def restore(self, state: Mapping[str, NDArray[Any]], attributes: NDArray[np.float64]) -> None:
-        """Set what `state` returned; `attributes` (L, d) are those of seen classes."""
-        ...
-
-
 class TransferClassifier(GZSLClassifier):
-    """A method that embeds classes by a `Transfer`, and can say from which seen classes.
+    """A method that embeds classes by a transfer, and can say from which seen classes.
 
-    Subclasses implement `_fit_seen`, which sets ``_transfer``, `_make_transfer`, `_source_weights`
+    Subclasses implement `_fit_seen`, which sets ``_transfer``, `_make_transfer`, `_sources`
     and, where a score is a sum over seen classes, `_pulls`.
     """
 
     _scores_classes_apart: ClassVar[bool] = True
-    _transfer: Any  # a Transfer; subclasses say which
+    _transfer: ClosedFormTransfer | NetworkTransfer
 
     @classmethod
     def from_preset(cls, name: str, **parameters: Any) -> Self:
@@ -158,19 +138,17 @@ class TransferClassifier(GZSLClassifier):
         return take_preset(cls, name, parameters)
 
     @abstractmethod
-    def _make_transfer(self) -> Transfer:
+    def _make_transfer(self) -> ClosedFormTransfer | NetworkTransfer:
         """Return a transfer with this model's parameters, to be restored."""
 
     def _embed_classes(self, attributes: NDArray[np.float64]) -> ClassRows:
         return {"embedding": self._transfer.embed(attributes)}
 
     def _map_features(self, X: NDArray[Any]) -> NDArray[Any]:
-        features: NDArray[Any] = self._transfer.features(X)
-        return features
+        return self._transfer.features(X)
 
     def _score(self, X: NDArray[Any], rows: ClassRows, seen: bool) -> NDArray[Any]:
-        scores: NDArray[Any] = self._transfer.score_mapped(X, rows["embedding"])
-        return scores
+        return self._transfer.score_mapped(X, rows["embedding"])
 
     def _state(self) -> dict[str, NDArray[Any]]:
         transfer = {_PREFIX + key: array for key, array in self._transfer.state().items()}
@@ -185,25 +163,16 @@ class TransferClassifier(GZSLClassifier):
     ) -> None:
         super()._restore(state, labels, attributes, has_attributes)
         self._transfer = self._make_transfer()
-        own = {k.removeprefix(_PREFIX): v for k, v in state.items() if k.startswith(_PREFIX)}
-        self._transfer.restore(own, self._table.seen_attributes)
+        self._transfer.restore(arrays_under(_PREFIX, state), self._table.seen_attributes)
 
     # ------------------------------------------------------------------ explaining
     @abstractmethod
-    def _source_weights(self, column: int) -> NDArray[np.float64]:
-        """Weight of each seen class (L,) in the embedding of the class in `column`."""
+    def _sources(self, column: int) -> tuple[NDArray[np.float64], float]:
+        """Return how much of each seen class (L,), and of its description, is in a class."""
 
-    def _pulls(self, row: NDArray[Any], column: int) -> NDArray[np.float64]:
-        """What each seen class (L,) adds to the score of one row (1, D) for a class."""
-        return self._source_weights(column)
-
-    def _description_weight(self, column: int) -> float:
-        """Return how much of its description is in the embedding of the class in `column`."""
-        return 0.0
-
-    def _description_pull(self, row: NDArray[Any], column: int) -> float:
-        """Return what the description of a class adds to the score of one row (1, D)."""
-        return 0.0
+    def _pulls(self, row: NDArray[Any], column: int) -> tuple[NDArray[np.float64], float]:
+        """Return what these add to the score of one row (1, D) for the class in `column`."""
+        return self._sources(column)
 
     def explain_class(self, label: Any) -> ClassExplanation:
         """Say from which seen classes a class was made.
@@ -215,9 +184,9 @@ class TransferClassifier(GZSLClassifier):
         """
         moment = self._snapshot()
         column = moment.column_of(label)
-        sources = moment._rank(moment._source_weights(column))
-        description = moment._description_weight(column)
-        return ClassExplanation(label, bool(moment.seen_mask_[column]), sources, description)
+        weights, description = moment._sources(column)
+        seen = bool(moment.seen_mask_[column])
+        return ClassExplanation(label, seen, moment._rank(weights), description)
 
     def explain(self, X: ArrayLike, n_runner_ups: int = 3) -> list[PredictionExplanation]:
         """Say for each row why it was given its class.
@@ -230,20 +199,21 @@ class TransferClassifier(GZSLClassifier):
         """
         check_number("n_runner_ups", n_runner_ups, low=1, integer=True)
         moment = self._snapshot()
-        scores = moment.score_classes(X)
         features = moment._check_features(X)
+        scores = moment.score_classes(features)
         labels = moment.classes_.tolist()
         explanations = []
         for row, order in enumerate(np.argsort(-scores, axis=1, kind="stable")):
             best, others = order[0], order[1 : n_runner_ups + 1]
+            pulls, description = moment._pulls(features[row : row + 1], int(best))
             explanations.append(
                 PredictionExplanation(
                     labels[best],
                     float(scores[row, best]),
                     float(scores[row, best] - scores[row, order[1]]),
                     tuple(Contribution(labels[c], float(scores[row, c])) for c in others),
-                    moment._rank(moment._pulls(features[row : row + 1], int(best))),
-                    moment._description_pull(features[row : row + 1], int(best)),
+                    moment._rank(pulls),
+                    description,
                 )
             )
         return explanations
@@ -259,7 +229,7 @@ class TransferClassifier(GZSLClassifier):
             A class of the model.
         """
         moment = self._snapshot()
-        return moment._rank(moment._pulls(moment.one_row(x), moment.column_of(label)))
+        return moment._rank(moment._pulls(moment.one_row(x), moment.column_of(label))[0])
 
     def _rank(self, weights: NDArray[np.float64]) -> tuple[Contribution, ...]:
         order = np.argsort(-np.abs(weights), kind="stable")
@@ -267,75 +237,13 @@ class TransferClassifier(GZSLClassifier):
         return tuple(Contribution(labels[c], float(weights[c])) for c in order if weights[c] != 0)
 
 
-@dataclass(frozen=True)
-class AttributeEvidence:
-    """One attribute of a class and what it does for the class's score.
-
-    Parameters
-    ----------
-    position : int
-        Place of the attribute in the class's vector.
-    value : float
-        The class's own value.
-    weight : float
-        Score of the class minus its score were this attribute at the mean of the seen classes;
-        negative where the attribute speaks against the class.
-    """
-
-    position: int
-    value: float
-    weight: float
-
-
-def attribute_evidence(
-    model: GZSLClassifier, x: ArrayLike, label: Any, n: int | None = None
-) -> list[AttributeEvidence]:
-    """Say which attributes of a class speak for it, given one instance.
-
-    Each attribute in turn is set to the mean of the seen classes; the altered class is embedded
-    as a new class would be, and its score is compared with that of the class embedded the same
-    way. A calibration shifts both alike and has no part in the difference.
-
-    Parameters
-    ----------
-    model : GZSLClassifier
-        Any fitted method; calibrated or not.
-    x : array-like of shape (n_features,) or (1, n_features)
-        The instance.
-    label : str or int
-        A class of the model.
-    n : int, optional
-        How many attributes to return; by default all.
-
-    Returns
-    -------
-    list of AttributeEvidence
-        The strongest first, by absolute weight.
-
-    Examples
-    --------
-    >>> from hgkt import HGKTClassifier
-    >>> X = np.array([[3.0, 1.0, 1.0], [3.0, 1.2, 1.0], [1.0, 3.0, 1.0], [1.0, 1.0, 3.0]])
-    >>> attributes = {"cat": [1.0, 0.0, 0.5], "dog": [0.0, 1.0, 0.5], "fox": [0.0, 0.0, 0.5]}
-    >>> model = HGKTClassifier().fit(X, ["cat", "cat", "dog", "fox"], attributes)
-    >>> strongest, *others = attribute_evidence(model, [3.0, 1.1, 1.0], "cat")
-    >>> strongest.weight > 0, others[-1].position, others[-1].weight
-    (True, 2, 0.0)
-    """
-    if n is not None:
-        check_number("n", n, low=0, integer=True)
-    row = model.one_row(x)
-    attributes = model.class_attributes_[model.column_of(label)]
-    weights = AlteredClass(model, label).weights(row)[0]
-    order = np.argsort(-np.abs(weights), kind="stable")[:n]
-    return [AttributeEvidence(int(i), float(attributes[i]), float(weights[i])) for i in order]
-
-
 class AlteredClass:
     """A class with each attribute in turn at the mean of the seen classes, ready to score.
 
-    Embedding the altered classes is most of the work; whoever explains many instances of one
-    class makes this once.
+    Each altered class is embedded as a new class would be, and its score is compared with that of
+    the class embedded the same way. A calibration shifts both alike and has no part in the
+    difference. Embedding is most of the work; whoever explains many instances of one class makes
+    this once.
 
     Parameters
     ----------
@@ -343,6 +251,16 @@ class AlteredClass:
         Any fitted method.
     label : str or int
         A class of the model.
+
+    Examples
+    --------
+    >>> from hgkt import HGKTClassifier
+    >>> X = np.array([[3.0, 1.0, 1.0], [3.0, 1.2, 1.0], [1.0, 3.0, 1.0], [1.0, 1.0, 3.0]])
+    >>> attributes = {"cat": [1.0, 0.0, 0.5], "dog": [0.0, 1.0, 0.5], "fox": [0.0, 0.0, 0.5]}
+    >>> model = HGKTClassifier().fit(X, ["cat", "cat", "dog", "fox"], attributes)
+    >>> weights = AlteredClass(model, "cat").weights(np.array([[3.0, 1.1, 1.0]]))
+    >>> (weights > 0).tolist()
+    [[True, True, False]]
     """
 
     def __init__(self, model: GZSLClassifier, label: Any) -> None:
@@ -369,7 +287,11 @@ class AlteredClass:
         ]
 
     def weights(self, X: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the weight of each attribute (n, n_attributes) for rows (n, n_features)."""
+        """Return the weight of each attribute (n, n_attributes) for rows (n, n_features).
+
+        It is the score of the class minus its score were the attribute at the mean; negative where
+        the attribute speaks against the class.
+        """
         prepared = self._model._map_features(X)
         parts = [self._model._score(prepared, table, False) for table in self._tables]
         scores = np.concatenate(parts, axis=1).astype(np.float64)

@@ -34,7 +34,7 @@ from hgkt.calibration import (
 )
 from hgkt.estimators.scoring import table_scores
 from hgkt.exceptions import DataError
-from hgkt.statistics import GatheredStatistics
+from hgkt.statistics import GatheredStatistics, Sums
 
 if TYPE_CHECKING:
     from hgkt.estimators.base import GZSLClassifier
@@ -74,7 +74,6 @@ class FoldScores:
     ----------
     calibration : Calibration
         The law of γ that is best for what is favoured.
-    favour : Favour
     samples : list of FoldSample
         Some scored rows of each fold.
     held_out : HeldOutRows
@@ -82,16 +81,26 @@ class FoldScores:
     """
 
     calibration: Calibration
-    favour: Favour
     samples: list[FoldSample]
     held_out: HeldOutRows
 
-    def validation(self) -> Validation:
-        """Return what the folds say of a model that is calibrated so."""
-        law = self.calibration
+    def under(
+        self, law: Calibration, favour: Favour | None = None, random_state: int = 0
+    ) -> Validation:
+        """Return what the folds say of a model under a calibration.
+
+        Parameters
+        ----------
+        law : Calibration
+            That in force.
+        favour : Favour, optional
+            What it was found for; by default "balanced".
+        random_state : int, default=0
+            Seed of which held-out classes stay unknown.
+        """
         return Validation(
             law,
-            fit_confidence(self.samples, law, favour=self.favour),
+            fit_confidence(self.samples, law, random_state, favour),
             self.held_out.at(law),
             fit_accuracies(self.samples),
         )
@@ -111,12 +120,11 @@ def read_folds(
     favour : Favour, optional
         What γ is to favour; by default "balanced".
     """
-    favour = favour or Favour("balanced")
     samples: list[FoldSample] = []
     held_out = HeldOutRows()
     scored = sample_folds(held_out.watch(folds), samples, random_state)
     law = fit_calibration(scored, random_state, favour)
-    return FoldScores(law, favour, samples, held_out)
+    return FoldScores(law, samples, held_out)
 
 
 def score_folds(model: GZSLClassifier, folds: Iterable[Fold]) -> Iterator[ScoredFold]:
@@ -157,9 +165,11 @@ def validate_on_rows(
 
 
 def validate_on_sums(
-    model: GZSLClassifier, statistics: GatheredStatistics, attributes: Mapping[Any, Any]
+    model: GZSLClassifier, statistics: Sums, attributes: Mapping[Any, Any]
 ) -> Validation:
     """Return what the class folds of gathered statistics say of a model; see `validate_on_rows`."""
+    if not isinstance(statistics, GatheredStatistics):
+        raise DataError(f"calibration={model.calibration!r} needs statistics of hgkt.gather")
     folds = statistics.folds
     if len(statistics.classes) < MIN_CLASSES:
         return Validation()
@@ -181,7 +191,9 @@ def blank_clone(model: GZSLClassifier) -> GZSLClassifier:
 
 def _validate(model: GZSLClassifier, folds: Iterable[Fold]) -> Validation:
     """Return what folds say of a plain fit."""
-    return read_folds(score_folds(model, folds), favour=Favour.of(model.calibration)).validation()
+    favour = Favour.of(model.calibration)
+    found = read_folds(score_folds(model, folds), favour=favour)
+    return found.under(found.calibration, favour)
 
 
 def _few_rows(y: NDArray[Any]) -> NDArray[np.intp]:

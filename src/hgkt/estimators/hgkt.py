@@ -22,15 +22,16 @@ from hgkt.closed_form.grid import score_grid
 from hgkt.closed_form.member import METRICS, Ensemble, Member
 from hgkt.closed_form.scoring import Scorer
 from hgkt.closed_form.transfer import ClosedFormTransfer
+from hgkt.estimators.base import arrays_under
 from hgkt.estimators.class_comparison import ClassComparison, NewClass
 from hgkt.estimators.class_table import ClassRows, ClassTable
 from hgkt.estimators.explain import TransferClassifier
 from hgkt.exceptions import ClassWarning, DataError
 from hgkt.statistics import ExampleSums, Statistics, Sums
 from hgkt.statistics.classes import summed, together
-from hgkt.statistics.examples import examples_from_arrays, examples_to_arrays
 
 _PRIOR = 0.3  # α of a shared space, where nothing is selected
+_EXAMPLES = "examples/"
 _ROWS_THAT_TELL = 5  # per class: folds hold out one in five
 
 
@@ -560,7 +561,11 @@ class HGKTClassifier(TransferClassifier):
         self._examples = {}
 
     def _state(self) -> dict[str, NDArray[Any]]:
-        own = examples_to_arrays(self._examples, self._table.seen_classes.tolist())
+        own = {
+            f"{_EXAMPLES}{row}": np.frombuffer(self._examples[name].to_bytes(), dtype=np.uint8)
+            for row, name in enumerate(self._table.seen_classes.tolist())
+            if name in self._examples
+        }
         return super()._state() | own
 
     def _restore(
@@ -571,7 +576,11 @@ class HGKTClassifier(TransferClassifier):
         has_attributes: bool,
     ) -> None:
         super()._restore(state, labels, attributes, has_attributes)
-        self._examples = examples_from_arrays(state, self._table.seen_classes.tolist())
+        seen = self._table.seen_classes.tolist()
+        self._examples = {
+            seen[int(row)]: ExampleSums.from_bytes(data.tobytes())
+            for row, data in arrays_under(_EXAMPLES, state).items()
+        }
 
     # ------------------------------------------------------------------ before a class is added
     def _compare_new(self, attributes: NDArray[np.float64]) -> NewClass:
@@ -596,17 +605,11 @@ class HGKTClassifier(TransferClassifier):
         check_is_fitted(self)
         return self._transfer.attribute_relevance()
 
-    def _source_weights(self, column: int) -> NDArray[np.float64]:
-        return self._transfer.sources(self.class_attributes_[column], self._seen_row(column))[0]
+    def _sources(self, column: int) -> tuple[NDArray[np.float64], float]:
+        return self._transfer.sources(self.class_attributes_[column], self._seen_row(column))
 
-    def _pulls(self, row: NDArray[Any], column: int) -> NDArray[np.float64]:
-        return self._transfer.pulls(row, self.class_attributes_[column], self._seen_row(column))[0]
-
-    def _description_weight(self, column: int) -> float:
-        return self._transfer.sources(self.class_attributes_[column], self._seen_row(column))[1]
-
-    def _description_pull(self, row: NDArray[Any], column: int) -> float:
-        return self._transfer.pulls(row, self.class_attributes_[column], self._seen_row(column))[1]
+    def _pulls(self, row: NDArray[Any], column: int) -> tuple[NDArray[np.float64], float]:
+        return self._transfer.pulls(row, self.class_attributes_[column], self._seen_row(column))
 
     def _seen_row(self, column: int) -> int | None:
         """Return the position of a learned class among seen ones; None of described and grown."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hgkt._validation import import_extra
 from hgkt.estimators.model_folder import load_model
-from hgkt.exceptions import DownloadError, ModelFolderError
+from hgkt.exceptions import DownloadError, ModelFolderError, first_line
 
 if TYPE_CHECKING:
     from hgkt.estimators.base import GZSLClassifier
@@ -16,15 +16,7 @@ if TYPE_CHECKING:
 _FILES = ("model.safetensors", "config.json", "classes.parquet", "README.md")
 
 
-def load_pretrained(
-    kind: type[GZSLClassifier],
-    name_or_path: str | Path,
-    *,
-    revision: str | None = None,
-    token: str | bool | None = None,
-    cache_dir: str | Path | None = None,
-    local_files_only: bool = False,
-) -> Any:
+def load_pretrained(kind: type[GZSLClassifier], name_or_path: str | Path, **options: Any) -> Any:
     """Load a model of a class from a folder, or from a repository of the Hub.
 
     Parameters
@@ -33,19 +25,12 @@ def load_pretrained(
         The class that the model must be of.
     name_or_path : str or path
         A model folder, or ``"owner/name"`` on the Hub (extra ``hub``).
-    revision : str, optional
-        Branch, tag or commit on the Hub.
-    token : str or bool, optional
-        Access token; by default the one that is stored on this machine.
-    cache_dir : path, optional
-        Where downloads are kept.
-    local_files_only : bool
-        Whether to look at earlier downloads only.
+    **options
+        ``revision``, ``token``, ``cache_dir`` and ``local_files_only`` of huggingface_hub's
+        ``snapshot_download``.
     """
     path = Path(name_or_path)
-    if not path.is_dir():
-        path = _download(str(name_or_path), revision, token, cache_dir, local_files_only)
-    model = load_model(path)
+    model = load_model(path if path.is_dir() else _download(str(name_or_path), options))
     if not isinstance(model, kind):
         raise ModelFolderError(
             f"{name_or_path} holds a {type(model).__name__}, not a {kind.__name__}; "
@@ -86,36 +71,19 @@ def push_model(
                 repo_id=repo, folder_path=folder, commit_message=commit_message
             )
         except (hub.errors.HfHubHTTPError, hub.errors.HFValidationError, OSError) as error:
-            raise DownloadError(f"cannot upload to {repo_id}: {_first_line(error)}") from error
+            raise DownloadError(f"cannot upload to {repo_id}: {first_line(error)}") from error
     return str(commit.commit_url)
 
 
-def _download(
-    repo_id: str,
-    revision: str | None,
-    token: str | bool | None,
-    cache_dir: str | Path | None,
-    local_files_only: bool,
-) -> Path:
+def _download(repo_id: str, options: dict[str, Any]) -> Path:
     if repo_id.count("/") != 1 or repo_id.startswith((".", "/", "~")):
         raise ModelFolderError(
             f"{repo_id} is no folder and no name of the form 'owner/name' on the Hub"
         )
     hub = import_extra("huggingface_hub", "hub")
     try:
-        folder = hub.snapshot_download(
-            repo_id,
-            revision=revision,
-            token=token,
-            cache_dir=cache_dir,
-            local_files_only=local_files_only,
-            allow_patterns=list(_FILES),  # nothing else is ever read
-        )
+        # Nothing else is ever read.
+        wanted = {**options, "allow_patterns": list(_FILES)}
+        return Path(hub.snapshot_download(repo_id, **wanted))
     except (hub.errors.HfHubHTTPError, hub.errors.HFValidationError, OSError) as error:
-        raise DownloadError(f"cannot fetch {repo_id} from the Hub: {_first_line(error)}") from error
-    return Path(folder)
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+        raise DownloadError(f"cannot fetch {repo_id} from the Hub: {first_line(error)}") from error

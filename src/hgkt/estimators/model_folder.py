@@ -34,7 +34,7 @@ from hgkt.exceptions import (
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 WEIGHTS, CONFIG, CLASSES, CARD = "model.safetensors", "config.json", "classes.parquet", "README.md"
 _KINDS = {"U": "string", "O": "object", "i": "integer", "u": "integer", "f": "number", "b": "bool"}
 

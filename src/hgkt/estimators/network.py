@@ -354,7 +354,7 @@ default="wasserstein"
         check_is_fitted(self)
         return self._transfer.losses
 
-    def _source_weights(self, column: int) -> NDArray[np.float64]:
+    def _sources(self, column: int) -> tuple[NDArray[np.float64], float]:
         weights = np.zeros(self._table.n_seen)
         row = int(self._table.order[column])
         if row < self._table.n_seen:
@@ -363,7 +363,7 @@ default="wasserstein"
             vector = self._table.attributes.array[row : row + 1]
             neighbors = self._transfer.neighbors(vector)[0]
         weights[neighbors] = 1.0 / max(len(neighbors), 1)
-        return weights
+        return weights, 0.0
 
 
 def _same_but_steps(models: Sequence[HGKTNetworkClassifier]) -> list[list[int]]:

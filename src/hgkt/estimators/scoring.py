@@ -5,15 +5,16 @@ only the best classes are asked for. How seen classes are cut into blocks depend
 the features alone: their scores are bit-identical whatever classes are added.
 
 There are two ways to the best class: the plain one through scores, and the folded one of a method
-that can order classes without bringing rows into its metric (`FoldedScores`). Both run on NumPy's
-arrays and, where a method has `DeviceScores`, on tensors of a torch device.
+that can order classes without bringing rows into its metric. Both run on NumPy's arrays and, where
+a method can, on tensors of a torch device. Of the methods here the closed form does both, by its
+`Scorer`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,6 +27,7 @@ from hgkt.estimators.class_table import ClassRows
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
+    from hgkt.closed_form.scoring import Scorer
     from hgkt.estimators.base import GZSLClassifier
 
 _BLOCK_NUMBERS = 2**22  # scores, or features, of a block: 16 MiB in float32
@@ -37,43 +39,6 @@ _CHUNK_NUMBERS = 2**24  # numbers in the largest intermediate of confident answe
 _FEW = 64  # among so few candidates sorting all is the fastest
 _MANY = 1024  # among so many, looking at the maxima of groups first is
 _GROUP = 64
-
-
-class FoldedScores(Protocol):
-    """A metric folded into class rows: it orders classes without a row in the metric."""
-
-    def rows(self, X: Any) -> Any:
-        """Return what `order` takes of features (n, D)."""
-        ...
-
-    def order(self, rows: Any, embeddings: NDArray[Any], some: slice) -> Any:
-        """Return numbers (n, c) that order some of the classes (C, D) as their scores do."""
-        ...
-
-    def length_bounds(self, rows: Any) -> tuple[Any, Any]:
-        """Return below and above what `lengths` is (n,), at a fraction of its cost."""
-        ...
-
-    def lengths(self, rows: Any) -> Any:
-        """Return what `order` is to be divided by (n,) to give scores."""
-        ...
-
-
-class DeviceScores(FoldedScores, Protocol):
-    """The scores of a method on a torch device, for class rows that are NumPy's."""
-
-    device: str | None
-    dtype: Any
-    can_fold: bool
-    """Whether the metric can be folded into class rows."""
-
-    def features(self, X: Any) -> Any:
-        """Return what `scores` takes of features (n, D)."""
-        ...
-
-    def scores(self, features: Any, table: NDArray[Any], some: slice) -> Any:
-        """Score such features against some of the embeddings (C, D): (n, c)."""
-        ...
 
 
 # ---------------------------------------------------------------------- blocks of scores
@@ -89,7 +54,7 @@ class ClassBlock:
 
 
 def score_blocks(
-    model: GZSLClassifier, features: Any, seen: bool = True, added: bool = True
+    model: GZSLClassifier, features: Any
 ) -> Iterator[tuple[slice, ClassBlock, NDArray[Any]]]:
     """Yield rows, classes, and the scores (n_rows, n_classes) of the two without γ.
 
@@ -99,17 +64,15 @@ def score_blocks(
         A snapshot of a fitted model.
     features : ndarray of shape (n, n_features)
         Checked features.
-    seen, added : bool
-        Whose scores are wanted.
     """
-    for rows, block, scores in _blocks(model, features, seen, added):
+    for rows, block, scores in _blocks(model, features):
         yield rows, block, scores.cpu().numpy() if is_tensor(scores) else scores
 
 
 def _blocks(
-    model: GZSLClassifier, features: Any, seen: bool, added: bool
+    model: GZSLClassifier, features: Any, seen: bool = True, added: bool = True
 ) -> Iterator[tuple[slice, ClassBlock, Any]]:
-    """As `score_blocks`; on a device scores stay there."""
+    """As `score_blocks`, of seen or added classes or of both; on a device scores stay there."""
     scorer = model._device_scores()
     if scorer is not None:
         n_rows, blocks = _device_blocks(model, features.shape[1], seen, added)
@@ -220,7 +183,7 @@ def best_classes(
     """
     candidates = Candidates.of(model, columns)
     gamma, scorer = candidates.gamma, model._device_scores()
-    folded: FoldedScores | None
+    folded: Scorer | None
     if scorer is not None:
         folded = scorer if scorer.can_fold else None
     else:
@@ -242,7 +205,7 @@ def best_classes(
 
 
 def _folded_best(
-    folded: FoldedScores,
+    folded: Scorer,
     rows: Any,
     blocks: Sequence[ClassBlock],
     candidates: Candidates,
@@ -267,7 +230,7 @@ def _folded_best(
     return _where(is_seen, groups[True][1], groups[False][1])
 
 
-def _exceeds(folded: FoldedScores, rows: Any, gaps: Any, gamma: float) -> Any:
+def _exceeds(folded: Scorer, rows: Any, gaps: Any, gamma: float) -> Any:
     """Say for which rows (n, D) a gap in the folded scores is at least γ in the scores."""
     ends = [gamma * bound for bound in folded.length_bounds(rows)]
     low, high = ends if gamma > 0 else reversed(ends)
@@ -520,7 +483,7 @@ def _device_blocks(
     return n_rows, _class_blocks(model, seen, added, step)
 
 
-def _device_rows(features: Any, n_rows: int, scorer: DeviceScores) -> Iterator[tuple[slice, Any]]:
+def _device_rows(features: Any, n_rows: int, scorer: Scorer) -> Iterator[tuple[slice, Any]]:
     """Yield blocks of rows on the device, refused where they cannot be compared.
 
     Rows in host memory are copied to a GPU while the block before them is scored.
@@ -543,7 +506,7 @@ def _device_rows(features: Any, n_rows: int, scorer: DeviceScores) -> Iterator[t
 
 
 def _copied_ahead(
-    features: NDArray[Any], parts: Iterator[slice], scorer: DeviceScores
+    features: NDArray[Any], parts: Iterator[slice], scorer: Scorer
 ) -> Iterator[tuple[slice, Any]]:
     """Yield blocks of rows of the host while the next one is on its way to the device."""
     import torch
@@ -675,32 +638,25 @@ def rank_with_confidence(
     among = model.classes_[columns].tolist()
     k = min(k, len(columns))
     step = max(1, _CHUNK_NUMBERS // max(features.shape[1], len(model.classes_)))
-    parts: list[ConfidentRanking] = []
+    best, scores, probabilities, novelties = [], [], [], []
+    sets: list[list[Any]] = []
     for rows in batches(len(features), step):
         found = model.answers(features[rows], among, reject, coverage)
         order = best_columns(found.scores, k)
-        novelty = np.asarray(found.novelty)
-        parts.append(
-            ConfidentRanking(
-                columns[order],
-                _take(found.scores, order),
-                _take(found.probabilities, order),
-                novelty,
-                np.zeros(len(novelty), bool) if reject is None else rejected(novelty, reject),
-                None if coverage is None else [names.tolist() for names in found.sets()],
-            )
-        )
-
-    def joined(field: Callable[[ConfidentRanking], NDArray[Any]]) -> NDArray[Any]:
-        return np.concatenate([field(part) for part in parts])
-
+        best.append(columns[order])
+        scores.append(_take(found.scores, order))
+        probabilities.append(_take(found.probabilities, order))
+        novelties.append(np.asarray(found.novelty))
+        if coverage is not None:
+            sets += [names.tolist() for names in found.sets()]
+    novelty = np.concatenate(novelties)
     return ConfidentRanking(
-        joined(lambda part: part.best),
-        joined(lambda part: part.scores),
-        joined(lambda part: part.probabilities),
-        joined(lambda part: part.novelty),
-        joined(lambda part: part.unknown),
-        None if coverage is None else [names for part in parts for names in part.sets or ()],
+        np.concatenate(best),
+        np.concatenate(scores),
+        np.concatenate(probabilities),
+        novelty,
+        np.zeros(len(novelty), bool) if reject is None else rejected(novelty, reject),
+        None if coverage is None else sets,
     )
 
 

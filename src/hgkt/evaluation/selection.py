@@ -318,8 +318,8 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         self.best_estimator_ = data.fit(model).on_progress(None)
         # Where γ is not that of the folds, nor is what they favour.
         favour = favour if self.calibrated_ else Favour("balanced")
-        self.best_estimator_.set_confidence(self.fold_samples_, self.random_state, favour)
-        self.best_estimator_.set_held_out(found.held_out.at(model.calibration_))
+        validation = found.under(model.calibration_, favour, self.random_state)
+        self.best_estimator_.keep_validation(validation)
         self.refit_time_ = time.perf_counter() - start - self.select_time_
         return self
 

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
+from hgkt._arrays import unit_rows
 from hgkt._validation import check_choice, check_finite, check_number
 from hgkt.exceptions import DataError
 from hgkt.transport import line_pairwise, select_representatives, to_simplex
@@ -474,11 +475,7 @@ def _distances(
         return cdist(rows, others, "sqeuclidean")
     # ‖a/|a| − b/|b|‖² = 2(1 − cos), computed pair by pair: equal rows tie exactly, which a matrix
     # product does not promise.
-    norms = [np.linalg.norm(part, axis=1, keepdims=True) for part in (rows, others)]
-    units = [
-        part / np.where(norm > 0, norm, 1.0)
-        for part, norm in zip((rows, others), norms, strict=True)
-    ]
-    distances = cdist(units[0], units[1], "sqeuclidean") / 2
-    distances[(norms[0] == 0) | (norms[1] == 0).T] = 1.0
+    distances = cdist(unit_rows(rows), unit_rows(others), "sqeuclidean") / 2
+    distances[~rows.any(axis=1)] = 1.0
+    distances[:, ~others.any(axis=1)] = 1.0
     return distances

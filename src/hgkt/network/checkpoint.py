@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hgkt._arrays import batches
 from hgkt._files import write_file
 from hgkt.exceptions import DataError
 
 _FORMAT = "hgkt-checkpoint-1"
-_HASH_ROWS = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +59,8 @@ def run_identity(settings: Mapping[str, Any], arrays: Iterable[NDArray[Any] | No
             digest.update(b"none")
             continue
         digest.update(f"{array.dtype.str}{array.shape}".encode())
-        for start in range(0, len(array), _HASH_ROWS):
-            digest.update(np.ascontiguousarray(array[start : start + _HASH_ROWS]).data)
+        for batch in batches(len(array)):
+            digest.update(np.ascontiguousarray(array[batch]).data)
     return digest.hexdigest()
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import gen_batches
 
+from hgkt._arrays import batches
 from hgkt._validation import check_choice
 from hgkt.exceptions import DataError
 from hgkt.graph.construction import frozen_array
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 LOSS_NODES = ("class", "instance", "representative")
 WEIGHTINGS = ("count", "uniform")
-_BATCH_ROWS = 4096
 _BATCHES, _DRAWS = 1, 2  # streams of random numbers: independent, and a function of the step
 
 
@@ -93,7 +92,7 @@ class Targets:
         labels = np.asarray(codes, dtype=np.intp)
         counts, means = class_counts_and_means(X, labels, n_classes)
         scatter = np.zeros(n_classes)
-        for batch in gen_batches(len(X), _BATCH_ROWS):
+        for batch in batches(len(X)):
             rows = labels[batch]
             residuals = X[batch] - means[rows]
             norms = np.einsum("ij,ij->i", residuals, residuals)

@@ -11,9 +11,9 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from hgkt._arrays import batches
 from hgkt.exceptions import DataError
 
-_CHUNK_ROWS = 4096
 _N_SQUARES = 4  # a fit holds the moment, the scatter, its eigenvectors and room to find them
 
 
@@ -125,10 +125,9 @@ class ClassStatistics(Statistics):
 
     def update(self, X: NDArray[Any], codes: NDArray[np.intp]) -> Self:
         """Take in features (n, D) with their class codes (n,)."""
-        for start in range(0, len(X), _CHUNK_ROWS):
-            chunk = np.asarray(X[start : start + _CHUNK_ROWS], dtype=np.float64)
-            labels = codes[start : start + _CHUNK_ROWS]
-            present, counts, sums = present_sums(chunk, labels)
+        for batch in batches(len(X)):
+            chunk = np.asarray(X[batch], dtype=np.float64)
+            present, counts, sums = present_sums(chunk, codes[batch])
             self.counts[present] += counts
             self.sums[present] += sums
             self.second_moment += chunk.T @ chunk
@@ -246,10 +245,9 @@ def class_counts_and_means(
            [5.]]))
     """
     counts, sums = np.zeros(n_classes), np.zeros((n_classes, X.shape[1]))
-    for start in range(0, len(X), _CHUNK_ROWS):
-        labels = codes[start : start + _CHUNK_ROWS]
-        counts += np.bincount(labels, minlength=n_classes)
-        sums += class_sums(X[start : start + _CHUNK_ROWS], labels, n_classes)
+    for batch in batches(len(X)):
+        counts += np.bincount(codes[batch], minlength=n_classes)
+        sums += class_sums(X[batch], codes[batch], n_classes)
     return counts, sums / np.maximum(counts, 1.0)[:, None]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from hgkt._arrays import MAPS, FeatureMap, check_map, map_rows, power_of
+from hgkt._arrays import MAPS, FeatureMap, batches, check_map, map_rows, power_of
 from hgkt.exceptions import DataError, first_line
 
 _VERSION = 1
@@ -147,8 +147,8 @@ class ExampleSums:
 def _summed(X: NDArray[Any], kind: FeatureMap) -> MappedSums:
     """Sum up rows (n, D) under one map, a chunk at a time."""
     total, factor = np.zeros(X.shape[1]), np.zeros((0, X.shape[1]))
-    for start in range(0, len(X), _CHUNK_ROWS):
-        rows = map_rows(np.asarray(X[start : start + _CHUNK_ROWS], dtype=np.float64), kind)
+    for batch in batches(len(X), _CHUNK_ROWS):
+        rows = map_rows(np.asarray(X[batch], dtype=np.float64), kind)
         total += rows.sum(axis=0)
         factor = _triangle(np.concatenate([factor, rows]))
     return MappedSums(total, factor)
@@ -186,66 +186,3 @@ def _read_sums(arrays: Mapping[str, NDArray[Any]], name: str, n_examples: int) -
     if not (np.isfinite(total).all() and np.isfinite(factor).all()):
         raise DataError(f"the sums under {name!r} hold NaN or infinity")
     return MappedSums(total, factor)
-
-
-# ---------------------------------------------------------------------- among the arrays of a model
-_COUNTS, _TOTALS, _FACTORS = "examples/counts", "examples/totals/", "examples/factors/"
-
-
-def examples_to_arrays(
-    examples: Mapping[Any, ExampleSums], classes: Sequence[Any]
-) -> dict[str, NDArray[np.float64]]:
-    """Return the sums of some of the classes as arrays: rows of one class after another.
-
-    Parameters
-    ----------
-    examples : mapping of class to ExampleSums
-    classes : sequence
-        All classes with instances, as the model has them.
-    """
-    found = [examples[name] for name in classes if name in examples]
-    if not found:
-        return {}
-    counts = [examples[name].n_examples if name in examples else 0 for name in classes]
-    arrays = {_COUNTS: np.array(counts, dtype=np.float64)}
-    for kind in found[0].maps:
-        if all(kind in sums.maps for sums in found):
-            parts = [sums.maps[kind] for sums in found]
-            arrays[f"{_TOTALS}{kind}"] = np.stack([part.total for part in parts])
-            arrays[f"{_FACTORS}{kind}"] = np.concatenate([part.factor for part in parts])
-    return arrays
-
-
-def examples_from_arrays(
-    arrays: Mapping[str, NDArray[Any]], classes: Sequence[Any]
-) -> dict[Any, ExampleSums]:
-    """Read what `examples_to_arrays` returned."""
-    if _COUNTS not in arrays:
-        return {}
-    counts = arrays[_COUNTS].astype(int)
-    rows = np.flatnonzero(counts).tolist()
-    totals = {k.removeprefix(_TOTALS): v for k, v in arrays.items() if k.startswith(_TOTALS)}
-    width = next(iter(totals.values())).shape[1]
-    stops = np.cumsum(np.minimum(counts[rows], width))
-    factors = {}
-    for kind, total in totals.items():
-        factor = arrays[f"{_FACTORS}{kind}"]
-        if len(total) != len(rows) or len(factor) != stops[-1]:
-            raise DataError("the sums of its grown classes do not fit the numbers of examples")
-        factors[kind] = np.split(factor, stops[:-1])
-    return {
-        classes[row]: ExampleSums(
-            int(counts[row]),
-            {_read_map(k): MappedSums(totals[k][i], factors[k][i]) for k in totals},
-        )
-        for i, row in enumerate(rows)
-    }
-
-
-def _read_map(name: str) -> FeatureMap:
-    try:
-        kind: FeatureMap = float(name)
-    except ValueError:
-        kind = name
-    check_map("the feature map of example sums", kind)
-    return kind

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,7 @@ from scipy.linalg.blas import dsyrk
 from scipy.sparse import csr_array
 from threadpoolctl import ThreadpoolController
 
-from hgkt._arrays import FeatureMap, check_map, map_rows, power_of
+from hgkt._arrays import FeatureMap, batches, check_map, map_rows, power_of
 from hgkt._files import parse_json, reading, sha256, write_file
 from hgkt._validation import check_features, check_number, label_text
 from hgkt.exceptions import DataError
@@ -36,38 +36,6 @@ _FEWEST = 2  # rows of a class, whatever the limit: one to hold out, one to stay
 _SLACK = 1.25  # how far over its limit a sample may grow before it is cut
 _CHUNK_NUMBERS = 2**22  # of one step: 32 MiB in float64
 _TINY = 1e-200
-
-
-class Sums(Protocol):
-    """What a closed form learns from: sums by class, for some feature maps."""
-
-    @property
-    def classes(self) -> NDArray[Any]:
-        """Labels (L,), sorted."""
-        ...
-
-    @property
-    def feature_maps(self) -> tuple[FeatureMap, ...]:
-        """The maps whose sums are there."""
-        ...
-
-    @property
-    def n_features(self) -> int:
-        """Width of a row."""
-        ...
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the features that were summed."""
-        ...
-
-    def of(self, feature_map: FeatureMap) -> ClassStatistics:
-        """Return the sums of mapped rows, classes sorted."""
-        ...
-
-    def squares_of(self, feature_map: FeatureMap) -> NDArray[np.float64]:
-        """Return Σ x² (L, D) of the mapped rows of each class."""
-        ...
 
 
 class GatheredStatistics:
@@ -161,8 +129,8 @@ class GatheredStatistics:
         step = max(1, _CHUNK_NUMBERS // self.n_features)
         # One thread: the sums are the same to the bit whatever the number of workers.
         with _libraries().limit(limits=1, user_api="blas"):
-            for start in range(0, len(codes), step):
-                self._add_rows(features[start : start + step], codes[start : start + step])
+            for batch in batches(len(codes), step):
+                self._add_rows(features[batch], codes[batch])
         self.sample.take(features, codes, priorities, self._class_counts)
         return self
 
@@ -601,6 +569,10 @@ class FoldSums:
     def _held_out(self, feature_map: FeatureMap) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
         rows = map_rows(np.asarray(self.X, dtype=np.float64), feature_map)
         return rows, np.searchsorted(self.classes, self.labels)
+
+
+Sums = GatheredStatistics | FoldSums
+"""What a closed form learns from: sums by class, for some feature maps."""
 
 
 # ---------------------------------------------------------------------- the sample

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
-from sklearn.utils import gen_batches
 
-from hgkt._arrays import FeatureMap
+from hgkt._arrays import FeatureMap, batches
 from hgkt._files import check_writable, sha256
 from hgkt._processes import passing_folder
 from hgkt._typing import Progress
@@ -124,13 +123,13 @@ def plan_tree(
     size = -(-len(named) // leaves)
     level = [
         Node(sha256("|".join([what, *(digest for digest, _ in block)])), block)
-        for block in (tuple(named[part]) for part in gen_batches(len(named), size))
+        for block in (tuple(named[part]) for part in batches(len(named), size))
     ]
     levels = [level]
     while len(level) > 1:
         level = [
             Node(sha256("|".join(child.key for child in group)), children=group)
-            for group in (tuple(level[part]) for part in gen_batches(len(level), FAN_IN))
+            for group in (tuple(level[part]) for part in batches(len(level), FAN_IN))
         ]
         levels.append(level)
     return levels

@@ -7,21 +7,16 @@ are written once, and `xp` is the array module they run on, NumPy or torch.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import gen_batches
 
+from hgkt._arrays import array_module, batches, to_numpy
 from hgkt._validation import check_finite, check_number
 from hgkt.exceptions import DataError
-from hgkt.transport.simplex import (
-    array_module,
-    as_matrix,
-    check_histograms,
-    check_weights,
-    on_device,
-)
+from hgkt.transport.simplex import as_matrix, check_histograms, check_weights, on_device
 
 COSTS = ("squared", "absolute", "zero-one")
 _FLOOR = 1e-12  # mass added to empty bins, whose logarithm the iteration needs
@@ -138,7 +133,7 @@ def entropic_barycenter(
                 break
         potentials = center - spread
     _warn_unless_converged("barycenter", error, tol, max_iter)
-    result = _array(xp.exp(center))
+    result = to_numpy(xp.exp(center))
     return np.asarray(result / result.sum())
 
 
@@ -203,7 +198,7 @@ def entropic_distances(
         sources = logs - kernel.blur(targets)
         if step % _CHECK_EVERY == 0:
             misses = xp.exp(targets + back.blur(sources)) - goal
-            errors[open_rows] = _array(xp.sqrt((misses * misses).sum(axis=1)))
+            errors[open_rows] = to_numpy(xp.sqrt((misses * misses).sum(axis=1)))
             done = errors[open_rows] < tol
             if done.any():
                 found[open_rows[done]] = _costs(kernel.logs, sources[done], targets[done], costs)
@@ -253,17 +248,13 @@ def _costs(kernel: Any, sources: Any, targets: Any, costs: Any) -> NDArray[np.fl
     xp, found = array_module(sources), []
     for batch in _batches(sources):
         plans = xp.exp(kernel + sources[batch][:, :, None] + targets[batch][:, None, :])
-        found.append(_array((plans * costs).sum(axis=(1, 2))))
+        found.append(to_numpy((plans * costs).sum(axis=(1, 2))))
     return np.concatenate(found)
 
 
-def _batches(rows: Any) -> Any:
+def _batches(rows: Any) -> Iterator[slice]:
     size = _BATCH_NUMPY if array_module(rows) is np else _BATCH_TORCH
-    return gen_batches(len(rows), max(1, size // rows.shape[1] ** 2)) if len(rows) else ()
-
-
-def _array(values: Any) -> NDArray[np.float64]:
-    return np.asarray(values.cpu() if hasattr(values, "detach") else values)
+    return batches(len(rows), max(1, size // rows.shape[1] ** 2))
 
 
 def _given_cost(cost: ArrayLike, n_bins: int) -> NDArray[np.float64]:

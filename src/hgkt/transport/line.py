@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import gen_batches
 
+from hgkt._arrays import array_module, batches, is_tensor, to_numpy
 from hgkt.exceptions import DataError
-from hgkt.transport.simplex import array_module, check_histograms, check_weights
+from hgkt.transport.simplex import check_histograms, check_weights
 
 if TYPE_CHECKING:
     import torch
@@ -104,7 +104,7 @@ def line_distances(
     array([4. , 0.5])
     """
     matrix = check_histograms(histograms, device=device)
-    row: Any = target if hasattr(target, "detach") else np.asarray(target)
+    row: Any = target if is_tensor(target) else np.asarray(target)
     if row.ndim != 1:
         raise DataError(f"target must be one histogram; got shape {tuple(row.shape)}")
     other = _check_other(row[None, :], "target", matrix)
@@ -176,7 +176,7 @@ def distances_to(histograms: Any, goal: Any) -> Any:
     at_goal = _interpolate(goal, knots, heights, xp)
     slopes = 2.0 * xp.arange(n_inner, dtype=xp.float64, device=goal.device) + 1.0
     size = _BATCH_NUMPY if xp is np else _BATCH_TORCH
-    for batch in gen_batches(len(histograms), max(1, size // (n_inner + 1))):
+    for batch in batches(len(histograms), max(1, size // (n_inner + 1))):
         cdf = cumulative(histograms[batch])[:, :-1]
         terms = _interpolate(cdf, knots, heights, xp)
         terms -= at_goal
@@ -259,4 +259,4 @@ def _check_other(histograms: Any, what: str, matrix: Any) -> Any:
 
 def _like(template: Any, result: Any) -> Any:
     """Hand back a tensor where a tensor came in, an array otherwise."""
-    return result.cpu().numpy() if array_module(result) is not array_module(template) else result
+    return result if is_tensor(template) else to_numpy(result)

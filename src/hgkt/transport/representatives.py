@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
-from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils import check_random_state
 
+from hgkt._arrays import batches
 from hgkt._typing import Progress
 from hgkt._validation import check_choice, check_finite, check_number
 from hgkt.exceptions import DataError
@@ -188,15 +189,15 @@ def _medoid(matrix: NDArray[Any], members: NDArray[np.intp]) -> _Choice:
     rows -= rows.mean(axis=0)
     squares = np.einsum("ij,ij->i", rows, rows)
     sums = np.empty(len(rows))
-    for batch in gen_batches(len(rows), _BATCH_ROWS):
+    for batch in batches(len(rows), _BATCH_ROWS):
         gram = rows[batch] @ rows.T
         gram *= -2.0
         gram += squares[batch, None]
         gram += squares
         sums[batch] = np.sqrt(np.maximum(gram, 0.0, out=gram), out=gram).sum(axis=1)
     contenders = np.flatnonzero(sums <= sums.min() * (1 + 1e-6) + 1e-6 * np.sqrt(squares.max()))
-    batches = gen_batches(len(contenders), _BATCH_ROWS)
-    exact = np.concatenate([cdist(rows[contenders[b]], rows).sum(axis=1) for b in batches])
+    parts = [contenders[some] for some in batches(len(contenders), _BATCH_ROWS)]
+    exact = np.concatenate([cdist(rows[part], rows).sum(axis=1) for part in parts])
     best = first_minimum(exact)
     return _Choice(int(members[contenders[best]]), float(exact[best] / len(rows)))
 

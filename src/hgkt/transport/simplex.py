@@ -7,92 +7,54 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import gen_batches
 
-from hgkt._validation import check_choice, check_finite
+from hgkt._arrays import array_module, is_tensor
+from hgkt._validation import check_finite
 from hgkt.exceptions import DataError
 
-NEGATIVE_CHOICES = ("shift", "clip", "softmax", "error")
-_BATCH_ROWS = 1024
 _MASS_TOLERANCE = 1e-6
 
 
-def to_simplex(
-    features: ArrayLike, negative: str = "shift", out: NDArray[np.float64] | None = None
-) -> NDArray[np.float64]:
+def to_simplex(features: ArrayLike) -> NDArray[np.float64]:
     """Turn each row into a histogram: non-negative numbers that sum to one.
 
-    A row without negative entries becomes x/Σx, whatever `negative` says (but for ``"softmax"``).
-    A row of zeros carries no direction; it becomes the uniform histogram and a warning says so.
+    A row without negative entries becomes x/Σx; from one that has some its minimum is subtracted
+    first. A row of zeros carries no direction; it becomes the uniform histogram and a warning says
+    so. No row depends on another one.
+
+    Paper gap: the paper normalises "into the n-simplex" and does not say how; its features are
+    non-negative, for which x/Σx is the plain reading.
 
     Parameters
     ----------
     features : array-like of shape (N, D)
         Finite numbers; ResNet features after pooling are non-negative already.
-    negative : {"shift", "clip", "softmax", "error"}, default="shift"
-        What is done with a row that has a negative entry. ``"shift"`` subtracts the row's minimum,
-        ``"clip"`` sets negative entries to zero, ``"error"`` refuses the row. ``"softmax"`` is a
-        map of its own and applies to every row: exp(x)/Σexp(x).
-
-        Paper gap: the paper normalises "into the n-simplex" and does not say how; its features
-        are non-negative, for which x/Σx is the plain reading.
-    out : ndarray of shape (N, D), optional
-        Where to write, in float64; may be `features` itself, which is then overwritten.
 
     Returns
     -------
     ndarray of shape (N, D), float64
-        The histograms, `out` if it was given.
 
     Examples
     --------
     >>> to_simplex([[1.0, 3.0], [-1.0, 1.0]])
     array([[0.25, 0.75],
            [0.  , 1.  ]])
-    >>> to_simplex([[-1.0, 1.0]], negative="error")
-    Traceback (most recent call last):
-    hgkt.exceptions.DataError: features have a negative entry in row 0, which no histogram can \
-hold; use negative='shift', 'clip' or 'softmax'
     """
     matrix = as_matrix(features, "features")
-    check_choice("negative", negative, NEGATIVE_CHOICES)
     check_finite(matrix, "features")
-    if out is None:
-        out = np.empty(matrix.shape)
-    elif out.shape != matrix.shape or out.dtype != np.float64:
-        raise DataError(
-            f"out must be a float64 array of shape {matrix.shape}; got {out.dtype} {out.shape}"
-        )
-    zero_rows = []
-    for batch in gen_batches(len(matrix), _BATCH_ROWS) if len(matrix) else ():
-        out[batch] = matrix[batch]
-        rows = np.arange(batch.start, batch.stop)
-        zero_rows.append(simplex_in_place(out[batch], rows, negative))
-    warn_zero_rows(zero_rows)
-    return out
+    rows = np.array(matrix, dtype=np.float64, order="C")
+    warn_zero_rows([simplex_in_place(rows, np.arange(len(rows)))])
+    return rows
 
 
-def simplex_in_place(
-    block: NDArray[np.float64], rows: NDArray[np.intp], negative: str = "shift"
-) -> NDArray[np.intp]:
+def simplex_in_place(block: NDArray[np.float64], rows: NDArray[np.intp]) -> NDArray[np.intp]:
     """Overwrite `block` (k, D) with histograms; `rows` (k,) name its rows in messages.
 
     Returns the rows, out of `rows`, that were all zero and became uniform.
     """
     lowest = block.min(axis=1)
-    if negative == "softmax":
-        block -= block.max(axis=1, keepdims=True)
-        np.exp(block, out=block)
-    elif (lowest < 0).any():
-        if negative == "error":
-            raise DataError(
-                f"features have a negative entry in row {rows[np.argmax(lowest < 0)]}, which no "
-                "histogram can hold; use negative='shift', 'clip' or 'softmax'"
-            )
-        if negative == "shift":
-            block -= np.minimum(lowest, 0.0)[:, None]
-        else:
-            np.maximum(block, 0.0, out=block)
+    if (lowest < 0).any():
+        block -= np.minimum(lowest, 0.0)[:, None]
     with np.errstate(over="ignore"):  # said below
         totals = block.sum(axis=1)
     if not np.isfinite(totals).all():
@@ -122,7 +84,7 @@ def warn_zero_rows(found: list[NDArray[np.intp]]) -> None:
 
 def as_matrix(array: Any, what: str) -> Any:
     """Return an array or tensor with two dimensions and at least one column, or say what it is."""
-    matrix: Any = array.detach() if hasattr(array, "detach") else np.asarray(array)
+    matrix: Any = array.detach() if is_tensor(array) else np.asarray(array)
     if isinstance(matrix, np.ndarray) and matrix.dtype.kind not in "fiub":
         raise DataError(f"{what} must be numbers; got an array of type {matrix.dtype}")
     if matrix.ndim != 2 or matrix.shape[1] == 0:
@@ -132,18 +94,9 @@ def as_matrix(array: Any, what: str) -> Any:
     return matrix
 
 
-def array_module(array: Any) -> Any:
-    """Return torch for a tensor and NumPy for anything else."""
-    if not hasattr(array, "detach"):
-        return np
-    import torch
-
-    return torch
-
-
 def on_device(array: Any, device: Any) -> Any:
     """Return a float64 tensor on a torch device; NumPy arrays stay what they are on the CPU."""
-    if not hasattr(array, "detach") and device in (None, "cpu"):
+    if not is_tensor(array) and device in (None, "cpu"):
         return array
     import torch
 

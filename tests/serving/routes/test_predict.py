@@ -11,10 +11,11 @@ import tracemalloc
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
+from tests.evidence import attribute_evidence
 
 from hgkt.data import load_dataset
 from hgkt.estimators import HGKTClassifier, load_model
-from hgkt.estimators.explain import attribute_evidence, seen_pulls
+from hgkt.estimators.explain import seen_pulls
 from hgkt.serving import ServiceSettings, create_app
 from hgkt.serving.problems import Problem
 from hgkt.serving.ranking import rank
