@@ -422,10 +422,10 @@ def fit_spreads(
     squared = ((embedded - centres[codes]) ** 2).sum(axis=1)
     counts = np.bincount(codes, minlength=len(centres))
     sums = np.bincount(codes, weights=squared, minlength=len(centres))
-    variances = sums / (counts * centres.shape[1])
+    variances: NDArray[np.float64] = sums / (counts * centres.shape[1])
     # A class whose images coincide with its centre would have infinite density there.
     floor = 1e-6 * variances.mean() + 1e-12
-    return np.maximum(variances, floor)
+    return variances.clip(floor)
 
 
 def gaussian_novelty(
