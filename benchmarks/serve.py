@@ -28,8 +28,6 @@ from hgkt.estimators import HGKTClassifier
 from hgkt.evaluation.records import machine
 
 _SERVE = [sys.executable, "-m", "hgkt", "serve"]
-_TARGET = 0.8
-_HEALTH_MS = 100
 _SECONDS_BETWEEN_PROBES = 0.02
 
 
@@ -77,10 +75,8 @@ def run(quick: bool = False) -> dict[str, Any]:
         ``loads``: a row for each kind of body and number of clients: requests and rows per second,
         latencies, processor milliseconds per request of server and clients; ``direct_rows_per_s``
         and ``ratio`` compare with finding the same answers in a process, with as many threads as
-        predictions run at once in the server; ``cpu_ratio`` compares processor time per row.
-        ``health_p99_ms`` and ``health_max_ms`` are of ``/health``, asked beside the load;
-        ``health_within_100_ms`` says whether every answer to it came in time, and
-        ``batches_reach_80_percent`` which batched binary loads reach the target by wall clock.
+        predictions run at once in the server. ``health_p99_ms`` and ``health_max_ms`` are of
+        ``/health``, asked beside the load.
     """
     sizes = QUICK if quick else FULL
     with tempfile.TemporaryDirectory() as folder, one_thread_each():
@@ -92,17 +88,7 @@ def run(quick: bool = False) -> dict[str, Any]:
                 for form, batched in FORMS
                 for n_clients in sizes.n_clients
             ]
-    reached = {
-        f"{load['form']}, {load['clients']} clients": load["ratio"] >= _TARGET
-        for load in loads
-        if load["rows"] > 1 and load["form"] != "json"
-    }
-    results = {
-        "sizes": sizes,
-        "loads": loads,
-        "batches_reach_80_percent": reached,
-        "health_within_100_ms": max(load["health_max_ms"] for load in loads) <= _HEALTH_MS,
-    }
+    results = {"sizes": sizes, "loads": loads}
     notes = [
         "Server, clients and this program share the machine's processors: what the clients "
         "take, the server lacks. Processor times tell the service's own cost.",
@@ -191,8 +177,6 @@ def _measure(setting: Setting, form: str, n_rows: int, n_clients: int) -> dict[s
         "ratio": outcome.rate * n_rows / direct_rate,
         "server_cpu_ms": server_cpu,
         "direct_cpu_ms": direct_cpu,
-        "cpu_ratio": direct_cpu / server_cpu if server_cpu else None,
-        "client_cpu_ms": 1000 * outcome.cpu / n_requests,
         "n_failures": outcome.n_failures,
         "n_changes": len(changes),
     }
