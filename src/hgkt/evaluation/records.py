@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from hgkt._files import sha256, write_file
+from hgkt._files import read_json, sha256, write_file
 from hgkt._plain import json_text, plain
 from hgkt.evaluation.confidence import GroupConfidence, UnknownMetrics
 from hgkt.evaluation.metrics import ClassAccuracies, GZSLMetrics
@@ -188,16 +188,11 @@ class RunRecord:
         path : path
             The file that `save` wrote.
         """
+        document = read_json(path)
         try:
-            return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
-        except OSError as error:
-            raise DataError(f"cannot read the run record {path}: {error.strerror}") from error
+            return cls.from_dict(document)
         except DataError as error:
             raise DataError(f"{path}: {error}") from error
-        except ValueError as error:
-            raise DataError(f"the run record {path} is not valid JSON: {error}") from error
-        except RecursionError:
-            raise DataError(f"the run record {path} is nested too deeply") from None
 
 
 def _tuples(values: dict[str, Any]) -> dict[str, Any]:
