@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from _timing import Size, document, make_problem
+from hgkt.client import Client
 from hgkt.estimators import HGKTClassifier
 from hgkt.evaluation.records import machine
 
@@ -128,23 +129,12 @@ def _server(model: Path) -> Iterator[tuple[int, int]]:
         found = re.search(r":(\d+)$", process.stdout.readline().strip())
         if found is None:
             raise RuntimeError("the server did not start")
-        port = int(found[1])
-        _wait_until_ready(port)
-        yield port, process.pid
+        with Client(f"http://127.0.0.1:{found[1]}", timeout=60) as client:
+            client.wait_until_ready()
+        yield int(found[1]), process.pid
     finally:
         process.terminate()
         process.wait(timeout=60)
-
-
-def _wait_until_ready(port: int, seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        try:
-            if _call(port, "GET", "/ready")[0] == 200:
-                return
-        except OSError:
-            time.sleep(0.05)
-    raise RuntimeError(f"the server was not ready after {seconds:g} s")
 
 
 def _measure(setting: Setting, form: str, n_rows: int, n_clients: int) -> dict[str, Any]:
@@ -154,7 +144,7 @@ def _measure(setting: Setting, form: str, n_rows: int, n_clients: int) -> dict[s
     changes: list[int] = []
     probes: list[float] = []
     before = setting.direct(*call)
-    beside = _together(_adding(setting, changes), _probing(setting.port, probes))
+    beside = _adding(setting, changes), _probing(setting.port, probes)
     outcome, cpu = put_load(load, setting.process, beside)
     alone = before, setting.direct(*call)
     n_requests = len(outcome.latencies)
@@ -228,14 +218,6 @@ def _in_a_thread(work: Callable[[], None], stop: threading.Event) -> Iterator[No
     finally:
         stop.set()
         thread.join()
-
-
-@contextmanager
-def _together(*managers: AbstractContextManager[Any]) -> Iterator[None]:
-    with ExitStack() as stack:
-        for manager in managers:
-            stack.enter_context(manager)
-        yield
 
 
 def _call(port: int, method: str, path: str, content: Any = None) -> tuple[int, Any]:
@@ -328,7 +310,7 @@ def encode(rows: NDArray[np.float32], form: str) -> bytes:
 
 
 def put_load(
-    load: Load, server: int, meanwhile: AbstractContextManager[Any]
+    load: Load, server: int, meanwhile: Sequence[AbstractContextManager[Any]]
 ) -> tuple[Outcome, float | None]:
     """Send requests from two processes, so that no client's interpreter is the limit.
 
@@ -338,7 +320,7 @@ def put_load(
         What to send.
     server : int
         Number of the server's process.
-    meanwhile : context manager
+    meanwhile : sequence of context managers
         Entered when the clients begin and left when they have ended.
 
     Returns
@@ -357,7 +339,9 @@ def put_load(
         clients = [pool.submit(_send, load, share) for share in shares]
         barrier.wait()
         before = cpu_seconds(server)
-        with meanwhile:
+        with ExitStack() as stack:
+            for manager in meanwhile:
+                stack.enter_context(manager)
             parts = [client.result() for client in clients]
             after = cpu_seconds(server)
     whole = Outcome(
