@@ -144,7 +144,7 @@ def evaluate(
     return RunRecord(
         method=METHODS.name_of(type(model)) or type(model).__name__,
         parameters=plain(model.get_params()),
-        selected=_selected(search),
+        selected={} if search is None else search.chosen_,
         calibration=gamma,
         data={
             **plain(dataset.summary()),
@@ -258,14 +258,6 @@ def _by_zsl(
         model.add_classes(dataset.attributes_of(dataset.unseen_classes))
         accuracies = _test(model, dataset).scores.class_accuracies(model.gamma_).zsl
     return ZSLResult(float(np.mean(accuracies)), plain(best.params), best.zsl, accuracies)
-
-
-def _selected(search: ClassFoldSearch | None) -> dict[str, Any]:
-    if search is None:
-        return {}
-    gamma = {"calibration": search.calibration_} if search.calibrated_ else {}
-    chosen: dict[str, Any] = plain({**search.best_params_, **gamma})
-    return chosen
 
 
 def _validation(search: ClassFoldSearch | None) -> dict[str, Any]:
