@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +10,30 @@ from typing import Any
 
 from hgkt._validation import import_extra
 from hgkt.exceptions import DataError, first_line
+
+WEIGHTS = "model*.safetensors"
+WEIGHTS_VARIABLE = "HGKT_WEIGHTS"
+
+
+def find_local(source: str, *variables: str) -> Path | None:
+    """Return the file or folder `source`, else the one of that name in a folder of the user's.
+
+    Parameters
+    ----------
+    source : str
+        A path as the user wrote it or as a record has it.
+    *variables : str
+        Variables of the environment that name such folders, looked into in this order.
+
+    Returns
+    -------
+    Path or None
+        An absolute path.
+    """
+    path = Path(source).expanduser()
+    folders = [Path(folder) for folder in map(os.environ.get, variables) if folder and path.name]
+    places = [path, *(folder / path.name for folder in folders)]
+    return next((place.resolve() for place in places if place.exists()), None)
 
 
 def hub_folder(
@@ -81,6 +106,8 @@ def load_pretrained(class_name: str, folder: Path, extra: str, **options: Any) -
         Further ones of ``from_pretrained``.
     """
     transformers = import_extra("transformers", extra)
+    if not any(folder.glob(WEIGHTS)):
+        raise DataError(f"{folder} has no model.safetensors; other weight formats are not read")
     options |= {"local_files_only": True, "use_safetensors": True}
     with quiet_transformers(extra):
         try:

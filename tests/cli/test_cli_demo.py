@@ -32,9 +32,6 @@ COMMANDS = {
     "unknown groups": ["unknown", "groups"],
     "unknown make": ["unknown", "make"],
     "suggest": ["suggest"],
-    "model key": ["model", "key"],
-    "model sign": ["model", "sign"],
-    "model verify": ["model", "verify"],
 }
 
 

@@ -6,7 +6,6 @@ import http.client
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -44,24 +43,6 @@ def test_serve_checks_model_and_keys_before_it_listens(hgkt, model_folder, tmp_p
     keys.write_text("short\n")
     with pytest.raises(DataError, match="too short"):
         hgkt("serve", "--model", model_folder, "--api-key-file", keys)
-
-
-def test_serve_only_what_was_signed(hgkt, model_folder, tmp_path):
-    folder = shutil.copytree(model_folder, tmp_path / "signed")
-    hgkt("model", "key", tmp_path / "key")
-    public = tmp_path / "key.pub"
-    with pytest.raises(ModelFolderError, match=r"is not signed: it has no model\.sig"):
-        hgkt("serve", "--model", folder, "--port", 0, "--verify-key", public)
-    assert "signed" in hgkt("model", "sign", folder, "--key", tmp_path / "key").output
-    assert "is as the owner" in hgkt("model", "verify", folder, "--key", public).output
-    with (folder / "config.json").open("a") as file:
-        file.write(" ")
-    for command in (["model", "verify", folder, "--key", public],
-                    ["serve", "--model", folder, "--port", 0, "--verify-key", public]):  # fmt: skip
-        with pytest.raises(
-            ModelFolderError, match=r"not what was signed: config\.json was changed"
-        ):
-            hgkt(*command)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
@@ -121,3 +102,10 @@ def test_serve_answers_until_it_is_told_to_stop(model_folder, tmp_path, sign):
     assert "GET /v1/model" in errors
     assert "a key of some length" not in errors
     assert (tmp_path / "own.sqlite").is_file()
+
+
+def test_images_may_be_as_large_as_for_the_commands():
+    from hgkt.serving.settings import ServiceSettings
+    from hgkt.vision.images import MAX_PIXELS
+
+    assert ServiceSettings.model_fields["max_image_pixels"].default == MAX_PIXELS

@@ -64,6 +64,15 @@ def test_train_calibrates_and_selects_as_class_fold_search_does(hgkt, tmp_path):
     assert about["validation"]["folds"] == "random"
 
 
+def test_train_says_what_added_classes_cost(hgkt, tmp_path):
+    out = tmp_path / "model"
+    shown = hgkt("train", "--out", out, "--with-unseen", "--device", "cpu").stdout
+    costs = load_model(out).costs(0, 2)
+    assert costs.sentence() in shown
+    again = hgkt("train", "--out", out, "--with-unseen", "--device", "cpu", "--overwrite", "--json")
+    assert json.loads(again.stdout)["costs"] == plain(costs)
+
+
 def test_train_calibrates_other_methods_when_asked(hgkt, tmp_path):
     out = tmp_path / "model"
     arguments = ["--method", "ridge", "--calibrate", "--json"]

@@ -103,6 +103,11 @@ def test_it_says_in_a_sentence_what_is_wrong(hgkt, folder, options, sentence):
         hgkt("unknown", "list", "--model", folder, *options)
 
 
+def test_a_model_without_thresholds_says_what_would_give_it_some(hgkt, model_folder, rows):
+    with pytest.raises(DataError, match=r"no thresholds .* train it with `hgkt train --calibrate`"):
+        hgkt("unknown", "list", "--model", model_folder, "--items", rows[0])
+
+
 def test_an_item_that_is_not_there_is_told(hgkt, folder, rows):
     source = ["--model", folder, "--items", rows[0]]
     with pytest.raises(DataError, match="no unknown item is called 'row x'"):

@@ -63,11 +63,11 @@ def fresh(model):
     return other
 
 
-def assert_alike(check, other):
+def assert_alike(check, other, rel=1e-5):
     """Equal up to rounding."""
     first, second = check.to_dict(), other.to_dict()
     assert first["sentences"] == second["sentences"]
-    assert check.accuracy == pytest.approx(other.accuracy, rel=1e-5)
+    assert check.accuracy == pytest.approx(other.accuracy, rel=rel)
     assert [r.label for r in check.rivals] == [r.label for r in other.rivals]
 
 
@@ -200,7 +200,8 @@ def test_a_class_that_grows_up_is_followed(model, data, unseen):
 def test_a_saved_model_says_the_same(model, unseen, tmp_path):
     loaded = load_model(model.save(tmp_path / "model"))
     for row in list(unseen.values())[:3]:
-        assert_alike(loaded.check_class(row), model.check_class(row))
+        # A folder keeps single precision; how far that carries depends on the processor.
+        assert_alike(loaded.check_class(row), model.check_class(row), rel=1e-4)
 
 
 def test_a_selected_model_expects_an_accuracy_too(data, unseen):

@@ -153,7 +153,7 @@ def test_an_empty_folder_is_a_class_known_by_name(drawings, tmp_path):
     photos = read_photos(folder, device="cpu")
     data = photos.dataset
     assert data.names(data.described_classes) == ["blue moon"]
-    assert [entry.id for entry, _ in photos.unreadable] == ["green circle/bad.png"]
+    assert [file for file, _ in photos.unreadable] == ["green circle/bad.png"]
     # Two classes are too few to choose anything on, and enough to train.
     model = hgkt.train_on_images(folder, device="cpu")
     assert model.classifier.about_["validation"] is None

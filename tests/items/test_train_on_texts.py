@@ -130,7 +130,7 @@ def test_rows_without_text_or_class_are_left_out_and_named():
     texts = ["a good day", " ", "a bad day", "a night"]
     labels = ["day", "day", "night", None]
     found = read_texts(texts, labels, device="cpu")
-    assert found.texts == ("a good day", "a bad day")
+    assert found.items == ("a good day", "a bad day")
     assert [reason for _, reason in found.unreadable] == ["row 1 has no text", "row 3 has no class"]
 
 

@@ -104,10 +104,10 @@ def _model(method: str) -> Any:
     return model.fit(X, y, table)
 
 
-def _scores(path: Path, key: Path | None = None) -> str:
+def _scores(path: Path) -> str:
     from hgkt import load_model
 
-    model = load_model(path, key)
+    model = load_model(path)
     return digest(model.classes_.tolist(), np.round(model.score_classes(_problem()[0]), 9))
 
 
@@ -141,19 +141,6 @@ def _rewritten(path: Path, rng: Rng) -> None:
         arrays[name] = mutated_array(arrays[name], rng)
     shutil.rmtree(path)
     write_model_folder(path, replace(folder, config=config, arrays=arrays, classes=classes))
-
-
-def _sign(path: Path) -> None:
-    from hgkt.estimators.signing import make_keys, sign_model
-
-    _model("hgkt").save(path / "model")
-    private, _ = make_keys(path / "key")
-    sign_model(path / "model", private)
-    private.unlink()
-
-
-def _damage_signed(path: Path, rng: Rng) -> None:
-    damage(path / "model", rng)
 
 
 # ---------------------------------------------------------------------- single files
@@ -300,9 +287,6 @@ KINDS: dict[str, Callable[[], Kind]] = {
     "model folder, digests renewed": lambda: replace(_model_kind("hgkt"), mutate=_rewritten),
     "network folder, digests renewed": lambda: replace(
         _model_kind("hgkt-network"), mutate=_rewritten
-    ),
-    "model folder, signed": lambda: Kind(
-        _sign, lambda path: _scores(path / "model", path / "key.pub"), True, _damage_signed
     ),
     "features .npy": lambda: Kind(_write_rows, _rows, suffix=".npy"),
     "features .npz": lambda: Kind(_write_rows, _rows, suffix=".npz"),

@@ -65,10 +65,9 @@ def fuzz(args: argparse.Namespace) -> dict[str, Any]:
     # Slow clients are waited for so long; the short form has no time for that.
     if args.short:
         os.environ["HGKT_SERVE_CLIENT_SECONDS"] = "1"
-    options = ()
     with (
         tempfile.TemporaryDirectory() as folder,
-        running(Path(folder), images, *options) as service,
+        running(Path(folder), images) as service,
         Watch(service.port, service.process) as watch,
     ):
         attacks = list(run_attacks(service, 0.01 if args.short else 1.0, watch.lap))

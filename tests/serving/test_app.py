@@ -19,10 +19,10 @@ from hgkt.data import load_dataset
 from hgkt.estimators import METHODS, HGKTClassifier
 from hgkt.exceptions import DataError, HGKTError, ModelFolderError
 from hgkt.serving import ServiceSettings, create_app, create_app_from_environment
+from hgkt.serving.app import docs_page
 from hgkt.serving.database import RegistryError
-from hgkt.serving.images import ImageReader, NoImagesError, PixelLimits, Upload
 from hgkt.serving.metrics import Metrics
-from hgkt.serving.routes.page import docs_page
+from hgkt.serving.readers import ImageReader, NotReadError, Upload
 from hgkt.vision import load_backbone
 
 KEY = "a key of some length"
@@ -399,7 +399,7 @@ def test_images_of_other_weights_are_refused_in_one_sentence(image_model, backbo
 def test_image_reader_says_why_it_cannot(monkeypatch):
     def reader(**vision):
         monkeypatch.setitem(sys.modules, "hgkt.vision", SimpleNamespace(**vision))
-        return ImageReader({"name": "x"}, 64, "cpu", PixelLimits(1000, 1000))
+        return ImageReader({"name": "x"}, 64, "cpu", 1000, 1000)
 
     def broken(record, device):
         raise DataError("the weights are not found")
@@ -408,7 +408,7 @@ def test_image_reader_says_why_it_cannot(monkeypatch):
         "images cannot be read here: the weights are not found"
     )
     narrow = reader(load_backbone=lambda record, device: SimpleNamespace(n_features=5))
-    with pytest.raises(NoImagesError, match="makes 5 features"):
+    with pytest.raises(NotReadError, match="makes 5 features"):
         narrow.features([Upload("a", io.BytesIO())])
     assert reader().obstacle().startswith("images cannot be read here: ")
 
@@ -419,7 +419,7 @@ def test_image_reader_loads_once_for_many_requests(monkeypatch):
         load_backbone=lambda record, device: (loads.append(1), SimpleNamespace(n_features=64))[1]
     )
     monkeypatch.setitem(sys.modules, "hgkt.vision", vision)
-    reader = ImageReader({"name": "x"}, 64, "cpu", PixelLimits(1000, 1000))
+    reader = ImageReader({"name": "x"}, 64, "cpu", 1000, 1000)
     threads = [threading.Thread(target=reader.obstacle) for _ in range(8)]
     for thread in threads:
         thread.start()

@@ -151,11 +151,13 @@ def test_room_is_taken_by_bytes_that_came_and_changes_have_their_own(http_scope)
         await asyncio.sleep(0.05)
         await ask("/raw", bytes(900), b"", now)
         await ask("/v1/classes", bytes(900), b"", now)
+        await ask("/v1/unknown/classes", bytes(900), b"", now)
         go.set()
         await asyncio.gather(held, held_too, *slow)
 
     @app.app.post("/slow")
     @app.app.post("/v1/classes")
+    @app.app.post("/v1/unknown/classes")
     @app.app.post("/v1/classes/check")
     async def whole(request: Request) -> int:
         return len(await request.body())
@@ -164,6 +166,7 @@ def test_room_is_taken_by_bytes_that_came_and_changes_have_their_own(http_scope)
     assert statuses["/raw"][0] == 200
     assert 503 in statuses["/raw"]  # no room left by bytes that were sent
     assert statuses["/v1/classes"] == [200]
+    assert statuses["/v1/unknown/classes"] == [200]
     assert statuses["/v1/classes/check"] == [200] * 24
 
 

@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 
 from hgkt.serving import ServiceSettings, create_app, work_queue
 from hgkt.serving.live_model import ServedModel
-from hgkt.serving.routes import classes, inference, predict
+from hgkt.serving.routes import classes, predict
 from hgkt.serving.work_queue import n_processors
 
 PATIENCE = 60.0
@@ -67,7 +67,7 @@ def checks(client, _rows):
     [
         (partial(octets, query="?top_k=9"), predict, "rank", many_rows),
         (partial(octets, query="?explain=true"), predict, "rank", many_rows),
-        (tensors, inference, "rank", many_rows),
+        (tensors, predict, "rank", many_rows),
         (checks, classes, "check_added", lambda *_arguments: True),
     ],
     ids=["ranked", "explained", "tensors", "checked"],

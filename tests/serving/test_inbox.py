@@ -221,7 +221,7 @@ def test_an_item_keeps_its_image(database):
         (name,) = inbox.items().ids
         assert inbox.content(name) == ("image", b"a picture")
         inbox.set_class([name], "okapi")
-        assert inbox.items().class_names == ("okapi",)
+        assert [item.class_name for item in inbox.items().items] == ["okapi"]
 
 
 def test_a_folder_of_items_is_its_owners_alone(tmp_path):

@@ -12,7 +12,7 @@ from hgkt.exceptions import DataError, DownloadError
 from hgkt.serving.auth import require_key
 from hgkt.serving.database import RegistryError
 from hgkt.serving.events import ClassExistsError, ClassLearnedError, UnknownClassError
-from hgkt.serving.middleware import Door
+from hgkt.serving.middleware import Door, RequestEnvelope
 from hgkt.serving.problems import MEDIA_TYPE, Problem, install_problems
 from hgkt.serving.settings import ServiceSettings, read_api_keys, read_database_url
 
@@ -257,6 +257,7 @@ ERRORS = {
 def failing():
     app = FastAPI()
     install_problems(app)
+    app.add_middleware(RequestEnvelope)
 
     @app.get("/fail/{kind}")
     def fail(kind: str, number: int = 0) -> None:
@@ -271,7 +272,7 @@ def test_every_error_is_a_problem(failing, kind):
     assert answer.status_code == ERRORS[kind][1]
     assert answer.headers["Content-Type"] == MEDIA_TYPE
     document = answer.json()
-    assert set(document) == {"type", "title", "status", "detail"}
+    assert set(document) == {"type", "title", "status", "detail", "request_id"}
     assert (document["type"], document["status"]) == ("about:blank", answer.status_code)
     assert document["title"]
     assert "Traceback" not in answer.text

@@ -97,6 +97,33 @@ def test_served_model_sees_a_class_of_another_one_within_a_second(make_served, u
     wait_for(lambda: "six" in added(reader))
 
 
+@pytest.mark.endure
+def test_a_registry_of_twenty_thousand_classes_is_opened_and_followed_by_few_reads(
+    digits_model, tmp_path
+):
+    url, identity = f"sqlite:///{tmp_path / 'many.sqlite'}", model_identity(digits_model)
+    rows = np.random.default_rng(0).random((20_001, digits_model.class_attributes_.shape[1]))
+    entries = [ClassEntry(f"class {number}", row) for number, row in enumerate(rows)]
+    statements = []
+    with ClassRegistry(url, identity) as writer, ClassRegistry(url, identity) as registry:
+        for start in range(0, 20_000, 1000):
+            writer.add(entries[start : start + 1000])
+
+        def count(_connection, _cursor, text, *_more):
+            statements.append(text)
+
+        sa.event.listen(registry.database.engine, "before_cursor_execute", count)
+        served = ServedModel(digits_model, registry)
+        assert len(served.current().names) == 20_009
+        assert sum("hgkt_events" in text for text in statements) == 1
+        first = served.current().model
+        writer.add(entries[20_000:])
+        statements.clear()
+        assert served.refresh().names.count("class 20000") == 1
+        assert sum("hgkt_events" in text for text in statements) == 1
+        assert first.classes_.shape == (20_009,)  # readers of the edition before are not disturbed
+
+
 def test_served_model_refuses_names_that_are_taken(make_served, unseen):
     served, other = make_served(), make_served()
     other.add(unseen[:1])

@@ -1,4 +1,4 @@
-"""Backbones: our ResNet and pooling against transformers, EfficientNet-Lite's real weights."""
+"""Backbones: ResNet against torchvision's, pooling against transformers, real EfficientNet-Lite."""
 
 from __future__ import annotations
 
@@ -11,13 +11,75 @@ import pytest
 import torch
 from PIL import Image
 from safetensors.torch import save_file
+from torch import nn
 
 from hgkt.exceptions import DataError, DownloadError, UnknownNameError
 from hgkt.vision import BACKBONES, load_backbone, open_image, preprocess
 from hgkt.vision.huggingface import POOLINGS
-from hgkt.vision.networks import LAYOUTS, ResNet, load_resnet
+from hgkt.vision.networks import LAYOUTS, load_resnet
 
 transformers = pytest.importorskip("transformers")
+
+
+class Block(nn.Module):
+    """A residual block; module names are those of torchvision's state dicts."""
+
+    def __init__(self, n_in: int, width: int, stride: int, bottleneck: bool) -> None:
+        super().__init__()
+        n_out = 4 * width if bottleneck else width
+        # torchvision strides in the 3×3 convolution of a bottleneck ("ResNet v1.5").
+        plan = (
+            [(n_in, width, 1, 1), (width, width, 3, stride), (width, n_out, 1, 1)]
+            if bottleneck
+            else [(n_in, width, 3, stride), (width, n_out, 3, 1)]
+        )
+        self.n_convolutions = len(plan)
+        for number, (before, after, kernel, step) in enumerate(plan, start=1):
+            convolution = nn.Conv2d(before, after, kernel, step, kernel // 2, bias=False)
+            self.add_module(f"conv{number}", convolution)
+            self.add_module(f"bn{number}", nn.BatchNorm2d(after))
+        self.downsample: nn.Module | None = None
+        if stride != 1 or n_in != n_out:
+            self.downsample = nn.Sequential(
+                nn.Conv2d(n_in, n_out, 1, stride, bias=False), nn.BatchNorm2d(n_out)
+            )
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        values = inputs
+        for number in range(1, self.n_convolutions + 1):
+            values = getattr(self, f"bn{number}")(getattr(self, f"conv{number}")(values))
+            if number < self.n_convolutions:
+                values = torch.relu(values)
+        shortcut = inputs if self.downsample is None else self.downsample(inputs)
+        return torch.relu(values + shortcut)
+
+
+class ResNet(nn.Module):
+    """torchvision's ResNet up to and including the average pool, written out."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        depths, bottleneck = LAYOUTS[name]
+        self.conv1 = nn.Conv2d(3, 64, 7, 2, 3, bias=False)
+        self.bn1 = nn.BatchNorm2d(64)
+        self.maxpool = nn.MaxPool2d(3, 2, 1)
+        n_in = 64
+        for stage, depth in enumerate(depths):
+            width = 64 * 2**stage
+            blocks = []
+            for block in range(depth):
+                stride = 2 if stage and not block else 1
+                blocks.append(Block(n_in, width, stride, bottleneck))
+                n_in = 4 * width if bottleneck else width
+            self.add_module(f"layer{stage + 1}", nn.Sequential(*blocks))
+        self.n_features = n_in
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Return features (n, n_features) of inputs (n, 3, height, width)."""
+        values = self.maxpool(torch.relu(self.bn1(self.conv1(inputs))))
+        for stage in range(1, 5):
+            values = getattr(self, f"layer{stage}")(values)
+        return values.mean(dim=(2, 3))
 
 
 def randomized(name, seed=0):
@@ -32,46 +94,16 @@ def randomized(name, seed=0):
     return network
 
 
-def transformers_names(name, state):
-    """Rename torchvision's parameters to those of transformers' ResNetModel."""
-    renamed = {}
-    for key, value in state.items():
-        part, _, rest = key.partition(".")
-        kinds = {"conv": "convolution", "bn": "normalization"}
-        if part in ("conv1", "bn1"):
-            renamed[f"embedder.embedder.{kinds[part[:-1]]}.{rest}"] = value
-            continue
-        block, inner, tail = rest.split(".", 2)
-        prefix = f"encoder.stages.{int(part[-1]) - 1}.layers.{block}"
-        if inner == "downsample":
-            number, tail = tail.split(".", 1)
-            where = f"shortcut.{('convolution', 'normalization')[int(number)]}"
-        else:
-            where = f"layer.{int(inner[-1]) - 1}.{kinds[inner[:-1]]}"
-        renamed[f"{prefix}.{where}.{tail}"] = value
-    return renamed
-
-
 @pytest.mark.parametrize("name", ["resnet18", "resnet50", "resnet101"])
 @pytest.mark.endure
-def test_resnet_agrees_with_transformers_given_the_same_weights(name):
-    ours = randomized(name).double()
-    depths, bottleneck = LAYOUTS[name]
-    config = transformers.ResNetConfig(
-        embedding_size=64,
-        hidden_sizes=[(256 if bottleneck else 64) * 2**stage for stage in range(4)],
-        depths=list(depths),
-        layer_type="bottleneck" if bottleneck else "basic",
-        downsample_in_bottleneck=False,
-    )
-    theirs = transformers.ResNetModel(config).double().eval()
-    theirs.load_state_dict(transformers_names(name, ours.state_dict()))
+def test_resnet_computes_what_torchvisions_does_with_its_weights(name):
+    expected = randomized(name).double()
+    ours = load_resnet(name, expected.state_dict(), "weights").double().eval()
     inputs = torch.randn(2, 3, 65, 96, dtype=torch.float64)
     with torch.inference_mode():
-        expected = theirs(inputs).pooler_output.flatten(1)
-        got = ours(inputs)
-    assert got.shape == (2, config.hidden_sizes[-1])
-    torch.testing.assert_close(got, expected, rtol=1e-9, atol=1e-9)
+        got = ours(inputs).pooler_output.flatten(1)
+        torch.testing.assert_close(got, expected(inputs), rtol=1e-9, atol=1e-9)
+    assert got.shape == (2, expected.n_features)
 
 
 def test_resnet_parameter_names_and_counts_are_torchvisions():
@@ -128,7 +160,7 @@ def test_resnet_refuses_wrong_weights_with_one_sentence(tmp_path):
     with pytest.raises(DataError, match=r"unknown parameter 'layer9\.w'"):
         load_resnet("resnet18", {**state, "layer9.w": torch.zeros(1)}, "w.pth")
     counters = {k: v for k, v in state.items() if not k.endswith("num_batches_tracked")}
-    assert load_resnet("resnet18", counters, "w.pth").n_features == 512  # files of 2017
+    load_resnet("resnet18", counters, "w.pth")  # files of 2017
     (tmp_path / "text.pth").write_text("hello")
     with pytest.raises(DataError, match=r"text\.pth cannot be read"):
         load_backbone(f"resnet18:{tmp_path / 'text.pth'}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,10 +19,16 @@ from hgkt.exceptions import DataError, ModelFolderError
 
 if TYPE_CHECKING:
     from hgkt.data import GZSLDataset
-    from hgkt.estimators import GZSLClassifier
+    from hgkt.items import ImageClassifier, TextClassifier
 
 
 # ---------------------------------------------------------------------- models
+NO_THRESHOLDS = (
+    "this model has no thresholds from validation classes; train it with `hgkt train --calibrate` "
+    "on six classes or more"
+)
+
+
 def load_model(folder: Path) -> Any:
     """Load the model of a folder; what that takes is imported only now."""
     from hgkt import estimators
@@ -30,13 +36,7 @@ def load_model(folder: Path) -> Any:
     return estimators.load_model(folder)
 
 
-def about_model(model: Any) -> dict[str, Any]:
-    """Return what a loaded model was made with."""
-    about: dict[str, Any] = getattr(model, "about_", {})
-    return about
-
-
-def label_of(model: GZSLClassifier, text: str) -> Any:
+def label_of(model: Any, text: str) -> Any:
     """Turn text into a label of the kind the model has: a string or a number."""
     kind = model.seen_classes_.dtype.kind
     if kind not in "iuf":
@@ -47,7 +47,7 @@ def label_of(model: GZSLClassifier, text: str) -> Any:
         raise DataError(f"the classes of this model are numbers; got {text!r}") from None
 
 
-def candidate_names(model: GZSLClassifier, among: str) -> str | list[Any]:
+def candidate_names(model: Any, among: str) -> str | list[Any]:
     """Return what ``--among`` stands for as `GZSLClassifier.candidates` takes it."""
     if among in ("all", "seen", "unseen"):
         return among
@@ -56,7 +56,7 @@ def candidate_names(model: GZSLClassifier, among: str) -> str | list[Any]:
     return [label_of(model, name.strip()) for name in names]
 
 
-def check_backbone(model: GZSLClassifier, about: Mapping[str, Any], name: str) -> None:
+def check_backbone(model: Any, about: Mapping[str, Any], name: str) -> None:
     """Refuse features of another network, which would be scored without a word.
 
     Parameters
@@ -68,7 +68,7 @@ def check_backbone(model: GZSLClassifier, about: Mapping[str, Any], name: str) -
     name : str
         Its name.
     """
-    own, other = about_model(model).get("backbone"), about.get("backbone")
+    own, other = model.about_.get("backbone"), about.get("backbone")
     if own and other and own.get("sha256") != other.get("sha256"):
         raise DataError(
             f"the model was trained on features of {own['name']!r}; those of data set "
@@ -77,7 +77,7 @@ def check_backbone(model: GZSLClassifier, about: Mapping[str, Any], name: str) -
 
 
 def load_matching(
-    model: GZSLClassifier,
+    model: Any,
     name: str,
     root: Path | None,
     features: str | None = None,
@@ -102,7 +102,7 @@ def load_matching(
     from hgkt.data import load_dataset
     from hgkt.data.attributes import is_file, split_kinds
 
-    about = about_model(model)
+    about = model.about_
     kinds = split_kinds(str(about.get("attributes") or "att"))
     chosen = [kind for kind in kinds if with_attributes or not is_file(kind)]
     from_files = [kind for kind in chosen if is_file(kind)]
@@ -149,48 +149,48 @@ def held(folder: Path) -> Iterator[Any]:
     GZSLClassifier
         The model as it is once nobody else changes it.
     """
+
+    def waiting() -> None:
+        note(f"waiting: another command is changing {folder}")
+
     # Of a folder that is not there, reading it says so better than locking it.
-    with alone(folder) if folder.is_dir() else nullcontext():
+    with locked(folder, ModelFolderError, waiting) if folder.is_dir() else nullcontext():
         loaded = load_model(folder)
         with progress_bar() if loaded.retrains_on_add else nullcontext() as progress:
             yield loaded.on_progress(progress)
         loaded.on_progress(None)
 
 
-def alone(folder: Path) -> AbstractContextManager[Any]:
-    """Have other commands that would change a model folder wait; say when this one does."""
-
-    def waiting() -> None:
-        note(f"waiting: another command is changing {folder}")
-
-    return locked(folder, ModelFolderError, waiting)
-
-
-# ---------------------------------------------------------------------- features and images
+# ---------------------------------------------------------------------- features, images, texts
 @dataclass(frozen=True)
 class Input:
-    """Features to predict, and where they came from.
+    """Features to predict, and what they were made of.
 
     Parameters
     ----------
     features : ndarray of shape (n, n_features)
         One row per instance.
-    files : tuple of str or None
-        The image of each row; None where the features came from a file of features.
+    items : tuple of str or None
+        The image or the text of each row; None where the features came from a file of features.
     unreadable : tuple of (str, str)
-        Images that were left out, each with the sentence that says why.
+        Items that were left out, each with the sentence that says why.
     passed_over : dict of str to int
         Files of folders that are no images, by suffix.
     """
 
     features: NDArray[Any]
-    files: tuple[str, ...] | None = None
+    items: tuple[str, ...] | None = None
     unreadable: tuple[tuple[str, str], ...] = ()
     passed_over: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What to call each row: its item, or its number."""
+        return self.items or tuple(f"row {number}" for number in range(len(self.features)))
+
     def report(self) -> dict[str, Any]:
-        """Return what JSON says about images that were left out; of features, nothing."""
-        if self.files is None:
+        """Return what JSON says about items that were left out; of features, nothing."""
+        if self.items is None:
             return {}
         return {
             "n_unreadable": len(self.unreadable),
@@ -198,83 +198,139 @@ class Input:
             "passed_over": dict(self.passed_over),
         }
 
+    def noted(self, noun: str) -> Input:
+        """Say on stderr which items were left out, and why; return this."""
+        from hgkt.vision.listing import passed_over_text
 
-def read_input(
-    path: Path, model: GZSLClassifier, weights: Path | None = None, device: str = "auto"
-) -> Input:
-    """Read features from a file, or extract those of images with the model's own backbone.
+        left_out = unreadable_document(self.unreadable)
+        for line in unreadable_lines(left_out, noun, "; --json has all"):
+            note(line)
+        if self.passed_over:
+            note(passed_over_text(self.passed_over))
+        return self
+
+
+def reader_of(
+    model: Any, weights: Path | None = None, device: str = "auto"
+) -> ImageClassifier | TextClassifier:
+    """Return a loaded model as one that reads the items it was trained on, photos or texts.
+
+    Parameters
+    ----------
+    model : GZSLClassifier
+        The model; its folder says what made the features it was trained on.
+    weights : Path, optional
+        Of images: file or folder with the weights of the backbone, if they were moved.
+    device : str
+        Where to compute.
+    """
+    from hgkt.items import ImageClassifier, TextClassifier
+
+    if not model.about_.get("text_encoder"):
+        return ImageClassifier(model, device, weights)
+    if weights is not None:
+        raise DataError("--weights is for photos; this model reads texts")
+    return TextClassifier(model, device)
+
+
+def read_input(path: Path, model: Any, weights: Path | None = None, device: str = "auto") -> Input:
+    """Read a file of features, or extract those of an image or a folder of images.
 
     Parameters
     ----------
     path : Path
-        A file of features, an image, or a folder of images (of any depth).
-    model : GZSLClassifier
-        The model; its folder says which backbone made the features it was trained on.
-    weights : Path, optional
-        File or folder with the weights of that backbone, if they are not where they were.
-    device : str
-        Where to extract.
-
-    Returns
-    -------
-    Input
+        The file or the folder (of any depth), to which the names of images are relative.
+    model, weights, device
+        See `reader_of`.
     """
-    from hgkt.data import read_features
+    from hgkt.items import ImageClassifier
+
+    if _holds_features(path):
+        return _read_features(path, model)
+    base = path if path.is_dir() else path.parent
+    return read_images([path], ImageClassifier(model, device, weights), base)
+
+
+def read_items(path: Path, model: Any, weights: Path | None, device: str) -> Input:
+    """Read photos, a table of texts where the model reads texts, or a file of features.
+
+    Parameters
+    ----------
+    path : Path
+        The items.
+    model, weights, device
+        See `reader_of`.
+    """
+    from hgkt.items import ImageClassifier, TextClassifier
+
+    if model.about_.get("text_encoder") and path.suffix in (".csv", ".jsonl", ".ndjson"):
+        return read_texts(table_texts(path), TextClassifier(model, device))
+    if _holds_features(path):
+        return _read_features(path, model)
+    return read_images([path], ImageClassifier(model, device, weights))
+
+
+def _holds_features(path: Path) -> bool:
     from hgkt.vision.images import IMAGE_SUFFIXES
 
-    if not path.is_dir() and path.suffix.lower() not in IMAGE_SUFFIXES:
-        return Input(read_features(path, model.n_features_in_))
-    base = path if path.is_dir() else path.parent
-    return read_images([path], model, weights, device, base)
+    return not path.is_dir() and path.suffix.lower() not in IMAGE_SUFFIXES
 
 
-def read_images(
-    paths: Sequence[Path],
-    model: GZSLClassifier,
-    weights: Path | None = None,
-    device: str = "auto",
-    base: Path | None = None,
-) -> Input:
+def _read_features(path: Path, model: Any) -> Input:
+    from hgkt.data import read_features
+
+    return Input(read_features(path, model.n_features_in_))
+
+
+def read_images(paths: Sequence[Path], reader: ImageClassifier, base: Path | None = None) -> Input:
     """Extract the features of images and of folders of images, with the model's own backbone.
 
     Parameters
     ----------
     paths : sequence of Path
         Images, and folders of images (of any depth).
-    model, weights, device
-        See `read_input`.
+    reader : ImageClassifier
+        What reads them.
     base : Path, optional
         What the names of files are relative to; by default they are as given.
-
-    Returns
-    -------
-    Input
     """
-    from hgkt.items import ImageClassifier
     from hgkt.vision import ImageEntry
 
-    reader = ImageClassifier(model, device, weights)
     files, others = _images_at(paths)
     names = [str(file) if base is None else file.relative_to(base).as_posix() for file in files]
     with progress_bar() as bar:
         found = reader.extract([*map(ImageEntry, names, files)], bar)
-    return Input(
-        found.features,
-        tuple(entry.id for entry in found.entries),
-        tuple((entry.id, reason) for entry, reason in found.unreadable),
-        others,
-    )
+    items = tuple(entry.id for entry in found.entries)
+    unreadable = tuple((entry.id, reason) for entry, reason in found.unreadable)
+    return Input(found.features, items, unreadable, others).noted("image")
 
 
-def show_unreadable(given: Input, noun: str = "image") -> None:
-    """Say on stderr which items were left out, and why."""
-    from hgkt.vision.listing import passed_over_text
+def read_texts(texts: Sequence[Any], reader: TextClassifier) -> Input:
+    """Encode texts; empty ones are left out.
 
-    lines = unreadable_lines(unreadable_document(given.unreadable), noun, "; --json has all")
-    for line in lines:
-        note(line)
-    if given.passed_over:
-        note(passed_over_text(given.passed_over))
+    Parameters
+    ----------
+    texts : sequence
+        The texts; what is no text counts as empty.
+    reader : TextClassifier
+        What reads them.
+    """
+    empty = [not isinstance(text, str) or not text.strip() for text in texts]
+    kept = tuple(text for text, is_empty in zip(texts, empty, strict=True) if not is_empty)
+    if not kept:
+        raise DataError("all texts are empty; words are expected")
+    unreadable = [(f"text {n}", f"text {n} is empty") for n in np.flatnonzero(empty).tolist()]
+    with progress_bar() as bar:
+        features = reader.encoder.encode(kept, bar).astype(np.float32)
+    return Input(features, kept, tuple(unreadable)).noted("text")
+
+
+def table_texts(path: Path) -> list[Any]:
+    """Return the column ``text`` of a table."""
+    from hgkt.items import read_text_table
+
+    texts: list[Any] = read_text_table(path)["text"].tolist()
+    return texts
 
 
 def _images_at(paths: Sequence[Path]) -> tuple[list[Path], dict[str, int]]:

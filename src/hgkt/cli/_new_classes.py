@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt.cli._inputs import about_model, label_of, load_matching, read_pairs, read_vector
+from hgkt.cli._inputs import label_of, load_matching, read_pairs, read_vector
 from hgkt.cli._options import RootOption
 from hgkt.exceptions import DataError
 
@@ -112,7 +112,7 @@ def describer_of(model: Any) -> Describer:
     """Return what turns descriptions into the vectors of a model."""
     from hgkt.language import Describer
 
-    return Describer(about_model(model), model.class_attributes_.shape[1])
+    return Describer(model.about_, model.class_attributes_.shape[1])
 
 
 def _from_file(path: Path, describer: Describer) -> dict[str, NDArray[np.float64]]:

@@ -217,10 +217,10 @@ class MethodOptions:
     seed: SeedOption = 0
     device: DeviceOption = Device.auto
 
-    @property
-    def calibration(self) -> bool | str:
-        """Whether γ is chosen: True, False or "auto"."""
-        return "auto" if self.calibrate is None else self.calibrate
+    def choices(self) -> dict[str, Any]:
+        """Return what is chosen on validation classes, as the library's functions take it."""
+        calibrate = "auto" if self.calibrate is None else self.calibrate
+        return {"select": bool(self.select), "calibrate": calibrate, "random_state": self.seed}
 
     def check(self) -> GZSLClassifier:
         """Return the method as it is without data; what is wrong with its parameters is said."""

@@ -16,10 +16,13 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainin
 from rich.progress import Progress as Bars
 from rich.table import Table
 
+from hgkt._files import atomic_file, escape_frame
 from hgkt._plain import json_text
 from hgkt._typing import Progress
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from hgkt.estimators import GZSLClassifier
 
 _SHOWN = 5  # names, or files that could not be read
@@ -59,6 +62,15 @@ def show_table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None
     out.print(table)
 
 
+def write_frame(path: Path, frame: pd.DataFrame) -> None:
+    """Write a table in one step: .parquet, or .csv, in which no text is a formula."""
+    with atomic_file(path) as scratch:
+        if path.suffix == ".csv":
+            escape_frame(frame).to_csv(scratch, index=False)
+        else:
+            frame.to_parquet(scratch, index=False)
+
+
 def figures_table(title: str, columns: Iterable[str]) -> Table:
     """Return a table to fill: one column of names, then columns of figures."""
     table = Table(title=title, box=SIMPLE, pad_edge=False)
@@ -77,6 +89,17 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
     ('1 class', '3 rows')
     """
     return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
+
+
+def percent(share: float | None) -> str:
+    """Return a share in percent, a dash where there is none.
+
+    Examples
+    --------
+    >>> percent(0.427), percent(None)
+    ('43 %', '–')
+    """
+    return "–" if share is None else f"{100 * share:.0f} %"
 
 
 def listed(names: Sequence[Any]) -> str:

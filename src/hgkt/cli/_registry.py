@@ -34,30 +34,35 @@ ReasonOption = Annotated[
 ]
 
 
-DatabaseOption = Annotated[
-    str | None,
-    typer.Option(
-        "--database",
-        envvar="HGKT_DATABASE",
-        help="Class registry: sqlite:///FILE or postgresql://… [default: MODEL.registry.sqlite]",
-        show_default=False,
-    ),
-]
-DatabaseFileOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--database-file",
-        help="File that holds the address of the class registry, and with it the password.",
-    ),
-]
-
-
 @dataclass
 class DatabaseOptions:
-    """The options that name the database of a class registry."""
+    """The options that name the database of a class registry.
 
-    database: DatabaseOption = None
-    database_file: DatabaseFileOption = None
+    Parameters
+    ----------
+    database_file
+        File that holds the address of the class registry, and with it the password.
+    """
+
+    database: Annotated[
+        str | None,
+        typer.Option(
+            envvar="HGKT_DATABASE",
+            help="Class registry: sqlite:///FILE or postgresql://… [default: "
+            "MODEL.registry.sqlite]",
+            show_default=False,
+        ),
+    ] = None
+    database_file: Path | None = None
+
+    @property
+    def given(self) -> str | None:
+        """The address that was given, if one was."""
+        from hgkt.serving.settings import read_database_url
+
+        return (
+            self.database if self.database_file is None else read_database_url(self.database_file)
+        )
 
     def address(self, model: Path | None = None, new: bool = False) -> str:
         """Return the address of the registry, by default of the one beside a model folder.
@@ -70,16 +75,13 @@ class DatabaseOptions:
             Whether the registry may be one that is not there yet.
         """
         import_extra("sqlalchemy", "serve")
-        from hgkt.serving.settings import default_database, read_database_url
+        from hgkt.serving.settings import default_database
 
-        if self.database_file is not None:
-            url = read_database_url(self.database_file)
-        elif self.database is not None:
-            url = self.database
-        elif model is not None:
+        url = self.given
+        if url is None:
+            if model is None:
+                raise DataError("say which class registry: --database or --database-file")
             url = default_database(model)
-        else:
-            raise DataError("say which class registry: --database or --database-file")
         if not new:
             _refuse_missing(url)
         return url

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,17 +14,10 @@ from numpy.typing import NDArray
 
 from hgkt._plain import plain
 from hgkt._validation import label_text
-from hgkt.cli._inputs import (
-    about_model,
-    held,
-    label_of,
-    load_model,
-    read_images,
-    show_unreadable,
-)
+from hgkt.cli._inputs import held, label_of, load_model, read_images
 from hgkt.cli._new_classes import NewClasses, describer_of
 from hgkt.cli._options import Device, DeviceOption, JsonOption, ModelOption, with_options
-from hgkt.cli._output import emit, note, report_change, say, show_table
+from hgkt.cli._output import counted, emit, note, percent, report_change, say, show_table
 from hgkt.cli._registry import (
     log_command,
     migrate_command,
@@ -80,16 +73,17 @@ def list_(
     ]
 
     def render() -> None:
-        rows = [[entry["name"], _kind(entry)] for entry in entries]
-        for row, entry in zip(rows, entries, strict=True) if parents else ():
-            row.append(entry["parent"] or "")
+        rows = []
+        for entry in entries:
+            kind = "grown" if entry["grown"] else "seen" if entry["seen"] else "added"
+            rows.append([entry["name"], kind, *([entry["parent"] or ""] if parents else [])])
         show_table(["name", "kind", *(["parent"] if parents else [])], rows)
 
     document = {
         "model": model,
         "n_classes": len(entries),
         "n_seen_classes": len(loaded.seen_classes_),
-        "attribute_names": about_model(loaded).get("attribute_names"),
+        "attribute_names": loaded.about_.get("attribute_names"),
         "accepts_text": describer_of(loaded).accepts_text,
         "parents": parents,
         "classes": entries,
@@ -206,37 +200,56 @@ def grow(
         )
     if features is not None and name is None:
         raise DataError("--features holds rows of one class; give its --name")
+    if texts is not None and weights is not None:
+        raise DataError("--weights is for images; this grows classes by texts")
     with held(model) as loaded:
         if not loaded.can_grow:
             loaded.grow({})  # says which method can
-        given: dict[str, Any]
-        if texts is not None:
-            given = _texts(texts, name)
+        given: Mapping[str, Any]
+        if features is not None:
+            given, read = {str(name): features}, _feature_reader(loaded)
+        elif texts is not None:
+            given, read = _texts_by_class(texts, name), _text_reader(loaded, str(device))
         else:
-            given = {name: features or images} if name is not None else _sub_folders(images)
-        labels: dict[Any, Any] = {label_of(loaded, str(one)): items for one, items in given.items()}
-        for label in labels:
+            given = _sub_folders(images) if name is None else {name: images}
+            read = _image_reader(loaded, weights, str(device))
+        examples = {label_of(loaded, one): items for one, items in given.items()}
+        for label in examples:
             if label not in loaded.classes_.tolist():
                 raise DataError(
                     f"class {label_text(label)} is unknown to this model; add it with "
                     "`hgkt classes add` before it grows"
                 )
-        if texts is not None:
-            found = _text_rows(labels, loaded, weights, str(device))
-        else:
-            found = {
-                label: _rows(path, features is not None, loaded, weights, str(device))
-                for label, path in labels.items()
-            }
+        found = {label: read(items) for label, items in examples.items()}
         loaded.grow({label: loaded.example_sums(rows) for label, rows in found.items()})
         loaded.save(model)
     n_examples = {label: len(rows) for label, rows in found.items()}
-    total = sum(n_examples.values())
-    noun = "example" if total == 1 else "examples"
     report_change(
         "grown", list(found), loaded, model, as_json, {"n_examples": n_examples},
-        f" by {total} {noun}",
+        f" by {counted(sum(n_examples.values()), 'example')}",
     )  # fmt: skip
+
+
+Reader = Callable[[Any], Any]  # from a file, a folder or a list of texts to features (n, D)
+
+
+def _feature_reader(model: Any) -> Reader:
+    from hgkt.data import read_features
+
+    return lambda path: read_features(path, model.n_features_in_)
+
+
+def _text_reader(model: Any, device: str) -> Reader:
+    from hgkt.items import TextClassifier
+
+    return TextClassifier(model, device).features
+
+
+def _image_reader(model: Any, weights: Path | None, device: str) -> Reader:
+    from hgkt.items import ImageClassifier
+
+    reader = ImageClassifier(model, device, weights)
+    return lambda path: read_images([path], reader).features
 
 
 def _sub_folders(folder: Path | None) -> dict[str, Path]:
@@ -249,7 +262,7 @@ def _sub_folders(folder: Path | None) -> dict[str, Path]:
     return found
 
 
-def _texts(path: Path, name: str | None) -> dict[str, list[str]]:
+def _texts_by_class(path: Path, name: str | None) -> dict[str, list[str]]:
     """Return the texts of a table by their class, which is `name` where one is given."""
     from hgkt.data.tables import check_column, row_text
     from hgkt.items import read_text_table
@@ -266,31 +279,6 @@ def _texts(path: Path, name: str | None) -> dict[str, list[str]]:
     if not found:
         raise DataError(f"{path} holds no text")
     return found
-
-
-def _text_rows(
-    texts: dict[Any, list[str]], model: Any, weights: Path | None, device: str
-) -> dict[Any, Any]:
-    """Return the feature rows (n, D) of the texts of each class."""
-    from hgkt.items import TextClassifier
-
-    if weights is not None:
-        raise DataError("--weights is for images; this grows classes by texts")
-    reader = TextClassifier(model, device)
-    return {label: reader.features(own) for label, own in texts.items()}
-
-
-def _rows(path: Path, are_features: bool, model: Any, weights: Path | None, device: str) -> Any:
-    """Return the feature rows (n, D) of a file of features or of images."""
-    from hgkt.data import read_features
-
-    if are_features:
-        return read_features(path, model.n_features_in_)
-    given = read_images([path], model, weights, device)
-    show_unreadable(given)
-    if not len(given.features):
-        raise DataError(f"none of the images in {path} can be read")
-    return given.features
 
 
 @app.command()
@@ -374,8 +362,8 @@ def export(
     write = write_attribute_csv if out_file.suffix == ".csv" else write_attribute_file
     write(out_file, file, seen=fitted.tolist(), parents=loaded.parents_)
     document = {"out": out_file, "n_classes": len(file.names), "classes": list(file.names)}
-    noun = "class" if len(file.names) == 1 else "classes"
-    emit(document, as_json, lambda: say(f"wrote {len(file.names)} {noun} to {out_file}"))
+    wrote = f"wrote {counted(len(file.names), 'class', 'classes')} to {out_file}"
+    emit(document, as_json, lambda: say(wrote))
 
 
 def _table(model: Any, everything: bool) -> tuple[AttributeFile, NDArray[np.bool_]]:
@@ -386,7 +374,7 @@ def _table(model: Any, everything: bool) -> tuple[AttributeFile, NDArray[np.bool
     columns = model.candidates()
     fitted = model.class_groups()[columns] == SEEN
     chosen = np.ones(len(columns), dtype=bool) if everything else ~fitted
-    about = about_model(model)
+    about = model.about_
     rows = model.class_attributes_[columns[chosen]].astype(np.float32)
     blocks = about.get("attribute_blocks") or [rows.shape[1]]
     file = AttributeFile(
@@ -436,21 +424,12 @@ def import_(
     )  # fmt: skip
 
 
-def _kind(entry: dict[str, Any]) -> str:
-    if entry["grown"]:
-        return "grown"
-    return "seen" if entry["seen"] else "added"
-
-
-for _name, _command in (
-    ("models", models_command),
-    ("migrate", migrate_command),
-    ("pull", pull_command),
-    ("push", push_command),
-    ("log", log_command),
-    ("rollback", rollback_command),
-):
-    app.command(_name)(_command)
+app.command("models")(models_command)
+app.command("migrate")(migrate_command)
+app.command("pull")(pull_command)
+app.command("push")(push_command)
+app.command("log")(log_command)
+app.command("rollback")(rollback_command)
 
 
 def _show_checks(checks: Sequence[ClassCheck], costs: Costs | None) -> None:
@@ -459,22 +438,22 @@ def _show_checks(checks: Sequence[ClassCheck], costs: Costs | None) -> None:
         say(*checks[0].sentences())
         if checks[0].rivals:
             rows = [
-                [rival.label, _percent(rival.share), f"{rival.similarity:.2f}"]
+                [rival.label, percent(rival.share), f"{rival.similarity:.2f}"]
                 for rival in checks[0].rivals
             ]
             if (rest := checks[0].elsewhere()) is not None:
-                rows.append(["all further classes", _percent(rest), ""])
+                rows.append(["all further classes", percent(rest), ""])
             show_table(["rival", "share of its images", "similarity of attributes"], rows)
         return
     twins = any(check.duplicates for check in checks)
     rows = [
         [
             check.name,
-            _percent(check.accuracy),
+            percent(check.accuracy),
             ", ".join(_with_share(rival.label, rival.share) for rival in check.rivals[:3]),
-            _percent(check.elsewhere(3)),
+            percent(check.elsewhere(3)),
             ", ".join(_with_share(loss.label, loss.share) for loss in check.losses),
-            _percent(check.distance),
+            percent(check.distance),
             *([", ".join(map(str, check.duplicates))] if twins else []),
         ]
         for check in checks
@@ -496,8 +475,4 @@ def _show_checks(checks: Sequence[ClassCheck], costs: Costs | None) -> None:
 
 
 def _with_share(label: Any, share: float | None) -> str:
-    return str(label) if share is None else f"{label} {_percent(share)}"
-
-
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{100.0 * share:.0f} %"
+    return str(label) if share is None else f"{label} {percent(share)}"

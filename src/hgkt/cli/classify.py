@@ -5,11 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
-from hgkt._files import atomic_file, escape_frame
-from hgkt.cli._inputs import Input, about_model, candidate_names, read_images, show_unreadable
+from hgkt.cli._inputs import (
+    NO_THRESHOLDS,
+    Input,
+    candidate_names,
+    load_model,
+    read_images,
+    read_texts,
+    reader_of,
+    table_texts,
+)
 from hgkt.cli._options import (
     AmongOption,
     CoverageOption,
@@ -22,12 +29,11 @@ from hgkt.cli._options import (
     WeightsOption,
     with_options,
 )
-from hgkt.cli._output import emit, note, progress_bar, say
+from hgkt.cli._output import emit, note, percent, say, write_frame
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
-    from hgkt.estimators import GZSLClassifier
-    from hgkt.items import Answer, Explanation, ItemClassifier
+    from hgkt.items import Answer, Explanation, ImageClassifier, TextClassifier
 
 _NEAREST = 3  # learned classes that explain an answer
 
@@ -74,8 +80,6 @@ def classify_command(
     out_file : FILE
         Write the answers to a .csv.
     """
-    from hgkt.estimators import load_model
-
     if out_file is not None and out_file.suffix != ".csv":
         raise DataError(f"--out must end in .csv; got {str(out_file)!r}")
     classifier = load_model(model)
@@ -84,18 +88,16 @@ def classify_command(
     wanted = int(level) if level is not None and level.isdecimal() else level
     if wanted is not None:
         classifier.taxonomy().level(wanted)
-    reads_texts = bool(about_model(classifier).get("text_encoder"))
-    noun, key = ("text", "text") if reads_texts else ("photo", "file")
-    read = _read_texts if reads_texts else _read_photos
-    reader, given = read(classifier, items or [], input_file, weights, str(device))
-    show_unreadable(given, "text" if reads_texts else "image")
+    noun, key = ("text", "text") if classifier.about_.get("text_encoder") else ("photo", "file")
+    reader = reader_of(classifier, weights, str(device))
+    given = _read(reader, items or [], input_file)
     if classifier.confidence_ is None:
-        note("probabilities are not calibrated: this model has no thresholds from validation")
+        note(f"probabilities are not calibrated: {NO_THRESHOLDS}")
     answers = reader.answers(given.features, top, names, reject, coverage, wanted, at_least)
     reasons = reader.explain_features(given.features, _NEAREST, names) if explain else None
     rows = [
         {key: item, **_answer(answer, top), **({} if reasons is None else _reason(reasons[row]))}
-        for row, (item, answer) in enumerate(zip(given.files or (), answers, strict=True))
+        for row, (item, answer) in enumerate(zip(given.names, answers, strict=True))
     ]
     document: dict[str, Any] = {
         "model": model,
@@ -114,48 +116,20 @@ def classify_command(
     emit(document, as_json, lambda: _render(document, noun, key))
 
 
-def _read_photos(
-    model: GZSLClassifier,
-    items: list[str],
-    table: Path | None,
-    weights: Path | None,
-    device: str,
-) -> tuple[ItemClassifier, Input]:
-    """Extract the features of images."""
-    from hgkt.items import ImageClassifier
+def _read(reader: ImageClassifier | TextClassifier, items: list[str], table: Path | None) -> Input:
+    """Return the features of photos, or of texts of the command line and of a table."""
+    from hgkt.items import TextClassifier
 
+    if isinstance(reader, TextClassifier):
+        texts = [*items, *([] if table is None else table_texts(table))]
+        if not texts:
+            raise DataError("say what to classify: texts, or --input FILE with a column text")
+        return read_texts(texts, reader)
     if table is not None:
         raise DataError("--input is for texts; give photos and folders of photos as arguments")
     if not items:
         raise DataError("say what to classify: photos, or folders of photos")
-    given = read_images([*map(Path, items)], model, weights, device)
-    return ImageClassifier(model, device, weights), given
-
-
-def _read_texts(
-    model: GZSLClassifier,
-    items: list[str],
-    table: Path | None,
-    weights: Path | None,
-    device: str,
-) -> tuple[ItemClassifier, Input]:
-    """Encode texts of the command line and of a table."""
-    from hgkt.items import TextClassifier, read_text_table
-
-    if weights is not None:
-        raise DataError("--weights is for photos; this model reads texts")
-    texts = [*items, *([] if table is None else read_text_table(table)["text"].tolist())]
-    if not texts:
-        raise DataError("say what to classify: texts, or --input FILE with a column text")
-    reader = TextClassifier(model, device)
-    empty = [not isinstance(text, str) or not text.strip() for text in texts]
-    kept = tuple(text for text, is_empty in zip(texts, empty, strict=True) if not is_empty)
-    if not kept:
-        raise DataError("all texts are empty; words are expected")
-    reasons = [(f"text {row}", f"text {row} is empty") for row in np.flatnonzero(empty).tolist()]
-    with progress_bar() as bar:
-        features = reader.encoder.encode(kept, bar).astype(np.float32)
-    return reader, Input(features, kept, tuple(reasons))
+    return read_images([*map(Path, items)], reader)
 
 
 def _answer(answer: Answer, top: int) -> dict[str, Any]:
@@ -193,8 +167,7 @@ def _write(path: Path, rows: list[dict[str, Any]]) -> None:
         for rank, near in enumerate(row.get("nearest", []), start=1):
             record |= {f"nearest_{rank}": near["label"], f"example_{rank}": near["example"]}
         records.append(record)
-    with atomic_file(path) as scratch:
-        escape_frame(pd.DataFrame(records)).to_csv(scratch, index=False)
+    write_frame(path, pd.DataFrame(records))
 
 
 # ---------------------------------------------------------------------- what is shown
@@ -229,13 +202,9 @@ def _render(document: dict[str, Any], noun: str, key: str) -> None:
 
 
 def _cells(guess: Any, sources: dict[bool | None, str]) -> list[str]:
-    return [str(guess["label"]), _percent(guess["probability"]), sources[guess["seen"]]]
+    return [str(guess["label"]), percent(guess["probability"]), sources[guess["seen"]]]
 
 
 def _near(near: dict[str, Any]) -> str:
     example = f", such as {near['example']}" if near["example"] else ""
-    return f"{near['label']} ({_percent(near['probability'])}){example}"
-
-
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.0f} %"
+    return f"{near['label']} ({percent(near['probability'])}){example}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,13 +20,65 @@ app = typer.Typer(help="List, check, convert and download data sets.", no_args_i
 Layout = Literal["parquet", "csv", "npz", "npy", "xlsa17"]
 _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 
-FeatureFileOption = Annotated[
-    str | None,
-    typer.Option("--features", help="Feature file, without suffix; found by itself if left out."),
-]
-MmapOption = Annotated[
-    bool, typer.Option("--mmap", help="Leave features on disk: for matrices beyond memory.")
-]
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """How a data set is read; one field per option.
+
+    Parameters
+    ----------
+    features
+        Feature file, without suffix; found by itself if left out.
+    mmap
+        Leave features on disk: for matrices beyond memory.
+    """
+
+    root: RootOption = None
+    features: str | None = None
+    attributes: AttributesOption = "att"
+    mmap: bool = False
+
+    def places(self, name: str | None) -> list[str | Path]:
+        """Return what to read: a registered name, one folder, or every folder under the root."""
+        if name is not None:
+            return [name if name in DATASETS else find_folder(name, self.root)]
+        base = data_root(self.root)
+        if base is None:
+            raise DataError("say what to check: give a name, --root, or set HGKT_DATA")
+        folders: list[str | Path] = [*_dataset_folders(base)]
+        if not folders:
+            raise DataError(f"{base} holds no folder of a data set (att_splits.mat, or two tables)")
+        return folders
+
+    def files(self, place: str | Path) -> list[str | None]:
+        """Return the feature files of a place; None stands for the one that is in its tables."""
+        return _feature_files(place) if self.features is None else [self.features]
+
+    def load(self, place: str | Path, file: str | None) -> GZSLDataset:
+        """Load a data set as it is, unchecked."""
+        how: dict[str, Any] = {"attributes": self.attributes, "mmap": self.mmap}
+        how |= {} if file is None else {"features": file}
+        return load_dataset(place, self.root, validate=False, **how)
+
+    def report(self, place: str | Path, file: str | None) -> dict[str, Any]:
+        """Return what there is to say of a data set."""
+        from hgkt.data import Finding, check_dataset, check_splits
+
+        report: dict[str, Any] = {"name": Path(place).name, "features": file}
+        try:
+            if file is None and isinstance(place, Path) and _is_benchmark(place):
+                summary, findings = check_splits(place, self.attributes)
+                report |= {"attributes": self.attributes, "summary": summary}
+                return report | {"findings": findings}
+            data = self.load(place, file)
+        except HGKTError as error:
+            findings = [Finding("error", str(error))]
+        else:
+            findings = check_dataset(data)
+            report["attributes"] = data.about.get("attributes")
+            if not any(finding.level == "error" for finding in findings):
+                report |= {"summary": data.summary(), "fingerprint": data.fingerprint()}
+        return report | {"findings": findings}
 
 
 @app.command("list")
@@ -62,10 +115,8 @@ def list_(root: RootOption = None, as_json: JsonOption = False) -> None:
 @with_options
 def check(
     name: Annotated[str | None, typer.Argument()] = None,
-    root: RootOption = None,
-    features: FeatureFileOption = None,
-    attributes: AttributesOption = "att",
-    mmap: MmapOption = False,
+    *,
+    source: SourceOptions,
     as_json: JsonOption = False,
 ) -> None:
     """Look data sets over: counts, leaks, attributes, features, folds, split fingerprint.
@@ -80,9 +131,7 @@ def check(
         Name or path; every folder under --root if left out.
     """
     reports = [
-        _report(source, root, file, attributes, mmap)
-        for source in _sources(name, root)
-        for file in _feature_files(source, features)
+        source.report(place, file) for place in source.places(name) for file in source.files(place)
     ]
     failed = any(finding.level == "error" for r in reports for finding in r["findings"])
 
@@ -105,10 +154,8 @@ def convert(
     source: Annotated[str, typer.Argument()],
     target: Annotated[Path, typer.Argument()],
     to: Layout = "parquet",
-    root: RootOption = None,
-    features: FeatureFileOption = None,
-    attributes: AttributesOption = "att",
-    mmap: MmapOption = False,
+    *,
+    how: SourceOptions,
     as_json: JsonOption = False,
 ) -> None:
     """Turn a data set of any layout into tables, or into the benchmark's layout.
@@ -126,12 +173,14 @@ def convert(
     """
     from hgkt.data import write_tables, write_xlsa17
 
-    (place,) = _sources(source, root)
-    files = _feature_files(place, features)
+    (place,) = how.places(source)
+    files = how.files(place)
     if len(files) > 1:
-        listed = ", ".join(map(str, files))
-        raise DataError(f"{source} has several feature files ({listed}); choose with --features")
-    data = _load(place, root, files[0], attributes, mmap)
+        raise DataError(
+            f"{source} has several feature files ({', '.join(map(str, files))}); choose with "
+            "--features"
+        )
+    data = how.load(place, files[0])
     if to == "xlsa17":
         write_xlsa17(data, target)
     else:
@@ -203,57 +252,14 @@ def _is_tables(folder: Path) -> bool:
 def _folder_summary(folder: Path) -> str:
     if not _is_benchmark(folder):
         return "tables"
-    files = [file for file in _feature_files(folder, None) if file is not None]
+    files = [file for file in _feature_files(folder) if file is not None]
     return "features: " + (", ".join(files) or "none")
 
 
-def _sources(name: str | None, root: Path | None) -> list[str | Path]:
-    """Return what to check: a registered name, one folder, or every folder under the root."""
-    if name is not None:
-        return [name if name in DATASETS else find_folder(name, root)]
-    base = data_root(root)
-    if base is None:
-        raise DataError("say what to check: give a name, --root, or set HGKT_DATA")
-    folders: list[str | Path] = [*_dataset_folders(base)]
-    if not folders:
-        raise DataError(f"{base} holds no folder of a data set (att_splits.mat, or two tables)")
-    return folders
-
-
-def _feature_files(source: str | Path, features: str | None) -> list[str | None]:
+def _feature_files(source: str | Path) -> list[str | None]:
     """Return the feature files of a folder in the benchmark's layout; None stands for "none"."""
-    if features is not None:
-        return [features]
     if isinstance(source, str) or not _is_benchmark(source):
         return [None]
     from hgkt.data.xlsa17 import feature_files
 
     return [*feature_files(source)] or [None]
-
-
-def _load(
-    source: str | Path, root: Path | None, features: str | None, attributes: str, mmap: bool
-) -> GZSLDataset:
-    chosen = {} if features is None else {"features": features}
-    return load_dataset(source, root, attributes=attributes, mmap=mmap, validate=False, **chosen)
-
-
-def _report(
-    source: str | Path, root: Path | None, features: str | None, attributes: str, mmap: bool
-) -> dict[str, Any]:
-    from hgkt.data import Finding, check_dataset, check_splits
-
-    report: dict[str, Any] = {"name": Path(source).name, "features": features}
-    try:
-        if features is None and isinstance(source, Path) and _is_benchmark(source):
-            summary, findings = check_splits(source, attributes)
-            return report | {"attributes": attributes, "summary": summary, "findings": findings}
-        data = _load(source, root, features, attributes, mmap)
-    except HGKTError as error:
-        findings = [Finding("error", str(error))]
-    else:
-        findings = check_dataset(data)
-        report["attributes"] = data.about.get("attributes")
-        if not any(finding.level == "error" for finding in findings):
-            report |= {"summary": data.summary(), "fingerprint": data.fingerprint()}
-    return report | {"findings": findings}

@@ -83,32 +83,24 @@ def evaluate_command(
             record = evaluate(
                 options.estimator(dataset, seed),
                 dataset,
-                select=bool(options.select),
-                calibrate=options.calibration,
+                **options.choices() | {"random_state": seed},
                 metric=metric,
                 n_folds=folds,
-                random_state=seed,
                 progress=progress,
                 unknown_classes=unknown,
             )
         seconds = time.perf_counter() - began
-        path, trouble = _keep(record, out_folder)
-        troubles += [trouble] if trouble else []
+        path = None
+        if out_folder is not None:
+            try:
+                path = record.save(out_folder)
+            except HGKTError as error:  # told after the results, which are not lost
+                troubles.append(str(error))
         runs.append(_document(record, seconds) | {"preset": options.preset, "record": path})
     document = _summary(runs, time.perf_counter() - start)
     emit(document, as_json, lambda: _render(document))
-    for trouble in troubles[:1]:  # told after the results, which are not lost
-        raise DataError(trouble)
-
-
-def _keep(record: Any, folder: Path | None) -> tuple[Path | None, str]:
-    """Write a record; return where it is, or what was wrong."""
-    if folder is None:
-        return None, ""
-    try:
-        return record.save(folder), ""
-    except HGKTError as error:
-        return None, str(error)
+    if troubles:
+        raise DataError(troubles[0])
 
 
 def _document(record: Any, seconds: float) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from hgkt import __version__
-from hgkt.cli import classes, datasets, model, unknown
+from hgkt.cli import classes, datasets, unknown
 from hgkt.cli._output import log
 from hgkt.cli.classify import classify_command
 from hgkt.cli.demo import demo_command
@@ -68,7 +68,6 @@ app.command("extract")(extract_command)
 app.command("describe")(describe_command)
 app.command("reproduce")(reproduce_command)
 app.command("export")(export_command)
-app.add_typer(model.app, name="model")
 app.command("serve")(serve_command)
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from hgkt._files import atomic_file, escape_frame
 from hgkt._plain import plain
 from hgkt._validation import UNKNOWN
 from hgkt.cli._inputs import (
@@ -19,7 +18,6 @@ from hgkt.cli._inputs import (
     load_matching,
     load_model,
     read_input,
-    show_unreadable,
 )
 from hgkt.cli._options import (
     AmongOption,
@@ -36,7 +34,16 @@ from hgkt.cli._options import (
     WeightsOption,
     with_options,
 )
-from hgkt.cli._output import counted, emit, note, progress_bar, say, say_accuracy, show_table
+from hgkt.cli._output import (
+    counted,
+    emit,
+    note,
+    progress_bar,
+    say,
+    say_accuracy,
+    show_table,
+    write_frame,
+)
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -107,13 +114,12 @@ def predict_command(
     truth = None
     if input_file is not None:
         given = read_input(input_file, loaded, weights, str(device))
-        show_unreadable(given)
     else:
         given, truth = _split_rows(loaded, str(data), split, root, features)
     columns = loaded.candidates(candidate_names(loaded, among))
     answers = answer_rows(loaded, given.features, columns, top, **asked)
     labels = answers.labels[:, 0]
-    extra = {"file": given.files, "truth": truth}
+    extra = {"file": given.items, "truth": truth}
     extra = {name: column for name, column in extra.items() if column is not None}
     document: dict[str, Any] = {"model": model, "among": among, "n_rows": len(labels)}
     if reject is not None:
@@ -181,11 +187,7 @@ def _write(path: Path, answers: Answers, extra: dict[str, Any]) -> None:
     import pandas as pd
 
     frame = pd.DataFrame({"row": np.arange(len(answers.labels)), **answers.columns(), **extra})
-    with atomic_file(path) as scratch:
-        if path.suffix == ".csv":
-            escape_frame(frame).to_csv(scratch, index=False)
-        else:
-            frame.to_parquet(scratch, index=False)
+    write_frame(path, frame)
 
 
 def _render(document: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ from hgkt._processes import passing_folder, sweep_folders
 from hgkt._validation import import_extra
 from hgkt.cli._options import Device, DeviceOption, ModelOption, RootOption, with_options
 from hgkt.cli._output import log, note, out
-from hgkt.cli._registry import DatabaseFileOption, DatabaseOption
+from hgkt.cli._registry import DatabaseOptions
 
 if TYPE_CHECKING:
     from socket import socket
@@ -56,8 +56,7 @@ class LogFormat(StrEnum):
 @with_options
 def serve_command(
     model: ModelOption,
-    database: DatabaseOption = None,
-    database_file: DatabaseFileOption = None,
+    registry: DatabaseOptions,
     host: str = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535)] = 8000,
     workers: Annotated[int, typer.Option(min=1)] = 1,
@@ -67,7 +66,6 @@ def serve_command(
     data: str | None = None,
     root: RootOption = None,
     device: DeviceOption = Device.cpu,
-    verify_key: Path | None = None,
     allowed_host: Annotated[list[str] | None, typer.Option(show_default=False)] = None,
     keep_unknown: str | None = None,
     access_log: bool = False,
@@ -98,8 +96,6 @@ def serve_command(
         What needs a key: changes of classes, or all but the probes /health and /ready.
     data
         Data set whose test instances the page offers to try.
-    verify_key
-        Public key; serve only what its owner signed.
     allowed_host
         Name that requests may call the service by; repeatable, * is any. [default: names of
         this machine, or any where others can reach it]
@@ -129,15 +125,14 @@ def serve_command(
             import_extra(package, "serve")
         from hgkt.serving.logs import logging_config
         from hgkt.serving.server import bind_sockets, close_sockets
-        from hgkt.serving.settings import ServiceSettings, read_api_keys, read_database_url
+        from hgkt.serving.settings import ServiceSettings, read_api_keys
 
         logging.config.dictConfig(logging_config(log_format.value, access_log))
         given: dict[str, Any] = {
-            "database": database if database_file is None else read_database_url(database_file),
+            "database": registry.given,
             "api_keys": None if api_key_file is None else read_api_keys(api_key_file),
             "samples": data,
             "root": root,
-            "verify_key": verify_key,
             "keep_unknown": keep_unknown,
             "allowed_hosts": tuple(allowed_host or ()) or None,
         }
@@ -170,7 +165,7 @@ def _adopt(settings: ServiceSettings, old: str) -> None:
 
     name = settings.name()
     source = find_source(settings.database_url(), old)
-    loaded = load_model(settings.model, settings.verify_key)
+    loaded = load_model(settings.model)
     with ServedModel.open(loaded, settings) as served:
         transfer, revision = adopt_classes(source, served, ModelFacts.of(loaded, name))
     noun = "class" if len(transfer.moving) == 1 else "classes"

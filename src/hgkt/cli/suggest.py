@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from hgkt.cli._items import ItemsOption, item_rows
+from hgkt.cli._inputs import load_model, read_items
 from hgkt.cli._options import (
     Device,
     DeviceOption,
@@ -16,13 +16,13 @@ from hgkt.cli._options import (
     WeightsOption,
     with_options,
 )
-from hgkt.cli._output import emit, show_table
+from hgkt.cli._output import emit, percent, show_table
 
 
 @with_options
 def suggest_command(
     model: ModelOption,
-    items: ItemsOption,
+    items: Path,
     n: Annotated[int, typer.Option("-n", "--number", min=1)] = 20,
     weights: WeightsOption = None,
     device: DeviceOption = Device.auto,
@@ -38,27 +38,25 @@ def suggest_command(
 
     Parameters
     ----------
+    items : PATH
+        Photos or a folder of them; of a model of texts, a table with a column text; or rows of
+        features (.npy, .npz, .parquet, .mat).
     n
         How many to choose.
     """
-    from hgkt.estimators import load_model
     from hgkt.unknown import suggest
 
     loaded = load_model(model)
-    given = item_rows(loaded, Path(items), weights, str(device))
-    found = suggest(loaded, given.features, n)
-    names = given.files or ()
-    rows = [
-        {"item": names[one.row], "label": one.label, "probability": one.probability}
-        for one in found
+    given = read_items(items, loaded, weights, str(device))
+    rows: list[dict[str, Any]] = [
+        {"item": given.names[one.row], "label": one.label, "probability": one.probability}
+        for one in suggest(loaded, given.features, n)
     ]
-    document = {"model": model, "n_items": len(names), "items": rows, **given.report()}
+    n_items = len(given.features)
+    document = {"model": model, "n_items": n_items, "items": rows, **given.report()}
 
     def render() -> None:
-        lines = [
-            [row["item"], row["label"], f"{100 * float(str(row['probability'])):.0f} %"]
-            for row in rows
-        ]
+        lines = [[row["item"], row["label"], percent(row["probability"])] for row in rows]
         show_table(["item", "seems to be", "probability"], lines)
 
     emit(document, as_json, render)

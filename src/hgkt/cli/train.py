@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import signal
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -89,8 +85,37 @@ class SourceOptions:
 
 
 @dataclass
+class _Trained:
+    """What came out of a training, and what it was on.
+
+    Parameters
+    ----------
+    fitted : Fitted
+        The model, and what was chosen on validation classes.
+    data : str
+        Name of the data.
+    n_instances : int
+        How many photos, texts or rows it learned from.
+    about : dict
+        What made features and attributes.
+    unseen, described : dict
+        Attributes of the classes that have test rows only, and of those that have none at all.
+    more : dict
+        What else JSON says.
+    """
+
+    fitted: Fitted
+    data: str
+    n_instances: int
+    about: dict[str, Any]
+    unseen: dict[str, Any]
+    described: dict[str, Any]
+    more: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
 class _Run:
-    """One training: what the user asked, what is on disk meanwhile, and what came out.
+    """One training: what the user asked, and what is on disk meanwhile.
 
     Parameters
     ----------
@@ -112,12 +137,6 @@ class _Run:
     partial: Path | None = None  # features of photos, or sums of shards
     in_shards: bool = False
     resumed: bool = False
-    name: str = ""
-    n_instances: int = 0
-    about: dict[str, Any] = field(default_factory=dict)
-    unseen: dict[str, Any] = field(default_factory=dict)
-    described: dict[str, Any] = field(default_factory=dict)
-    more: dict[str, Any] = field(default_factory=dict)
 
     def check(self) -> None:
         """Refuse what does not go together, and say where files go; nothing is read."""
@@ -125,10 +144,7 @@ class _Run:
 
         source = self.source
         if source.items is not None:
-            others: dict[str, Any] = {
-                "data": source.data,
-                "engine": self.engine.engine,
-            }
+            others: dict[str, Any] = {"data": source.data, "engine": self.engine.engine}
             if source.items == "images":
                 others["texts"] = source.texts
             else:
@@ -181,26 +197,27 @@ class _Run:
         return True
 
     # ------------------------------------------------------------------ the three ways
-    def train(self) -> Fitted:
+    def train(self) -> _Trained:
         """Read the data and fit."""
         items = self.source.items
-        train = self._train if items is None else self._train_on_items
+        train = self._train_on_items if items else self._train
+        if self.in_shards:
+            train = self._train_on_shards
         stages = {"images": _PHOTO_STAGES, "texts": _TEXT_STAGES, None: None}[items]
-        with progress_bar(stages) as bar, _interrupt_between_steps(bar) as progress:
-            return self._train_on_shards(progress) if self.in_shards else train(progress)
+        with progress_bar(stages) as progress:
+            return train(progress)
 
-    def _train_on_items(self, progress: Progress) -> Fitted:
+    def _train_on_items(self, progress: Progress) -> _Trained:
         from hgkt import train_on_images, train_on_texts
 
         source, options = self.source, self.options
         if self.partial is not None and (self.partial / "rows.jsonl").is_file():
             note(f"features that are in {self.partial} are not extracted again")
         asked: dict[str, Any] = {
+            **options.choices(),
+            "select": "auto" if options.select is None else options.select,
             "classes": source.attributes,
             "estimator": self._estimator,
-            "select": "auto" if options.select is None else options.select,
-            "calibrate": options.calibration,
-            "random_state": options.seed,
             "device": str(options.device),
             "progress": progress,
             "cache": self.partial,
@@ -213,31 +230,25 @@ class _Run:
             asked |= {} if source.features is None else {"backbone": source.features}
             asked["workers"] = self.engine.workers or 0
             model = train_on_images(source.images or "", **asked)
-        training: Any = model.training_
-        self.name, self.n_instances, self.about = training.data, training.n_items, model.about
-        self.unseen, self.described = training.unseen, training.described
-        self.more = _item_report(training, model.about)
-        fitted: Fitted = training.fitted
-        return fitted
-
-    def _train(self, progress: Progress) -> Fitted:
-        from hgkt.evaluation import fit_dataset
-
-        options, dataset = self.options, self.source.dataset.load()
-        self.name, self.n_instances = dataset.name, len(dataset.train)
-        self.about = dataset.provenance()
-        self.unseen = dataset.attributes_of(dataset.unseen_classes)
-        self.described = dataset.attributes_of(dataset.described_classes)
-        return fit_dataset(
-            self._estimator(dataset),
-            dataset,
-            select=bool(options.select),
-            calibrate=options.calibration,
-            random_state=options.seed,
-            progress=progress,
+        made: Any = model.training_
+        more = _item_report(made, model.about)
+        return _Trained(
+            made.fitted, made.data, made.n_items, model.about, made.unseen, made.described, more
         )
 
-    def _train_on_shards(self, progress: Progress) -> Fitted:
+    def _train(self, progress: Progress) -> _Trained:
+        from hgkt.evaluation import fit_dataset
+
+        dataset = self.source.dataset.load()
+        choices = self.options.choices()
+        fitted = fit_dataset(self._estimator(dataset), dataset, **choices, progress=progress)
+        unseen = dataset.attributes_of(dataset.unseen_classes)
+        described = dataset.attributes_of(dataset.described_classes)
+        return _Trained(
+            fitted, dataset.name, len(dataset.train), dataset.provenance(), unseen, described
+        )
+
+    def _train_on_shards(self, progress: Progress) -> _Trained:
         from hgkt.data import open_shards
 
         source = self.source.dataset
@@ -247,17 +258,16 @@ class _Run:
                 f"{source.data} has no table of classes (classes.csv or classes.parquet) beside "
                 "its shards; the attributes of each class are expected there"
             )
-        self.name, self.n_instances = data.name, sum(data.class_counts.values())
-        self.about = data.provenance()
-        self.unseen, self.described = data.unseen_classes, data.described_classes
         seen = {name: data.class_attributes[name] for name in data.class_counts}
-        report = {"n_shards": len(data.shards), "n_rows_kept": 0, "checkpoint": self.partial}
-        self.more = {"gathered": report}
         estimator = self._estimator(data)
         if hasattr(estimator, "fit_batches"):
-            return self._fit_network(estimator, data, seen, progress)
-        fitted, report["n_rows_kept"] = self._fit_sums(estimator, data, seen, progress)
-        return fitted
+            fitted, n_kept = self._fit_network(estimator, data, seen, progress), 0
+        else:
+            fitted, n_kept = self._fit_sums(estimator, data, seen, progress)
+        report = {"n_shards": len(data.shards), "n_rows_kept": n_kept, "checkpoint": self.partial}
+        n_rows, more = sum(data.class_counts.values()), {"gathered": report}
+        unseen, described = data.unseen_classes, data.described_classes
+        return _Trained(fitted, data.name, n_rows, data.provenance(), unseen, described, more)
 
     def _fit_sums(
         self, estimator: GZSLClassifier, data: ShardedData, seen: dict[str, Any], progress: Progress
@@ -265,25 +275,19 @@ class _Run:
         """Sum the rows, unless a checkpoint has the sums, and fit; return how many were kept."""
         from hgkt.evaluation import fit_gathered, gather
 
-        options = self.options
+        choices = self.options.choices()
         statistics = gather(
             data,
-            **estimator.gather_options(select=bool(options.select)),
+            **estimator.gather_options(select=choices["select"]),
             **self.engine.engine_and_address(),
             workers=self.engine.workers,
-            seed=options.seed,
+            seed=self.options.seed,
             checkpoint=self.partial,
             progress=progress,
         )
+        published = bool(data.folds)
         fitted = fit_gathered(
-            estimator,
-            statistics,
-            seen,
-            select=bool(options.select),
-            calibrate=options.calibration,
-            random_state=options.seed,
-            published=bool(data.folds),
-            progress=progress,
+            estimator, statistics, seen, **choices, published=published, progress=progress
         )
         return fitted, len(statistics.rows()[1])
 
@@ -378,26 +382,26 @@ def train_command(
     run.check()
     old = _check_replaced(out_path, overwrite, carry)
     try:
-        fitted = run.train()
+        made = run.train()
     except KeyboardInterrupt:
         note(f"interrupted; {run.state()}")
         raise typer.Exit(130) from None
-    model = fitted.model
+    fitted, model = made.fitted, made.fitted.model
     present = set(model.classes_.tolist())  # of photos, those that are described are among them
-    added = run.unseen if with_unseen else run.described
+    added = made.unseen if with_unseen else made.described
     model.add_classes({name: row for name, row in added.items() if name not in present})
-    carried = None if old is None else _carry_classes(old, model, run.about, out_path)
+    carried = None if old is None else _carry_classes(old, model, made.about, out_path)
     costs = model.costs(0, model.n_added_)
     found = {"chosen": fitted.chosen, "validation": fitted.validation}
-    model.save(out_path, **{**run.about, "selected": fitted.selected, **found})
+    model.save(out_path, **{**made.about, "selected": fitted.selected, **found})
     run.clear()
     document = {
         "model": out_path,
-        "data": run.name,
-        "n_instances": run.n_instances,
+        "data": made.data,
+        "n_instances": made.n_instances,
         "n_seen_classes": len(model.seen_classes_),
         "n_added_classes": len(model.unseen_classes_),
-        "described": list(run.described),
+        "described": list(made.described),
         "carried": () if carried is None else carried.names,
         "not_carried": () if carried is None else carried.left,
         **found,
@@ -408,7 +412,7 @@ def train_command(
         "preset": options.preset,
         "seed": options.seed,
         "resumed": run.resumed,
-        **run.more,
+        **made.more,
         "seconds": time.perf_counter() - start,
     }
     emit(document, as_json, lambda: _render(document, costs, carried))
@@ -472,12 +476,12 @@ def _render(document: dict[str, Any], costs: Costs | None, carried: Carried | No
     added = document["n_added_classes"]
     say(
         f"{document['method']} on {document['data']}: {document['n_instances']} {rows} "
-        f"of {_classes(document['n_seen_classes'])}"
-        + (f", {_classes(added)} added" if added else "")
+        f"of {counted(document['n_seen_classes'], 'class', 'classes')}"
+        + (f", {counted(added, 'class', 'classes')} added" if added else "")
         + f", {document['seconds']:.1f} s"
     )
     if "gathered" in document:
-        say(_render_shards(document["gathered"]))
+        _render_shards(document["gathered"])
     if described:
         say(f"known by description alone: {listed(described)}")
     if validation is not None:
@@ -500,11 +504,11 @@ def _render(document: dict[str, Any], costs: Costs | None, carried: Carried | No
     say(f"saved to {document['model']}")
 
 
-def _render_shards(gathered: dict[str, Any]) -> str:
+def _render_shards(gathered: dict[str, Any]) -> None:
     shards = counted(gathered["n_shards"], "shard")
     sums = f"; the sums are in {gathered['checkpoint']}" if gathered["checkpoint"] else ""
     rows = f"; {gathered['n_rows_kept']} rows kept to choose on" if gathered["n_rows_kept"] else ""
-    return f"read in {shards}{rows}{sums}"
+    say(f"read in {shards}{rows}{sums}")
 
 
 def _render_items(document: dict[str, Any], noun: str) -> None:
@@ -524,41 +528,3 @@ def _render_items(document: dict[str, Any], noun: str) -> None:
     if document["passed_over"]:
         say(passed_over_text(document["passed_over"]))
     say(*unreadable_lines(document["unreadable"], noun, ""))
-
-
-def _classes(count: int) -> str:
-    return counted(count, "class", "classes")
-
-
-# ---------------------------------------------------------------------- Ctrl-C
-@contextmanager
-def _interrupt_between_steps(progress: Progress) -> Iterator[Progress]:
-    """Yield `progress`, which also raises a KeyboardInterrupt that came while steps were taken.
-
-    Between two reports of the stage "train" the first Ctrl-C waits for the next report, where
-    weights and moments belong together and are saved; a second one does not wait. At any other
-    time Ctrl-C interrupts at once.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield progress  # only the main thread can handle signals
-        return
-    training = pending = False
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        nonlocal pending
-        if pending or not training:
-            raise KeyboardInterrupt
-        pending = True
-
-    def report(stage: str, done: int, total: int, values: dict[str, float]) -> None:
-        nonlocal training
-        progress(stage, done, total, values)
-        training = stage == "train" and done < total
-        if pending:
-            raise KeyboardInterrupt
-
-    previous = signal.signal(signal.SIGINT, handle)
-    try:
-        yield report
-    finally:
-        signal.signal(signal.SIGINT, previous)

@@ -15,8 +15,8 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from hgkt.cli._inputs import label_of, load_model
-from hgkt.cli._items import item_rows
+from hgkt.cli._inputs import NO_THRESHOLDS, held, label_of, load_model, read_items, read_vector
+from hgkt.cli._new_classes import describer_of
 from hgkt.cli._options import (
     Device,
     DeviceOption,
@@ -25,7 +25,7 @@ from hgkt.cli._options import (
     WeightsOption,
     with_options,
 )
-from hgkt.cli._output import counted, emit, note, say, show_table
+from hgkt.cli._output import counted, emit, note, percent, say, show_table
 from hgkt.cli._registry import DatabaseOptions, ReasonOption, own_origin, served
 from hgkt.exceptions import DataError
 
@@ -136,10 +136,9 @@ def groups(
         lines = [
             [
                 row["size"],
-                f"{100 * row['sureness']:.0f} %",
+                percent(row["sureness"]),
                 ", ".join(
-                    f"{near['label']} {100 * near['probability']:.0f} %"
-                    for near in row["neighbours"]
+                    f"{near['label']} {percent(near['probability'])}" for near in row["neighbours"]
                 ),
                 row["example"],
             ]
@@ -184,7 +183,6 @@ def make(
     attributes
         Its attributes: "0.1,0.2,…", or @FILE that holds them.
     """
-    from hgkt.cli._inputs import read_vector
     from hgkt.language import ClassDescription
 
     vector = None if attributes is None else read_vector(attributes)
@@ -214,9 +212,6 @@ def make(
 
 def _make_in_folder(model: Path, description: Any, rows: NDArray[Any]) -> int:
     """Add and grow the class in the model folder, in one step; return how many rows it got."""
-    from hgkt.cli._inputs import held
-    from hgkt.cli._new_classes import describer_of
-
     with held(model) as loaded:
         label = label_of(loaded, description.name)
         new = None
@@ -246,9 +241,7 @@ def _opened(
     """Yield the unknown items; with an inbox also the model with its registry, and the inbox."""
     model = load_model(folder)
     if model.confidence_ is None:
-        raise DataError(
-            "this model cannot tell unknown items: it has no thresholds from validation classes"
-        )
+        raise DataError(f"unknown items cannot be told: {NO_THRESHOLDS}")
     if source.items is not None:
         yield _among(source, model), None, None
         return
@@ -270,12 +263,12 @@ def _opened(
 
 def _among(source: Source, model: Any) -> _Unknown:
     """Return those of the items of an option that the model rejects."""
-    given = item_rows(model, Path(str(source.items)), source.weights, str(source.device))
+    given = read_items(Path(str(source.items)), model, source.weights, str(source.device))
     answers = model.answers(given.features, reject=source.reject)
     rows = np.flatnonzero(np.asarray(answers.novelty) > 1.0 - source.reject)
     nearest = answers.classes[answers.scores[rows].argmax(axis=1)]
     return _Unknown(
-        tuple((given.files or ())[row] for row in rows.tolist()),
+        tuple(given.names[row] for row in rows.tolist()),
         given.features[rows],
         np.asarray(answers.novelty)[rows],
         tuple(map(str, nearest.tolist())),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 from hgkt._validation import check_number, import_extra
@@ -24,6 +24,7 @@ from hgkt.exceptions import (
 if TYPE_CHECKING:
     import httpx
 
+T = TypeVar("T")
 IDEMPOTENCY_HEADER = "Idempotency-Key"
 _KEY_HEADER, _ID_HEADER = "X-API-Key", "X-Request-ID"
 _PASSING = frozenset({429, 502, 503, 504})
@@ -124,7 +125,7 @@ class Connection:
         options: Mapping[str, Any],
     ) -> None:
         self._httpx = import_extra("httpx", "client")
-        import_extra("msgspec", "client")
+        self._msgspec = import_extra("msgspec", "client")
         check_number("timeout", timeout, low=0.0, open_low=True)
         if not url.startswith(("http://", "https://")):
             raise DataError(f"{url!r} is no address of a service; http://… or https://… is one")
@@ -139,11 +140,13 @@ class Connection:
         """Close all connections."""
         self._client.close()
 
-    def ask(self, method: str, path: str, **content: Any) -> httpx.Response:
+    def ask(self, kind: type[T], method: str, path: str, **content: Any) -> T:
         """Send a request and return its answer, or raise a ServiceError with what is wrong.
 
         Parameters
         ----------
+        kind : type
+            What the JSON of the answer is read as.
         method, path : str
             What to ask for; the path begins with a slash.
         **content
@@ -157,7 +160,7 @@ class Connection:
             if isinstance(found, ServiceError):
                 error = found
             elif found.status_code < 400:
-                return found
+                return self._read(kind, found)
             else:
                 error, retry_after = _error(found), found.headers.get("Retry-After")
                 if found.status_code not in _PASSING:
@@ -182,38 +185,37 @@ class Connection:
         return not isinstance(found, ServiceError) and found.status_code == 200
 
     def change(
-        self, method: str, path: str, idempotency_key: str | None = None, **content: Any
-    ) -> Any:
-        """Send a request that changes something once, however often it is sent; return its JSON.
+        self,
+        kind: type[T],
+        method: str,
+        path: str,
+        idempotency_key: str | None = None,
+        **content: Any,
+    ) -> T:
+        """Send a request that changes something once, however often it is sent.
 
         Parameters
         ----------
-        method, path : str
-            What to do.
+        kind, method, path, **content
+            As `ask` takes them.
         idempotency_key : str, optional
             By what the service knows the change again; by default a new one.
-        **content
-            As `ask` takes it.
         """
         key = {IDEMPOTENCY_HEADER: idempotency_key or str(uuid4())}
         headers = content.pop("headers", {}) | key
-        return self.json_of(self.ask(method, path, headers=headers, **content))
+        return self.ask(kind, method, path, headers=headers, **content)
 
-    def json_of(self, answer: httpx.Response) -> Any:
-        """Return the JSON of an answer."""
+    def _read(self, kind: type[T], answer: httpx.Response) -> T:
         try:
-            return answer.json()
-        except ValueError:
-            raise self.strange(answer) from None
-
-    def strange(self, answer: httpx.Response) -> ServiceError:
-        """Return the error of an answer that no hgkt service gives."""
-        kind = answer.headers.get("Content-Type", "nothing")
-        return ServiceError(
-            f"{answer.request.url.path} at {self.url} answered with {kind}, which hgkt serve does "
-            "not; is it another service?",
-            answer.status_code,
-        )
+            found: T = self._msgspec.json.decode(answer.content, type=kind)
+        except self._msgspec.DecodeError:
+            form = answer.headers.get("Content-Type", "nothing")
+            raise ServiceError(
+                f"{answer.request.url.path} at {self.url} answered with {form}, which hgkt serve "
+                "does not; is it another service?",
+                answer.status_code,
+            ) from None
+        return found
 
     def _try(
         self, method: str, path: str, timeout: float, content: Mapping[str, Any]

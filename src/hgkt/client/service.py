@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self
 from urllib.parse import quote, urlencode
 
 import numpy as np
@@ -18,12 +17,8 @@ from hgkt.client.connection import Connection, RetryPolicy
 from hgkt.exceptions import DataError, ServiceError, first_line
 
 if TYPE_CHECKING:
-    import httpx
+    from hgkt._predictions import Predictions, Ranked
 
-    from hgkt._predictions import Predictions
-
-T = TypeVar("T")
-R = TypeVar("R", bound="RankedRows | SureRows")
 Among = str | Sequence[str]
 Description = ArrayLike | Mapping[str, float] | str
 Kind = Literal["all", "seen", "added"]
@@ -60,14 +55,14 @@ class RankedRows:
     revision: int
 
     @classmethod
-    def of(cls, found: Predictions) -> Self:
-        """Take in what a service answered."""
-        tops = [row.top for row in found.predictions]
+    def of(cls, found: Sequence[Predictions]) -> Self:
+        """Take in what a service answered, batch by batch."""
+        tops = _tops(found)
         return cls(
-            labels=np.array([[item.label for item in top] for top in tops], dtype=np.str_),
+            labels=_texts([[item.label for item in top] for top in tops]),
             scores=np.array([[item.score for item in top] for top in tops]),
             seen=np.array([top[0].seen for top in tops], dtype=np.bool_),
-            revision=found.revision,
+            revision=min(part.revision for part in found),
         )
 
 
@@ -100,36 +95,36 @@ class SureRows:
     revision: int
 
     @classmethod
-    def of(cls, found: Predictions) -> Self:
-        """Take in what a service answered."""
-        rows: Any = found.predictions
-        tops = [row.top for row in rows]
+    def of(cls, found: Sequence[Predictions]) -> Self:
+        """Take in what a service answered, batch by batch."""
+        rows: list[Any] = [row for part in found for row in part.predictions]
+        tops = _tops(found)
         return cls(
-            labels=np.array([UNKNOWN if row.label is None else row.label for row in rows]),
-            top_labels=np.array([[item.label for item in top] for top in tops]),
+            labels=_labels(found),
+            top_labels=_texts([[item.label for item in top] for top in tops]),
             scores=np.array([[item.score for item in top] for top in tops]),
             probabilities=np.array([[item.probability for item in top] for top in tops]),
             novelty=np.array([row.novelty for row in rows]),
             sets=None if rows[0].set is None else [row.set for row in rows],
-            revision=found.revision,
+            revision=min(part.revision for part in found),
         )
 
 
-def _joined(parts: Sequence[R]) -> R:
-    """Join the answers to batches; classes that came or went leave the fewest per row."""
-    found: dict[str, Any] = {}
-    for name in vars(parts[0]):
-        values: list[Any] = [getattr(part, name) for part in parts]
-        if name == "revision":
-            found[name] = min(values)
-        elif name == "sets":
-            found[name] = None if values[0] is None else [row for rows in values for row in rows]
-        elif values[0].ndim == 2:
-            k = min(rows.shape[1] for rows in values)
-            found[name] = np.concatenate([rows[:, :k] for rows in values])
-        else:
-            found[name] = np.concatenate(values)
-    return replace(parts[0], **found)
+def _tops(found: Iterable[Predictions]) -> list[list[Ranked]]:
+    """Return the best classes of each row: as many of all, should classes come or go meanwhile."""
+    tops = [row.top for part in found for row in part.predictions]
+    fewest = min(map(len, tops))
+    return [top[:fewest] for top in tops]
+
+
+def _labels(found: Iterable[Predictions]) -> NDArray[np.str_]:
+    """Return the best class of each row, or `hgkt.UNKNOWN` where it was rejected."""
+    labels = [row.label for part in found for row in part.predictions]
+    return _texts([UNKNOWN if label is None else label for label in labels])
+
+
+def _texts(values: Sequence[Any]) -> NDArray[np.str_]:
+    return np.array(values, dtype=np.str_)
 
 
 @dataclass(frozen=True)
@@ -159,11 +154,6 @@ class ClassInfo:
     kind: str = "described"
     n_examples: int = 0
 
-    @classmethod
-    def of(cls, document: dict[str, Any]) -> Self:
-        """Read one entry of the service's list."""
-        return cls(**{name: document[name] for name in cls.__dataclass_fields__})
-
 
 @dataclass(frozen=True)
 class ClassChange:
@@ -188,12 +178,6 @@ class ClassChange:
     n_classes: int
     warnings: tuple[str, ...] = ()
     n_examples: int = 0
-
-    @classmethod
-    def of(cls, document: dict[str, Any]) -> Self:
-        """Read the answer to a change."""
-        found = {name: document[name] for name in cls.__dataclass_fields__}
-        return cls(**found | {name: tuple(found[name]) for name in ("names", "warnings")})
 
 
 @dataclass(frozen=True)
@@ -227,10 +211,27 @@ class LoggedChange:
     after: dict[str, Any] | None = field(default=None, repr=False)
     target: int | None = None
 
-    @classmethod
-    def of(cls, document: dict[str, Any]) -> Self:
-        """Read a line of the log."""
-        return cls(**{name: document[name] for name in cls.__dataclass_fields__})
+
+@dataclass(frozen=True)
+class _Classes:
+    """A page of the service's list of classes."""
+
+    classes: list[ClassInfo]
+    n_matching: int
+
+
+@dataclass(frozen=True)
+class _Log:
+    """A page of the service's log."""
+
+    events: list[LoggedChange]
+
+
+@dataclass(frozen=True)
+class _Checks:
+    """What the service says of classes that might be added."""
+
+    classes: list[dict[str, Any]]
 
 
 # ---------------------------------------------------------------------- the client
@@ -284,12 +285,7 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_problem: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -298,8 +294,7 @@ class Client:
 
     def model(self) -> dict[str, Any]:
         """Return what is served, what it reads and what a request may carry."""
-        card: dict[str, Any] = self._connection.json_of(self._connection.ask("GET", "/v1/model"))
-        return card
+        return self._connection.ask(dict[str, Any], "GET", "/v1/model")
 
     def health(self) -> bool:
         """Return whether the service answers; asked once."""
@@ -348,9 +343,8 @@ class Client:
         revision : int, optional
             Answer with the classes of this revision, as they were then.
         """
-        if reject is not None:
-            return self.answers(X, 1, among, reject=reject, revision=revision).labels
-        return self.rank(X, top_k=1, among=among, revision=revision).labels[:, 0]
+        asked = _question(among=among, reject=reject, revision=revision)
+        return _labels(self._ask(X, asked))
 
     def rank(
         self, X: ArrayLike, top_k: int = 5, among: Among = "all", revision: int | None = None
@@ -369,7 +363,7 @@ class Client:
             Answer with the classes of this revision, as they were then.
         """
         asked = _question(top_k=top_k, among=among, revision=revision)
-        return _joined([RankedRows.of(found) for found in self._ask(X, asked)])
+        return RankedRows.of(self._ask(X, asked))
 
     def answers(
         self,
@@ -405,7 +399,7 @@ class Client:
             reject=reject,
             coverage=coverage,
         )
-        return _joined([SureRows.of(found) for found in self._ask(X, asked)])
+        return SureRows.of(self._ask(X, asked))
 
     def predict_images(
         self,
@@ -424,12 +418,12 @@ class Client:
         revision : int, optional
             Answer with the classes of this revision, as they were then.
         """
-        asked = _question(top_k=1, among=among, revision=revision)
-        parts = []
+        asked = _question(among=among, revision=revision)
+        found = []
         for batch in batches(image_files(images), IMAGES):
             files = [("images", file) for file in batch]
-            parts.append(self._predict("/v1/predict/image", params=asked, files=files))
-        return _joined([RankedRows.of(found) for found in parts]).labels[:, 0]
+            found.append(self._predict("/v1/predict/image", params=asked, files=files))
+        return _labels(found)
 
     def predict_texts(
         self,
@@ -452,23 +446,20 @@ class Client:
         revision : int, optional
             Answer with the classes of this revision, as they were then.
         """
-        asked = _question(top_k=1, among=among, reject=reject, revision=revision)
-        found = [
-            self._predict("/v1/predict/text", json=asked | {"texts": list(batch)})
+        asked = _question(among=among, reject=reject, revision=revision)
+        return _labels(
+            self._predict("/v1/predict/text", json=asked | {"texts": batch})
             for batch in batches(text_list(texts), TEXTS)
-        ]
-        if reject is not None:
-            return _joined([SureRows.of(one) for one in found]).labels
-        return _joined([RankedRows.of(one) for one in found]).labels[:, 0]
+        )
 
-    def _batches(self, rows: NDArray[np.float32]) -> list[NDArray[np.float32]]:
-        step = min(self.batch_rows, max(1, BATCH_BYTES // rows[0].nbytes))
-        return [rows[start : start + step] for start in range(0, len(rows), step)]
+    def _batches(self, X: ArrayLike) -> list[NDArray[np.float32]]:
+        rows = feature_rows(X)
+        return batches(rows, min(self.batch_rows, max(1, BATCH_BYTES // rows[0].nbytes)))
 
     def _ask(self, X: ArrayLike, asked: dict[str, Any]) -> list[Predictions]:
         """Return what is answered to a question of rows, batch by batch."""
         found = []
-        for rows in self._batches(feature_rows(X)):
+        for rows in self._batches(X):
             content: dict[str, Any] = {"json": asked | {"features": rows.tolist()}}
             if len(urlencode(asked, doseq=True)) <= _LONG_QUERY:
                 headers = {"Content-Type": OCTETS}
@@ -477,13 +468,9 @@ class Client:
         return found
 
     def _predict(self, path: str, **content: Any) -> Predictions:
-        import msgspec
-
         from hgkt._predictions import Predictions
 
-        decoder = msgspec.json.Decoder(Predictions)
-        answer = self._connection.ask("POST", path, **content)
-        return self._read(answer, lambda found: decoder.decode(found.content))
+        return self._connection.ask(Predictions, "POST", path, **content)
 
     # ------------------------------------------------------------------ classes
     def classes(self, kind: Kind = "all", query: str = "") -> list[ClassInfo]:
@@ -499,10 +486,9 @@ class Client:
         found: list[ClassInfo] = []
         while True:
             page = {"kind": kind, "query": query, "offset": len(found), "limit": _PAGE}
-            answer = self._connection.ask("GET", "/v1/classes", params=page)
-            some, n_matching = self._read(answer, _class_page)
-            found += some
-            if not some or len(found) >= n_matching:
+            some = self._connection.ask(_Classes, "GET", "/v1/classes", params=page)
+            found += some.classes
+            if not some.classes or len(found) >= some.n_matching:
                 return found
 
     def add_class(
@@ -564,9 +550,8 @@ class Client:
             of it in ``sentences``.
         """
         items = [sendable(described(*item)) for item in classes.items()]
-        answer = self._connection.ask("POST", "/v1/classes/check", json={"classes": items})
-        found: list[dict[str, Any]] = self._read(answer, lambda found: found.json()["classes"])
-        return found
+        body = {"classes": items}
+        return self._connection.ask(_Checks, "POST", "/v1/classes/check", json=body).classes
 
     def edit_class(
         self,
@@ -662,10 +647,10 @@ class Client:
         parts: list[dict[str, Any]]
         if X is not None:
             kind = {"Content-Type": OCTETS}
-            rows = self._batches(feature_rows(X))
+            rows = self._batches(X)
             parts = [{"content": batch.tobytes(), "headers": kind} for batch in rows]
         elif texts is not None:
-            parts = [{"json": {"texts": list(batch)}} for batch in batches(text_list(texts), TEXTS)]
+            parts = [{"json": {"texts": batch}} for batch in batches(text_list(texts), TEXTS)]
         else:
             files = batches(image_files(images or ()), IMAGES)
             parts = [{"files": [("images", file) for file in batch]} for batch in files]
@@ -694,10 +679,7 @@ class Client:
         """
         while True:
             page = {"after": after, "limit": _PAGE} | _said(name=name)
-            answer = self._connection.ask("GET", "/v1/events", params=page)
-            found = self._read(
-                answer, lambda each: [LoggedChange.of(line) for line in each.json()["events"]]
-            )
+            found = self._connection.ask(_Log, "GET", "/v1/events", params=page).events
             yield from found
             if not found:
                 return
@@ -716,29 +698,24 @@ class Client:
             As for every change.
         """
         body = {"revision": revision} | _said(reason=reason)
-        answer = self._connection.change("POST", "/v1/rollback", idempotency_key, json=body)
-        return ClassChange.of(answer)
+        return self._connection.change(
+            ClassChange, "POST", "/v1/rollback", idempotency_key, json=body
+        )
 
     # ------------------------------------------------------------------ requests
     def _add(
         self, items: list[dict[str, Any]], idempotency_key: str | None, reason: str | None
     ) -> ClassChange:
         body = {"classes": [sendable(item) for item in items]} | _said(reason=reason)
-        return ClassChange.of(
-            self._connection.change("POST", "/v1/classes", idempotency_key, json=body)
+        return self._connection.change(
+            ClassChange, "POST", "/v1/classes", idempotency_key, json=body
         )
 
     def _change(
         self, method: str, name: str, behind: str, idempotency_key: str | None, **content: Any
     ) -> ClassChange:
         path = f"/v1/classes/{quote(name, safe='')}{behind}"
-        return ClassChange.of(self._connection.change(method, path, idempotency_key, **content))
-
-    def _read(self, answer: httpx.Response, read: Callable[[httpx.Response], T]) -> T:
-        try:
-            return read(answer)
-        except (ValueError, KeyError, TypeError):
-            raise self._connection.strange(answer) from None
+        return self._connection.change(ClassChange, method, path, idempotency_key, **content)
 
 
 # ---------------------------------------------------------------------- what is sent
@@ -798,9 +775,9 @@ def _file(image: str | Path | bytes) -> tuple[str, bytes]:
         raise DataError(f"the image {image} cannot be read: {first_line(error)}") from None
 
 
-def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """Cut a sequence into parts."""
-    return (items[start : start + size] for start in range(0, len(items), size))
+def batches(items: Any, size: int) -> list[Any]:
+    """Return the parts of a list or an array."""
+    return [items[start : start + size] for start in range(0, len(items), size)]
 
 
 def described(name: str, description: Description) -> dict[str, Any]:
@@ -837,8 +814,3 @@ def _finite(values: NDArray[Any], name: str) -> NDArray[np.float64]:
 def _said(**fields: Any) -> dict[str, Any]:
     """Return the fields that say something."""
     return {name: value for name, value in fields.items() if value is not None}
-
-
-def _class_page(answer: httpx.Response) -> tuple[list[ClassInfo], int]:
-    document = answer.json()
-    return [ClassInfo.of(item) for item in document["classes"]], document["n_matching"]

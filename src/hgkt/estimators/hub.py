@@ -13,7 +13,7 @@ from hgkt.exceptions import DownloadError, ModelFolderError
 if TYPE_CHECKING:
     from hgkt.estimators.base import GZSLClassifier
 
-_FILES = ("model.safetensors", "config.json", "classes.parquet", "README.md", "model.sig")
+_FILES = ("model.safetensors", "config.json", "classes.parquet", "README.md")
 
 
 def load_pretrained(

@@ -129,29 +129,20 @@ def save_model(model: GZSLClassifier, path: str | Path, about: dict[str, Any]) -
     return write_model_folder(path, folder)
 
 
-def load_model(path: str | Path, verify_key: str | Path | None = None) -> Any:
+def load_model(path: str | Path) -> Any:
     """Load the model folder at `path`; nothing in it is executed.
 
     Parameters
     ----------
     path : path
         The folder.
-    verify_key : path, optional
-        A public key. The folder must then have been signed by its owner and be unchanged since
-        (:func:`hgkt.estimators.signing.sign_model`); what is loaded is what was signed.
 
     Returns
     -------
     estimator
         A fitted classifier with the classes it had when it was saved.
     """
-    if verify_key is None:
-        folder = read_model_folder(path)
-    else:
-        from hgkt.estimators.signing import verify_model
-
-        folder = read_model_folder(path, verify_model(path, verify_key)[CONFIG])
-    return build_model(folder, path)
+    return build_model(read_model_folder(path), path)
 
 
 def build_model(folder: ModelFolder, path: str | Path) -> Any:
@@ -193,15 +184,13 @@ def write_model_folder(path: str | Path, model: ModelFolder) -> Path:
     return Path(path)
 
 
-def read_model_folder(path: str | Path, config_sha256: str | None = None) -> ModelFolder:
+def read_model_folder(path: str | Path) -> ModelFolder:
     """Read and verify a model folder.
 
     Parameters
     ----------
     path : path
         The folder.
-    config_sha256 : str, optional
-        The digest that config.json must have, byte by byte. It has the digests of all else.
 
     Returns
     -------
@@ -210,7 +199,7 @@ def read_model_folder(path: str | Path, config_sha256: str | None = None) -> Mod
     from safetensors.numpy import load
 
     path = check_model(path)
-    config = _read_config(path, config_sha256)
+    config = _read_config(path)
     contents = {}
     for name in (WEIGHTS, CLASSES):
         contents[name] = _read(path / name)
@@ -256,11 +245,8 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
 
 
-def _read_config(path: Path, expected: str | None) -> dict[str, Any]:
-    data = _read(path / CONFIG)
-    if expected is not None and sha256(data) != expected:
-        raise ModelFolderError(f"{path / CONFIG} is not the file that was signed")
-    config = json_object(data, path / CONFIG, ModelFolderError)
+def _read_config(path: Path) -> dict[str, Any]:
+    config = json_object(_read(path / CONFIG), path / CONFIG, ModelFolderError)
     if not isinstance(config.get("sha256"), dict):
         raise ModelFolderError(f"{path / CONFIG} is not the config of an hgkt model")
     found = config.get("format_version")

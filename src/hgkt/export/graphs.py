@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -22,6 +25,85 @@ IR_VERSION = 9  # old enough for runtimes of the last years
 Shape = list[int | str]
 
 _WIDE = np.float64  # attributes and kernels are float64 in the library too
+_ROW = np.array([1])  # the axis along a row
+
+
+class Value:
+    """An array of a graph, before it has numbers: what is computed with it becomes nodes.
+
+    Parameters
+    ----------
+    graph : GraphBuilder
+        Where it belongs.
+    name : str
+        Its name there.
+    dtype : dtype
+        What is computed with: numbers and arrays beside it become constants of this type, but
+        for arrays of whole numbers, which are axes, counts and widths.
+    """
+
+    def __init__(self, graph: GraphBuilder, name: str, dtype: DTypeLike) -> None:
+        self.graph, self.name, self.dtype = graph, name, dtype
+
+    def __add__(self, other: Operand) -> Value:
+        return self.node("Add", other)
+
+    def __sub__(self, other: Operand) -> Value:
+        return self.node("Sub", other)
+
+    def __mul__(self, other: Operand) -> Value:
+        return self.node("Mul", other)
+
+    def __truediv__(self, other: Operand) -> Value:
+        return self.node("Div", other)
+
+    def __matmul__(self, other: Operand) -> Value:
+        return self.node("MatMul", other)
+
+    def __neg__(self) -> Value:
+        return self.node("Neg")
+
+    @property
+    def T(self) -> Value:  # noqa: N802 - as NumPy calls it
+        """The transpose of a matrix."""
+        return self.node("Transpose", perm=[1, 0])
+
+    def node(self, kind: str, *others: Operand, **attributes: Any) -> Value:
+        """Return the output of a node that takes this first."""
+        return self.graph.nodes(kind, self, *others, **attributes)[0]
+
+    def cast(self, dtype: DTypeLike) -> Value:
+        """Return it as numbers of another type."""
+        found = self.node("Cast", to=self.graph.type_of(dtype))
+        return Value(self.graph, found.name, dtype)
+
+    def row_sums(self) -> Value:
+        """Return the sum of each row: (n, 1)."""
+        return self.node("ReduceSum", _ROW, keepdims=1)
+
+    def row_norms(self) -> Value:
+        """Return the length of each row (n, 1), with one in place of zero so that it can divide."""
+        lengths = (self * self).row_sums().node("Sqrt")
+        return lengths.node("Greater", 0.0).node("Where", lengths, 1.0)
+
+    def unit_rows(self) -> Value:
+        """Return the rows scaled to length one."""
+        return self / self.row_norms()
+
+    def squared_distances(self, other: Value) -> Value:
+        """Return ‖a_i − b_j‖² of its rows and those of another: (n, m)."""
+        squares = (self * self).row_sums() + (other * other).row_sums().T
+        product = self @ other.T
+        return squares - (product + product)
+
+    def split(self, widths: Sequence[int]) -> list[Value]:
+        """Return blocks of columns."""
+        if len(widths) < 2:
+            return [self]
+        return self.graph.nodes("Split", self, np.array(widths), n_outputs=len(widths), axis=1)
+
+
+Operand = Value | ArrayLike
 
 
 class GraphBuilder:
@@ -36,8 +118,7 @@ class GraphBuilder:
     --------
     >>> graph = GraphBuilder("double")
     >>> x = graph.input("x", np.float32, ["n", 2])
-    >>> model = graph.finish(graph.mul(x, graph.constant([[2.0, 2.0]], np.float32)), "y",
-    ...                      np.float32, ["n", 2])
+    >>> model = graph.finish({"y": x * [2.0, 2.0]}, ["n", 2])
     >>> [output.name for output in model.graph.output]
     ['y']
     """
@@ -49,86 +130,41 @@ class GraphBuilder:
         self._constants: list[Any] = []
         self._nodes: list[Any] = []
 
-    def input(self, name: str, dtype: DTypeLike, shape: Shape) -> str:
+    def input(self, name: str, dtype: DTypeLike, shape: Shape) -> Value:
         """Declare an input; a string in `shape` is a free dimension."""
-        self._inputs.append(self._value(name, dtype, shape))
-        return name
+        self._inputs.append(self._info(name, dtype, shape))
+        return Value(self, name, dtype)
 
-    def constant(self, values: ArrayLike, dtype: DTypeLike | None = None) -> str:
-        """Store an array in the graph."""
+    def constant(self, values: ArrayLike, dtype: DTypeLike) -> Value:
+        """Store numbers in the graph; an array of whole numbers stays one."""
+        is_whole = isinstance(values, np.ndarray) and values.dtype.kind == "i"
+        array = np.ascontiguousarray(values, np.int64 if is_whole else dtype)
         name = f"c{len(self._constants)}"
-        array = np.ascontiguousarray(np.asarray(values, dtype=dtype))
         self._constants.append(self._onnx.numpy_helper.from_array(array, name))
-        return name
+        return Value(self, name, dtype)
 
-    def node(self, kind: str, *inputs: str, n_outputs: int = 1, **attributes: Any) -> Any:
-        """Add a node; returns the name of its output, or a list of names."""
+    def nodes(
+        self, kind: str, first: Value, *others: Operand, n_outputs: int = 1, **attributes: Any
+    ) -> list[Value]:
+        """Add a node and return its outputs."""
+        inputs = [first.name]
+        for other in others:
+            value = other if isinstance(other, Value) else self.constant(other, first.dtype)
+            inputs.append(value.name)
         outputs = [f"{kind.lower()}{len(self._nodes)}_{i}" for i in range(n_outputs)]
         self._nodes.append(self._onnx.helper.make_node(kind, inputs, outputs, **attributes))
-        return outputs[0] if n_outputs == 1 else outputs
+        return [Value(self, name, first.dtype) for name in outputs]
 
-    # ------------------------------------------------------------------ arithmetic
-    def add(self, a: str, b: str) -> str:
-        """a + b."""
-        return str(self.node("Add", a, b))
-
-    def sub(self, a: str, b: str) -> str:
-        """a − b."""
-        return str(self.node("Sub", a, b))
-
-    def mul(self, a: str, b: str) -> str:
-        """a · b, elementwise."""
-        return str(self.node("Mul", a, b))
-
-    def div(self, a: str, b: str) -> str:
-        """a / b."""
-        return str(self.node("Div", a, b))
-
-    def matmul(self, a: str, b: str) -> str:
-        """a @ b."""
-        return str(self.node("MatMul", a, b))
-
-    def transpose(self, a: str) -> str:
-        """aᵀ."""
-        return str(self.node("Transpose", a, perm=[1, 0]))
-
-    def cast(self, a: str, dtype: DTypeLike) -> str:
-        """Change the number type."""
-        return str(self.node("Cast", a, to=self._type(dtype)))
-
-    def row_sums(self, a: str) -> str:
-        """Sum of each row: (n, 1)."""
-        return str(self.node("ReduceSum", a, self.constant([1], np.int64), keepdims=1))
-
-    def row_norms(self, a: str, dtype: DTypeLike) -> str:
-        """Length of each row (n, 1), with one in place of zero so that it can divide."""
-        return self.nonzero(self.node("Sqrt", self.row_sums(self.mul(a, a))), dtype)
-
-    def nonzero(self, a: str, dtype: DTypeLike) -> str:
-        """The values, with one where they are not positive."""
-        positive = self.node("Greater", a, self.constant(0.0, dtype))
-        return str(self.node("Where", positive, a, self.constant(1.0, dtype)))
-
-    def squared_distances(self, a: str, b: str) -> str:
-        """‖a_i − b_j‖² of the rows of two matrices: (n, m)."""
-        squares = self.add(
-            self.row_sums(self.mul(a, a)), self.transpose(self.row_sums(self.mul(b, b)))
-        )
-        product = self.matmul(a, self.transpose(b))
-        return self.sub(squares, self.add(product, product))
-
-    # ------------------------------------------------------------------ the end
-    def finish(self, output: str, name: str, dtype: DTypeLike, shape: Shape, **others: str) -> Any:
-        """Return the checked model with an output called `name`; `others` are of its kind."""
+    def finish(self, outputs: Mapping[str, Value], shape: Shape) -> Any:
+        """Return the checked model whose outputs, of one shape, are called so."""
         helper = self._onnx.helper
-        outputs = {name: output, **others}
-        for title, node in outputs.items():
-            self._nodes.append(helper.make_node("Identity", [node], [title]))
+        for title, value in outputs.items():
+            self._nodes.append(helper.make_node("Identity", [value.name], [title]))
         graph = helper.make_graph(
             self._nodes,
             self._name,
             self._inputs,
-            [self._value(title, dtype, shape) for title in outputs],
+            [self._info(title, value.dtype, shape) for title, value in outputs.items()],
             self._constants,
         )
         model = helper.make_model(
@@ -140,11 +176,18 @@ class GraphBuilder:
         self._onnx.checker.check_model(model, full_check=True)
         return model
 
-    def _value(self, name: str, dtype: DTypeLike, shape: Shape) -> Any:
-        return self._onnx.helper.make_tensor_value_info(name, self._type(dtype), shape)
-
-    def _type(self, dtype: DTypeLike) -> int:
+    def type_of(self, dtype: DTypeLike) -> int:
+        """Return the number by which ONNX knows a type."""
         return int(self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+
+    def _info(self, name: str, dtype: DTypeLike, shape: Shape) -> Any:
+        return self._onnx.helper.make_tensor_value_info(name, self.type_of(dtype), shape)
+
+
+def joined(blocks: Sequence[Value]) -> Value:
+    """Return values side by side."""
+    first, *others = blocks
+    return first.node("Concat", *others, axis=1) if others else first
 
 
 def embedder_graph(transfer: ClosedFormTransfer | NetworkTransfer) -> Any:
@@ -153,13 +196,13 @@ def embedder_graph(transfer: ClosedFormTransfer | NetworkTransfer) -> Any:
     if isinstance(transfer, ClosedFormTransfer):
         n_attributes = transfer.seen_attributes.shape[1]
         attributes = graph.input("attributes", _WIDE, ["n_classes", n_attributes])
-        embedding = _class_rows(graph, attributes, transfer)
+        embedding = _class_rows(attributes, transfer)
     else:
         n_attributes = transfer.attributes.shape[1]
         attributes = graph.input("attributes", _WIDE, ["n_classes", n_attributes])
-        embedding = _network_embedding(graph, attributes, transfer)
-    dtype, width = _score_dtype(transfer), _embedding_width(transfer)
-    return graph.finish(graph.cast(embedding, dtype), "embeddings", dtype, ["n_classes", width])
+        embedding = _network_embedding(attributes, transfer)
+    embeddings = embedding.cast(_score_dtype(transfer))
+    return graph.finish({"embeddings": embeddings}, ["n_classes", _embedding_width(transfer)])
 
 
 def scorer_graph(
@@ -182,176 +225,142 @@ def scorer_graph(
     dtype = _score_dtype(transfer)
     features = graph.input("features", dtype, ["n_rows", n_features])
     table = graph.input("embeddings", dtype, ["n_classes", _embedding_width(transfer)])
-    penalised = graph.input("penalised", np.bool_, ["n_classes"])
+    paying = graph.input("penalised", np.bool_, ["n_classes"]).cast(dtype)
     if isinstance(transfer, ClosedFormTransfer):
-        scores = _closed_form_scores(graph, features, table, transfer)
+        scores = _closed_form_scores(features, table, transfer)
     else:
-        rows = _mapped(graph, features, transfer.settings.feature_map, dtype)
-        scores = _compared(graph, rows, table, transfer.settings.metric, dtype)
-    paying = graph.cast(penalised, dtype)
-    penalty = graph.mul(paying, _gamma(graph, paying, calibration, dtype))
-    scores = graph.sub(scores, penalty)
+        rows = _mapped(features, transfer.settings.feature_map)
+        scores = _compared(rows, table, transfer.settings.metric)
+    scores -= paying * _gamma(paying, calibration)
     if grown:
-        learned = graph.input("learned", dtype, ["n_classes"])
-        offset = graph.constant(calibration.offset, dtype)
-        scores = graph.sub(scores, graph.mul(learned, offset))
-    others = {}
+        scores -= graph.input("learned", dtype, ["n_classes"]) * calibration.offset
+    outputs = {"scores": scores}
     if temperatures is not None:
-        others["probabilities"] = _probabilities(graph, scores, paying, temperatures, dtype)
-    return graph.finish(scores, "scores", dtype, ["n_rows", "n_classes"], **others)
+        outputs["probabilities"] = _probabilities(scores, paying, temperatures)
+    return graph.finish(outputs, ["n_rows", "n_classes"])
 
 
-def _probabilities(
-    graph: GraphBuilder, scores: str, paying: str, temperatures: Temperatures, dtype: Any
-) -> str:
+def _probabilities(scores: Value, paying: Value, temperatures: Temperatures) -> Value:
     """`Temperatures.probabilities`: a row takes the temperature of its best class."""
-    added = graph.constant(temperatures.added, dtype)
-    more = graph.constant(temperatures.seen - temperatures.added, dtype)
-    own = graph.add(added, graph.mul(paying, more))
-    best = graph.node("ArgMax", scores, axis=1, keepdims=1)
-    return str(graph.node("Softmax", graph.div(scores, graph.node("Gather", own, best)), axis=1))
+    own = paying * (temperatures.seen - temperatures.added) + temperatures.added
+    best = scores.node("ArgMax", axis=1, keepdims=1)
+    return (scores / own.node("Gather", best)).node("Softmax", axis=1)
 
 
-def _gamma(graph: GraphBuilder, paying: str, calibration: Calibration, dtype: Any) -> str:
+def _gamma(paying: Value, calibration: Calibration) -> Operand:
     """`Calibration.gamma` of the classes that pay and of those that do not."""
-    offset, one = graph.constant(calibration.offset, dtype), graph.constant(1.0, dtype)
     if calibration.slope == 0.0:
-        return offset
-    n_paying = graph.node("ReduceSum", paying, keepdims=0)
-    n_free = graph.node("ReduceSum", graph.sub(one, paying), keepdims=0)
-    ratio = graph.node("Div", graph.node("Max", n_paying, one), graph.node("Max", n_free, one))
-    slope = graph.constant(calibration.slope, dtype)
-    return graph.add(offset, graph.mul(slope, graph.node("Log", ratio)))
+        return calibration.offset
+    one = paying.graph.constant(1.0, paying.dtype)
+    n_paying = paying.node("ReduceSum", keepdims=0).node("Max", one)
+    n_free = (one - paying).node("ReduceSum", keepdims=0).node("Max", one)
+    return (n_paying / n_free).node("Log") * calibration.slope + calibration.offset
 
 
-def _class_rows(graph: GraphBuilder, attributes: str, transfer: ClosedFormTransfer) -> str:
+def _class_rows(attributes: Value, transfer: ClosedFormTransfer) -> Value:
     """`ClosedFormTransfer.embed`: each member's embedding, joined block by block."""
     settings = transfer.settings
-    kernels: dict[Any, str] = {}
-    blocks: list[str] = []
-    texts = ""
-    if settings.shares_space:
-        texts = _descriptions(graph, attributes, settings)
+    kernels: dict[Any, Value] = {}
+    texts = _descriptions(attributes, settings)
+    blocks: list[Value] = []
     for metric in settings.metric_keys:
         own = [
-            (member, _embedding(graph, attributes, texts, member, transfer, kernels))
+            (member, _embedding(attributes, texts, member, transfer, kernels))
             for member in settings.members_of(metric)
         ]
-        blocks += _class_block(graph, own, settings)
+        blocks += _class_block(own, settings)
     if settings.zero_shot:
-        unit = _mapped(graph, texts, "l2", _WIDE)
-        blocks.append(graph.mul(unit, graph.constant(settings.zero_shot, _WIDE)))
-    return str(blocks[0] if len(blocks) == 1 else graph.node("Concat", *blocks, axis=1))
+        blocks.append(_mapped(texts, "l2") * settings.zero_shot)
+    return joined(blocks)
 
 
 def _embedding(
-    graph: GraphBuilder,
-    attributes: str,
-    texts: str,
+    attributes: Value,
+    texts: Value,
     member: Member,
     transfer: ClosedFormTransfer,
-    kernels: dict[Any, str],
-) -> str:
+    kernels: dict[Any, Value],
+) -> Value:
     """One member's embedding of new classes: what its kernel carries, and the prior mean."""
     process = transfer.processes[member.process_key]
     if member.kernel_key not in kernels:
-        kernels[member.kernel_key] = _kernel(graph, attributes, process.kernel)
-    found = graph.matmul(kernels[member.kernel_key], graph.constant(process.dual, _WIDE))
+        kernels[member.kernel_key] = _kernel(attributes, process.kernel)
+    found = kernels[member.kernel_key] @ process.dual
     if not member.prior:
         return found
     space = transfer.spaces[member.feature_map]
-    rows = _mapped(graph, texts, member.feature_map, _WIDE)
-    rows = graph.sub(rows, graph.constant(space.description_center, _WIDE))
+    rows = _mapped(texts, member.feature_map) - space.description_center
     scale = member.prior * space.scales[member.shrinkage].astype(_WIDE)
-    projection = space.projection.astype(_WIDE) * scale
-    return graph.add(found, graph.matmul(rows, graph.constant(projection, _WIDE)))
+    return found + rows @ (space.projection.astype(_WIDE) * scale)
 
 
-def _class_block(
-    graph: GraphBuilder, own: list[tuple[Member, str]], settings: Ensemble
-) -> list[str]:
+def _class_block(own: list[tuple[Member, Value]], settings: Ensemble) -> list[Value]:
     """`ClosedFormTransfer._block`: what members of one metric add to a row of the class table."""
-    distances, total = settings.metric == "euclidean", 0.0
-    if distances:
+    if settings.metric == "euclidean":
         total = sum(member.weight for member, _ in own)
-    block = squares = ""
+        block = _sum(rows * (member.weight / total) for member, rows in own)
+        squares = _sum((rows * rows).row_sums() * (member.weight / total) for member, rows in own)
+        return [block, squares, _ones_like(squares)]
+    parts = []
     for member, rows in own:
-        if distances:
-            weight = graph.constant(member.weight / total, _WIDE)
-            added = graph.mul(rows, weight)
-            square = graph.mul(graph.row_sums(graph.mul(rows, rows)), weight)
-            squares = graph.add(squares, square) if squares else square
-        else:
-            lengths = graph.row_norms(rows, _WIDE)
-            if member.norm_power != 1.0:
-                lengths = graph.node("Pow", lengths, graph.constant(member.norm_power, _WIDE))
-            added = graph.mul(graph.div(rows, lengths), graph.constant(member.weight, _WIDE))
-        block = graph.add(block, added) if block else added
-    if not distances:
-        return [block]
-    ones = graph.add(graph.mul(squares, graph.constant(0.0, _WIDE)), graph.constant(1.0, _WIDE))
-    return [block, squares, ones]
+        lengths = rows.row_norms()
+        if member.norm_power != 1.0:
+            lengths = lengths.node("Pow", member.norm_power)
+        parts.append(rows / lengths * member.weight)
+    return [_sum(parts)]
 
 
-def _descriptions(graph: GraphBuilder, attributes: str, settings: Ensemble) -> str:
+def _sum(values: Iterable[Value]) -> Value:
+    return reduce(operator.add, values)
+
+
+def _ones_like(values: Value) -> Value:
+    return values * 0.0 + 1.0
+
+
+def _descriptions(attributes: Value, settings: Ensemble) -> Value:
     """`hgkt.closed_form.transfer.descriptions`."""
-    if settings.shared_space is True:
-        return attributes
     widths = settings.attribute_blocks or []
-    if len(widths) < 2:
+    if settings.shared_space is True or not settings.shares_space or len(widths) < 2:
         return attributes
-    sizes = graph.constant(widths, np.int64)
-    parts = graph.node("Split", attributes, sizes, axis=1, n_outputs=len(widths))
-    return str(parts[int(settings.shared_space)])
+    return attributes.split(widths)[int(settings.shared_space)]
 
 
-def _closed_form_scores(
-    graph: GraphBuilder, features: str, table: str, transfer: ClosedFormTransfer
-) -> str:
+def _closed_form_scores(features: Value, table: Value, transfer: ClosedFormTransfer) -> Value:
     """`Scorer.features` and `Scorer.scores`: rows in every metric, times rows of the table."""
-    dtype, settings = transfer.dtype, transfer.settings
+    settings = transfer.settings
     projected = {}
     for name, space in transfer.spaces.items():
-        rows = _mapped(graph, features, name, dtype)
+        rows = _mapped(features, name)
         if isinstance(space.statistics, SpannedStatistics):
-            rows = _coordinates(graph, rows, space.statistics.span, dtype)
-        rows = graph.sub(rows, graph.constant(space.center, dtype))
-        projected[name] = graph.matmul(rows, graph.constant(space.projection, dtype))
+            rows = _coordinates(rows, space.statistics.span)
+        projected[name] = (rows - space.center) @ space.projection
     blocks = [
-        graph.mul(projected[name], graph.constant(transfer.spaces[name].scales[shrinkage], dtype))
+        projected[name] * transfer.spaces[name].scales[shrinkage]
         for name, shrinkage in settings.metric_keys
     ]
     if settings.metric == "euclidean":
         (own,) = blocks
-        squares = graph.row_sums(graph.mul(own, own))
-        ones = graph.add(graph.mul(squares, graph.constant(0.0, dtype)), graph.constant(1.0, dtype))
-        blocks = [
-            graph.add(own, own),
-            str(graph.node("Neg", ones)),
-            str(graph.node("Neg", squares)),
-        ]
+        squares = (own * own).row_sums()
+        blocks = [own + own, -_ones_like(squares), -squares]
     else:
-        blocks = [graph.div(block, graph.row_norms(block, dtype)) for block in blocks]
+        blocks = [block.unit_rows() for block in blocks]
     if settings.zero_shot:
-        blocks.append(_mapped(graph, features, "l2", dtype))
-    joined = blocks[0] if len(blocks) == 1 else graph.node("Concat", *blocks, axis=1)
-    return graph.matmul(joined, graph.transpose(table))
+        blocks.append(_mapped(features, "l2"))
+    return joined(blocks) @ table.T
 
 
-def _coordinates(
-    graph: GraphBuilder, rows: str, span: NDArray[np.float64], dtype: DTypeLike
-) -> str:
+def _coordinates(rows: Value, span: NDArray[np.float64]) -> Value:
     """`SpannedStatistics.coordinates`."""
-    inside = graph.matmul(rows, graph.constant(span.T, dtype))
-    rest = graph.sub(rows, graph.matmul(inside, graph.constant(span, dtype)))
-    outside = graph.node("Sqrt", graph.row_sums(graph.mul(rest, rest)))
-    return str(graph.node("Concat", inside, outside, axis=1))
+    inside = rows @ span.T
+    rest = rows - inside @ span
+    return joined([inside, (rest * rest).row_sums().node("Sqrt")])
 
 
-def _compared(graph: GraphBuilder, rows: str, table: str, metric: str, dtype: DTypeLike) -> str:
+def _compared(rows: Value, table: Value, metric: str) -> Value:
     if metric == "euclidean":
-        return str(graph.node("Neg", graph.squared_distances(rows, table)))
-    return _cosines(graph, rows, table, dtype)
+        return -rows.squared_distances(table)
+    return rows @ table.unit_rows().T / rows.row_norms()  # `hgkt._arrays.normalised_scores`
 
 
 def _score_dtype(transfer: ClosedFormTransfer | NetworkTransfer) -> DTypeLike:
@@ -369,126 +378,96 @@ def _embedding_width(transfer: ClosedFormTransfer | NetworkTransfer) -> int:
     return int(transfer.weights.w2.shape[0])
 
 
-def _mapped(graph: GraphBuilder, rows: str, kind: FeatureMap, dtype: DTypeLike) -> str:
+def _mapped(rows: Value, kind: FeatureMap) -> Value:
     """`hgkt._arrays.map_rows`: signed power, then unit rows."""
     power = power_of(kind)
     if power is None:
         return rows
     if power != 1.0:
-        size = graph.node("Abs", rows)
-        if power == 0.5:
-            size = graph.node("Sqrt", size)
-        else:
-            size = graph.node("Pow", size, graph.constant(power, dtype))
-        rows = graph.mul(graph.node("Sign", rows), size)
-    return graph.div(rows, graph.row_norms(rows, dtype))
-
-
-def _cosines(graph: GraphBuilder, rows: str, table: str, dtype: DTypeLike) -> str:
-    """`hgkt._arrays.normalised_scores`."""
-    scaled = graph.div(table, graph.row_norms(table, dtype))
-    products = graph.matmul(rows, graph.transpose(scaled))
-    return graph.div(products, graph.row_norms(rows, dtype))
+        size = rows.node("Abs")
+        size = size.node("Sqrt") if power == 0.5 else size.node("Pow", power)
+        rows = rows.node("Sign") * size
+    return rows.unit_rows()
 
 
 # ---------------------------------------------------------------------- the closed form's kernel
-def _kernel(graph: GraphBuilder, attributes: str, kernel: ClassKernel) -> str:
+def _kernel(attributes: Value, kernel: ClassKernel) -> Value:
     """`ClassKernel.__call__`: a weighted sum over blocks."""
-    widths = [block.shape[1] for block in kernel.references]
-    parts: list[str] = [attributes]
-    if len(widths) > 1:
-        sizes = graph.constant(widths, np.int64)
-        parts = graph.node("Split", attributes, sizes, axis=1, n_outputs=len(widths))
-    total = ""
-    for index, weight in enumerate(kernel.weights):
-        if weight > 0:
-            values = _values(graph, *_pair(graph, parts[index], kernel, index), kernel)
-            values = graph.mul(values, graph.constant(weight, _WIDE))
-            total = graph.add(total, values) if total else values
-    return total
+    parts = attributes.split([block.shape[1] for block in kernel.references])
+    return _sum(
+        _values(*_pair(parts[index], kernel, index), kernel) * weight
+        for index, weight in enumerate(kernel.weights)
+        if weight > 0
+    )
 
 
-def _pair(graph: GraphBuilder, part: str, kernel: ClassKernel, index: int) -> tuple[str, str]:
+def _pair(part: Value, kernel: ClassKernel, index: int) -> tuple[Value, Value]:
     """Products, and squared distances over their median, of one block with the references."""
-    rows = _mapped(graph, part, kernel.settings.attribute_map, _WIDE)
+    rows = _mapped(part, kernel.settings.attribute_map)
     if kernel.settings.relevance:
-        rows = graph.mul(rows, graph.constant(kernel.relevance[index], _WIDE))
-    references = kernel.references[index]
-    products = graph.matmul(rows, graph.constant(references.T, _WIDE))
-    squared = graph.squared_distances(rows, graph.constant(references, _WIDE))
-    squared = graph.node("Max", squared, graph.constant(0.0, _WIDE))
-    return products, graph.div(squared, graph.constant(kernel.medians[index], _WIDE))
+        rows *= kernel.relevance[index]
+    references = part.graph.constant(kernel.references[index], _WIDE)
+    distances = rows.squared_distances(references).node("Max", 0.0)
+    return rows @ references.T, distances / kernel.medians[index]
 
 
-def _values(graph: GraphBuilder, products: str, distances: str, kernel: ClassKernel) -> str:
+def _values(products: Value, distances: Value, kernel: ClassKernel) -> Value:
     settings: KernelSettings = kernel.settings
     if settings.kernel == "linear":
         return products
     if settings.kernel == "quadratic":
-        shifted = graph.add(products, graph.constant(1.0, _WIDE))
-        return graph.mul(graph.mul(shifted, shifted), graph.constant(0.25, _WIDE))
-    rate = graph.constant(-settings.kernel_scale, _WIDE)
-    values = str(graph.node("Exp", graph.mul(distances, rate)))
+        shifted = products + 1.0
+        return shifted * shifted * 0.25
+    values = (distances * -settings.kernel_scale).node("Exp")
     if settings.kernel == "rbf" or kernel.n_neighbors >= len(kernel.seen):
         return values
-    largest, _ = graph.node(
-        "TopK", values, graph.constant([kernel.n_neighbors], np.int64), axis=1, n_outputs=2
-    )
-    smallest = graph.node("ReduceMin", largest, graph.constant([1], np.int64), keepdims=1)
-    near = graph.cast(graph.node("GreaterOrEqual", values, smallest), _WIDE)
-    return graph.mul(values, near)
+    k = np.array([kernel.n_neighbors])
+    largest, _ = values.graph.nodes("TopK", values, k, n_outputs=2, axis=1)
+    smallest = largest.node("ReduceMin", _ROW, keepdims=1)
+    return values * values.node("GreaterOrEqual", smallest).cast(_WIDE)
 
 
 # ---------------------------------------------------------------------- the network
-def _network_embedding(graph: GraphBuilder, attributes: str, transfer: NetworkTransfer) -> str:
+def _network_embedding(attributes: Value, transfer: NetworkTransfer) -> Value:
     """Algorithm 3: the nearest seen classes of a new one, then the two layers."""
-    settings, weights = transfer.settings, transfer.weights
-    dtype = weights.w1.dtype
-    mapped = _mapped(graph, attributes, settings.attribute_map, _WIDE)
-    rows = graph.cast(mapped, dtype)
+    settings = transfer.settings
+    mapped = _mapped(attributes, settings.attribute_map)
+    rows = mapped.cast(transfer.weights.w1.dtype)
     if settings.n_neighbors == 0:
-        return _two_layers(graph, rows, None, transfer)
+        return _two_layers(rows, None, transfer)
     if settings.unseen_space == "attributes":
-        queries = graph.div(mapped, graph.row_norms(mapped, _WIDE))
+        queries = mapped.unit_rows()
         lengths = np.linalg.norm(transfer.attributes, axis=1, keepdims=True)
         references = transfer.attributes / np.where(lengths > 0, lengths, 1.0)
     else:
-        queries = graph.cast(_two_layers(graph, rows, None, transfer), _WIDE)
+        queries = _two_layers(rows, None, transfer).cast(_WIDE)
         references = transfer.seen.representative
-    distances = graph.squared_distances(queries, graph.constant(references, _WIDE))
+    distances = queries.squared_distances(attributes.graph.constant(references, _WIDE))
     k = min(settings.n_neighbors, len(references))
-    _, nearest = graph.node(
-        "TopK", distances, graph.constant([k], np.int64), axis=1, largest=0, n_outputs=2
+    _, nearest = attributes.graph.nodes(
+        "TopK", distances, np.array([k]), n_outputs=2, axis=1, largest=0
     )
-    return _two_layers(graph, rows, nearest, transfer)
+    return _two_layers(rows, nearest, transfer)
 
 
-def _two_layers(
-    graph: GraphBuilder, rows: str, nearest: str | None, transfer: NetworkTransfer
-) -> str:
+def _two_layers(rows: Value, nearest: Value | None, transfer: NetworkTransfer) -> Value:
     """`EmbedderWeights.embed_new`; without neighbours a class averages over itself."""
-    weights = transfer.weights
-    dtype = weights.w1.dtype
 
-    def means(references: Any, own: str) -> str:
+    def means(references: Any, own: Value) -> Value:
         if nearest is None:
             return own
-        gathered = graph.node("Gather", graph.constant(references, dtype), nearest, axis=0)
-        return str(graph.node("ReduceMean", gathered, graph.constant([1], np.int64), keepdims=0))
+        gathered = rows.graph.constant(references, rows.dtype).node("Gather", nearest, axis=0)
+        return gathered.node("ReduceMean", _ROW, keepdims=0)
 
-    hidden = _layer(graph, rows, means(transfer.attributes, rows), weights, 1)
-    return _layer(graph, hidden, means(transfer.seen.hidden, hidden), weights, 2)
+    hidden = _layer(rows, means(transfer.attributes, rows), transfer.weights, 1)
+    return _layer(hidden, means(transfer.seen.hidden, hidden), transfer.weights, 2)
 
 
-def _layer(
-    graph: GraphBuilder, states: str, means: str, weights: EmbedderWeights, number: int
-) -> str:
+def _layer(states: Value, means: Value, weights: EmbedderWeights, number: int) -> Value:
     w, b = (weights.w1, weights.b1) if number == 1 else (weights.w2, weights.b2)
     activation = "leaky_relu" if number == 1 else weights.output_activation
-    scaled = graph.mul(means, graph.constant(weights.mu, w.dtype))
-    joined = graph.node("Concat", states, scaled, axis=1)
-    values = graph.add(graph.matmul(joined, graph.constant(w.T)), graph.constant(b))
+    values = joined([states, means * weights.mu]) @ w.T + b
     if activation == "linear":
         return values
     slope = NEGATIVE_SLOPE if activation == "leaky_relu" else 0.0
-    return str(graph.node("LeakyRelu", values, alpha=slope))
+    return values.node("LeakyRelu", alpha=slope)

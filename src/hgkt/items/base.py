@@ -16,8 +16,7 @@ from hgkt._validation import UNKNOWN, check_number
 from hgkt.calibration.sets import set_columns
 from hgkt.estimators import GZSLClassifier, Taxonomy, load_model
 from hgkt.exceptions import DataError
-from hgkt.language.describer import ClassDescription, Describer
-from hgkt.language.descriptions import keep_descriptions
+from hgkt.language.describer import ClassDescription, Describer, keep_descriptions
 from hgkt.unknown import Group, Suggestion, find_groups, suggest
 from hgkt.unknown.groups import MIN_SIZE
 

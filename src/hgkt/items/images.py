@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,20 +12,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hgkt._hub import WEIGHTS_VARIABLE, find_local
 from hgkt._typing import Progress
 from hgkt.data import GZSLDataset
 from hgkt.data.attributes import AttributeFile
 from hgkt.estimators import GZSLClassifier
 from hgkt.exceptions import DataError
 from hgkt.items.base import ItemClassifier
-from hgkt.items.tables import encode_classes, gather_classes, item_dataset, read_parents
+from hgkt.items.tables import (
+    ReadItems,
+    describe_with,
+    gather_classes,
+    item_dataset,
+    read_parents,
+)
 from hgkt.language.class_lists import ClassList
+from hgkt.language.encoder import load_encoder
 from hgkt.language.towers import TOWERS, tower_type
 from hgkt.vision import Extraction, ImageEntry, extract_features, load_backbone
 from hgkt.vision.backbones import Backbone
 from hgkt.vision.extraction import feature_journal
 from hgkt.vision.listing import class_folders, find_entries, passed_over
-from hgkt.vision.networks import find_source
 from hgkt.vision.output import feature_stem
 
 
@@ -116,35 +122,6 @@ def _listed(images: Any) -> list[Any]:
     return list(images)
 
 
-@dataclass(frozen=True, eq=False)
-class Photos:
-    """Features of photographs and vectors of their classes.
-
-    Parameters
-    ----------
-    dataset : GZSLDataset
-        All photographs are train rows, unless a manifest says otherwise; a class without any is
-        in ``described_classes``.
-    unreadable : tuple of (ImageEntry, str)
-        Photographs that were left out, each with the sentence that says why.
-    n_resumed : int
-        How many features were in the cache already.
-    n_cut : int
-        How many descriptions were longer than the encoder reads.
-    passed_over : dict of str to int
-        How many files of the folder are no images, by suffix.
-    parents : dict of str to str
-        The groups of classes, where the table of classes has some.
-    """
-
-    dataset: GZSLDataset
-    unreadable: tuple[tuple[ImageEntry, str], ...] = ()
-    n_resumed: int = 0
-    n_cut: int = 0
-    passed_over: dict[str, int] = field(default_factory=dict)
-    parents: dict[str, str] = field(default_factory=dict)
-
-
 def read_photos(
     images: str | Path,
     classes: Any = None,
@@ -157,7 +134,7 @@ def read_photos(
     workers: int = 0,
     cache: str | Path | None = None,
     progress: Progress | None = None,
-) -> Photos:
+) -> ReadItems:
     """Describe the classes of a folder of photographs and extract its features.
 
     Parameters
@@ -184,7 +161,7 @@ def read_photos(
 
     Returns
     -------
-    Photos
+    ReadItems
     """
     images = Path(images)
     entries = find_entries(images)
@@ -192,14 +169,21 @@ def read_photos(
     gathered, parents = gather_classes(classes, labels, str(images)), read_parents(classes)
     network = load_backbone(backbone, device)
     # Words first: they take seconds, and what is wrong with them is known before hours of work.
-    encoder = encoder or text_tower(network.record) or "minilm"
-    vectors, n_cut = encode_classes(gathered, encoder, template, "cpu", progress)
+    name = encoder or text_tower(network.record) or "minilm"
+    vectors, n_cut = describe_with(gathered, lambda: load_encoder(name, "cpu", template), progress)
     journal = None if cache is None else feature_journal(network, cache)
     with nullcontext() if journal is None else journal:
         found = extract_features(entries, network, journal, batch_size, workers, progress=progress)
         dataset = _dataset(images, labels, found, gathered, vectors, network.record)
-    passed = passed_over(images)
-    return Photos(dataset, found.unreadable, found.n_resumed, n_cut, passed, parents)
+    return ReadItems(
+        dataset,
+        dataset.image_files or (),
+        tuple((entry.id, reason) for entry, reason in found.unreadable),
+        found.n_resumed,
+        n_cut,
+        passed_over(images),
+        parents,
+    )
 
 
 def text_tower(record: Mapping[str, Any]) -> str | None:
@@ -207,7 +191,7 @@ def text_tower(record: Mapping[str, Any]) -> str | None:
     source = str(record.get("source"))
     if record.get("model_type") not in TOWERS:
         return None
-    folder = find_source(source)  # one of the hub is a whole model
+    folder = find_local(source, WEIGHTS_VARIABLE)  # one of the hub is a whole model
     return source if folder is None or tower_type(folder) else None
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +18,43 @@ from hgkt.data.tables import PARENT, check_named, has_attributes, parse_classes,
 from hgkt.estimators.taxonomy import check_parents
 from hgkt.exceptions import DataError
 from hgkt.language.class_lists import ClassList, class_list, describe_classes
-from hgkt.language.descriptions import DESCRIPTIONS, described_by
+from hgkt.language.describer import DESCRIPTIONS, described_by
 from hgkt.language.encoder import Encoder, class_words
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+@dataclass(frozen=True, eq=False)
+class ReadItems:
+    """Features of raw items and vectors of their classes.
+
+    Parameters
+    ----------
+    dataset : GZSLDataset
+        The items are train rows, unless a manifest says otherwise; a class without any is in
+        ``described_classes``.
+    items : tuple of str
+        The file or the text of each row.
+    unreadable : tuple of (str, str)
+        Items that were left out, each with the sentence that says why.
+    n_resumed : int
+        How many features were in the cache already.
+    n_cut : int
+        How many texts and descriptions were longer than the encoder reads.
+    passed_over : dict of str to int
+        How many files of the folder are no items, by suffix.
+    parents : dict of str to str
+        The groups of classes, where the table of classes has some.
+    """
+
+    dataset: GZSLDataset
+    items: tuple[str, ...]
+    unreadable: tuple[tuple[str, str], ...] = ()
+    n_resumed: int = 0
+    n_cut: int = 0
+    passed_over: dict[str, int] = field(default_factory=dict)
+    parents: dict[str, str] = field(default_factory=dict)
 
 
 def gather_classes(classes: Any, labels: Sequence[str], where: str) -> ClassList | AttributeFile:
@@ -50,14 +83,9 @@ def gather_classes(classes: Any, labels: Sequence[str], where: str) -> ClassList
     """
     if classes is None:
         return ClassList(where, {label: [""] for label in labels})
-    if isinstance(classes, str | Path):
-        source, path = str(classes), Path(classes)
-        frame, made = read_table(path)
-        if made.get("encoder"):
-            return _with_all(read_attribute_file(path), labels, where, source)
-    else:
-        source, frame = "the table of classes", _as_frame(classes)
-    check_named(frame, Path(source))
+    source, frame, made = _table_of(classes)
+    if made.get("encoder"):
+        return _with_all(read_attribute_file(source), labels, where, source)
     frame = _without_groups(frame, labels)
     if not has_attributes(frame):
         listed = class_list(frame, source)
@@ -97,13 +125,9 @@ def read_parents(classes: Any) -> dict[str, str]:
     >>> read_parents(pd.DataFrame(table))
     {'gala': 'apple', 'apple': 'fruit'}
     """
-    if isinstance(classes, str | Path):
-        source, frame = str(classes), read_table(Path(classes))[0]
-    elif hasattr(classes, "columns"):
-        source, frame = "the table of classes", _as_frame(classes)
-    else:
+    if classes is None or isinstance(classes, Mapping):
         return {}
-    check_named(frame, Path(source))
+    source, frame, _ = _table_of(classes)
     if PARENT not in frame:
         return {}
     found: dict[str, str] = {}
@@ -120,6 +144,16 @@ def read_parents(classes: Any) -> dict[str, str]:
         raise DataError(f"{source}: {error}") from None
 
 
+def _table_of(classes: Any) -> tuple[str, pd.DataFrame, dict[str, Any]]:
+    """Return what to call a table of classes, the table, and what made its vectors."""
+    if isinstance(classes, str | Path):
+        source, (frame, made) = str(classes), read_table(Path(classes))
+    else:
+        source, frame, made = "the table of classes", _as_frame(classes), {}
+    check_named(frame, Path(source))
+    return source, frame, made
+
+
 def _without_groups(frame: pd.DataFrame, labels: Sequence[str]) -> pd.DataFrame:
     """Leave out the rows of groups: parents that have no items of their own."""
     if PARENT not in frame:
@@ -129,11 +163,9 @@ def _without_groups(frame: pd.DataFrame, labels: Sequence[str]) -> pd.DataFrame:
     return frame[~frame["name"].isin(groups)].drop(columns=PARENT).reset_index(drop=True)
 
 
-def encode_classes(
+def describe_with(
     classes: ClassList | AttributeFile,
-    encoder: str = "minilm",
-    template: str | Sequence[str] | None = None,
-    device: str = "cpu",
+    load: Callable[[], Encoder],
     progress: Progress | None = None,
 ) -> tuple[AttributeFile, int]:
     """Return class vectors, and how many sentences were longer than the encoder reads.
@@ -141,26 +173,15 @@ def encode_classes(
     Parameters
     ----------
     classes : ClassList or AttributeFile
-        As `gather_classes` returns them; vectors that are ready need no encoder.
-    encoder, template, device
-        See `hgkt.language.load_encoder`.
+        As `gather_classes` returns them.
+    load : callable
+        Returns the encoder; vectors that are ready need none.
     progress : callable, optional
         Called as ``progress(stage, done, total, values)``.
     """
     if isinstance(classes, AttributeFile):
         return classes, 0
-    from hgkt.language.encoder import load_encoder
-
-    return describe_with(classes, load_encoder(encoder, device, template), progress)
-
-
-def describe_with(
-    classes: ClassList | AttributeFile, encoder: Encoder, progress: Progress | None = None
-) -> tuple[AttributeFile, int]:
-    """Return what `encode_classes` does, by an encoder that is loaded."""
-    if isinstance(classes, AttributeFile):
-        return classes, 0
-    described = describe_classes(classes, encoder, progress)
+    described = describe_classes(classes, load(), progress)
     return described.file, described.n_cut
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,12 +15,17 @@ from hgkt._arrays import batches, torch_device
 from hgkt._files import parse_json, reading, sha256
 from hgkt._journal import Journal, MemoryRows
 from hgkt._typing import Progress
-from hgkt.data import GZSLDataset
 from hgkt.data.tables import check_column, read_frame
 from hgkt.estimators import GZSLClassifier
 from hgkt.exceptions import DataError
 from hgkt.items.base import ItemClassifier
-from hgkt.items.tables import describe_with, gather_classes, item_dataset, read_parents
+from hgkt.items.tables import (
+    ReadItems,
+    describe_with,
+    gather_classes,
+    item_dataset,
+    read_parents,
+)
 from hgkt.language.encoder import TEXT_TEMPLATE, Encoder, load_encoder
 
 if TYPE_CHECKING:
@@ -85,34 +89,6 @@ class TextClassifier(ItemClassifier):
         return self.encoder.encode([items] if isinstance(items, str) else list(items)).astype("f4")
 
 
-@dataclass(frozen=True, eq=False)
-class Texts:
-    """Features of texts and vectors of their classes.
-
-    Parameters
-    ----------
-    dataset : GZSLDataset
-        All texts are train rows; a class without any is in ``described_classes``.
-    texts : tuple of str
-        The text of each row.
-    unreadable : tuple of (str, str)
-        Rows that were left out, each with the sentence that says why.
-    n_resumed : int
-        How many features were in the cache already.
-    n_cut : int
-        How many texts and descriptions were longer than the encoder reads.
-    parents : dict of str to str
-        The groups of classes, where the table of classes has some.
-    """
-
-    dataset: GZSLDataset
-    texts: tuple[str, ...]
-    unreadable: tuple[tuple[str, str], ...] = ()
-    n_resumed: int = 0
-    n_cut: int = 0
-    parents: dict[str, str] = field(default_factory=dict)
-
-
 def read_text_table(path: str | Path) -> pd.DataFrame:
     """Read a table with a column ``text``: .csv, .parquet, or JSON lines (.jsonl).
 
@@ -151,7 +127,7 @@ def read_texts(
     device: str = "auto",
     cache: str | Path | None = None,
     progress: Progress | None = None,
-) -> Texts:
+) -> ReadItems:
     """Describe the classes of texts and encode both, in one space.
 
     Parameters
@@ -176,7 +152,7 @@ def read_texts(
 
     Returns
     -------
-    Texts
+    ReadItems
     """
     where, frame = _labelled(texts, labels)
     kept, unreadable = _readable(frame)
@@ -187,7 +163,7 @@ def read_texts(
     gathered, parents = gather_classes(classes, seen, where), read_parents(classes)
     # One encoder for both: a text and the name of its class are then vectors of one space.
     model = load_encoder(encoder, torch_device(device), template or TEXT_TEMPLATE)
-    vectors, n_cut = describe_with(gathered, model, progress)
+    vectors, n_cut = describe_with(gathered, lambda: model, progress)
     features, n_resumed = _encode(sentences, model, cache, progress)
     shares = vectors.encoder is not None and vectors.encoder["identity"] == model.record["identity"]
     dataset = item_dataset(
@@ -208,7 +184,7 @@ def read_texts(
         test_unseen=np.arange(0),
     )
     n_cut += sum(model.is_cut(sentences))
-    return Texts(dataset, sentences, unreadable, n_resumed, n_cut, parents)
+    return ReadItems(dataset, sentences, unreadable, n_resumed, n_cut, parents=parents)
 
 
 def _labelled(texts: Any, labels: Sequence[str] | None) -> tuple[str, pd.DataFrame]:

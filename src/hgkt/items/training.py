@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,11 @@ from hgkt.estimators import GZSLClassifier
 from hgkt.estimators.methods import method_for
 from hgkt.evaluation import Fitted, fit_dataset
 from hgkt.exceptions import DataError
-from hgkt.items.images import ImageClassifier, Photos, read_photos
-from hgkt.items.texts import TextClassifier, Texts, read_texts
+from hgkt.items.images import ImageClassifier, read_photos
+from hgkt.items.tables import ReadItems
+from hgkt.items.texts import TextClassifier, read_texts
 
+Classifier = TypeVar("Classifier", ImageClassifier, TextClassifier)
 Estimator = GZSLClassifier | Callable[[GZSLDataset], GZSLClassifier]
 
 
@@ -131,16 +133,9 @@ def train_on_images(
     array(['okapi'], dtype='<U5')
     """
     _check_estimator(estimator)
-    photos = read_photos(images, classes, device=device, progress=progress, **reading)
-    dataset = photos.dataset
-    fitted = _fit(dataset, estimator, select, calibrate, favour, random_state, device, progress)
-    fitted.model.set_parents(photos.parents)
-    if keep_examples:
-        fitted.model.about_["examples"] = _typical_items(dataset, dataset.image_files or ())
-    model = ImageClassifier(fitted.model, device)
-    unreadable = tuple((entry.id, reason) for entry, reason in photos.unreadable)
-    model.training_ = _training(fitted, photos, unreadable, photos.passed_over)
-    return model
+    found = read_photos(images, classes, device=device, progress=progress, **reading)
+    choices = _Choices(select, calibrate, favour, random_state)
+    return _train(ImageClassifier, found, estimator, choices, device, keep_examples, progress)
 
 
 def train_on_texts(
@@ -198,15 +193,8 @@ def train_on_texts(
     """
     _check_estimator(estimator)
     found = read_texts(texts, labels, classes, device=device, progress=progress, **reading)
-    fitted = _fit(
-        found.dataset, estimator, select, calibrate, favour, random_state, device, progress
-    )
-    fitted.model.set_parents(found.parents)
-    if keep_examples:
-        fitted.model.about_["examples"] = _typical_items(found.dataset, found.texts)
-    model = TextClassifier(fitted.model, device)
-    model.training_ = _training(fitted, found, found.unreadable, {})
-    return model
+    choices = _Choices(select, calibrate, favour, random_state)
+    return _train(TextClassifier, found, estimator, choices, device, keep_examples, progress)
 
 
 def _check_estimator(estimator: Estimator | None) -> None:
@@ -214,54 +202,50 @@ def _check_estimator(estimator: Estimator | None) -> None:
         raise DataError(f"estimator must be a method of hgkt; got {type(estimator).__name__}")
 
 
-def _fit(
-    dataset: GZSLDataset,
+class _Choices(NamedTuple):
+    """What is chosen on validation classes; see `hgkt.evaluation.fit_dataset`."""
+
+    select: bool | str
+    calibrate: bool | str
+    favour: str | float
+    random_state: int
+
+
+def _train(
+    kind: type[Classifier],
+    read: ReadItems,
     estimator: Estimator | None,
-    select: bool | str,
-    calibrate: bool | str,
-    favour: str | float,
-    random_state: int,
+    choices: _Choices,
     device: str,
+    keep_examples: bool,
     progress: Progress | None,
-) -> Fitted:
+) -> Classifier:
     """Fit, add the classes that are only described, and say what the model was made with."""
+    dataset = read.dataset
     if estimator is None:
         estimator = method_for(dataset, device=device)
-    fitted = fit_dataset(
-        estimator if isinstance(estimator, GZSLClassifier) else estimator(dataset),
-        dataset,
-        select=select,
-        calibrate=calibrate,
-        favour=favour,
-        random_state=random_state,
-        progress=progress,
-    )
-    fitted.model.add_classes(dataset.attributes_of(dataset.described_classes))
+    method = estimator if isinstance(estimator, GZSLClassifier) else estimator(dataset)
+    fitted = fit_dataset(method, dataset, **choices._asdict(), progress=progress)
+    model, described = fitted.model, dataset.attributes_of(dataset.described_classes)
+    model.add_classes(described).set_parents(read.parents)
     found = {name: getattr(fitted, name) for name in ("selected", "chosen", "validation")}
-    fitted.model.about_ = {**dataset.provenance(), **found}
-    return fitted
-
-
-def _training(
-    fitted: Fitted,
-    read: Photos | Texts,
-    unreadable: tuple[tuple[str, str], ...],
-    passed_over: dict[str, int],
-) -> Training:
-    """Return what is to be said of a model that was fitted on items that were read."""
-    dataset = read.dataset
-    return Training(
+    model.about_ = {**dataset.provenance(), **found}
+    if keep_examples:
+        model.about_["examples"] = _typical_items(dataset, read.items)
+    made = kind(model, device)
+    made.training_ = Training(
         data=dataset.name,
         n_items=len(dataset.train),
-        described=dataset.attributes_of(dataset.described_classes),
+        described=described,
         unseen=dataset.attributes_of(dataset.unseen_classes),
-        unreadable=unreadable,
-        passed_over=passed_over,
+        unreadable=read.unreadable,
+        passed_over=read.passed_over,
         n_pairs=int((np.bincount(dataset.labels[dataset.train]) > 1).sum()),
         n_resumed=read.n_resumed,
         n_cut=read.n_cut,
         fitted=fitted,
     )
+    return made
 
 
 def _typical_items(dataset: GZSLDataset, items: Sequence[str]) -> dict[str, str]:

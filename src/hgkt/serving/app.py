@@ -1,4 +1,4 @@
-"""The application: a model, its class registry, the routes, and what stands around them."""
+"""The application: a model, its registry, the routes, the page, and what stands around them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 from importlib.metadata import version
-from typing import Literal
+from importlib.resources import files
+from typing import Any, Literal
 
-from fastapi import APIRouter, FastAPI, Response
-from fastapi.responses import PlainTextResponse
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.responses import HTMLResponse, PlainTextResponse
+from jinja2 import Environment
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
+from starlette.staticfiles import StaticFiles
 
 from hgkt._files import file_sha256
 from hgkt.estimators import load_model
@@ -27,7 +31,6 @@ from hgkt.serving.routes import (
     history,
     inference,
     model,
-    page,
     predict,
     unknown,
 )
@@ -69,10 +72,10 @@ def create_app(settings: ServiceSettings) -> FastAPI:
         ``app.state.served`` is the `ServedModel`.
     """
     check_folder(settings)
-    loaded = load_model(settings.model, settings.verify_key)
+    loaded = load_model(settings.model)
     samples = []
     if settings.samples is not None:
-        samples = load_samples(loaded, settings.samples, settings.root, settings.image_root)
+        samples = load_samples(loaded, settings.samples, settings.root)
     served = ServedModel.open(loaded, settings)
     try:
         served.registry.remember(ModelFacts.of(loaded, settings.name()).to_json())
@@ -98,7 +101,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
             app.include_router(unknown.build_router(service, service.unknown))
         app.include_router(inference.build_router(service, lambda: _ready(app, served)))
         app.include_router(model.build_router(service, samples))
-        app.include_router(page.build_router(app))
+        app.include_router(_page_routes(app))
         keys = settings.api_keys if settings.require_key == "all" else ()
         app.add_middleware(BodyLimits, settings=settings)
         app.add_middleware(Door, hosts=settings.answered_hosts(), keys=keys)
@@ -186,3 +189,48 @@ def _service_routes(app: FastAPI, service: Service) -> APIRouter:
         return Response(text, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     return router
+
+
+# ---------------------------------------------------------------------- the page
+class PageFiles(StaticFiles):
+    """The files of the page and plotly's script; a browser asks whether it has the newest."""
+
+    def __init__(self) -> None:
+        super().__init__(packages=[("hgkt.serving", "page"), ("plotly", "package_data")])
+
+    def file_response(self, *arguments: Any, **options: Any) -> Response:
+        """Return a file, or that the browser has it."""
+        found = super().file_response(*arguments, **options)
+        found.headers["Cache-Control"] = "no-cache"
+        return found
+
+
+def _page_routes(app: FastAPI) -> APIRouter:
+    """Return the routes of the page and of the description of `app`."""
+    router = APIRouter(include_in_schema=False)
+    pages = PageFiles()
+
+    @router.get("/")
+    async def page(request: Request) -> Response:
+        return await pages.get_response("index.html", request.scope)
+
+    @router.get("/page/{name}")
+    async def page_file(name: str, request: Request) -> Response:
+        return await pages.get_response(name, request.scope)
+
+    @cache
+    def docs_text() -> str:
+        return docs_page(app.openapi())
+
+    @router.get("/docs")
+    def docs() -> Response:  # in a thread: writing the page takes a while
+        return HTMLResponse(docs_text())
+
+    return router
+
+
+def docs_page(document: dict[str, Any]) -> str:
+    """Write an OpenAPI document as a plain page that loads nothing."""
+    template = files("hgkt.serving").joinpath("page/docs.html.jinja").read_text(encoding="utf-8")
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(template).render(document)

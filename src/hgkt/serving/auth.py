@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from fastapi import Request, Security
 from fastapi.security import APIKeyHeader, HTTPBearer
+from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from hgkt.serving.problems import Problem
@@ -108,12 +109,7 @@ def _digest(key: str) -> bytes:
 
 def _sent_key(scope: Scope) -> str | None:
     """Return the key that came with a request: ``X-API-Key``, or ``Authorization: Bearer KEY``."""
-    bearer = None
-    for name, value in scope["headers"]:
-        if name == b"x-api-key":
-            return str(value.decode("latin-1"))
-        if name == b"authorization":
-            scheme, _, credentials = value.decode("latin-1").partition(" ")
-            if scheme.lower() == "bearer" and credentials:
-                bearer = credentials.strip()
-    return bearer
+    headers = Headers(scope=scope)
+    scheme, _, credentials = headers.get("authorization", "").partition(" ")
+    bearer = credentials.strip() if scheme.lower() == "bearer" else ""
+    return headers.get("x-api-key") or bearer or None

@@ -19,7 +19,7 @@ from sqlalchemy.engine import URL, Connection, Engine, make_url
 from hgkt._validation import import_extra
 from hgkt.exceptions import DataError, HGKTError
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 BUSY_SECONDS = 5.0
 WRITE_SECONDS = 30.0  # how long a change waits for those before it
 IN_MEMORY = "a class registry in memory would be lost with its process; sqlite:///FILE is expected"
@@ -64,6 +64,18 @@ requests = sa.Table(
     sa.Column("fingerprint", sa.String(64), nullable=False),
     sa.Column("receipt", sa.Text, nullable=False),
     sa.Column("created_at", sa.String(32), nullable=False, index=True),
+)
+unknown_items = sa.Table(
+    "hgkt_unknown",
+    metadata,
+    sa.Column("model_id", sa.String(64), primary_key=True),
+    sa.Column("id", sa.String(32), primary_key=True),
+    sa.Column("kept_at", sa.String(32), nullable=False, index=True),
+    sa.Column("kind", sa.String(8), nullable=False),
+    sa.Column("reject", sa.Float, nullable=False),  # what the request asked for
+    sa.Column("class_name", sa.Text),  # the class that was made of it
+    sa.Column("features", sa.LargeBinary, nullable=False),  # little-endian float32
+    sa.Column("content", sa.LargeBinary),  # a JPEG, or a text in UTF-8
 )
 
 # ---------------------------------------------------------------------- errors

@@ -11,7 +11,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Literal
 
@@ -418,9 +418,9 @@ def stamp_events(
     return stamped
 
 
-def utc_now() -> str:
-    """Return the time as the registry writes it: ISO 8601, UTC, milliseconds."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+def utc_now(ago: timedelta = timedelta(0)) -> str:
+    """Return the time, now or earlier, as the registry writes it: ISO 8601, UTC, milliseconds."""
+    return (datetime.now(UTC) - ago).isoformat(timespec="milliseconds")
 
 
 # ---------------------------------------------------------------------- checks

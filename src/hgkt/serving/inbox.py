@@ -10,10 +10,9 @@ from __future__ import annotations
 import hashlib
 import io
 import logging
-import queue
 import threading
 from collections.abc import Collection, Sequence
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -29,6 +28,7 @@ from hgkt.estimators import GZSLClassifier
 from hgkt.estimators.scoring import ConfidentRanking, rank_with_confidence
 from hgkt.exceptions import DataError, HGKTError
 from hgkt.language import ClassDescription
+from hgkt.serving import database as db
 from hgkt.serving.database import Database, FileId, RegistryError
 from hgkt.serving.edition import Edition, model_identity
 from hgkt.serving.events import Origin, UnknownItemError
@@ -40,27 +40,39 @@ ItemKind = Literal["features", "image", "text"]
 DATABASE = "database"
 """What stands for the database of the class registry where a folder could be named."""
 _FILE = "unknown.sqlite"
-_SETUP_LOCK = 0x48474B55  # the advisory lock under which PostgreSQL's table is made
-_N_WAITING = 64  # batches that wait to be written
-_MAX_WAITING_BYTES = 64 * 2**20
+_MAX_WAITING_BYTES = 64 * 2**20  # that wait to be written
+_LEAST_BYTES = 2**20  # as which a small batch counts
 _PATIENCE = 10.0  # seconds
 _SIDE = 512  # pixels of a kept image
 _CHUNK = 500  # ids of one statement
 
+_ITEMS = db.unknown_items
 logger = logging.getLogger(__name__)
-metadata = sa.MetaData()
-_ITEMS = sa.Table(
-    "hgkt_unknown",
-    metadata,
-    sa.Column("model_id", sa.String(64), primary_key=True),
-    sa.Column("id", sa.String(32), primary_key=True),
-    sa.Column("kept_at", sa.String(32), nullable=False, index=True),
-    sa.Column("kind", sa.String(8), nullable=False),
-    sa.Column("reject", sa.Float, nullable=False),  # what the request asked for
-    sa.Column("class_name", sa.Text),  # the class that was made of it
-    sa.Column("features", sa.LargeBinary, nullable=False),  # little-endian float32
-    sa.Column("content", sa.LargeBinary),  # a JPEG, or a text in UTF-8
-)
+
+
+@dataclass(frozen=True)
+class KeptItem:
+    """What is known of one item beside its features.
+
+    Parameters
+    ----------
+    id : str
+        Its name, made of its features.
+    kept_at : str
+        When it came, ISO 8601 in UTC.
+    kind : {"features", "image", "text"}
+        What is kept of it: its features alone, or its image or text as well.
+    reject : float
+        The share of rows of known classes that may be rejected, as it was asked for.
+    class_name : str, optional
+        The class that was made of it.
+    """
+
+    id: str
+    kept_at: str
+    kind: ItemKind
+    reject: float
+    class_name: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,40 +81,25 @@ class KeptItems:
 
     Parameters
     ----------
-    ids : tuple of str
-        One name per item, made of its features.
-    kept_at : tuple of str
-        When each came, ISO 8601 in UTC.
-    kinds : tuple of str
-        What each is: "features", or an "image" or "text" that is kept as well.
-    class_names : tuple of (str or None)
-        The class that was made of each.
-    rejects : ndarray of shape (n,)
-        The share of rows of known classes that may be rejected, as it was asked for.
+    items : tuple of KeptItem
     features : ndarray of shape (n, n_features), float32
     """
 
-    ids: tuple[str, ...]
-    kept_at: tuple[str, ...]
-    kinds: tuple[ItemKind, ...]
-    class_names: tuple[str | None, ...]
-    rejects: NDArray[np.float64]
+    items: tuple[KeptItem, ...]
     features: NDArray[np.float32]
 
     def __len__(self) -> int:
-        return len(self.ids)
+        return len(self.items)
 
-    def __getitem__(self, rows: NDArray[Any]) -> Self:
-        """Return some of them, by position or mask."""
-        places = np.arange(len(self))[rows].tolist()
-        return type(self)(
-            tuple(self.ids[place] for place in places),
-            tuple(self.kept_at[place] for place in places),
-            tuple(self.kinds[place] for place in places),
-            tuple(self.class_names[place] for place in places),
-            self.rejects[rows],
-            self.features[rows],
-        )
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The name of each."""
+        return tuple(item.id for item in self.items)
+
+    def where(self, mask: NDArray[np.bool_]) -> Self:
+        """Return those for which a mask (n,) holds."""
+        chosen = np.flatnonzero(mask)
+        return type(self)(tuple(self.items[row] for row in chosen.tolist()), self.features[chosen])
 
 
 class Inbox:
@@ -139,15 +136,8 @@ class Inbox:
         file: FileId | None = None,
     ) -> None:
         self.model_id, self.max_items, self.days = model_id, max_items, days
+        self._age = timedelta(days=days)
         self._database = Database(address, file)
-        try:
-            with self._database.writing() as connection:
-                if connection.dialect.name == "postgresql":
-                    connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_SETUP_LOCK)))
-                metadata.create_all(connection)
-        except BaseException:
-            self._database.close()
-            raise
 
     @classmethod
     def open(cls, settings: ServiceSettings, model: GZSLClassifier) -> Self | None:
@@ -201,7 +191,7 @@ class Inbox:
             {
                 "model_id": self.model_id,
                 "id": hashlib.sha256(row.tobytes()).hexdigest()[:32],
-                "kept_at": now.isoformat(timespec="microseconds"),
+                "kept_at": _written(now),
                 "kind": kind if contents is not None else "features",
                 "reject": reject,
                 "features": row.tobytes(),
@@ -219,8 +209,7 @@ class Inbox:
             self._tidy(connection, now)
 
     def _tidy(self, connection: Connection, now: datetime) -> None:
-        oldest = (now - timedelta(days=self.days)).isoformat(timespec="microseconds")
-        own = _ITEMS.c.model_id == self.model_id
+        own, oldest = _ITEMS.c.model_id == self.model_id, _written(now - self._age)
         # Of models that are not served any more nobody else would take the old ones away.
         connection.execute(_ITEMS.delete().where(_ITEMS.c.kept_at < oldest))
         count = sa.select(sa.func.count()).select_from(_ITEMS).where(own)
@@ -264,7 +253,7 @@ class Inbox:
 
     def _own(self) -> tuple[Any, ...]:
         """Return what selects items of this model that are not too old."""
-        oldest = (datetime.now(UTC) - timedelta(days=self.days)).isoformat(timespec="microseconds")
+        oldest = _written(datetime.now(UTC) - self._age)
         return (_ITEMS.c.model_id == self.model_id, _ITEMS.c.kept_at >= oldest)
 
     def items(self) -> KeptItems:
@@ -279,11 +268,7 @@ class Inbox:
             rows = connection.execute(found).all()
         features = [np.frombuffer(row.features, dtype="<f4") for row in rows]
         return KeptItems(
-            tuple(row.id for row in rows),
-            tuple(row.kept_at for row in rows),
-            tuple(row.kind for row in rows),
-            tuple(row.class_name for row in rows),
-            np.array([row.reject for row in rows]),
+            tuple(KeptItem(*row[:-1]) for row in rows),
             np.stack(features) if features else np.zeros((0, 0), dtype=np.float32),
         )
 
@@ -297,6 +282,11 @@ class Inbox:
         if row is None or row.content is None:
             raise UnknownItemError(name)
         return row.kind, row.content
+
+
+def _written(moment: datetime) -> str:
+    """Return a time in UTC as it is kept beside items."""
+    return moment.isoformat(timespec="microseconds")
 
 
 def folder_address(folder: str | Path) -> str:
@@ -337,15 +327,15 @@ class Waiting:
     def of(cls, inbox: Inbox, edition: Edition) -> Self:
         """Ask the edition again: items that a new class explains wait no longer."""
         items = inbox.items()
-        free = [name is None or name not in edition.columns for name in items.class_names]
-        items = items[np.array(free, dtype=bool)]
+        free = [item.class_name not in edition.columns for item in items.items]
+        items = items.where(np.array(free, dtype=bool))
         if not len(items):
             return cls(items, np.zeros(0), ())
         columns = edition.model.candidates()
         found = rank_with_confidence(edition.model, items.features, columns, 1)
-        rows = found.novelty > 1.0 - items.rejects
-        nearest = tuple(edition.names[column] for column in found.best[rows, 0].tolist())
-        return cls(items[rows], found.novelty[rows], nearest)
+        rejected = found.novelty > 1.0 - np.array([item.reject for item in items.items])
+        nearest = tuple(edition.names[column] for column in found.best[rejected, 0].tolist())
+        return cls(items.where(rejected), found.novelty[rejected], nearest)
 
     def groups(self, edition: Edition, min_size: int) -> list[Group]:
         """Return groups among them; see `hgkt.unknown.find_groups`."""
@@ -423,35 +413,8 @@ class InboxWriter:
 
     def __init__(self, inbox: Inbox) -> None:
         self.inbox = inbox
+        self._thread = ThreadPoolExecutor(1, "hgkt-unknown")
         self._n_bytes, self._counting = 0, threading.Lock()
-        self._waiting: queue.Queue[tuple[Any, ...] | threading.Event | None]
-        self._waiting = queue.Queue(_N_WAITING)
-        self._thread = threading.Thread(target=self._write, name="hgkt-unknown", daemon=True)
-        self._thread.start()
-
-    def offer(
-        self,
-        features: NDArray[Any],
-        contents: Sequence[bytes] | None = None,
-        kind: ItemKind = "features",
-        reject: float = 0.05,
-    ) -> None:
-        """Have items kept soon, as `Inbox.keep` does; they are dropped where too much waits."""
-        rows = np.array(features, dtype="<f4")
-        if not self._count(_size(rows, contents)):
-            return
-        try:
-            self._waiting.put_nowait((rows, contents, kind, reject))
-        except queue.Full:
-            self._count(-_size(rows, contents))
-
-    def _count(self, n_bytes: int) -> bool:
-        """Count bytes that wait, and return whether there is room for them."""
-        with self._counting:
-            if self._n_bytes + n_bytes > _MAX_WAITING_BYTES:
-                return False
-            self._n_bytes += n_bytes
-            return True
 
     def keep_rejected(
         self,
@@ -461,56 +424,50 @@ class InboxWriter:
         contents: Sequence[bytes] | None = None,
         kind: ItemKind = "features",
     ) -> None:
-        """Offer the rows of a request that were rejected, with what they were read from."""
+        """Have the rows of a request kept soon that were rejected, as `Inbox.keep` does.
+
+        They are dropped where too much waits.
+        """
         rows = np.zeros(0, np.intp) if found is None else np.flatnonzero(found.unknown)
-        if len(rows):
-            own = None if contents is None else [contents[row] for row in rows.tolist()]
-            self.offer(features[rows], own, kind, reject)
+        if not len(rows):
+            return
+        items = np.array(features[rows], dtype="<f4")
+        own = None if contents is None else [contents[row] for row in rows.tolist()]
+        n_bytes = max(_LEAST_BYTES, items.nbytes + sum(map(len, own or ())))
+        with self._counting:
+            if self._n_bytes + n_bytes > _MAX_WAITING_BYTES:
+                return
+            self._n_bytes += n_bytes
+        self._thread.submit(self._keep, n_bytes, items, own, kind, reject)
 
     def flush(self) -> None:
-        """Wait a while until what this process was offered before is written."""
-        written = threading.Event()
-        with suppress(queue.Full):
-            self._waiting.put(written, timeout=_PATIENCE)
-            written.wait(_PATIENCE)
+        """Wait a while until what this process was given before is written."""
+        wait([self._thread.submit(lambda: None)], _PATIENCE)
 
     def close(self) -> None:
         """Write what waits and close the inbox."""
-        with suppress(queue.Full):
-            self._waiting.put(None, timeout=_PATIENCE)
-        self._thread.join(_PATIENCE)
+        self.flush()
+        self._thread.shutdown(wait=False, cancel_futures=True)
         self.inbox.close()
-
-    def _write(self) -> None:
-        while True:
-            batch = self._waiting.get()
-            try:
-                if batch is None:
-                    return
-                if isinstance(batch, threading.Event):
-                    batch.set()
-                else:
-                    self._keep(*batch)
-            except RegistryError as error:
-                logger.warning("unknown items were not kept: %s", error)
-            except Exception:
-                logger.exception("unknown items were not kept")
 
     def _keep(
         self,
-        rows: NDArray[Any],
+        n_bytes: int,
+        features: NDArray[Any],
         contents: Sequence[bytes] | None,
         kind: ItemKind,
         reject: float,
     ) -> None:
-        self._count(-_size(rows, contents))
-        if contents is not None and kind == "image":
-            contents = [_small(content) for content in contents]
-        self.inbox.keep(rows, contents, kind, reject)
-
-
-def _size(rows: NDArray[Any], contents: Sequence[bytes] | None) -> int:
-    return rows.nbytes + sum(map(len, contents or ()))
+        with self._counting:
+            self._n_bytes -= n_bytes
+        try:
+            if contents is not None and kind == "image":
+                contents = [_small(content) for content in contents]
+            self.inbox.keep(features, contents, kind, reject)
+        except RegistryError as error:
+            logger.warning("unknown items were not kept: %s", error)
+        except Exception:
+            logger.exception("unknown items were not kept")
 
 
 def _small(content: bytes) -> bytes:

@@ -14,14 +14,16 @@ from typing import Any, Literal, Self
 from urllib.parse import quote
 from uuid import uuid4
 
+from starlette.datastructures import Headers
+
 LogFormat = Literal["text", "json"]
 ACCESS_LOGGER = "hgkt.access"
 MASK = "***"
 
 # What common proxies and clients send: UUIDs, ULIDs, hexadecimal digits, base64.
-_SANE_ID = re.compile(rb"[A-Za-z0-9._:+/=~-]{1,128}")
+_SANE_ID = re.compile(r"[A-Za-z0-9._:+/=~-]{1,128}")
 # W3C Trace Context, version 00: version, trace id, parent id, flags.
-_TRACE = re.compile(rb"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+_TRACE = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 @dataclass(frozen=True)
@@ -43,14 +45,12 @@ class RequestContext:
     @classmethod
     def of(cls, headers: Iterable[tuple[bytes, bytes]], path: str = "") -> Self:
         """Read the headers of a request; what is not sane is replaced or left out."""
-        given: dict[bytes, bytes] = {}
-        for name, value in headers:
-            if name in (b"x-request-id", b"traceparent"):
-                # Twice the same header is as bad as none: nobody knows which one is meant.
-                given[name] = b"" if name in given else value
-        own, trace = given.get(b"x-request-id", b""), given.get(b"traceparent", b"")
-        request_id = own.decode() if _SANE_ID.fullmatch(own) else uuid4().hex
-        return cls(request_id, path, trace.decode() if _TRACE.fullmatch(trace) else None)
+        given = Headers(raw=list(headers))
+        ids, traces = given.getlist("x-request-id"), given.getlist("traceparent")
+        # Twice the same header is as bad as none: nobody knows which one is meant.
+        sane = len(ids) == 1 and _SANE_ID.fullmatch(ids[0])
+        traced = len(traces) == 1 and _TRACE.fullmatch(traces[0])
+        return cls(ids[0] if sane else uuid4().hex, path, traces[0] if traced else None)
 
     @property
     def trace_id(self) -> str | None:

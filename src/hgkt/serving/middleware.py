@@ -11,11 +11,12 @@ import logging
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -39,7 +40,8 @@ _HOST = re.compile(r"(?P<name>[a-z0-9._-]*|\[[0-9a-f:.]+\])(:[0-9]{0,5})?")
 # Probes carry no key; the page's files hold nothing of the model, and ask for the key themselves.
 _OPEN = frozenset({"/health", "/ready", "/v2/health/live", "/v2/health/ready", "/"})
 _OPEN_FOLDER = "/page/"
-_CHANGES = ("/v1/classes", "/v1/rollback")
+_DESCRIPTIONS = ("/v1/classes", "/v1/unknown")
+_CHANGES = (*_DESCRIPTIONS, "/v1/rollback")
 _CHECK = "/v1/classes/check"
 
 # Plotly writes style rules into the page; its scatter plots need neither eval nor workers.
@@ -221,8 +223,9 @@ class Door:
         await self.app(scope, receive, send)
 
     def _problem(self, scope: Scope) -> Problem | None:
-        given = [value for name, value in scope["headers"] if name == b"host"]
-        host = b"".join(given[:1]).decode("latin-1").lower()
+        headers = Headers(scope=scope)
+        given = headers.getlist("host")
+        host = "".join(given[:1]).lower()
         found = _HOST.fullmatch(host)
         if found is None or len(given) > 1:
             return Problem(400, "one header Host with a name and perhaps a port is expected")
@@ -233,7 +236,7 @@ class Door:
                 f"this service is not called {name[:80]!r}; "
                 "whoever runs it may allow the name with --allowed-host",
             )
-        if scope["method"] not in _READING and _foreign(dict(scope["headers"]), host):
+        if scope["method"] not in _READING and _foreign(headers, host):
             return Problem(403, "pages of other sites may not send this request")
         if self._ring is not None and not is_open(scope["path"]):
             return self._ring.problem(scope)
@@ -251,14 +254,14 @@ def is_open(path: str) -> bool:
     return path in _OPEN or path.startswith(_OPEN_FOLDER)
 
 
-def _foreign(headers: Mapping[bytes, bytes], host: str) -> bool:
-    site = headers.get(b"sec-fetch-site")
+def _foreign(headers: Headers, host: str) -> bool:
+    site = headers.get("sec-fetch-site")
     if site is not None:
-        return site not in (b"same-origin", b"none")
+        return site not in ("same-origin", "none")
     # Browsers leave Sec-Fetch-Site out where a page came without TLS; other clients than
     # browsers send neither.
-    origin = headers.get(b"origin")
-    return origin is not None and origin.decode("latin-1").lower().partition("://")[2] != host
+    origin = headers.get("origin")
+    return origin is not None and origin.lower().partition("://")[2] != host
 
 
 # ---------------------------------------------------------------------- bodies
@@ -292,10 +295,10 @@ class BodyLimits:
             return
         path = scope["path"]
         change = path.startswith(_CHANGES) and path != _CHECK
-        classes = path.startswith(_CHANGES[0]) and not path.endswith("/examples")
+        classes = path.startswith(_DESCRIPTIONS) and not path.endswith("/examples")
         most = self._class_bytes if classes else self._body_bytes
-        length = dict(scope["headers"]).get(b"content-length", b"")
-        if length.isdigit() and (len(length) > 17 or int(length) > most):
+        length = Headers(scope=scope).get("content-length", "")
+        if length.isdecimal() and (len(length) > 17 or int(length) > most):
             await _too_large(most).response()(scope, receive, send)
             return
         problem: Problem | None = None

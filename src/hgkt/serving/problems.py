@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Mapping
 from http.client import responses
 from typing import Any, Self
 
@@ -24,9 +23,8 @@ from hgkt.serving.events import (
     UnknownItemError,
     UnknownRevisionError,
 )
-from hgkt.serving.images import NoImagesError, TooManyPixelsError
 from hgkt.serving.logs import CURRENT
-from hgkt.serving.texts import NoTextsError, TooMuchTextError
+from hgkt.serving.readers import NotReadError, TooMuchError
 
 MEDIA_TYPE = "application/problem+json"
 RETRY = {"Retry-After": "1"}
@@ -90,7 +88,7 @@ class Problem(HTTPException):
 
 
 def install_problems(app: FastAPI) -> None:
-    """Have every error of `app` answered as a problem, and described as one."""
+    """Have every error of `app` answered as a problem; `RequestEnvelope` does unexpected ones."""
 
     @app.exception_handler(HTTPException)
     async def _http(request: Request, error: HTTPException) -> Response:
@@ -118,12 +116,6 @@ def install_problems(app: FastAPI) -> None:
         # Nobody reads this, and it is no mistake of the service.
         return Problem(400, "the client went away before its request was complete").response()
 
-    @app.exception_handler(Exception)
-    async def _unexpected(request: Request, error: Exception) -> Response:
-        logger.error("unexpected error at %s %s", request.method, request.url.path, exc_info=error)
-        detail = "something went wrong inside the service; its log says what and where"
-        return Problem(500, detail).response()
-
 
 def status_of(error: HGKTError) -> int:
     """Return the HTTP status that an error of the library is answered with.
@@ -135,27 +127,13 @@ def status_of(error: HGKTError) -> int:
     """
     if isinstance(error, RegistryError):
         return 507 if error.kind == "full" else 503
-    if isinstance(error, ClassExistsError | ClassLearnedError | NoGrowthError):
-        return 409
-    if isinstance(error, NoImagesError | NoTextsError):
+    if isinstance(error, ClassExistsError | ClassLearnedError | NoGrowthError | NotReadError):
         return 409
     if isinstance(error, UnknownRevisionError | UnknownClassError | UnknownItemError):
         return 404
-    if isinstance(error, TooManyPixelsError | TooMuchTextError):
+    if isinstance(error, TooMuchError):
         return 413
     return 422 if isinstance(error, DataError) else 500
-
-
-def place_text(parts: Iterable[int | str]) -> str:
-    """Write where in a document something is.
-
-    Examples
-    --------
-    >>> place_text(["classes", 0, "name"])
-    'classes[0].name'
-    """
-    steps = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
-    return "".join(steps).removeprefix(".")
 
 
 def _title(status: int) -> str:
@@ -173,13 +151,7 @@ def _sentence(request: Request, status: int) -> str:
 
 
 def _first_error(error: RequestValidationError) -> str:
-    """Name the first thing that was wrong; values are not repeated, they may be anything."""
-    found = error.errors()
-    first: Mapping[str, Any] = found[0] if found else {}
-    if first.get("type") == "json_invalid":
-        reason = first.get("ctx", {}).get("error", "it cannot be read")
-        return f"the body is not valid JSON: {reason}"
-    source, *parts = first.get("loc") or ("request",)
-    message = str(first.get("msg", "it cannot be read")).removeprefix("Value error, ")
-    more = f" ({len(found) - 1} more like this)" if len(found) > 1 else ""
-    return f"{source} {place_text(parts)}".rstrip() + f": {message}{more}"
+    """Name the first parameter that was wrong; values are not repeated, they may be anything."""
+    first, *others = error.errors()
+    more = f" ({len(others)} more like this)" if others else ""
+    return f"{' '.join(map(str, first['loc']))}: {first['msg']}{more}"

@@ -7,7 +7,7 @@ import json
 from base64 import b64decode
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, Self, TypedDict, Unpack
 
 import msgspec
@@ -112,18 +112,6 @@ class AnsweredError(HGKTError):
 
     def __init__(self, request: KeyedRequest) -> None:
         super().__init__(f"the request with the idempotency key {request.key!r} was answered")
-
-
-def oldest_kept(now: str) -> str:
-    """Return the time before which keys are forgotten.
-
-    Examples
-    --------
-    >>> oldest_kept("2026-11-16T12:00:00.000+00:00")
-    '2026-11-15T12:00:00.000+00:00'
-    """
-    kept = datetime.fromisoformat(now).astimezone(UTC) - KEPT
-    return kept.isoformat(timespec="milliseconds")
 
 
 @dataclass(frozen=True)
@@ -244,12 +232,7 @@ class ClassRegistry:
         database was replaced by another history.
         """
         with self.database.reading() as connection:
-            head = self._head(connection)
-            if head[0] >= known.revision:
-                found = self._log(connection, known)
-                if found is not None:
-                    return replay(known, found, head[1])
-            return self._read_all(connection, head), None
+            return self._follow(connection, known)
 
     def events_after(self, revision: int) -> list[ClassEvent]:
         """Return what happened after `revision`, the last one known, in order."""
@@ -294,9 +277,8 @@ class ClassRegistry:
         found = []
         with self.database.reading() as connection:
             for row in connection.execute(sa.select(db.models)).all():
-                table = ClassRegistry(self.database, row.model_id)._read_all(
-                    connection, (row.revision, row.digest)
-                )
+                own = ClassRegistry(self.database, row.model_id)
+                table, _ = own._follow(connection, ClassTable())
                 changed_at = connection.execute(
                     last.where(_LOG.c.model_id == row.model_id)
                 ).scalar()
@@ -408,12 +390,11 @@ class ClassRegistry:
     # ------------------------------------------------------------------ within a transaction
     def _lock(self, connection: Connection) -> None:
         """Lock this model's row, so that changes come one after another; make it if need be."""
-        connection.exec_driver_sql(
-            "INSERT INTO hgkt_models (model_id, revision, digest) "
-            f"VALUES ({'?' if connection.dialect.name == 'sqlite' else '%s'}, 0, '') "
-            "ON CONFLICT DO NOTHING",
-            (self.model_id,),
+        new = sa.text(
+            "INSERT INTO hgkt_models (model_id, revision, digest) VALUES (:model_id, 0, '') "
+            "ON CONFLICT DO NOTHING"
         )
+        connection.execute(new, {"model_id": self.model_id})
         own = sa.select(db.models.c.revision).where(db.models.c.model_id == self.model_id)
         connection.execute(own.with_for_update())
 
@@ -424,18 +405,19 @@ class ClassRegistry:
 
     def _table(self, connection: Connection) -> ClassTable:
         """Return the classes as they are, read on from the last time where that is possible."""
-        head, known = self._head(connection), self._known
-        if head != (known.revision, known.digest):
-            log = self._log(connection, known)
-            if log is None:
-                known = self._read_all(connection, head)
-            else:
-                known, _ = replay(known, log, head[1])
-            self._known = known
-        return known
+        self._known, _ = self._follow(connection, self._known)
+        return self._known
 
-    def _read_all(self, connection: Connection, head: tuple[int, str]) -> ClassTable:
-        return replay(ClassTable(), self._whole_log(connection), head[1])[0]
+    def _follow(
+        self, connection: Connection, known: ClassTable
+    ) -> tuple[ClassTable, dict[str, ExampleSums] | None]:
+        head = self._head(connection)
+        if head == (known.revision, known.digest):
+            return known, {}
+        log = self._log(connection, known, head)
+        if log is None:
+            return replay(ClassTable(), self._whole_log(connection), head[1])[0], None
+        return replay(known, log, head[1])
 
     def _table_at(self, connection: Connection, revision: int) -> ClassTable:
         newest = self._head(connection)[0]
@@ -445,12 +427,14 @@ class ClassRegistry:
         return replay(ClassTable(), log)[0]
 
     def _whole_log(self, connection: Connection) -> list[ClassEvent]:
-        log = self._log(connection, ClassTable())
+        log = self._log(connection, ClassTable(), self._head(connection))
         if log is None:
             raise RegistryError("corrupt", self.place)
         return log
 
-    def _log(self, connection: Connection, known: ClassTable) -> list[ClassEvent] | None:
+    def _log(
+        self, connection: Connection, known: ClassTable, head: tuple[int, str]
+    ) -> list[ClassEvent] | None:
         """Return the events after a table; None where they do not lead from it to the head."""
         query = sa.select(_LOG).where(
             _LOG.c.model_id == self.model_id, _LOG.c.revision > known.revision
@@ -461,9 +445,7 @@ class ClassRegistry:
             if row.digest != _chained(digest, dict(row._mapping)):
                 return None
             digest, revision = row.digest, row.revision
-        if (revision, digest) != self._head(connection):
-            return None
-        return [self._event(row) for row in rows]
+        return [self._event(row) for row in rows] if (revision, digest) == head else None
 
     def _event(self, row: Any) -> ClassEvent:
         try:
@@ -476,7 +458,7 @@ class ClassRegistry:
         query = sa.select(db.requests).where(
             db.requests.c.model_id == self.model_id,
             db.requests.c.key == request.key,
-            db.requests.c.created_at > oldest_kept(utc_now()),
+            db.requests.c.created_at > utc_now(KEPT),
         )
         row = connection.execute(query).first()
         if row is None:
@@ -496,7 +478,7 @@ class ClassRegistry:
     ) -> None:
         """Remember what a request is answered, and forget those of long ago."""
         known = db.requests
-        connection.execute(known.delete().where(known.c.created_at < oldest_kept(now)))
+        connection.execute(known.delete().where(known.c.created_at < utc_now(KEPT)))
         row = {
             "model_id": self.model_id,
             "key": request.key,

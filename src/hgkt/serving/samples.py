@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import io
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +15,7 @@ from hgkt.data import load_dataset
 from hgkt.exceptions import DataError
 from hgkt.serving.edition import made_with
 
-if TYPE_CHECKING:
-    from hgkt.data import GZSLDataset
-
 N_SAMPLES = 60
-_THUMBNAIL = 96
-_MAX_PIXELS = 50_000_000
 
 
 @dataclass(frozen=True)
@@ -36,7 +31,7 @@ class SampleInstance:
     features : ndarray of shape (n_features,)
         Its features.
     thumbnail : str or None
-        A small picture as a data URI.
+        A small picture as a data URI, where the features are pixels.
     """
 
     id: str
@@ -45,9 +40,7 @@ class SampleInstance:
     thumbnail: str | None
 
 
-def load_samples(
-    model: Any, name: str, root: Path | None = None, image_root: Path | None = None
-) -> list[SampleInstance]:
+def load_samples(model: Any, name: str, root: Path | None = None) -> list[SampleInstance]:
     """Load instances that a model can read, half of test_seen and half of test_unseen.
 
     Parameters
@@ -58,8 +51,6 @@ def load_samples(
         Data set: a name or a path.
     root : Path, optional
         Folder of the benchmark's folders.
-    image_root : Path, optional
-        Folder that holds the data set's images.
     """
     about = made_with(model)
     options: dict[str, Any] = {}
@@ -77,11 +68,11 @@ def load_samples(
         *spread(data.labels, data.test_seen, half),
         *spread(data.labels, data.test_unseen, half),
     ]
-    instances = []
+    instances, pixels = [], data.about.get("pixels")
     for number, row in enumerate(rows):
         features = np.array(data.features[row], dtype=np.float32)
-        thumbnail = _thumbnail(data, row, features, image_root)
         label = data.class_names[data.labels[row]]
+        thumbnail = pixel_thumbnail(features, **pixels) if pixels else None
         instances.append(SampleInstance(str(number), label, features, thumbnail))
     return instances
 
@@ -109,18 +100,6 @@ def spread(labels: NDArray[np.intp], rows: NDArray[np.intp], n: int) -> list[int
     return chosen
 
 
-def _thumbnail(
-    data: GZSLDataset, row: int, features: NDArray[np.float32], image_root: Path | None
-) -> str | None:
-    pixels = data.about.get("pixels")
-    if pixels:
-        return pixel_thumbnail(features, **pixels)
-    if image_root is None or data.image_files is None:
-        return None
-    path = find_image(image_root, data.image_files[row])
-    return None if path is None else image_thumbnail(path)
-
-
 def pixel_thumbnail(features: NDArray[np.float32], height: int, width: int, maximum: float) -> str:
     """Draw features that are pixels as a PNG, dark ink on white.
 
@@ -136,44 +115,7 @@ def pixel_thumbnail(features: NDArray[np.float32], height: int, width: int, maxi
     from PIL import Image
 
     ink = np.clip(features.reshape(height, width) / maximum, 0.0, 1.0)
-    return _data_uri(Image.fromarray((255 * (1.0 - ink)).round().astype(np.uint8)), "PNG")
-
-
-def find_image(image_root: Path, name: str) -> Path | None:
-    """Find the file that a data set names, inside `image_root` and nowhere else.
-
-    Data sets carry paths of the machine they were made on, so that leading folders are dropped
-    until a file is found.
-
-    Parameters
-    ----------
-    image_root : Path
-        The folder.
-    name : str
-        Path as the data set has it.
-    """
-    base = image_root.resolve()
-    parts = [part for part in PurePosixPath(name.replace("\\", "/")).parts if part != "/"]
-    for start in range(len(parts)):
-        path = base.joinpath(*parts[start:]).resolve()
-        if path.is_relative_to(base) and path.is_file():
-            return path
-    return None
-
-
-def image_thumbnail(path: Path) -> str | None:
-    """Make a small JPEG of an image; None where it cannot be read."""
-    from hgkt.vision import open_image
-
-    try:
-        small = open_image(path, _MAX_PIXELS, at_least=(_THUMBNAIL, _THUMBNAIL))
-    except DataError:
-        return None
-    small.thumbnail((_THUMBNAIL, _THUMBNAIL))
-    return _data_uri(small, "JPEG")
-
-
-def _data_uri(image: Any, kind: str) -> str:
     buffer = io.BytesIO()
-    image.save(buffer, kind, optimize=True)
-    return f"data:image/{kind.lower()};base64,{base64.b64encode(buffer.getvalue()).decode()}"
+    image = Image.fromarray((255 * (1.0 - ink)).round().astype(np.uint8))
+    image.save(buffer, "PNG", optimize=True)
+    return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"

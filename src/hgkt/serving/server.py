@@ -25,8 +25,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http.client import responses
 from multiprocessing.connection import Connection, wait
@@ -54,6 +53,7 @@ _NO_SUCH_ADDRESS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 _STOP, _STOP_NOW, _ALIVE = "stop", "stop now", "alive"
 _OTHER_MODEL = 4  # exit code of a worker whose model folder is not the one of its parent
 _BEAT_SECONDS = 1.0
+_LOOK_SECONDS = 0.2
 _SILENCE_SECONDS = 60.0  # a worker that says nothing for so long hangs
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 
@@ -200,7 +200,7 @@ class ServiceServer(uvicorn.Server):
         options["timeout_graceful_shutdown"] = ending.timeout
         super().__init__(uvicorn.Config(app, **options))
         self._app, self._ending, self._alone = app, ending, alone
-        self._counts_signals = alone
+        self._announced = False
         self._stop_at: float | None = None
         self._told = threading.Event()
 
@@ -226,7 +226,7 @@ class ServiceServer(uvicorn.Server):
         A worker's parent counts for it: where all processes are signalled at once, the parent's
         word may come before the worker's own signal, which is no second one.
         """
-        if self._stop_at is not None and self._counts_signals:
+        if self._stop_at is not None and self._alone:
             self.stop_now()
         else:
             self.stop()
@@ -242,10 +242,11 @@ class ServiceServer(uvicorn.Server):
         over = await super().on_tick(counter)
         if self._stop_at is None:
             return over
-        if self._alone:
-            self._alone = False
+        if self._alone and not self._announced:
+            self._announced = True
             self._ending.announce()
-        # Clients shall not keep connections that are about to be closed.
+        # Clients shall not keep connections that are about to be closed; uvicorn writes the
+        # headers anew every second.
         if _GOODBYE not in self.server_state.default_headers:
             self.server_state.default_headers = [*self.server_state.default_headers, _GOODBYE]
         return over or time.monotonic() >= self._stop_at
@@ -315,23 +316,26 @@ def bind_sockets(host: str, port: int) -> list[socket.socket]:
     port : int
         The port; 0 takes a free one.
     """
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise _cannot_listen(host, port, error) from None
     sockets: list[socket.socket] = []
     problem: OSError | None = None
-    for family, _, _, _, address in dict.fromkeys(found):
-        # With port 0 the other addresses take the one that the first was given.
-        chosen = sockets[0].getsockname()[1] if sockets else port
-        try:
-            sockets.append(_bind(family, (address[0], chosen, *address[2:])))
-        except OSError as error:
-            problem = problem or error
-    taken = problem is not None and problem.errno not in _NO_SUCH_ADDRESS
-    if problem is not None and (taken or not sockets):
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        for family, _, _, _, address in dict.fromkeys(found):
+            # With port 0 the other addresses take the one that the first was given.
+            chosen = sockets[0].getsockname()[1] if sockets else port
+            try:
+                sockets.append(_bind(family, (address[0], chosen, *address[2:])))
+            except OSError as error:
+                if error.errno not in _NO_SUCH_ADDRESS:
+                    raise
+                problem = error
+        if problem is not None and not sockets:
+            raise problem
+    except OSError as error:
         close_sockets(sockets)
-        raise _cannot_listen(host, port, problem)
+        raise DataError(
+            f"cannot listen at {host}, port {port}: {error.strerror or error}"
+        ) from None
     return sockets
 
 
@@ -355,10 +359,6 @@ def _bind(family: int, address: tuple[Any, ...]) -> socket.socket:
     return sock
 
 
-def _cannot_listen(host: str, port: int, error: OSError) -> DataError:
-    return DataError(f"cannot listen at {host}, port {port}: {error.strerror or error}")
-
-
 # ---------------------------------------------------------------------- several processes
 def _work(
     settings: ServiceSettings,
@@ -369,7 +369,6 @@ def _work(
     """Be a worker: load the model, and serve until the parent says so or ends."""
     for sign in (signal.SIGINT, signal.SIGTERM):
         signal.signal(sign, signal.SIG_DFL)
-    signal.set_wakeup_fd(-1)
     end_with_parent(os.getppid())
     logging.config.dictConfig(options["log_config"])
     started: list[ServiceServer] = []
@@ -409,20 +408,59 @@ def _obey(control: Connection, started: list[ServiceServer]) -> None:
         os._exit(1)  # the parent has gone
 
 
+class _Worker:
+    """A worker process and the pipe to it.
+
+    Parameters
+    ----------
+    process : BaseProcess
+        The process; it is started here.
+    control, theirs : Connection
+        The two ends of the pipe.
+    """
+
+    def __init__(self, process: BaseProcess, control: Connection, theirs: Connection) -> None:
+        self.process, self.control = process, control
+        process.start()
+        theirs.close()  # so that the worker's end is the end of the pipe
+        self.heard_at = time.monotonic()
+
+    def tell(self, message: str) -> None:
+        """Say something to a worker, which may have ended."""
+        with contextlib.suppress(OSError):
+            self.control.send(message)
+
+    def messages(self) -> list[Any]:
+        """Return what the worker has said, but that it lives."""
+        found = []
+        with contextlib.suppress(EOFError, OSError):
+            while self.control.poll(0):
+                found.append(self.control.recv())
+                self.heard_at = time.monotonic()
+        return [message for message in found if message != _ALIVE]
+
+    def kill(self, reason: str) -> None:
+        """End a worker that does not end by itself."""
+        logger.error("worker %d %s", self.process.pid, reason)
+        self.process.kill()
+        self.process.join()
+
+
 @dataclass
 class _Place:
-    """A worker's place: the process that fills it now, and how that fares."""
+    """A worker's place: the one that fills it now, and how those before it fared."""
 
-    process: BaseProcess | None = None
-    control: Connection | None = None
+    worker: _Worker | None = None
     start_at: float = 0.0
-    heard_at: float = 0.0
     n_failures: int = 0
     closed: bool = False
 
 
 class Supervisor:
     """Keeps a number of workers serving until it is told to stop.
+
+    uvicorn's own starts workers anew without a pause where they cannot serve, waits for hanging
+    ones for ever at the end, and needs a helper process.
 
     Parameters
     ----------
@@ -453,94 +491,97 @@ class Supervisor:
         self._places = [_Place() for _ in range(settings.workers)]
         self._announce = announce
         self._announced = False
-        self._n_signals = 0
         self._stopped_at: float | None = None
 
     def run(self) -> bool:
         """Serve until SIGTERM or SIGINT; return whether every worker ended by itself."""
-        n_obeyed, whole = 0, True
-        with self._signals() as wake:
+        came: list[int] = []
+        stops = (signal.SIGINT, signal.SIGTERM)
+        before = {sign: signal.signal(sign, lambda own, _frame: came.append(own)) for sign in stops}
+        try:
             while True:
-                while n_obeyed < self._n_signals:
-                    n_obeyed += 1
-                    self._stop(at_once=n_obeyed > 1)
+                while came:
+                    came.pop()
+                    self._stop()
                 if self._stopped_at is None:
                     self._fill_places()
                 elif time.monotonic() > self._stopped_at + self._ending.limit:
-                    whole &= not self._kill_rest()
-                if not any(place.process for place in self._places):
+                    for worker in self._workers():
+                        worker.kill(f"did not end within {self._ending.limit:g} s and is killed")
+                    return False
+                if not self._workers():
                     if self._stopped_at is not None:
-                        return whole
+                        return True
                     if all(place.closed for place in self._places):
                         raise OtherModelError(
                             f"no worker can serve {self._settings.model} any more, since the "
                             "folder is not the one that the service was started with"
                         )
-                self._watch(wake)
+                self._watch()
+        finally:
+            for sign, handler in before.items():
+                signal.signal(sign, handler)
+
+    def _workers(self) -> list[_Worker]:
+        return [place.worker for place in self._places if place.worker is not None]
+
+    def _stop(self) -> None:
+        """Have the workers stop; without the grace where they were told so before."""
+        message = _STOP if self._stopped_at is None else _STOP_NOW
+        if self._stopped_at is None:
+            self._stopped_at = time.monotonic()
+            self._ending.announce()
+            close_sockets(self._sockets)  # the last worker that closes them ends the queue
+        for worker in self._workers():
+            worker.tell(message)
 
     # ------------------------------------------------------------------ starting and watching
     def _fill_places(self) -> None:
         now = time.monotonic()
         for place in self._places if self._announced else self._places[:1]:
-            if place.process is None and not place.closed and now >= place.start_at:
-                place.control, theirs = self._context.Pipe()
+            if place.worker is None and not place.closed and now >= place.start_at:
+                control, theirs = self._context.Pipe()
                 arguments = (self._settings, self._sockets, theirs, self._options)
-                place.process = self._context.Process(
-                    target=_work, args=arguments, name="hgkt-worker"
-                )
-                place.process.start()
-                theirs.close()  # so that the worker's end is the end of the pipe
-                place.heard_at = now
+                process = self._context.Process(target=_work, args=arguments, name="hgkt-worker")
+                place.worker = _Worker(process, control, theirs)
 
-    def _watch(self, wake: socket.socket) -> None:
+    def _watch(self) -> None:
         """Wait for something to happen, and take it in."""
-        filled = [place for place in self._places if place.process is not None]
-        things: list[Any] = [wake]
-        for place in filled:
-            assert place.process is not None
-            things += [place.control, place.process.sentinel]
-        wait(things, timeout=0.2)
-        with contextlib.suppress(BlockingIOError):
-            wake.recv(4096)
-        for place in filled:
-            assert place.process is not None
-            self._hear(place)
-            if place.process.exitcode is not None:
-                self._clear(place)
-            elif time.monotonic() - place.heard_at > _SILENCE_SECONDS:
-                logger.error("worker %d hangs and is replaced", place.process.pid)
-                place.process.kill()
-                place.heard_at = time.monotonic()
+        wait(
+            [end for one in self._workers() for end in (one.control, one.process.sentinel)],
+            timeout=_LOOK_SECONDS,
+        )
+        for place in self._places:
+            worker = place.worker
+            if worker is None:
+                continue
+            for message in worker.messages():
+                self._hear(place, message)
+            if worker.process.exitcode is not None:
+                self._clear(place, worker)
+            elif time.monotonic() - worker.heard_at > _SILENCE_SECONDS:
+                worker.kill("hangs and is replaced")
 
-    def _hear(self, place: _Place) -> None:
-        """Take in what a worker has said."""
-        assert place.control is not None
-        with contextlib.suppress(EOFError, OSError):
-            while place.control.poll(0):
-                message = place.control.recv()
-                place.heard_at = time.monotonic()
-                if message == _ALIVE:
-                    continue
-                if isinstance(message, str):
-                    if not self._announced:  # nothing ever worked: say why and end
-                        raise DataError(message)
-                    continue
-                counts, file = message
-                place.n_failures = 0
-                if not self._announced:
-                    self._announced = True
-                    self._settings = self._settings.model_copy(update={"database_id": file})
-                    self._announce(*counts)
+    def _hear(self, place: _Place, message: Any) -> None:
+        """Take in that a worker has the model, or why it cannot start."""
+        if isinstance(message, str):
+            if not self._announced:  # nothing ever worked: say why and end
+                raise DataError(message)
+            return
+        counts, file = message
+        place.n_failures = 0
+        if not self._announced:
+            self._announced = True
+            self._settings = self._settings.model_copy(update={"database_id": file})
+            self._announce(*counts)
 
-    def _clear(self, place: _Place) -> None:
+    def _clear(self, place: _Place, worker: _Worker) -> None:
         """Clear the place of a worker that has ended, and say when another comes."""
-        assert place.process is not None
-        assert place.control is not None
-        code, number = place.process.exitcode, place.process.pid
-        place.process.join()
-        place.process.close()
-        place.control.close()
-        place.process = place.control = None
+        code, number = worker.process.exitcode, worker.process.pid
+        worker.process.join()
+        worker.process.close()
+        worker.control.close()
+        place.worker = None
         if MULTIPROCESS_FOLDER in os.environ:
             mark_process_dead(number)  # its gauges count no more
         if self._stopped_at is not None:
@@ -553,45 +594,3 @@ class Supervisor:
         place.n_failures += 1
         place.start_at = time.monotonic() + pause
         logger.warning("worker %d ended with code %s; another is started", number, code)
-
-    # ------------------------------------------------------------------ ending
-    def _stop(self, at_once: bool) -> None:
-        if self._stopped_at is None:
-            self._stopped_at = time.monotonic()
-            self._ending.announce()
-            close_sockets(self._sockets)  # the last worker that closes them ends the queue
-        for place in self._places:
-            if place.control is not None:
-                with contextlib.suppress(OSError):
-                    place.control.send(_STOP_NOW if at_once else _STOP)
-
-    def _kill_rest(self) -> bool:
-        rest = [place.process for place in self._places if place.process is not None]
-        for process in rest:
-            logger.error(
-                "worker %d did not end within %g s and is killed", process.pid, self._ending.limit
-            )
-            process.kill()
-            process.join()
-        return bool(rest)
-
-    @contextmanager
-    def _signals(self) -> Iterator[socket.socket]:
-        """Count signals, and yield a socket that can be read when one has come."""
-        wake, woken = socket.socketpair()
-        wake.setblocking(False)
-        woken.setblocking(False)
-
-        def count(*_details: object) -> None:
-            self._n_signals += 1
-
-        before = {sign: signal.signal(sign, count) for sign in (signal.SIGINT, signal.SIGTERM)}
-        descriptor = signal.set_wakeup_fd(woken.fileno(), warn_on_full_buffer=False)
-        try:
-            yield wake
-        finally:
-            signal.set_wakeup_fd(descriptor)
-            for sign, handler in before.items():
-                signal.signal(sign, handler)
-            wake.close()
-            woken.close()

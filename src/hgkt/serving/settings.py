@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, PositiveInt, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from hgkt._validation import check_number
@@ -53,8 +53,6 @@ class ServiceSettings(BaseSettings):
         Data set from which the page offers instances.
     root : Path, optional
         Folder of the benchmark's folders, for `samples`.
-    image_root : Path, optional
-        Folder of the images of `samples`.
     allowed_hosts : tuple of str
         Names in the Host header that are answered, without port; ``*.example.org`` stands for all
         names that end so, ``*`` for any. By default the names of this machine where only this
@@ -83,8 +81,6 @@ class ServiceSettings(BaseSettings):
         How often a worker looks for classes that others added.
     device : {"auto", "cpu", "cuda"}
         Where images are turned into features.
-    verify_key : Path, optional
-        A public key; the model must then be as its owner signed it.
     grace_seconds, shutdown_seconds : float
         How long the service goes on answering after it was told to stop, and how long requests
         under way may take after that.
@@ -121,33 +117,31 @@ class ServiceSettings(BaseSettings):
     require_key: Literal["changes", "all"] = "changes"
     samples: str | None = None
     root: Path | None = None
-    image_root: Path | None = None
     allowed_hosts: tuple[str, ...] = ()
-    max_body_bytes: int = 64 * _MIB
-    max_class_bytes: int = 8 * _MIB
-    max_rows: int = 4096
-    max_classes: int = 1000
-    max_checked: int = 100
-    max_image_bytes: int = 20 * _MIB
-    max_image_pixels: int = 89_478_485  # as `hgkt.vision.open_image` and the commands
-    max_request_pixels: int = 200_000_000
-    max_ranked: int = 250_000
-    max_scores: int = 100_000_000
-    max_bodies_bytes: int = 256 * _MIB
-    max_waiting: int = 128
-    max_waiting_images: int = 8
-    max_connections: int = 1000
-    max_head_bytes: int = 32 * 1024
-    client_seconds: float = 10.0
-    poll_seconds: float = 0.25
+    max_body_bytes: PositiveInt = 64 * _MIB
+    max_class_bytes: PositiveInt = 8 * _MIB
+    max_rows: PositiveInt = 4096
+    max_classes: PositiveInt = 1000
+    max_checked: PositiveInt = 100
+    max_image_bytes: PositiveInt = 20 * _MIB
+    max_image_pixels: PositiveInt = 89_478_485  # as `hgkt.vision.open_image` and the commands
+    max_request_pixels: PositiveInt = 200_000_000
+    max_ranked: PositiveInt = 250_000
+    max_scores: PositiveInt = 100_000_000
+    max_bodies_bytes: PositiveInt = 256 * _MIB
+    max_waiting: PositiveInt = 128
+    max_waiting_images: PositiveInt = 8
+    max_connections: PositiveInt = 1000
+    max_head_bytes: PositiveInt = 32 * 1024
+    client_seconds: float = Field(10.0, gt=0, le=3600)
+    poll_seconds: float = Field(0.25, gt=0, le=60)
     device: Literal["auto", "cpu", "cuda"] = "cpu"
-    verify_key: Path | None = None
-    grace_seconds: float = 5.0
-    shutdown_seconds: float = 10.0
+    grace_seconds: float = Field(5.0, ge=0, le=3600)
+    shutdown_seconds: float = Field(10.0, ge=0, le=3600)
     keep_unknown: str | None = None
     keep_unknown_items: bool = False
-    max_unknown: int = 10_000
-    unknown_days: float = 30.0
+    max_unknown: PositiveInt = 10_000
+    unknown_days: float = Field(30.0, gt=0, le=36500)
     model_digest: str | None = None
     database_id: tuple[str, int, int] | None = None
 
@@ -172,14 +166,6 @@ class ServiceSettings(BaseSettings):
         """Refuse what cannot work or would be unsafe."""
         check_number("port", self.port, low=0, high=65535, integer=True)
         check_number("workers", self.workers, low=1, high=1024, integer=True)
-        for name in type(self).model_fields:
-            if name.startswith("max_"):
-                check_number(name, getattr(self, name), low=1, integer=True)
-        check_number("poll_seconds", self.poll_seconds, low=0.0, high=60.0, open_low=True)
-        check_number("client_seconds", self.client_seconds, low=0.0, high=3600.0, open_low=True)
-        check_number("unknown_days", self.unknown_days, low=0.0, high=36500.0, open_low=True)
-        for name in ("grace_seconds", "shutdown_seconds"):
-            check_number(name, getattr(self, name), low=0.0, high=3600.0)
         for name in self.allowed_hosts:
             _check_host(name)
         for key in self.api_keys:

@@ -8,6 +8,7 @@ The old model's classes are only read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -22,6 +23,7 @@ from hgkt.estimators import METHODS, GZSLClassifier, load_model
 from hgkt.exceptions import DataError, first_line
 from hgkt.language import ClassDescription, Describer
 from hgkt.language.encoder import encoder_difference, uses_description
+from hgkt.serving.database import RegistryError
 from hgkt.serving.edition import (
     Edition,
     label_of,
@@ -159,8 +161,8 @@ class ModelFacts:
             other.attribute_kinds,
         ):
             return False
-        names = _folded(self.attribute_names), _folded(other.attribute_names)
-        if all(names) and names[0] != names[1]:
+        own, others = _keys(self.attribute_names), _keys(other.attribute_names)
+        if own and others and own != others:
             return False
         if TEXT not in self.attribute_kinds:
             return True
@@ -171,8 +173,6 @@ class ModelFacts:
     # ------------------------------------------------------------------ features
     def feature_difference(self, other: ModelFacts) -> str | None:
         """Say in a clause how the features of another model differ, or return None."""
-        if self.n_features != other.n_features:
-            return f"have {other.n_features} features, and the model reads {self.n_features}"
         if _weights(self.backbone) != _weights(other.backbone):
             return "are features of another backbone"
         if self.features and other.features and self.features != other.features:
@@ -180,7 +180,8 @@ class ModelFacts:
         return None
 
 
-def _folded(names: tuple[str, ...]) -> list[str]:
+def _keys(names: Iterable[str]) -> list[str]:
+    """Return names as they are compared."""
     return [name.strip().lower() for name in names]
 
 
@@ -256,8 +257,7 @@ class Redescriber:
         known = old.plain_part(row)
         if old.attribute_names and new.attribute_names:
             values = dict(zip(_keys(old.attribute_names), known.tolist(), strict=True))
-            missing = [name for name in new.attribute_names if _key(name) not in values]
-            if missing:
+            if missing := _missing(new.attribute_names, old.attribute_names):
                 raise DataError(f"it lacks {_listing(missing)}, which the model knows it by")
             return np.array([values[key] for key in _keys(new.attribute_names)])
         if len(known) != new.n_plain:
@@ -272,20 +272,13 @@ class Redescriber:
         """Say in a sentence which attributes are left out; None where none is."""
         if self._same or self.old is None or not self.new.attribute_names:
             return None
-        unused = [
-            name
-            for name in self.old.attribute_names
-            if _key(name) not in set(_keys(self.new.attribute_names))
-        ]
+        unused = _missing(self.old.attribute_names, self.new.attribute_names)
         return f"the new model does not use {_listing(unused)}" if unused else None
 
 
-def _key(name: str) -> str:
-    return name.strip().lower()
-
-
-def _keys(names: Sequence[str]) -> list[str]:
-    return [_key(name) for name in names]
+def _missing(wanted: Sequence[str], known: Sequence[str]) -> list[str]:
+    keys = set(_keys(known))
+    return [name for name, key in zip(wanted, _keys(wanted), strict=True) if key not in keys]
 
 
 def _listing(names: Sequence[str]) -> str:
@@ -440,18 +433,11 @@ class Transfer:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values."""
-        return {
-            "source": self.source,
-            "target": self.target,
+        return vars(self) | {
             "moving": [entry.name for entry in self.moving],
             "growing": {name: sums.n_examples for name, sums in self.growing.items()},
             "unfit": [vars(one) for one in self.unfit],
-            "learned": list(self.learned),
-            "there": list(self.there),
-            "differing": list(self.differing),
             "left_examples": [vars(one) for one in self.left_examples],
-            "doubts": list(self.doubts),
-            "note": self.note,
         }
 
 
@@ -570,10 +556,11 @@ def _check_examples(sums: ExampleSums, model: Any, old: ModelFacts | None, new: 
     """Refuse examples that a model cannot take over."""
     if not model.can_grow:
         raise DataError(f"{type(model).__name__} cannot learn from more examples once it is fitted")
-    difference = None if old is None else new.feature_difference(old)
-    if sums.n_features != model.n_features_in_:
-        difference = f"have {sums.n_features} features, and the model reads {model.n_features_in_}"
-    if difference is not None:
+    if sums.n_features != new.n_features:
+        raise DataError(
+            f"they have {sums.n_features} features, and the model reads {new.n_features}"
+        )
+    if old is not None and (difference := new.feature_difference(old)) is not None:
         raise DataError(f"they {difference}")
     for feature_map in model._transfer.spaces:
         sums.sums_under(feature_map)
@@ -618,11 +605,12 @@ def adopt_classes(
     if source.model_id == registry.model_id:
         raise DataError("the old and the new model are the same one, and have the same classes")
     origin = origin or Origin(reason=f"adopted from {source.title}")
-    for number in range(_TRIES):
+    for _ in range(_TRIES):
         edition = served.refresh()
         transfer = plan_transfer(source, edition, facts, served.vectors)
-        if before is not None and number == 0:
+        if before is not None:
             before(transfer)
+            before = None
         if transfer.unfit and not skip_unfit:
             raise _unfit(transfer)
         if not transfer.moving and not transfer.growing:
@@ -630,13 +618,10 @@ def adopt_classes(
         if transfer.growing:
             refuse_unsound(transfer.edition(served).model, next(iter(transfer.growing)))
         registry.remember(facts.to_json())
-        try:
-            make = _events_of(transfer, served.saved, edition.learned)
+        make = _events_of(transfer, served.saved, edition.learned)
+        with suppress(ClassExistsError):  # somebody was faster; what is left is seen anew
             return transfer, registry.change(make, saved=served.saved, origin=origin)
-        except ClassExistsError:  # somebody was faster; what is left is seen anew
-            if number == _TRIES - 1:
-                raise
-    raise AssertionError  # the last try returns or raises
+    raise RegistryError("locked", registry.place)
 
 
 def _events_of(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -12,6 +11,8 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self, TypeVar
+
+from joblib import cpu_count
 
 from hgkt.serving.problems import Problem
 from hgkt.serving.settings import ServiceSettings
@@ -137,6 +138,4 @@ class Queues:
 
 def n_processors() -> int:
     """Return how many processors this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return int(cpu_count())

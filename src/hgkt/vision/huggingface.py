@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from hgkt._files import files_sha256, read_json
-from hgkt._hub import hub_folder, load_pretrained
+from hgkt._hub import WEIGHTS, WEIGHTS_VARIABLE, find_local, hub_folder, load_pretrained
 from hgkt._validation import import_extra
 from hgkt.exceptions import DataError, DownloadError, MissingExtraError, first_line
 from hgkt.vision.backbones import Backbone, BackboneRequest, package_versions
 from hgkt.vision.images import INTERPOLATIONS, Preprocessing
-from hgkt.vision.networks import find_source
 
-_WEIGHTS = "model*.safetensors"
-_FETCHED = ("config.json", "*processor_config.json", _WEIGHTS, "*.index.json")
+_FETCHED = ("config.json", "*processor_config.json", WEIGHTS, "*.index.json")
 _PROCESSORS = ("CLIP", "Bit", "ConvNext", "ViT", "DeiT", "Siglip")
 _CONVNEXT_WHOLE = 384  # from this size on ConvNext's processor takes the whole image
 
@@ -106,11 +104,10 @@ def open_transformers(request: BackboneRequest) -> Backbone:
             f"{', '.join(POOLINGS)}"
         )
     pooling = POOLINGS[kind]
-    weights = sorted(folder.glob(_WEIGHTS))
-    if not weights:
-        raise DataError(f"{folder} has no model.safetensors; other weight formats are not read")
     how = read_preprocessing(folder)
-    model = _load(folder, pooling).eval().to(request.device)
+    bare = {"add_pooling_layer": False} if pooling.output == "class_token" else {}
+    model = load_pretrained(pooling.class_name, folder, "vision", **bare)
+    model = model.eval().to(request.device)
     if pooling.convolutional:
         model = model.to(memory_format=torch.channels_last)
 
@@ -124,14 +121,14 @@ def open_transformers(request: BackboneRequest) -> Backbone:
     with torch.inference_mode():
         height, width = how.crop or (how.resized(256, 256)[1], how.resized(256, 256)[0])
         n_features = int(forward(torch.zeros(1, 3, height, width, device=request.device)).shape[1])
-    is_folder = find_source(request.source) is not None
+    is_folder = find_local(request.source, WEIGHTS_VARIABLE) is not None
     record = {
         "name": "transformers",
         "family": "transformers",
         "source": str(folder) if is_folder else request.source,
         "revision": revision,
         "model_type": kind,
-        "sha256": files_sha256(weights),
+        "sha256": files_sha256(folder.glob(WEIGHTS)),
         "n_features": n_features,
         "features": pooling.meaning,
         "preprocessing": how.to_dict(),
@@ -142,7 +139,7 @@ def open_transformers(request: BackboneRequest) -> Backbone:
 
 def _folder(source: str, revision: str | None) -> tuple[Path, str | None]:
     """Return the folder of a model: itself, the hub's cache, or a fresh download."""
-    path = find_source(source)
+    path = find_local(source, WEIGHTS_VARIABLE)
     if path is not None:
         if not path.is_dir():
             raise DataError(f"{path} is no folder; a folder that transformers wrote is expected")
@@ -153,7 +150,7 @@ def _folder(source: str, revision: str | None) -> tuple[Path, str | None]:
             "it in the folder that $HGKT_WEIGHTS names"
         )
     try:
-        folder = hub_folder(source, _FETCHED, _WEIGHTS, "vision", revision)
+        folder = hub_folder(source, _FETCHED, WEIGHTS, "vision", revision)
     except MissingExtraError:
         raise
     except Exception as error:
@@ -162,11 +159,6 @@ def _folder(source: str, revision: str | None) -> tuple[Path, str | None]:
             f"{first_line(error)}"
         ) from None
     return folder, folder.name
-
-
-def _load(folder: Path, pooling: Pooling) -> Any:
-    bare = {"add_pooling_layer": False} if pooling.output == "class_token" else {}
-    return load_pretrained(pooling.class_name, folder, "vision", **bare)
 
 
 def read_preprocessing(folder: Path) -> Preprocessing:

@@ -1,8 +1,7 @@
-"""Networks whose weights are one file: EfficientNet-Lite, and ResNet of torchvision's layout."""
+"""Networks whose weights are one file: EfficientNet-Lite, and ResNet by torchvision's names."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,23 +12,20 @@ from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from hgkt._files import file_sha256
+from hgkt._hub import WEIGHTS_VARIABLE, find_local
 from hgkt._validation import import_extra
 from hgkt.exceptions import DataError, MissingExtraError, first_line
 from hgkt.vision.backbones import Backbone, BackboneRequest, package_versions
 from hgkt.vision.images import Preprocessing
 
-WEIGHTS_VARIABLE = "HGKT_WEIGHTS"
-# Names of a convolution and its normalisation: EfficientNet-Lite's, then torchvision's.
+# Names of a convolution and its normalisation: EfficientNet-Lite's, then transformers'.
 _PAIRS = (
     ("_conv_stem", "_bn0"),
     ("_conv_head", "_bn1"),
     ("_expand_conv", "_bn0"),
     ("_depthwise_conv", "_bn1"),
     ("_project_conv", "_bn2"),
-    ("conv1", "bn1"),
-    ("conv2", "bn2"),
-    ("conv3", "bn3"),
-    ("0", "1"),  # the shortcut of a residual block
+    ("convolution", "normalization"),
 )
 _N_FEATURES = 1280
 # Blocks a stage, and whether a block has three convolutions (1×1, 3×3, 1×1) or two.
@@ -40,27 +36,6 @@ LAYOUTS = {
     "resnet101": ((3, 4, 23, 3), True),
     "resnet152": ((3, 8, 36, 3), True),
 }
-
-
-def find_source(source: str) -> Path | None:
-    """Return the file or folder `source`, else the one of that name in ``$HGKT_WEIGHTS``.
-
-    Parameters
-    ----------
-    source : str
-        A path as the user wrote it or as a record has it.
-
-    Returns
-    -------
-    Path or None
-    """
-    path = Path(source).expanduser()
-    if path.exists():
-        return path.resolve()
-    folder = os.environ.get(WEIGHTS_VARIABLE)
-    if folder and path.name and (Path(folder) / path.name).exists():
-        return (Path(folder) / path.name).resolve()
-    return None
 
 
 def read_state_dict(path: Path) -> dict[str, Any]:
@@ -111,11 +86,11 @@ def fold_batch_norms(network: Any) -> Any:
     Examples
     --------
     >>> import torch
-    >>> from hgkt.vision.networks import ResNet
-    >>> network = ResNet("resnet18").eval()
+    >>> network = build_resnet("resnet18").eval()
     >>> inputs = torch.rand(1, 3, 64, 64)
-    >>> before = network(inputs)
-    >>> torch.allclose(fold_batch_norms(network)(inputs), before, rtol=1e-3, atol=1e-4)
+    >>> before = network(inputs).pooler_output
+    >>> after = fold_batch_norms(network)(inputs).pooler_output
+    >>> torch.allclose(after, before, rtol=1e-3, atol=1e-4)
     True
     """
     for module in list(network.modules()):
@@ -145,7 +120,11 @@ def open_efficientnet_lite(request: BackboneRequest) -> Backbone:
     Backbone
     """
     package = import_extra("efficientnet_lite_pytorch", "vision")
-    path = find_source(request.source) if request.source else _packaged_weights(request.name)
+    path = (
+        find_local(request.source, WEIGHTS_VARIABLE)
+        if request.source
+        else _packaged_weights(request.name)
+    )
     if path is None:
         raise DataError(f"the weights of {request.name} are not at {request.source}")
     network: Any = package.EfficientNet.from_name(request.name)
@@ -187,78 +166,6 @@ def _packaged_weights(name: str) -> Path:
     return Path(owner.get_model_file_path())
 
 
-class _Block(nn.Module):
-    """A residual block; module names are those of torchvision's state dicts."""
-
-    def __init__(self, n_in: int, width: int, stride: int, bottleneck: bool) -> None:
-        super().__init__()
-        n_out = 4 * width if bottleneck else width
-        # torchvision strides in the 3×3 convolution of a bottleneck ("ResNet v1.5").
-        plan = (
-            [(n_in, width, 1, 1), (width, width, 3, stride), (width, n_out, 1, 1)]
-            if bottleneck
-            else [(n_in, width, 3, stride), (width, n_out, 3, 1)]
-        )
-        self.n_convolutions = len(plan)
-        for number, (before, after, kernel, step) in enumerate(plan, start=1):
-            convolution = nn.Conv2d(before, after, kernel, step, kernel // 2, bias=False)
-            self.add_module(f"conv{number}", convolution)
-            self.add_module(f"bn{number}", nn.BatchNorm2d(after))
-        self.downsample: nn.Module | None = None
-        if stride != 1 or n_in != n_out:
-            self.downsample = nn.Sequential(
-                nn.Conv2d(n_in, n_out, 1, stride, bias=False), nn.BatchNorm2d(n_out)
-            )
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        values = inputs
-        for number in range(1, self.n_convolutions + 1):
-            values = getattr(self, f"bn{number}")(getattr(self, f"conv{number}")(values))
-            if number < self.n_convolutions:
-                values = torch.relu(values)
-        shortcut = inputs if self.downsample is None else self.downsample(inputs)
-        return torch.relu(values + shortcut)
-
-
-class ResNet(nn.Module):
-    """ResNet up to and including the average pool, with torchvision's parameter names.
-
-    Parameters
-    ----------
-    name : str
-        One of `LAYOUTS`.
-
-    Examples
-    --------
-    >>> ResNet("resnet18").eval()(torch.zeros(1, 3, 64, 64)).shape
-    torch.Size([1, 512])
-    """
-
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        depths, bottleneck = LAYOUTS[name]
-        self.conv1 = nn.Conv2d(3, 64, 7, 2, 3, bias=False)
-        self.bn1 = nn.BatchNorm2d(64)
-        self.maxpool = nn.MaxPool2d(3, 2, 1)
-        n_in = 64
-        for stage, depth in enumerate(depths):
-            width = 64 * 2**stage
-            blocks = []
-            for block in range(depth):
-                stride = 2 if stage and not block else 1
-                blocks.append(_Block(n_in, width, stride, bottleneck))
-                n_in = 4 * width if bottleneck else width
-            self.add_module(f"layer{stage + 1}", nn.Sequential(*blocks))
-        self.n_features = n_in
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Return features (n, n_features) of inputs (n, 3, height, width)."""
-        values = self.maxpool(torch.relu(self.bn1(self.conv1(inputs))))
-        for stage in range(1, 5):
-            values = getattr(self, f"layer{stage}")(values)
-        return values.mean(dim=(2, 3))
-
-
 def open_resnet(request: BackboneRequest) -> Backbone:
     """Open a ResNet with weights from a .pth or .safetensors file in torchvision's format.
 
@@ -277,7 +184,7 @@ def open_resnet(request: BackboneRequest) -> Backbone:
     name = request.name
     if not request.source:
         raise DataError(f"{name} needs its weights: give them as {name}:FILE (.pth, .safetensors)")
-    path = find_source(request.source)
+    path = find_local(request.source, WEIGHTS_VARIABLE)
     if path is None or not path.is_file():
         raise DataError(
             f"the weights of {name} are not at {request.source}; give the file as {name}:FILE, "
@@ -287,11 +194,15 @@ def open_resnet(request: BackboneRequest) -> Backbone:
     record = {
         "family": "resnet",
         "source": str(path),
-        "n_features": network.n_features,
+        "n_features": int(network.config.hidden_sizes[-1]),
         "features": "average pool",
         "preprocessing": Preprocessing(shortest_edge=256, crop=(224, 224)),
     }
-    return _backbone(request, network, path, record, [], network)
+
+    def forward(inputs: Any) -> Any:
+        return network(inputs).last_hidden_state.mean(dim=(2, 3))
+
+    return _backbone(request, network, path, record, ["transformers"], forward)
 
 
 def _backbone(
@@ -316,19 +227,65 @@ def _backbone(
     return Backbone(made, how, forward, request.device, True, classifier)
 
 
-def load_resnet(name: str, state: dict[str, Tensor], where: str) -> ResNet:
-    """Build a ResNet and fill every one of its parameters; only the classifier may be left over."""
-    network = ResNet(name)
-    weights = {key: value for key, value in state.items() if not key.startswith("fc.")}
-    expected = network.state_dict()
-    # Early weight files have no counter of batches, which inference does not use.
-    counters = {k: v for k, v in expected.items() if k.endswith("num_batches_tracked")}
-    try:
-        network.load_state_dict({**counters, **weights}, strict=True)
-    except RuntimeError:
-        missing = sorted(set(expected) - set(counters) - set(weights))
-        extra = sorted(set(weights) - set(expected))
-        detail = f"{len(missing)} parameters are missing" if missing else "shapes differ"
-        detail = f"it has an unknown parameter {extra[0]!r}" if extra and not missing else detail
-        raise DataError(f"the weights {where} do not fit {name}: {detail}") from None
-    return network
+def build_resnet(name: str) -> Any:
+    """Return the ResNet of transformers, of one of `LAYOUTS`, with random weights."""
+    transformers = import_extra("transformers", "vision")
+    depths, bottleneck = LAYOUTS[name]
+    config = transformers.ResNetConfig(
+        depths=list(depths),
+        layer_type="bottleneck" if bottleneck else "basic",
+        hidden_sizes=[(256 if bottleneck else 64) * 2**stage for stage in range(4)],
+    )
+    return transformers.ResNetModel(config)
+
+
+def torchvision_name(key: str) -> str:
+    """Return how torchvision calls a parameter of transformers' ResNet.
+
+    Examples
+    --------
+    >>> torchvision_name("encoder.stages.2.layers.5.layer.0.convolution.weight")
+    'layer3.5.conv1.weight'
+    """
+    words = key.split(".")
+    is_norm, tail = words[-2] == "normalization", words[-1]
+    kind = "bn" if is_norm else "conv"
+    if words[0] == "embedder":
+        return f"{kind}1.{tail}"
+    block = f"layer{int(words[2]) + 1}.{words[4]}"
+    if words[5] == "shortcut":
+        return f"{block}.downsample.{int(is_norm)}.{tail}"
+    return f"{block}.{kind}{int(words[6]) + 1}.{tail}"
+
+
+def load_resnet(name: str, state: dict[str, Tensor], where: str) -> Any:
+    """Build a ResNet and fill every one of its parameters; only the classifier may be left over.
+
+    Parameters
+    ----------
+    name : str
+        One of `LAYOUTS`.
+    state : dict of str to Tensor
+        The weights by torchvision's names.
+    where : str
+        Where they come from, for messages.
+    """
+    network = build_resnet(name)
+    places = {torchvision_name(key): key for key in network.state_dict() if _is_weight(key)}
+    weights = {k: v for k, v in state.items() if _is_weight(k) and not k.startswith("fc.")}
+    missing, unknown = places.keys() - weights.keys(), sorted(weights.keys() - places.keys())
+    detail = f"{len(missing)} parameters are missing" if missing else ""
+    if unknown and not missing:
+        detail = f"it has an unknown parameter {unknown[0]!r}"
+    if not detail:
+        try:
+            network.load_state_dict({places[k]: v for k, v in weights.items()}, strict=False)
+            return network
+        except RuntimeError:
+            detail = "shapes differ"
+    raise DataError(f"the weights {where} do not fit {name}: {detail}")
+
+
+def _is_weight(key: str) -> bool:
+    """Say whether a parameter decides about features; early files have no counter of batches."""
+    return not key.endswith("num_batches_tracked")

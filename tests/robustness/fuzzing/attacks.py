@@ -20,7 +20,6 @@ from fuzzing.service import JSON, KEY, Service, status_of
 
 MB = 1_000_000
 OCTETS = "application/octet-stream"
-ARROW = "application/vnd.apache.arrow.stream"
 Attack = Callable[[Service, float], Iterator[int]]
 ATTACKS: dict[str, tuple[Attack, frozenset[int]]] = {}
 QUEUED: set[str] = set()

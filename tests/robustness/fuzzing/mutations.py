@@ -16,9 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pyarrow as pa
 
-from fuzzing.attacks import ARROW, OCTETS
+from fuzzing.attacks import OCTETS
 from fuzzing.service import JSON, KEY, Service
 
 _TOKENS = (
@@ -32,7 +31,7 @@ _HEADERS = (
     *(b"X-API-Key: wrong, but long enough", b"Authorization: Bearer x", b"Host: example.org"),
     *(b"Upgrade: websocket\r\nConnection: Upgrade", b"Origin: null", b"X: \xff\x00"),
     *(b"Content-Length: 5", b"Content-Length: -1", b"If-None-Match: *", b"Connection: close"),
-    *(b"Accept: " + ARROW.encode(), b"Range: bytes=0-"),
+    *(b"Accept: application/octet-stream", b"Range: bytes=0-"),
 )
 _METHODS = b"GET HEAD POST PUT PATCH DELETE OPTIONS TRACE X".split()
 _ANSWER_SECONDS = 20.0
@@ -62,13 +61,12 @@ def seeds(service: Service) -> list[Request]:
     """Return good requests of every kind."""
     rng = np.random.default_rng(0)
     rows = rng.random((3, service.n_features), dtype=np.float32)
-    lists = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), service.n_features)
-    sink = io.BytesIO()
-    table = pa.table({"features": lists})
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
     numbers = ",".join(f"{value:.3g}" for value in rows[0])
     json_body = f'{{"features":[[{numbers}]],"top_k":2,"among":"all","explain":true}}'.encode()
+    tensor = (
+        f'{{"inputs":[{{"name":"features","datatype":"FP32","shape":[1,{service.n_features}],'
+        f'"data":[{numbers}]}}]}}'
+    ).encode()
     key, as_json = b"X-API-Key: " + KEY.encode(), b"Content-Type: " + JSON.encode()
     named = b'{"classes":[{"name":"fuzzed","attributes":{"red":0.5,"segment a":1},"text":"a b"}]}'
     vector = b'{"classes":[{"name":"fuzzed","vector":[0.5,0.25,1]},{"name":"other","text":"x"}]}'
@@ -77,16 +75,21 @@ def seeds(service: Service) -> list[Request]:
         b"Content-Type: image/png\r\n\r\n" + _small_png() + b"\r\n--b--\r\n"
     )
     octets = b"Content-Type: " + OCTETS.encode()
-    arrow = b"Content-Type: " + ARROW.encode()
     form = b"Content-Type: multipart/form-data; boundary=b"
     return [
         Request(b"POST", b"/v1/predict", (as_json,), json_body),
         Request(b"POST", b"/v1/predict?top_k=3&among=seen", (octets,), rows.tobytes()),
-        Request(b"POST", b"/v1/predict?explain=true", (arrow,), sink.getvalue()),
+        Request(b"POST", b"/v1/predict/text", (as_json,), b'{"texts":["a b","c"],"top_k":2}'),
+        Request(b"POST", b"/v2/models/model/infer", (as_json,), tensor),
         Request(b"POST", b"/v1/predict/image?top_k=2", (form,), picture),
         Request(b"POST", b"/v1/classes", (as_json, key), named),
         Request(b"POST", b"/v1/classes", (as_json, key), vector),
+        Request(b"POST", b"/v1/classes/check", (as_json,), named),
+        Request(b"PATCH", b"/v1/classes/fuzzed", (as_json, key), b'{"name":"other","text":"a"}'),
+        Request(b"POST", b"/v1/classes/red/examples", (octets, key), rows.tobytes()),
         Request(b"DELETE", b"/v1/classes/fuzzed", (key,)),
+        Request(b"POST", b"/v1/rollback", (as_json, key), b'{"revision":1,"reason":"a b"}'),
+        Request(b"GET", b"/v1/events?after=0&limit=5&name=red"),
         Request(b"GET", b"/v1/classes?query=a&kind=added&offset=0&limit=5&newest_first=true"),
         Request(b"GET", b"/v1/classes/red"),
         Request(b"GET", b"/v1/model"),

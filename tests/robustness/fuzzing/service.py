@@ -111,14 +111,14 @@ def _save_image_model(folder: Path) -> int:
 
 
 @contextmanager
-def running(folder: Path, images: bool, *options: str) -> Iterator[Service]:
+def running(folder: Path, images: bool) -> Iterator[Service]:
     """Train a model in `folder`, serve it with a key, and yield the service once it is ready."""
     n_features = save_model(folder / "model", images)
     keys, log = folder / "keys", folder / "log"
     keys.write_text(KEY + "\n")
     keys.chmod(0o600)
     command = [*_SERVE, "--model", str(folder / "model"), "--port", "0"]
-    command += ["--api-key-file", str(keys), *options]
+    command += ["--api-key-file", str(keys)]
     with log.open("wb") as errors:
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=errors, env={**os.environ, "COLUMNS": "1000"}

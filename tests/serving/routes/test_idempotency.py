@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from hgkt.serving import database as db
 from hgkt.serving.events import utc_now
 from hgkt.serving.problems import install_problems
-from hgkt.serving.registry import oldest_kept
+from hgkt.serving.registry import KEPT
 from hgkt.serving.routes import Service
 from hgkt.serving.routes.classes import build_router
 from hgkt.serving.settings import ServiceSettings
@@ -114,7 +114,7 @@ def test_keys_are_forgotten_after_a_day(make_client, body, open_registry):
     client = make_client()
     assert add(client, body).status_code == 201
     with open_registry().database.writing() as connection:
-        old = oldest_kept(oldest_kept(utc_now()))
+        old = utc_now(2 * KEPT)
         model_id = connection.exec_driver_sql("SELECT model_id FROM hgkt_models").scalar()
         row = {"model_id": model_id, "key": "old", "fingerprint": "", "receipt": ""}
         row |= {"created_at": old}

@@ -11,11 +11,11 @@ from fastapi.testclient import TestClient
 from PIL import Image
 from sklearn.decomposition import PCA
 
-from hgkt.data import GZSLDataset, load_dataset, write_tables
+from hgkt.data import load_dataset
 from hgkt.estimators import METHODS, HGKTClassifier
 from hgkt.exceptions import DataError
 from hgkt.serving import ServiceSettings, create_app
-from hgkt.serving.samples import find_image, load_samples, spread
+from hgkt.serving.samples import load_samples, spread
 
 
 @pytest.fixture(scope="module")
@@ -147,46 +147,6 @@ def test_samples_are_empty_without_a_data_set(folder):
     with TestClient(create_app(ServiceSettings(folder))) as client:
         assert client.get("/v1/samples").json() == {"samples": []}
         assert client.get("/v1/model").json()["n_samples"] == 0
-
-
-def test_samples_of_images_are_small_pictures_from_inside_the_root(model, tmp_path):
-    root = tmp_path / "pictures"
-    (root / "birds").mkdir(parents=True)
-    Image.new("RGB", (400, 200), (200, 30, 30)).save(root / "birds" / "a.jpg")
-    Image.new("RGB", (64, 64)).save(tmp_path / "outside.png")
-    (root / "broken.png").write_bytes(b"not an image")
-    rng = np.random.default_rng(0)
-    names = ["/old/machine/birds/a.jpg", "../outside.png", "broken.png", "gone.png"]
-    data = GZSLDataset(
-        name="pictures",
-        features=rng.random((8, 64)),
-        labels=[0, 1, 2, 0, 0, 1, 1, 2],
-        class_names=["a", "b", "c"],
-        class_attributes=np.eye(3),
-        train=[4, 5, 6],
-        test_seen=[0, 1],
-        test_unseen=[2, 7],
-        image_files=[*names, *names],
-    )
-    write_tables(data, tmp_path / "tables")
-    samples = load_samples(model, str(tmp_path / "tables"), image_root=root)
-    pictures = {sample.thumbnail is not None for sample in samples if sample.label == "a"}
-    assert pictures == {True}
-    assert all(sample.thumbnail is None for sample in samples if sample.label != "a")
-    shown = next(sample.thumbnail for sample in samples if sample.thumbnail)
-    image = Image.open(io.BytesIO(base64.b64decode(shown.partition(",")[2])))
-    assert image.size == (96, 48)
-
-
-def test_find_image_never_leaves_the_root(tmp_path):
-    root = tmp_path / "root"
-    root.mkdir()
-    (tmp_path / "secret.txt").write_text("x")
-    (root / "link.txt").symlink_to(tmp_path / "secret.txt")
-    for name in ("../secret.txt", str(tmp_path / "secret.txt"), "link.txt", "a/../../secret.txt"):
-        assert find_image(root, name) is None
-    (root / "good.txt").write_text("x")
-    assert find_image(root, r"C:\data\good.txt") == (root / "good.txt").resolve()
 
 
 def test_samples_of_another_width_are_refused(small_model):

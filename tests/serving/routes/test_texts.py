@@ -14,7 +14,7 @@ from hgkt.exceptions import DataError
 from hgkt.items import TextClassifier
 from hgkt.language import encoder as encoders
 from hgkt.serving import ServiceSettings, create_app
-from hgkt.serving.texts import MAX_TEXT_LENGTH, MAX_TEXTS
+from hgkt.serving.readers import MAX_TEXT_LENGTH, MAX_TEXTS
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 TEXTS = ["I lost my card", "put on a song", "is it cold outside"]

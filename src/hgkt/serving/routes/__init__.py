@@ -8,12 +8,11 @@ from typing import Self
 
 from hgkt.serving.class_facts import ClassMap
 from hgkt.serving.edition import made_with
-from hgkt.serving.images import ImageReader, PixelLimits
 from hgkt.serving.inbox import Inbox, InboxWriter
 from hgkt.serving.live_model import ServedModel
 from hgkt.serving.metrics import Metrics
+from hgkt.serving.readers import ImageReader, TextReader
 from hgkt.serving.settings import ServiceSettings
-from hgkt.serving.texts import TextReader
 from hgkt.serving.work_queue import Queues
 
 
@@ -48,10 +47,14 @@ class Service:
     @classmethod
     def of(cls, served: ServedModel, settings: ServiceSettings) -> Self:
         """Make what the routes need of a model and its settings."""
-        limits = PixelLimits(settings.max_image_pixels, settings.max_request_pixels)
-        about, n_features = made_with(served.base), served.base.n_features_in_
-        reader = ImageReader(about.get("backbone"), n_features, settings.device, limits)
-        texts = TextReader(about, n_features, settings.device, lambda: served.describer)
+        about, n_features, device = (
+            made_with(served.base),
+            served.base.n_features_in_,
+            settings.device,
+        )
+        limits = settings.max_image_pixels, settings.max_request_pixels
+        reader = ImageReader(about.get("backbone"), n_features, device, *limits)
+        texts = TextReader(about, n_features, device, lambda: served.describer)
         inbox = Inbox.open(settings, served.base)
         unknown = None if inbox is None else InboxWriter(inbox)
         return cls(served, settings, reader, texts, Metrics(), Queues.of(settings), unknown)

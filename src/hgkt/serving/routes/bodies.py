@@ -6,26 +6,25 @@ arrays one by one, so that the first mistake ends the reading.
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import re
 import struct
 from collections.abc import AsyncIterator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from functools import cache
 from typing import Annotated, Any, TypeVar, cast
 
-import anyio.to_thread
 import msgspec
 import numpy as np
-from anyio import CapacityLimiter
-from anyio.lowlevel import RunVar
-from fastapi import Request
+from fastapi import Depends, Request
 from numpy.typing import NDArray
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
-from hgkt.serving.images import Upload
 from hgkt.serving.problems import Problem
+from hgkt.serving.readers import Upload
 
 JSON, OCTETS, FORM = "application/json", "application/octet-stream", "multipart/form-data"
 FEW_VALUES = 250_000  # keys and values, and commas in texts, beside rows and attributes
@@ -33,7 +32,8 @@ LARGE_BYTES = 16 * 2**20
 _MAX_NUMBER = 400  # bytes of a number, with the blanks around it
 T = TypeVar("T")
 
-_DECODING: RunVar[CapacityLimiter] = RunVar("hgkt_json_decoding")
+# One thread: decoding keeps other threads waiting, and two at once would gain nothing but memory.
+_DECODING = ThreadPoolExecutor(1, "hgkt-json")
 _PLACE = re.compile(r" - at `(?:key in )?\$\.?(.*)`$")
 _FIELD = "images"
 ROWS_SCHEMA: dict[str, Any] = {
@@ -66,7 +66,7 @@ Texts = Annotated[
     str | Annotated[list[str], msgspec.Meta(min_length=1)],
     msgspec.Meta(description="One text, or several."),
 ]
-"""Texts of a JSON body; see `hgkt.serving.texts.check_texts`."""
+"""Texts of a JSON body; see `hgkt.serving.readers.check_texts`."""
 
 
 # ---------------------------------------------------------------------- reading
@@ -113,26 +113,28 @@ async def read_json(request: Request, kind: type[T], max_values: int) -> T:
         check_values(body, max_values)
         return decode(body, kind)
 
-    return await anyio.to_thread.run_sync(work, limiter=_one_at_a_time())
+    return await asyncio.get_running_loop().run_in_executor(_DECODING, work)
+
+
+def sent(kind: type[T], max_values: int) -> Any:
+    """Return the dependency that reads a JSON body; it comes behind those before it, as the key.
+
+    Parameters
+    ----------
+    kind, max_values : type, int
+        As in `read_json`.
+    """
+
+    async def read(request: Request) -> T:
+        return await read_json(request, kind, max_values)
+
+    return Depends(read)
 
 
 def check_values(body: bytes, max_values: int) -> None:
     """Refuse a JSON body with more values than could be meant."""
     if body.count(b",") > max_values:
         raise Problem(413, f"the body holds more than {max_values:,} values")
-
-
-def _one_at_a_time() -> CapacityLimiter:
-    """Return the limiter of this event loop; one is not to be shared between loops.
-
-    Decoding keeps other threads waiting, so that two at once would gain nothing but memory.
-    """
-    try:
-        return _DECODING.get()
-    except LookupError:
-        limiter = CapacityLimiter(1)
-        _DECODING.set(limiter)
-        return limiter
 
 
 def decode(body: bytes | memoryview | msgspec.Raw, kind: type[T], place: str = "") -> T:

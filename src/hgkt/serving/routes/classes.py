@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal, Self
 
-from fastapi import APIRouter, Depends, Header, Query, Request
+from fastapi import APIRouter, Depends, Header, Query
 from msgspec import Meta, Struct
 from pydantic import BaseModel, Field
 
@@ -24,7 +24,7 @@ from hgkt.serving.live_model import ServedModel
 from hgkt.serving.problems import Problem
 from hgkt.serving.registry import KeyedRequest, Receipt
 from hgkt.serving.routes import Service
-from hgkt.serving.routes.bodies import FEW_VALUES, json_body, read_json
+from hgkt.serving.routes.bodies import FEW_VALUES, json_body, sent
 
 MAX_TEXT = 20_000
 # ---------------------------------------------------------------------- what is sent
@@ -85,16 +85,29 @@ ReasonQuery = Annotated[
 
 # Structs of msgspec, not models of pydantic: that stops at the first mistake, where pydantic
 # makes a list of a million.
-class NewClass(Struct, forbid_unknown_fields=True):
-    """A class to add, described by numbers, by named attributes, by text, or by several."""
+class Described(Struct, forbid_unknown_fields=True, kw_only=True):
+    """By what a class is described: numbers, named attributes, a text, or several of them."""
 
-    name: Name
     vector: Vector | None = None
     attributes: Named | None = None
     text: Text | None = None
 
+    def describes(self) -> bool:
+        """Return whether anything of it was given."""
+        return not (self.vector is None and self.attributes is None and self.text is None)
+
+    def description(self, name: str) -> ClassDescription:
+        """Return the class as a describer takes it."""
+        return ClassDescription(name, self.vector, self.attributes, self.text)
+
+
+class NewClass(Described, kw_only=True):
+    """A class to add, described by numbers, by named attributes, by text, or by several."""
+
+    name: Name
+
     def __post_init__(self) -> None:
-        if self.vector is None and self.attributes is None and self.text is None:
+        if not self.describes():
             raise ValueError("a class needs one of vector, attributes and text")
 
 
@@ -106,35 +119,18 @@ class NewClasses(Struct, forbid_unknown_fields=True):
 
     def descriptions(self) -> list[ClassDescription]:
         """Return the classes as a describer takes them."""
-        return [
-            ClassDescription(item.name, item.vector, item.attributes, item.text)
-            for item in self.classes
-        ]
+        return [item.description(item.name) for item in self.classes]
 
 
-class ClassEdit(Struct, forbid_unknown_fields=True):
+class ClassEdit(Described, kw_only=True):
     """What a class is to be: another name, another description, or both."""
 
     name: Name | None = None
-    vector: Vector | None = None
-    attributes: Named | None = None
-    text: Text | None = None
     reason: Reason | None = None
 
     def __post_init__(self) -> None:
-        if self.name is None and not self.describes:
+        if self.name is None and not self.describes():
             raise ValueError("one of name, vector, attributes and text is expected")
-
-    @property
-    def describes(self) -> bool:
-        """Whether the class is described anew."""
-        return not (self.vector is None and self.attributes is None and self.text is None)
-
-    def description(self, name: str) -> ClassDescription | None:
-        """Return the new description as a describer takes it; None where the old one stays."""
-        if not self.describes:
-            return None
-        return ClassDescription(name, self.vector, self.attributes, self.text)
 
 
 # ---------------------------------------------------------------------- what answers look like
@@ -327,24 +323,8 @@ def build_router(service: Service) -> APIRouter:
     n_attributes = served.base.class_attributes_.shape[1]
     changing = change_of(service)
 
-    def sent_classes(most: int) -> Any:
-        """Return the dependency that reads `NewClasses`; it comes behind the key."""
-
-        async def new_classes(request: Request) -> NewClasses:
-            max_values = FEW_VALUES + settings.max_classes * n_attributes
-            body = await read_json(request, NewClasses, max_values)
-            if len(body.classes) > most:
-                sent = f"{len(body.classes)} classes were sent"
-                raise Problem(413, f"{sent}; at most {most} are taken in one request")
-            return body
-
-        return Depends(new_classes)
-
-    async def class_edit(request: Request) -> ClassEdit:
-        return await read_json(request, ClassEdit, FEW_VALUES + n_attributes)
-
-    added, checked = sent_classes(settings.max_classes), sent_classes(settings.max_checked)
-    edited = Depends(class_edit)
+    edited = sent(ClassEdit, FEW_VALUES + n_attributes)
+    described = sent(NewClasses, FEW_VALUES + settings.max_classes * n_attributes)
 
     @router.get("", summary="List classes")
     def list_classes(
@@ -374,7 +354,8 @@ def build_router(service: Service) -> APIRouter:
         summary="Say what would become of classes; nothing is changed",
         openapi_extra=json_body(NewClasses),
     )
-    async def check_classes(body: NewClasses = checked) -> ChecksDone:
+    async def check_classes(body: NewClasses = described) -> ChecksDone:
+        refuse_many(body.classes, settings.max_checked)
         return await service.queues.costly.run(check_added, served, body.descriptions())
 
     @router.post(
@@ -383,7 +364,8 @@ def build_router(service: Service) -> APIRouter:
         summary="Add classes, all or none",
         openapi_extra=json_body(NewClasses),
     )
-    async def add_classes(change: Change = changing, body: NewClasses = added) -> ClassesAdded:
+    async def add_classes(change: Change = changing, body: NewClasses = described) -> ClassesAdded:
+        refuse_many(body.classes, settings.max_classes)
         given = body.descriptions()
         request = change.keyed("add", repr(given))
 
@@ -419,7 +401,8 @@ def build_router(service: Service) -> APIRouter:
 
         def edit() -> Receipt:
             origin = Origin(change.who, body.reason)
-            edition, doubts = served.edit(name, body.description(name), body.name, request, origin)
+            description = body.description(name) if body.describes() else None
+            edition, doubts = served.edit(name, description, body.name, request, origin)
             metrics.edited.inc()
             return receipt_of(edition, [name if body.name is None else body.name], doubts)
 
@@ -439,6 +422,14 @@ def build_router(service: Service) -> APIRouter:
         return await change.make(request, remove)
 
     return router
+
+
+def refuse_many(classes: Sequence[NewClass], most: int) -> None:
+    """Refuse more classes than one request may have."""
+    if len(classes) > most:
+        raise Problem(
+            413, f"{len(classes)} classes were sent; at most {most} are taken in one request"
+        )
 
 
 def check_added(served: ServedModel, given: Sequence[ClassDescription]) -> ChecksDone:

@@ -10,8 +10,8 @@ from msgspec import UNSET, Struct, UnsetType
 from numpy.typing import NDArray
 
 from hgkt.serving.events import Origin
-from hgkt.serving.images import Upload
 from hgkt.serving.problems import Problem
+from hgkt.serving.readers import Upload, check_texts
 from hgkt.serving.registry import KeyedRequest, Receipt
 from hgkt.serving.routes import Service, bodies
 from hgkt.serving.routes.bodies import FORM, JSON, OCTETS
@@ -24,7 +24,6 @@ from hgkt.serving.routes.classes import (
     receipt_of,
 )
 from hgkt.serving.routes.predict import MAX_IMAGES
-from hgkt.serving.texts import check_texts
 
 
 class Examples(Struct, forbid_unknown_fields=True):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Self
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Query
 from msgspec import Meta, Struct
 from pydantic import BaseModel, Field
 
 from hgkt.serving.events import ClassEntry, ClassEvent, EventKind, Origin
 from hgkt.serving.registry import Receipt
 from hgkt.serving.routes import Service
-from hgkt.serving.routes.bodies import json_body, read_json
+from hgkt.serving.routes.bodies import json_body, sent
 from hgkt.serving.routes.classes import Change, ClassesChanged, Reason, change_of
 
 _FEW_VALUES = 100
@@ -82,10 +82,7 @@ def build_router(service: Service) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["history"])
     served, registry = service.served, service.served.registry
 
-    async def sent_rollback(request: Request) -> RollbackRequest:
-        return await read_json(request, RollbackRequest, _FEW_VALUES)
-
-    changing, sent = change_of(service), Depends(sent_rollback)
+    changing, wanted = change_of(service), sent(RollbackRequest, _FEW_VALUES)
 
     @router.get("/events", summary="List what was changed")
     def list_events(
@@ -110,7 +107,7 @@ def build_router(service: Service) -> APIRouter:
         summary="Make the classes what they were at a revision",
         openapi_extra=json_body(RollbackRequest),
     )
-    async def rollback(change: Change = changing, body: RollbackRequest = sent) -> ClassesChanged:
+    async def rollback(change: Change = changing, body: RollbackRequest = wanted) -> ClassesChanged:
         """Change back every class that differs, by a change of its own."""
         request = change.keyed("rollback", str(body.revision))
 

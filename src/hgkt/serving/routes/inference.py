@@ -16,10 +16,10 @@ from hgkt._predictions import Question
 from hgkt.estimators import METHODS
 from hgkt.serving.edition import Edition
 from hgkt.serving.problems import Problem
-from hgkt.serving.ranking import Ranking, rank
+from hgkt.serving.ranking import Ranking
 from hgkt.serving.routes import Service, bodies
 from hgkt.serving.routes.bodies import JSON
-from hgkt.serving.routes.predict import QUICK_BYTES, check_cost
+from hgkt.serving.routes.predict import Asked, Predictor
 
 VERSION = "1"
 """The one version of a model that a service has; its classes change, what it learned does not."""
@@ -64,7 +64,7 @@ class InferRequest(Struct):
 def build_router(service: Service, check_ready: Callable[[], Any]) -> APIRouter:
     """Return the routes under ``/v2``; `check_ready` raises a Problem where it is not ready."""
     router = APIRouter(prefix="/v2", tags=["inference protocol"])
-    served, settings, queues = service.served, service.settings, service.queues
+    served, settings, predictor = service.served, service.settings, Predictor(service)
     own_name, n_features = settings.name(), served.base.n_features_in_
 
     def check_model(model: str, wanted: str) -> None:
@@ -73,30 +73,20 @@ def build_router(service: Service, check_ready: Callable[[], Any]) -> APIRouter:
         if wanted != VERSION:
             raise Problem(404, f"there is no version {wanted[:80]!r} of the model, only {VERSION}")
 
-    def read(body: bytes) -> tuple[InferRequest, Question, NDArray[np.float32]]:
-        asked = bodies.decode_rows_body(body, InferRequest, n_features, settings.max_rows)
-        question = asked_question(asked)
-        return asked, question, tensor_rows(asked.inputs, n_features, settings.max_rows)
+    def read(body: bytes) -> Asked:
+        sent = bodies.decode_rows_body(body, InferRequest, n_features, settings.max_rows)
+        question, names = asked_question(sent), wanted_outputs(sent)
 
-    def classify(asked: InferRequest, question: Question, X: NDArray[np.float32]) -> Response:
-        names, edition = wanted_outputs(asked), served.current()
-        columns = check_cost(settings, edition, len(X), question)
-        found = rank(edition.model, X, columns, question.top_k)
-        service.metrics.predictions.inc(len(X))
-        answer = {
-            "model_name": own_name,
-            "model_version": VERSION,
-            "id": asked.id,
-            "parameters": {"revision": edition.revision},
-            "outputs": tensors(edition, found, names),
-        }
-        return Response(msgspec.json.encode(answer), media_type=JSON)
+        def write(edition: Edition, ranking: Ranking, _reasons: Any) -> dict[str, Any]:
+            return {
+                "model_name": own_name,
+                "model_version": VERSION,
+                "id": sent.id,
+                "parameters": {"revision": edition.revision},
+                "outputs": tensors(edition, ranking, names),
+            }
 
-    def classify_large(parts: list[bytes]) -> Response:
-        with bodies.memory_returned(parts):
-            body = b"".join(parts)
-            parts.clear()
-            return classify(*read(body))
+        return Asked(tensor_rows(sent.inputs, n_features, settings.max_rows), question, write)
 
     @router.get("")
     async def server_metadata() -> dict[str, Any]:
@@ -156,13 +146,8 @@ def build_router(service: Service, check_ready: Callable[[], Any]) -> APIRouter:
             raise Problem(415, "tensors are taken as JSON; binary tensors are not")
         # Clients of the protocol often name no type.
         bodies.media_type(request, JSON, bodies.OCTETS, "")
-        queues.quick.check()
-        parts = await bodies.read_parts(request)
-        if sum(map(len, parts)) > QUICK_BYTES:
-            return await queues.costly.run(classify_large, parts)
-        asked, question, X = read(b"".join(parts))
-        queue = queues.of_cost(len(X), len(served.current().names), question.top_k)
-        return await queue.run(classify, asked, question, X)
+        service.queues.quick.check()
+        return await predictor.answer_body(await bodies.read_parts(request), read)
 
     return router
 

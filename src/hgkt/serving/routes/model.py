@@ -18,12 +18,12 @@ from hgkt.estimators import METHODS, GZSLClassifier
 from hgkt.serving.class_facts import ClassMap, explains, takes_classes
 from hgkt.serving.edition import Edition, made_with
 from hgkt.serving.problems import Problem
+from hgkt.serving.readers import MAX_TEXT_LENGTH, MAX_TEXTS
 from hgkt.serving.routes import Service
 from hgkt.serving.routes.bodies import JSON, json_content
 from hgkt.serving.routes.predict import MAX_EXPLAINED, MAX_IMAGES
 from hgkt.serving.samples import SampleInstance
 from hgkt.serving.settings import KeyGuards, ServiceSettings
-from hgkt.serving.texts import MAX_TEXT_LENGTH, MAX_TEXTS
 
 # Where on the machine something lay is nobody's business.
 _PRIVATE = ("path", "folder", "root", "file")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -19,14 +19,13 @@ from hgkt._predictions import (
     Ranked,
 )
 from hgkt.serving.edition import Edition
-from hgkt.serving.images import Upload
 from hgkt.serving.inbox import ItemKind
 from hgkt.serving.problems import Problem
 from hgkt.serving.ranking import Ranking, candidates, explain, rank
+from hgkt.serving.readers import Upload, check_texts
 from hgkt.serving.routes import Service, bodies
 from hgkt.serving.routes.bodies import JSON, OCTETS
 from hgkt.serving.settings import ServiceSettings
-from hgkt.serving.texts import check_texts
 
 MAX_EXPLAINED = 64  # each explanation scores the class once more for every attribute
 MAX_IMAGES = 64
@@ -48,11 +47,16 @@ class TextsBody(Question, frozen=True, kw_only=True):
     texts: bodies.Texts
 
 
+Write = Callable[[Edition, Ranking, Sequence[Explanation] | None], Any]
+"""Makes the document that is answered."""
+
+
 class Asked(NamedTuple):
-    """Rows (n, n_features), and what is asked of them."""
+    """Rows (n, n_features), what is asked of them, and how it is answered."""
 
     rows: NDArray[np.float32]
     question: Question
+    write: Write
     contents: Sequence[bytes] | None = None  # where they are to be kept if they are rejected
     kind: ItemKind = "features"
 
@@ -66,51 +70,76 @@ _ANSWER: dict[int | str, dict[str, Any]] = {
 }
 
 
-def build_router(service: Service) -> APIRouter:
-    """Return the routes that predict."""
-    router = APIRouter(tags=["predict"])
-    served, settings = service.served, service.settings
-    reader, texts, queues, inbox = service.reader, service.texts, service.queues, service.unknown
+class Predictor:
+    """Answers questions about rows, whatever protocol they came by, each in the queue of its cost.
 
-    def read(kind: str, body: bytes, question: Question) -> Asked:
-        n_features = served.base.n_features_in_
-        if kind == OCTETS:
-            return Asked(bodies.octet_rows(body, n_features, settings.max_rows), question)
-        sent = bodies.decode_rows_body(body, PredictBody, n_features, settings.max_rows)
-        return Asked(bodies.json_rows(sent.features, n_features, settings.max_rows), sent)
+    Parameters
+    ----------
+    service : Service
+        What the routes share.
+    """
 
-    def keeps(question: Question) -> bool:
-        """Return whether images and texts are to be kept if they are rejected."""
-        return inbox is not None and settings.keep_unknown_items and question.reject is not None
+    def __init__(self, service: Service) -> None:
+        self._service, self._served, self._queues = service, service.served, service.queues
 
-    def classify(asked: Asked, edition: Edition) -> Response:
-        X, question = asked.rows, asked.question
-        columns = check_cost(settings, edition, len(X), question)
+    async def answer_body(self, parts: list[bytes], read: Callable[[bytes], Asked]) -> Response:
+        """Answer a body; a long one is read and answered in the queue of costly work.
+
+        Parameters
+        ----------
+        parts : list of bytes
+            The body; they are taken out of the list.
+        read : callable
+            Returns what a body asks.
+        """
+        if sum(map(len, parts)) <= QUICK_BYTES:
+            return await self.answer(read(b"".join(parts)))
+        found = await self._queues.costly.run(self._answer_large, parts, read)
+        return found if isinstance(found, Response) else await self.answer(found)
+
+    async def answer(self, asked: Asked) -> Response:
+        """Answer a question, with the classes of the revision that it names."""
+        question, edition = asked.question, self._served.current()
+        if question.revision is not None and question.revision != edition.revision:
+            edition = await self._queues.revisions.run(self._served.at, question.revision)
+        n_rows, n_classes = len(asked.rows), len(edition.names)
+        queue = self._queues.of_cost(n_rows, n_classes, question.top_k, question.explain)
+        return await queue.run(self._classify, asked, edition)
+
+    def _answer_large(self, parts: list[bytes], read: Callable[[bytes], Asked]) -> Asked | Response:
+        with bodies.memory_returned(parts):
+            body = b"".join(parts)
+            parts.clear()
+            asked = read(body)
+            if asked.question.revision is not None:
+                return asked
+            return self._classify(asked, self._served.current())
+
+    def _classify(self, asked: Asked, edition: Edition) -> Response:
+        X, question, inbox = asked.rows, asked.question, self._service.unknown
+        columns = check_cost(self._service.settings, edition, len(X), question)
         k = max(question.top_k, 2 if question.explain else 1)
         found = rank(edition.model, X, columns, k, question)
         if inbox is not None and question.reject is not None and question.among == "all":
             inbox.keep_rejected(X, found.sureness, question.reject, asked.contents, asked.kind)
-        reasons = explain(edition.model, X, found, service.plane) if question.explain else None
-        service.metrics.predictions.inc(len(X))
-        answer = answer_of(edition, found.first(question.top_k), reasons)
+        reasons = None
+        if question.explain:
+            reasons = explain(edition.model, X, found, self._service.plane)
+        self._service.metrics.predictions.inc(len(X))
+        answer = asked.write(edition, found.first(question.top_k), reasons)
         return Response(msgspec.json.encode(answer), media_type=JSON)
 
-    def classify_large(kind: str, parts: list[bytes], question: Question) -> Asked | Response:
-        with bodies.memory_returned(parts):
-            body = b"".join(parts)
-            parts.clear()
-            asked = read(kind, body, question)
-            if asked.question.revision is not None:
-                return asked
-            return classify(asked, served.current())
 
-    async def answer(asked: Asked) -> Response:
-        edition, revision = served.current(), asked.question.revision
-        if revision is not None and revision != edition.revision:
-            edition = await queues.revisions.run(served.at, revision)
-        question, n_classes = asked.question, len(edition.names)
-        queue = queues.of_cost(len(asked.rows), n_classes, question.top_k, question.explain)
-        return await queue.run(classify, asked, edition)
+def build_router(service: Service) -> APIRouter:
+    """Return the routes that predict."""
+    router = APIRouter(tags=["predict"])
+    served, settings, predictor = service.served, service.settings, Predictor(service)
+    reader, texts, queues = service.reader, service.texts, service.queues
+
+    def keeps(question: Question) -> bool:
+        """Return whether images and texts are to be kept if they are rejected."""
+        kept = service.unknown is not None and settings.keep_unknown_items
+        return kept and question.reject is not None
 
     @router.post(
         "/v1/predict",
@@ -127,11 +156,15 @@ def build_router(service: Service) -> APIRouter:
         kind = bodies.media_type(request, JSON, OCTETS)
         queues.quick.check()
         question = asked_in_query(request)
-        parts = await bodies.read_parts(request)
-        if sum(map(len, parts)) <= QUICK_BYTES:
-            return await answer(read(kind, b"".join(parts), question))
-        found = await queues.costly.run(classify_large, kind, parts, question)
-        return found if isinstance(found, Response) else await answer(found)
+        n_features, max_rows = served.base.n_features_in_, settings.max_rows
+
+        def read(body: bytes) -> Asked:
+            if kind == OCTETS:
+                return Asked(bodies.octet_rows(body, n_features, max_rows), question, answer_of)
+            sent = bodies.decode_rows_body(body, PredictBody, n_features, max_rows)
+            return Asked(bodies.json_rows(sent.features, n_features, max_rows), sent, answer_of)
+
+        return await predictor.answer_body(await bodies.read_parts(request), read)
 
     @router.post(
         "/v1/predict/image",
@@ -150,12 +183,12 @@ def build_router(service: Service) -> APIRouter:
             with bodies.memory_returned():
                 rows = reader.features(uploads)
             kept = [upload.content() for upload in uploads] if keeps(question) else None
-            return Asked(rows, question, kept, "image")
+            return Asked(rows, question, answer_of, kept, "image")
 
         n_most = min(MAX_IMAGES, settings.max_rows)
         async with bodies.read_uploads(request, n_most, settings.max_image_bytes) as uploads:
             asked = await queues.images.run(read_images, uploads)
-        return await answer(asked)
+        return await predictor.answer(asked)
 
     @router.post(
         "/v1/predict/text",
@@ -171,9 +204,8 @@ def build_router(service: Service) -> APIRouter:
         given = check_texts(sent.texts)
         check_explained(sent, len(given))
         kept = [text.encode() for text in given] if keeps(sent) else None
-        return await answer(
-            Asked(await queues.texts.run(texts.features, given), sent, kept, "text")
-        )
+        rows = await queues.texts.run(texts.features, given)
+        return await predictor.answer(Asked(rows, sent, answer_of, kept, "text"))
 
     return router
 

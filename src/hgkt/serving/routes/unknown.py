@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request, Response
-from msgspec import Meta, Struct
+from fastapi import APIRouter, Depends, Query, Response
+from msgspec import Meta
 from pydantic import BaseModel, Field
 
-from hgkt.language import ClassDescription
 from hgkt.serving.auth import require_key
 from hgkt.serving.edition import Edition
 from hgkt.serving.events import Origin, UnknownItemError
 from hgkt.serving.inbox import InboxWriter, ItemKind, Waiting, make_class
 from hgkt.serving.routes import Service
-from hgkt.serving.routes.bodies import FEW_VALUES, json_body, read_json
-from hgkt.serving.routes.classes import ClassesChanged, Name, Named, Reason, Text, Vector
+from hgkt.serving.routes.bodies import FEW_VALUES, json_body, sent
+from hgkt.serving.routes.classes import ClassesChanged, Described, Name, Reason
 from hgkt.unknown.groups import MIN_SIZE
 
 ItemId = Annotated[str, Meta(pattern="^[0-9a-f]{32}$", description="Name of a kept item.")]
 
 
-class ClassOfItems(Struct, forbid_unknown_fields=True):
+class ClassOfItems(Described, kw_only=True):
     """What some items are: a new class with its description, or one that the model has."""
 
     name: Name
     items: Annotated[list[ItemId], Meta(min_length=1, max_length=10_000)]
-    vector: Vector | None = None
-    attributes: Named | None = None
-    text: Text | None = None
     reason: Reason | None = None
 
 
@@ -95,39 +92,28 @@ def build_router(service: Service, writer: InboxWriter) -> APIRouter:
     served, settings, queues = service.served, service.settings, service.queues
     inbox = writer.inbox
     by: Any = Depends(require_key(settings))
-    router = APIRouter(prefix="/v1/unknown", tags=["unknown"])
+    router = APIRouter(prefix="/v1/unknown", tags=["unknown"], dependencies=[by])
     n_attributes = served.base.class_attributes_.shape[1]
 
-    async def sent_class(request: Request) -> ClassOfItems:
-        return await read_json(request, ClassOfItems, FEW_VALUES + n_attributes)
+    wanted = sent(ClassOfItems, FEW_VALUES + n_attributes)
 
-    sent: Any = Depends(sent_class)
+    @lru_cache(maxsize=1)  # items and classes that have not changed give the same answer
+    def waiting_in(edition: Edition, _stamp: Any) -> Waiting:
+        return Waiting.of(inbox, edition)
 
-    last: list[tuple[Any, Waiting]] = []
-
-    def waiting_in(edition: Edition) -> Waiting:
-        """Return what waits; it is found once for items and classes that have not changed."""
+    def waiting_now() -> tuple[Edition, Waiting]:
+        """Return what waits, and the edition to which it is unknown."""
         writer.flush()  # who was just told "unknown" finds the item here
-        now = edition.table.digest, edition.revision, inbox.stamp()
-        for known, waiting in last:
-            if known == now:
-                return waiting
-        waiting = Waiting.of(inbox, edition)
-        last[:] = [(now, waiting)]
-        return waiting
+        edition = served.current()
+        return edition, waiting_in(edition, inbox.stamp())
 
-    @router.get(
-        "",
-        summary="List items that look like no known class",
-        dependencies=[by],
-    )
+    @router.get("", summary="List items that look like no known class")
     async def list_items(
         offset: Annotated[int, Query(ge=0, le=2**31)] = 0,
         limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     ) -> UnknownList:
         def work() -> UnknownList:
-            edition = served.current()
-            waiting = waiting_in(edition)
+            edition, waiting = waiting_now()
             newest = range(len(waiting.items) - 1, -1, -1)
             return UnknownList(
                 revision=edition.revision,
@@ -140,19 +126,14 @@ def build_router(service: Service, writer: InboxWriter) -> APIRouter:
 
         return await queues.costly.run(work)
 
-    @router.get(
-        "/groups",
-        summary="Find groups among them",
-        dependencies=[by],
-    )
+    @router.get("/groups", summary="Find groups among them")
     async def list_groups(
         min_size: Annotated[
             int, Query(ge=2, le=10_000, description="The fewest items of a group.")
         ] = MIN_SIZE,
     ) -> UnknownGroups:
         def work() -> UnknownGroups:
-            edition = served.current()
-            waiting = waiting_in(edition)
+            edition, waiting = waiting_now()
             groups = [
                 UnknownGroup(
                     items=[waiting.items.ids[row] for row in group.rows.tolist()],
@@ -175,14 +156,13 @@ def build_router(service: Service, writer: InboxWriter) -> APIRouter:
         "/classes",
         status_code=201,
         summary="Make a class of some of them, or give them to one",
-        dependencies=[by],
         openapi_extra=json_body(ClassOfItems),
     )
-    async def make_of_items(who: str | None = by, body: ClassOfItems = sent) -> ClassMade:
+    async def make_of_items(who: str | None = by, body: ClassOfItems = wanted) -> ClassMade:
         """Add the class, unless the model has it, and let it learn from the items."""
 
         def work() -> ClassMade:
-            description = ClassDescription(body.name, body.vector, body.attributes, body.text)
+            description = body.description(body.name)
             origin = Origin(who, body.reason)
             made = make_class(served, inbox, body.items, description, origin)
             service.metrics.examples.inc(made.n_examples)
@@ -200,7 +180,6 @@ def build_router(service: Service, writer: InboxWriter) -> APIRouter:
     @router.get(
         "/{name}/content",
         summary="Show the image or the text of one",
-        dependencies=[by],
         response_class=Response,
         responses={200: {"content": {"image/jpeg": {}, "text/plain": {}}}},
     )
@@ -209,19 +188,11 @@ def build_router(service: Service, writer: InboxWriter) -> APIRouter:
         media_type = "text/plain" if kind == "text" else "image/jpeg"
         return Response(content, media_type=media_type, headers={"Cache-Control": "no-store"})
 
-    @router.delete(
-        "",
-        summary="Forget all of them",
-        dependencies=[by],
-    )
+    @router.delete("", summary="Forget all of them")
     def forget_all() -> ItemsForgotten:
         return ItemsForgotten(n_forgotten=inbox.forget())
 
-    @router.delete(
-        "/{name}",
-        summary="Forget one of them",
-        dependencies=[by],
-    )
+    @router.delete("/{name}", summary="Forget one of them")
     def forget_one(name: str) -> ItemsForgotten:
         if not (count := inbox.forget([name])):
             raise UnknownItemError(name)
@@ -231,11 +202,11 @@ def build_router(service: Service, writer: InboxWriter) -> APIRouter:
 
 
 def _item(waiting: Waiting, row: int) -> UnknownItem:
-    items = waiting.items
+    item = waiting.items.items[row]
     return UnknownItem(
-        id=items.ids[row],
-        kept_at=items.kept_at[row],
-        kind=items.kinds[row],
+        id=item.id,
+        kept_at=item.kept_at,
+        kind=item.kind,
         novelty=float(waiting.novelty[row]),
         nearest=waiting.nearest[row],
     )
