@@ -51,7 +51,7 @@ oldest:
 	$(PYTHON) -m venv $(OLDEST)
 	$(PYTHON) tools/oldest_versions.py pyproject.toml constraints.txt > $(OLDEST)/constraints.txt
 	$(OLDEST)/bin/python -m pip install --quiet --constraint $(OLDEST)/constraints.txt \
-	  --editable '.[network,transport,matlab,report,graph,tensorboard,hub]' pytest pytest-timeout hypothesis
+	  --editable '.[network,transport,matlab,report,graph,hub]' pytest pytest-timeout hypothesis
 	OMP_NUM_THREADS=1 $(OLDEST)/bin/python -m pytest $(addprefix tests/,$(OLDEST_ROOMS))
 
 # How much of a change the tests notice, by room: `make mutants SAMPLE=40 ROOMS=graph JOBS=2`.

@@ -2,23 +2,22 @@
 
     python benchmarks/cells.py --root DATA [--report hgkt-report] [--jobs 2] [--device auto]
                                [--data CUB,AWA1,digits] [--methods hgkt,dem] [--seeds 1]
-                               [--minutes 9]
 
 Cells that the store of the report holds are taken from there, so that a run of `hgkt reproduce` is
 not made twice; the others run now, by the same engine and into the same store. What is kept has
 neither arrays nor the path of the data. Results of other mathematics than the installed method's
 or another protocol are made anew. The longest cells start first; every result is kept as soon as
-it is there, so that a run which is stopped, or ends by --minutes, goes on where it was. hgkt need
-not be installed: numpy, scipy, scikit-learn, joblib and, for networks, torch are enough. Then
-`make tables` shows the new numbers.
+it is there, so that a run which is stopped goes on where it was. hgkt need not be installed: numpy,
+scipy, scikit-learn, joblib and, for networks, torch are enough. Then `make tables` shows the new
+numbers.
 """
 
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,10 +34,6 @@ if TYPE_CHECKING:
 KEPT = RESULTS / "cells"
 
 
-class OutOfTimeError(Exception):
-    """The minutes given are over."""
-
-
 def cells_of(asked: Evaluation, root: str) -> list[Cell]:
     """Return the cells of an evaluation, one per seed, as `hgkt reproduce` would plan them."""
     from hgkt.experiments.plan import Cell
@@ -53,16 +48,11 @@ def cells_of(asked: Evaluation, root: str) -> list[Cell]:
     ]
 
 
-_specs: dict[tuple[str, str], DataSpec] = {}
-
-
+@cache
 def _spec(name: str, attributes: str, root: str) -> DataSpec:
     from hgkt.experiments import discover
 
-    if (name, attributes) not in _specs:
-        features = FEATURES.get(name, "")
-        _specs[name, attributes] = discover(root, [name], features, attributes).data[0]
-    return _specs[name, attributes]
+    return discover(root, [name], FEATURES.get(name, ""), attributes).data[0]
 
 
 def kept(result: CellResult) -> CellResult:
@@ -84,7 +74,6 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--methods", default="", help="comma-separated; by default all")
     parser.add_argument("--seeds", type=int, help="only so many of each evaluation; by default all")
     parser.add_argument("--kept", type=Path, default=KEPT, help="where results are kept")
-    parser.add_argument("--minutes", type=float, help="start nothing and stop after so long")
     parser.add_argument("--list", action="store_true", help="only say what is missing")
     args = parser.parse_args(given)
     sets, methods = args.data.split(","), args.methods.split(",") if args.methods else []
@@ -97,7 +86,6 @@ def main(given: Sequence[str] | None = None) -> None:
     if args.list:
         print("\n".join(cell.label for cell in missing))
         return
-    end = None if args.minutes is None else time.monotonic() + 60 * args.minutes
     n_failed = 0
 
     def tell(state: RunState) -> None:
@@ -109,18 +97,11 @@ def main(given: Sequence[str] | None = None) -> None:
             n_failed += not state.last.ok
             if state.last.ok:
                 committed.put(kept(state.last))
-        if end is not None and time.monotonic() > end:
-            raise OutOfTimeError
 
     for result in store.load(missing).values():  # what an earlier run made is not told again
         if result.ok:
             committed.put(kept(result))
-    try:
-        found = run_cells(missing, store, n_jobs=args.jobs, device=args.device, progress=tell)
-    except OutOfTimeError:
-        left = len(missing) - len(committed.load(missing))
-        print(f"time is up; {left} cells are left: the same command goes on")
-        return
+    found = run_cells(missing, store, n_jobs=args.jobs, device=args.device, progress=tell)
     n_good = sum(result.ok for result in found.values())
     print(f"{n_good} results new, {len(there)} there, {n_failed} failed")
 

@@ -9,27 +9,16 @@ from __future__ import annotations
 import cProfile
 import pstats
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from _timing import (
-    Problem,
-    Size,
-    Timed,
-    document,
-    make_problem,
-    measure_parts,
-    merged,
-    parts_of,
-    timed,
-)  # fmt: skip
-from hgkt._typing import Progress
+from _timing import Problem, Size, Timed, document, make_problem, timed
 from hgkt.estimators import HGKTClassifier, HGKTNetworkClassifier
 
 
@@ -67,103 +56,46 @@ FULL = (Size("CUB", 7_057, 2048, 150, 312), Size("AwA2", 23_527, 2048, 40, 85))
 QUICK = (Size("small", 300, 16, 6, 5),)
 
 
-def run(
-    quick: bool = False,
-    only: Sequence[str] = (),
-    record: Path | None = None,
-    progress: Progress | None = None,
-) -> dict[str, Any]:
+def run(quick: bool = False) -> dict[str, Any]:
     """Time all fits in turn on the same arrays.
 
     Parameters
     ----------
     quick : bool, default=False
         A tiny data set; the figures then mean nothing.
-    only : sequence of {"fits", "stages"}
-        What to measure now; see `_timing.measure_parts`.
-    record : path, optional
-        Where both are kept between runs.
-    progress : callable, optional
-        Called as ``progress(part, done, total, {})``.
 
     Returns
     -------
     dict
         ``fits``: wall and CPU seconds (the fastest of `n_repeats` rounds) and accuracy on new
-        instances of the seen classes, a row per method and size; ``ratios``: CPU seconds of each
-        method over those of the closed form; ``stages``: where one fit of the closed form spends
-        its time.
+        instances of the seen classes, a row per method and size; ``stages``: where one fit of the
+        closed form spends its time.
     """
-    plan = _QUICK_PLAN if quick else _FULL_PLAN
-    parts = {"fits": partial(_measure_fits, plan), "stages": partial(_measure_stages, plan)}
-    rows_of = parts_of({"fits": ["fits", "ratios"], "stages": ["stages"]})
-    return measure_parts(parts, partial(_document, quick, plan), rows_of, only, record, progress)
-
-
-@dataclass(frozen=True)
-class _Plan:
-    sizes: tuple[Size, ...]
-    n_repeats: int
-    n_timed_steps: int
-
-
-_FULL_PLAN, _QUICK_PLAN = _Plan(FULL, 2, 20), _Plan(QUICK, 1, 2)
-
-
-def _measure_fits(plan: _Plan) -> dict[str, Any]:
+    sizes, n_repeats, n_timed_steps = (QUICK, 1, 2) if quick else (FULL, 2, 20)
     fits: list[dict[str, Any]] = []
-    ratios: list[dict[str, Any]] = []
-    for size in plan.sizes:
-        problem = make_problem(size)
-        ours, *peers = _fit_all(problem, plan.n_repeats)
-        peers.append(_network_record(problem, plan.n_timed_steps))
-        fits += [{"data": size.name, **record} for record in (ours, *peers)]
-        ratios += [
-            {
-                "data": size.name,
-                "method": peer["method"],
-                "ratio": peer["cpu_seconds"] / max(ours["cpu_seconds"], 1e-9),
-            }
-            for peer in peers
-        ]
-    return {"name": "fits", "fits": fits, "ratios": ratios}
-
-
-def _measure_stages(plan: _Plan) -> dict[str, Any]:
     stages: list[dict[str, Any]] = []
-    for size in plan.sizes:
+    for size in sizes:
         problem = make_problem(size)
-        rounds = [
-            stage_seconds(partial(problem.fit, _closed_form()), STAGES)
-            for _ in range(plan.n_repeats)
-        ]
+        records = [*_fit_all(problem, n_repeats), _network_record(problem, n_timed_steps)]
+        fits += [{"data": size.name, **record} for record in records]
+        fit = partial(problem.fit, _closed_form())
+        rounds = [stage_seconds(fit, STAGES) for _ in range(n_repeats)]
         fastest = min(rounds, key=lambda rows: sum(row["seconds"] for row in rows))
         stages += [{"data": size.name, **row} for row in fastest]
-    return {"name": "stages", "stages": stages}
-
-
-def _document(quick: bool, plan: _Plan, parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the record of the parts measured so far."""
-    results = {"sizes": list(plan.sizes), "n_repeats": plan.n_repeats, **merged(parts)}
+    results = {"sizes": list(sizes), "n_repeats": n_repeats, "fits": fits, "stages": stages}
     notes = [
         "Features are synthetic: a smooth map of the attributes plus noise, non-negative.",
         "Stages are CPU seconds of the fastest of further fits, on one thread under Python's "
         "profiler.",
-        "Methods take turns on the same float32 arrays; the fastest round counts, and ratios "
-        "compare CPU seconds, which a busy machine disturbs least.",
+        "Methods take turns on the same float32 arrays; the fastest round counts, and CPU seconds "
+        "are compared, which a busy machine disturbs least.",
         f"Discriminant analysis has the same shrinkage, {_SHRINKAGE}; it knows no attributes.",
         f"The network's time is that of representatives, graph and two steps, plus "
-        f"{_NETWORK_STEPS - 2} times that of a step over {plan.n_timed_steps} more: extrapolated "
+        f"{_NETWORK_STEPS - 2} times that of a step over {n_timed_steps} more: extrapolated "
         f"to {_NETWORK_STEPS} steps, and without an accuracy, as it is not trained to the end.",
     ]
-    return document(
-        "fit",
-        quick,
-        results,
-        notes,
-        packages=["scikit-learn", "torch"],
-        methods=[HGKTClassifier, HGKTNetworkClassifier],
-    )
+    methods = [HGKTClassifier, HGKTNetworkClassifier]
+    return document("fit", quick, results, notes, ["scikit-learn", "torch"], methods)
 
 
 def _closed_form() -> HGKTClassifier:

@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from _timing import Timed, document, measure_parts, merged, parts_of, peak_mb, timed
-from hgkt._typing import Progress
+from _timing import Timed, document, peak_mb, timed
 from hgkt.calibration.folds import class_folds
 from hgkt.data.shards import SHARD_ROWS, ParquetShard, batch_rows, parquet_shards
 from hgkt.engines import SerialEngine
@@ -61,12 +60,7 @@ FULL = Sizes(16_384, 2048, 200, 3, 31, SHARD_ROWS)
 QUICK = Sizes(1_024, 64, 10, 1, 4, 1_024)
 
 
-def run(
-    quick: bool = False,
-    only: Sequence[str] = (),
-    record: Path | None = None,
-    progress: Progress | None = None,
-) -> dict[str, Any]:
+def run(quick: bool = False) -> dict[str, Any]:
     """Time reading, the product and gathering in turn, then gather two million rows.
 
     Their files take 17 GB of the folder for temporary files (``TMPDIR``) while it runs.
@@ -75,12 +69,6 @@ def run(
     ----------
     quick : bool, default=False
         Tiny files; the figures then mean nothing.
-    only : sequence of {"rates", "streamed"}
-        What to measure now; see `_timing.measure_parts`.
-    record : path, optional
-        Where both are kept between runs.
-    progress : callable, optional
-        Called as ``progress(stage, done, total, values)`` for each file written and gathered.
 
     Returns
     -------
@@ -91,35 +79,19 @@ def run(
         file; ``partial``: a partial sum's size and what adding it to another takes.
     """
     sizes = QUICK if quick else FULL
-    parts = {
-        "rates": partial(_measure_rates, sizes),
-        "streamed": partial(_measure_stream, sizes, progress),
-    }
-    rows_of = parts_of({"rates": ["rates", "partial"], "streamed": ["streamed"]})
-    return measure_parts(parts, partial(_document, quick, sizes), rows_of, only, record)
-
-
-def _measure_rates(sizes: Sizes) -> dict[str, Any]:
+    results: dict[str, Any] = {"sizes": sizes, "target": TARGET, "most_mb": MOST_MB}
     with TemporaryDirectory(prefix="hgkt-bench-") as folder, threadpool_limits(1):
         path = write_rows(Path(folder) / "rows.parquet", sizes, sizes.n_rows)
         shards = parquet_shards(path, path.name, sizes.n_rows)
-        rates = _rates(path, shards, sizes)
-        adding = _merging(shards, Path(folder), sizes.n_rounds)
-    return {"name": "rates", "rates": rates, "partial": adding}
-
-
-def _measure_stream(sizes: Sizes, progress: Progress | None) -> dict[str, Any]:
-    with TemporaryDirectory(prefix="hgkt-bench-") as folder, threadpool_limits(1):
-        files = _write_files(Path(folder), sizes, progress)
-        return {"name": "streamed", "streamed": stream_files(files, sizes.n_features, progress)}
-
-
-def _document(quick: bool, sizes: Sizes, parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the record of the parts measured so far."""
-    results: dict[str, Any] = {"sizes": sizes, "target": TARGET, "most_mb": MOST_MB}
-    results |= merged(parts)
-    if "rates" in results:
-        results |= _share(results["rates"])
+        results["rates"] = _rates(path, shards, sizes)
+        results["partial"] = _merging(shards, Path(folder), sizes.n_rounds)
+        # Together they fit into no small memory; each has other rows.
+        files = [
+            write_rows(Path(folder) / f"part-{k:05d}.parquet", sizes, sizes.n_file_rows, seed=1 + k)
+            for k in range(sizes.n_files)
+        ]
+        results["streamed"] = stream_files(files, sizes.n_features)
+    results |= _share(results["rates"])
     notes = [
         "Parquet of float32 features, not compressed; after the first round it lies in the "
         "system's cache.",
@@ -138,8 +110,7 @@ def _share(rates: list[dict[str, Any]]) -> dict[str, Any]:
     """Compare gathering with the slower of reading and the product."""
     found = {rate["what"]: rate["rows_per_core_s"] for rate in rates}
     slower = min(("reading", "product"), key=lambda name: found[name])
-    share = found["gathering"] / found[slower]
-    return {"bound": slower, "share_of_bound": share, "meets_target": share >= TARGET}
+    return {"bound": slower, "share_of_bound": found["gathering"] / found[slower]}
 
 
 def write_rows(path: Path, sizes: Sizes, n_rows: int, seed: int = 0) -> Path:
@@ -161,17 +132,6 @@ def write_rows(path: Path, sizes: Sizes, n_rows: int, seed: int = 0) -> Path:
             lists = pa.FixedSizeListArray.from_arrays(pa.array(X.ravel()), sizes.n_features)
             writer.write_table(pa.table([pa.array(names), lists], schema=schema))
     return path
-
-
-def _write_files(folder: Path, sizes: Sizes, progress: Progress | None) -> list[Path]:
-    """Write files that together fit into no small memory, each of other rows."""
-    files = []
-    for number in range(sizes.n_files):
-        path = folder / f"part-{number:05d}.parquet"
-        files.append(write_rows(path, sizes, sizes.n_file_rows, seed=1 + number))
-        if progress is not None:
-            progress("write", number + 1, sizes.n_files, {})
-    return files
 
 
 def _rates(path: Path, shards: list[ParquetShard], sizes: Sizes) -> list[dict[str, Any]]:
@@ -230,21 +190,18 @@ def _merging(shards: list[ParquetShard], folder: Path, n_rounds: int) -> dict[st
     statistics = _gather(shards)
     statistics.sources.clear()  # the same rows are added on purpose
     path = folder / "partial.safetensors"
-    saved = [timed(partial(statistics.save, path))[1] for _ in range(n_rounds)]
+    statistics.save(path)
     added = [
         timed(lambda: statistics.merge(GatheredStatistics.load(path)))[1] for _ in range(n_rounds)
     ]
     return {
         "mb": path.stat().st_size / 1e6,
-        "save_s": min(took.wall for took in saved),
         "load_and_add_s": min(took.wall for took in added),
     }
 
 
 # ---------------------------------------------------------------------- memory
-def stream_files(
-    files: Sequence[Path], n_features: int, progress: Progress | None = None
-) -> dict[str, Any]:
+def stream_files(files: Sequence[Path], n_features: int) -> dict[str, Any]:
     """Gather Parquet files in a process of its own and follow its memory.
 
     Parameters
@@ -253,27 +210,18 @@ def stream_files(
         The files, each one shard.
     n_features : int
         Width of their rows, of float32.
-    progress : callable, optional
-        Called as ``progress("gather", done, total, values)`` after each file.
 
     Returns
     -------
     dict
-        ``n_rows``, ``gigabytes``, ``seconds``, ``cpu_seconds``, ``peak_mb``, ``grew_last_at`` in
-        rows, and ``points``: rows, seconds and the peak after every file and at the end.
+        ``n_rows``, ``gigabytes``, ``peak_mb``, ``grew_last_at`` in rows, and ``points``: rows,
+        CPU seconds and the peak after every file and at the end.
     """
-    points: list[dict[str, float]] = []
-    for point in _points(files):
-        points.append(point)
-        if progress is not None:
-            done = min(len(points), len(files))
-            progress("gather", done, len(files), {"MB": point["peak_mb"]})
+    points = list(_points(files))
     last = points[-1]
     return {
         "n_rows": last["n_rows"],
         "gigabytes": last["n_rows"] * n_features * 4 / 1e9,
-        "seconds": last["seconds"],
-        "cpu_seconds": last["cpu_seconds"],
         "peak_mb": last["peak_mb"],
         "grew_last_at": next(p["n_rows"] for p in points if p["peak_mb"] == last["peak_mb"]),
         "points": points,
@@ -299,7 +247,6 @@ def _points(files: Sequence[Path]) -> Iterator[dict[str, float]]:
 
 
 def _gather_files(sending: Connection, files: list[Path]) -> None:
-    begun = time.monotonic()
     shards = [shard for path in files for shard in parquet_shards(path, path.name)]
     n_rows = list(accumulate(shard.n_rows for shard in shards))
 
@@ -307,7 +254,6 @@ def _gather_files(sending: Connection, files: list[Path]) -> None:
         sending.send(
             {
                 "n_rows": n_rows[done - 1],
-                "seconds": time.monotonic() - begun,
                 "cpu_seconds": time.process_time(),
                 "peak_mb": peak_mb(),
             }

@@ -34,7 +34,6 @@ from hgkt.calibration.folds import split_fold
 from hgkt.data import GZSLDataset, load_dataset
 from hgkt.estimators import HGKTClassifier
 from hgkt.evaluation import ClassFoldSearch, gzsl_metrics
-from hgkt.evaluation.metrics import harmonic_mean
 
 STEPS = (1, 2, 5, 10)
 POSTERIOR, CLASS_MEAN = "attributes and images", "images only"
@@ -119,17 +118,6 @@ def protocol(y_new: NDArray[Any], seed: int) -> Protocol:
     stops = (0, 0, *STEPS)
     steps = tuple((stop, drawn[:, start:stop].ravel()) for start, stop in pairwise(stops))
     return Protocol(steps, np.setdiff1d(np.arange(len(y_new)), drawn))
-
-
-def harmonic_of_answers(
-    old: NDArray[Any], y_old: NDArray[Any], new: NDArray[Any], y_new: NDArray[Any]
-) -> float:
-    """Return H in percent of the answers to test images of old and of new classes."""
-    accuracies = [
-        float(np.mean([np.mean(found[truth == name] == name) for name in np.unique(truth)]))
-        for found, truth in ((old, y_old), (new, y_new))
-    ]
-    return 100.0 * float(harmonic_mean(*accuracies))
 
 
 def grow(

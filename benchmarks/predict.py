@@ -74,7 +74,7 @@ def run(quick: bool = False, device: str = "auto") -> dict[str, Any]:
         ``batches``: CPU seconds of `predict`, of ranking the five best with their scores, of the
         bound and of the peer, and ``share`` and ``share_ranking``, the bound over ours (above 1 we
         are faster than the two products); ``row``: milliseconds for one row; ``many_classes``:
-        seconds and the peak of memory with as many classes; ``worst_share``.
+        seconds and the peak of memory with as many classes.
     """
     if device == "cuda":
         return run_on(torch_device(device), quick)
@@ -90,8 +90,6 @@ def run(quick: bool = False, device: str = "auto") -> dict[str, Any]:
         "batches": batches,
         "row": _row(model, X[:1], sizes.n_calls),
         "many_classes": in_fresh_process(measure_many, *sizes.many),
-        "worst_share": min(record["share"] for record in batches),
-        "worst_share_ranking": min(record["share_ranking"] for record in batches),
     }
     notes = [
         "Features and attributes are synthetic, in float32; rows are of seen classes, and a fixed "
@@ -155,10 +153,8 @@ def _batch(model: HGKTClassifier, X: NDArray[Any], n_repeats: int) -> dict[str, 
         "n_rows": len(X),
         "n_classes": len(model.classes_),
         **{f"{name}_cpu_seconds": seconds for name, seconds in cpu.items()},
-        "predict_seconds": min(took.wall for took in times["predict"]),
         "share": cpu["bound"] / max(cpu["predict"], 1e-9),
         "share_ranking": cpu["bound"] / max(cpu["ranking"], 1e-9),
-        "times_peer": cpu["peer"] / max(cpu["predict"], 1e-9),
     }
 
 
@@ -259,7 +255,7 @@ def run_on(device: str, quick: bool = False) -> dict[str, Any]:
         ``batches``: seconds of the bound, of `predict` and of ranking the five best with their
         scores for rows on the device, of `predict` for rows in ordinary and in page-locked host
         memory and of copying those alone; ``share`` and ``share_ranking``, the bound over ours
-        (above 1 we are faster than the two products); ``worst_share``, ``worst_share_ranking``.
+        (above 1 we are faster than the two products).
     """
     torch = import_extra("torch", "network")
     sizes = DEVICE_QUICK if quick else DEVICE_FULL
@@ -271,11 +267,8 @@ def run_on(device: str, quick: bool = False) -> dict[str, Any]:
     results = {
         "device": device,
         "device_name": torch.cuda.get_device_name() if device == "cuda" else "the CPU",
-        "allow_tf32": torch.backends.cuda.matmul.allow_tf32,
         "sizes": sizes,
         "batches": batches,
-        "worst_share": min(batch["share"] for batch in batches),
-        "worst_share_ranking": min(batch["share_ranking"] for batch in batches),
     }
     notes = [
         "Features and attributes are synthetic, in float32; rows are of seen classes, and a fixed "
@@ -305,7 +298,6 @@ def _device_batch(
         "copy": partial(locked.to, device, copy=True),
         "locked": partial(model.predict, locked.numpy()),
         "host": partial(model.predict, X),
-        "host_ranking": partial(rank_classes, model, X, columns, TOP),
     }
     times: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(n_repeats + 1):  # in the first round tables and memory are made
@@ -319,11 +311,8 @@ def _device_batch(
         "rows_per_second": len(X) / best["predict"],
         "host_rows_per_second": len(X) / best["host"],
         "locked_rows_per_second": len(X) / best["locked"],
-        "first_call_seconds": times["predict"][0],
         "share": best["bound"] / best["predict"],
         "share_ranking": best["bound"] / best["ranking"],
-        "share_locked": max(best["bound"], best["copy"]) / best["locked"],
-        "share_host": max(best["bound"], best["copy"]) / best["host"],
     }
 
 

@@ -1,7 +1,7 @@
 """Run one of the timings behind the claims on this machine and show what it measured.
 
     python benchmarks/run.py add-class --quick
-    python benchmarks/run.py suite --only APY,CUB --record suite.json --json
+    python benchmarks/run.py suite --device cuda --json
 
 Each is a module of this folder with a function `run`. With --json the record is printed that
 docs/results/bench keeps; without it, tables.
@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from inspect import signature
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -36,34 +35,25 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("name", choices=NAMES)
     parser.add_argument("--quick", action="store_true", help="small sizes: shows that it runs")
     parser.add_argument("--device", choices=("cpu", "cuda"), help="where it computes")
-    parser.add_argument("--only", help="parts, separated by commas: AWA2,CUB of suite")
-    parser.add_argument("--record", type=Path, help="keeps each part once it is measured")
     parser.add_argument("--json", action="store_true", help="print the record as JSON")
     args = parser.parse_args(given)
     without_installation()
     module = import_module(args.name.replace("-", "_"))
     print(f"{args.name}: {(module.__doc__ or '').splitlines()[0]}", file=sys.stderr)
-    only = args.only.split(",") if args.only else None
-    asked = {"device": args.device, "only": only, "record": args.record}
     known = signature(module.run).parameters
-    for option, value in asked.items():
-        if value is not None and option not in known:
-            parser.error(f"the benchmark {args.name!r} has no choice of --{option}; leave it out")
-    options = {name: value for name, value in asked.items() if value is not None}
-    if "progress" in known:
-        options["progress"] = _tell
-    _show(module.run, {"quick": args.quick, **options}, args)
-
-
-def _show(
-    run: Callable[..., dict[str, Any]], options: dict[str, Any], args: argparse.Namespace
-) -> None:
+    if args.device is not None and "device" not in known:
+        parser.error(f"the benchmark {args.name!r} has no choice of --device; leave it out")
+    options = {} if args.device is None else {"device": args.device}
+    result = module.run(quick=args.quick, **options)
     from hgkt._plain import json_text
 
-    result = {"benchmark": args.name, "quick": args.quick, **run(**options)}
     if args.json:
         print(json_text(result, indent=1))
-        return
+    else:
+        _show(result)
+
+
+def _show(result: dict[str, Any]) -> None:
     for key, value in result.items():
         if isinstance(value, list) and value and isinstance(value[0], dict):
             table = Table(*value[0], title=key, box=None, title_justify="left")
@@ -73,10 +63,6 @@ def _show(
         else:
             for item in value if isinstance(value, list) else [value]:
                 print(f"{key}: {_text(item)}")
-
-
-def _tell(stage: str, done: int, total: int, values: dict[str, float]) -> None:
-    print(f"{stage} {done}/{total}", file=sys.stderr)
 
 
 def _text(value: Any) -> str:

@@ -24,12 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from _timing import Size, document, make_problem
+from hgkt.client import Client
 from hgkt.estimators import HGKTClassifier
 from hgkt.evaluation.records import machine
 
 _SERVE = [sys.executable, "-m", "hgkt", "serve"]
-_TARGET = 0.8
-_HEALTH_MS = 100
 _SECONDS_BETWEEN_PROBES = 0.02
 
 
@@ -77,10 +76,8 @@ def run(quick: bool = False) -> dict[str, Any]:
         ``loads``: a row for each kind of body and number of clients: requests and rows per second,
         latencies, processor milliseconds per request of server and clients; ``direct_rows_per_s``
         and ``ratio`` compare with finding the same answers in a process, with as many threads as
-        predictions run at once in the server; ``cpu_ratio`` compares processor time per row.
-        ``health_p99_ms`` and ``health_max_ms`` are of ``/health``, asked beside the load;
-        ``health_within_100_ms`` says whether every answer to it came in time, and
-        ``batches_reach_80_percent`` which batched binary loads reach the target by wall clock.
+        predictions run at once in the server. ``health_p99_ms`` and ``health_max_ms`` are of
+        ``/health``, asked beside the load.
     """
     sizes = QUICK if quick else FULL
     with tempfile.TemporaryDirectory() as folder, one_thread_each():
@@ -92,17 +89,7 @@ def run(quick: bool = False) -> dict[str, Any]:
                 for form, batched in FORMS
                 for n_clients in sizes.n_clients
             ]
-    reached = {
-        f"{load['form']}, {load['clients']} clients": load["ratio"] >= _TARGET
-        for load in loads
-        if load["rows"] > 1 and load["form"] != "json"
-    }
-    results = {
-        "sizes": sizes,
-        "loads": loads,
-        "batches_reach_80_percent": reached,
-        "health_within_100_ms": max(load["health_max_ms"] for load in loads) <= _HEALTH_MS,
-    }
+    results = {"sizes": sizes, "loads": loads}
     notes = [
         "Server, clients and this program share the machine's processors: what the clients "
         "take, the server lacks. Processor times tell the service's own cost.",
@@ -142,23 +129,12 @@ def _server(model: Path) -> Iterator[tuple[int, int]]:
         found = re.search(r":(\d+)$", process.stdout.readline().strip())
         if found is None:
             raise RuntimeError("the server did not start")
-        port = int(found[1])
-        _wait_until_ready(port)
-        yield port, process.pid
+        with Client(f"http://127.0.0.1:{found[1]}", timeout=60) as client:
+            client.wait_until_ready()
+        yield int(found[1]), process.pid
     finally:
         process.terminate()
         process.wait(timeout=60)
-
-
-def _wait_until_ready(port: int, seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        try:
-            if _call(port, "GET", "/ready")[0] == 200:
-                return
-        except OSError:
-            time.sleep(0.05)
-    raise RuntimeError(f"the server was not ready after {seconds:g} s")
 
 
 def _measure(setting: Setting, form: str, n_rows: int, n_clients: int) -> dict[str, Any]:
@@ -168,7 +144,7 @@ def _measure(setting: Setting, form: str, n_rows: int, n_clients: int) -> dict[s
     changes: list[int] = []
     probes: list[float] = []
     before = setting.direct(*call)
-    beside = _together(_adding(setting, changes), _probing(setting.port, probes))
+    beside = _adding(setting, changes), _probing(setting.port, probes)
     outcome, cpu = put_load(load, setting.process, beside)
     alone = before, setting.direct(*call)
     n_requests = len(outcome.latencies)
@@ -191,8 +167,6 @@ def _measure(setting: Setting, form: str, n_rows: int, n_clients: int) -> dict[s
         "ratio": outcome.rate * n_rows / direct_rate,
         "server_cpu_ms": server_cpu,
         "direct_cpu_ms": direct_cpu,
-        "cpu_ratio": direct_cpu / server_cpu if server_cpu else None,
-        "client_cpu_ms": 1000 * outcome.cpu / n_requests,
         "n_failures": outcome.n_failures,
         "n_changes": len(changes),
     }
@@ -244,14 +218,6 @@ def _in_a_thread(work: Callable[[], None], stop: threading.Event) -> Iterator[No
     finally:
         stop.set()
         thread.join()
-
-
-@contextmanager
-def _together(*managers: AbstractContextManager[Any]) -> Iterator[None]:
-    with ExitStack() as stack:
-        for manager in managers:
-            stack.enter_context(manager)
-        yield
 
 
 def _call(port: int, method: str, path: str, content: Any = None) -> tuple[int, Any]:
@@ -344,7 +310,7 @@ def encode(rows: NDArray[np.float32], form: str) -> bytes:
 
 
 def put_load(
-    load: Load, server: int, meanwhile: AbstractContextManager[Any]
+    load: Load, server: int, meanwhile: Sequence[AbstractContextManager[Any]]
 ) -> tuple[Outcome, float | None]:
     """Send requests from two processes, so that no client's interpreter is the limit.
 
@@ -354,7 +320,7 @@ def put_load(
         What to send.
     server : int
         Number of the server's process.
-    meanwhile : context manager
+    meanwhile : sequence of context managers
         Entered when the clients begin and left when they have ended.
 
     Returns
@@ -373,7 +339,9 @@ def put_load(
         clients = [pool.submit(_send, load, share) for share in shares]
         barrier.wait()
         before = cpu_seconds(server)
-        with meanwhile:
+        with ExitStack() as stack:
+            for manager in meanwhile:
+                stack.enter_context(manager)
             parts = [client.result() for client in clients]
             after = cpu_seconds(server)
     whole = Outcome(

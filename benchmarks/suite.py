@@ -7,19 +7,15 @@ classes alone; CN-ZSL, the nearest published method in cost, is fitted once with
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import partial
-from operator import itemgetter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from _timing import document, measure_parts, timed
+from _timing import document, timed
 from hgkt._arrays import torch_device
-from hgkt._typing import Progress
 from hgkt.baselines.cn_zsl import CNZSLClassifier
 from hgkt.data import GZSLDataset
 from hgkt.data.synthetic import class_means
@@ -54,13 +50,7 @@ FULL = (
 QUICK = (Shape("small", 240, 60, 60, 16, 8, 12, 4),)
 
 
-def run(
-    quick: bool = False,
-    device: str = "auto",
-    only: Sequence[str] = (),
-    record: Path | None = None,
-    progress: Progress | None = None,
-) -> dict[str, Any]:
+def run(quick: bool = False, device: str = "auto") -> dict[str, Any]:
     """Run the protocol on data of every shape.
 
     Parameters
@@ -69,30 +59,18 @@ def run(
         One tiny shape; the figures then mean nothing.
     device : {"auto", "cpu", "cuda"}
         Where methods compute that can do so on a GPU.
-    only, record, progress
-        Which shapes to measure now, where rows are kept between runs, and who is told; see
-        `_timing.measure_parts`.
 
     Returns
     -------
     dict
         ``shapes``: seconds of selection, fit and test, of a fit alone, and of the peers, a row per
-        shape; ``total_seconds`` and ``total_cpu_seconds`` of the protocol over all shapes.
+        shape.
     """
-    shapes = QUICK if quick else FULL
-    parts = {shape.name: partial(measure, shape, device, quick) for shape in shapes}
-    whole = partial(_document, quick, device)
-    return measure_parts(parts, whole, itemgetter("shapes"), only, record, progress)
-
-
-def _document(quick: bool, device: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the record of the shapes measured so far."""
+    shapes, device = QUICK if quick else FULL, torch_device(device)
     results = {
-        "device": torch_device(device),
-        "device_name": _device_name(torch_device(device)),
-        "shapes": rows,
-        "total_seconds": sum(row["total_seconds"] for row in rows),
-        "total_cpu_seconds": sum(row["total_cpu_seconds"] for row in rows),
+        "device": device,
+        "device_name": _device_name(device),
+        "shapes": [measure(shape, device, quick) for shape in shapes],
     }
     notes = [
         "Features are synthetic: a smooth map of the attributes plus noise, non-negative; the "
@@ -109,7 +87,7 @@ def _document(quick: bool, device: str, rows: list[dict[str, Any]]) -> dict[str,
 
 def measure(shape: Shape, device: str = "cpu", quick: bool = False) -> dict[str, Any]:
     """Time the protocol, a fit alone and the peers on data of one shape."""
-    data, device = make_shape(shape), torch_device(device)
+    data = make_shape(shape)
     return {**asdict(shape), **_protocol(data, device), **_peers(data, device, quick)}
 
 
@@ -123,10 +101,7 @@ def _protocol(data: GZSLDataset, device: str) -> dict[str, Any]:
         "fit_seconds": record.timings["fit"],
         "test_seconds": record.timings["test"],
         "total_seconds": whole.wall,
-        "total_cpu_seconds": whole.cpu,
         "fit_alone_seconds": fit.wall,
-        "fit_alone_cpu_seconds": fit.cpu,
-        "n_settings": record.validation["n_settings"],
     }
 
 
@@ -143,12 +118,7 @@ def _peers(data: GZSLDataset, device: str, quick: bool) -> dict[str, Any]:
 
     _, lda = timed(_discriminant_analysis(data))
     _, other = timed(cn_zsl)
-    return {
-        "lda_seconds": lda.wall,
-        "lda_cpu_seconds": lda.cpu,
-        "cn_zsl_seconds": other.wall,
-        "cn_zsl_cpu_seconds": other.cpu,
-    }
+    return {"lda_seconds": lda.wall, "cn_zsl_seconds": other.wall}
 
 
 def _device_name(device: str) -> str:

@@ -39,7 +39,7 @@ def test_gfzsl_agrees_with_its_authors_program(cub):
 
 @pytest.mark.slow
 def test_sync_agrees_with_its_authors_program(cub):
-    params = {"loss": "ovo", "regularization": 2.0**-16, "similarity_scale": 0.5}
+    params = {"regularization": 2.0**-16, "similarity_scale": 0.5}
     found = figures(cub, "sync", params=params)
     np.testing.assert_allclose(found[:4], [60.72, 12.66, 71.01, 21.49], atol=0.1)
 

@@ -28,11 +28,11 @@ def _fit(model, data):
     return model.add_classes(data.attributes_of(data.unseen_classes))
 
 
-def _random_model(comparison, seed=0):
+def _random_model(seed=0):
     rng = np.random.default_rng(seed)
     X, codes = rng.random((15, 6)), np.arange(15) % 4
     mixtures = rng.dirichlet(np.ones(4), size=4)
-    return TemplateModel(rng.normal(size=6), rng.random((4, 6)), comparison), X, codes, mixtures
+    return TemplateModel(rng.normal(size=6), rng.random((4, 6))), X, codes, mixtures
 
 
 def test_project_to_simplex_agrees_with_a_general_solver():
@@ -79,23 +79,20 @@ def test_simplex_mixtures_are_not_the_projection_of_similarities():
     assert np.abs(simplex_mixtures(target, sources, 0.01) - euclidean).max() > 0.1
 
 
-@pytest.mark.parametrize("comparison", ["relu", "intersection"])
-def test_template_similarities_equal_the_formula(comparison):
-    model, X, _, _ = _random_model(comparison)
+def test_template_similarities_equal_the_formula():
+    model, X, _, _ = _random_model()
     by_hand = np.empty((15, 4))
     for n, x in enumerate(X):
         for s, v in enumerate(model.templates):
-            phi = np.minimum(x, v) if comparison == "intersection" else np.maximum(0, x - v)
-            by_hand[n, s] = model.weights @ phi
+            by_hand[n, s] = model.weights @ np.maximum(0, x - v)
     np.testing.assert_allclose(model.similarities(X), by_hand)
 
 
-@pytest.mark.parametrize("comparison", ["relu", "intersection"])
-def test_hinge_objective_gradients_agree_with_finite_differences(comparison):
-    model, X, codes, mixtures = _random_model(comparison)
+def test_hinge_objective_gradients_agree_with_finite_differences():
+    model, X, codes, mixtures = _random_model()
 
     def at(vector):
-        moved = TemplateModel(vector[:6], vector[6:].reshape(4, 6), comparison)
+        moved = TemplateModel(vector[:6], vector[6:].reshape(4, 6))
         return hinge_objective(moved, X, codes, mixtures, (0.3, 0.2))
 
     point = np.concatenate([model.weights, model.templates.ravel()])
@@ -131,7 +128,7 @@ def test_sse_training_reaches_the_optimum_of_the_linear_program():
         b_ub=-np.ones(len(wrong)),
         bounds=[(-box, box)] * 5 + [(0, None)] * len(wrong),
     )
-    start = TemplateModel.start(templates, "intersection")
+    start = TemplateModel.start(templates)
     method = SSEClassifier(
         C=1e9, template_decay=0.0, learning_rate=0.05, n_epochs=1500, batch_size=24, random_state=0
     )
@@ -139,17 +136,6 @@ def test_sse_training_reaches_the_optimum_of_the_linear_program():
     reached = hinge_objective(trained, X, codes, mixtures, (0.0, 0.0))[0]
     assert reached <= program.fun * 1.02
     assert reached < hinge_objective(start, X, codes, mixtures, (0.0, 0.0))[0] * 0.7
-
-
-def test_sse_comparisons_rank_classes_alike(data):
-    X = data.rows("test_unseen")[0].astype(np.float64)
-    models = [
-        _fit(SSEClassifier(comparison=kind, n_epochs=2, random_state=0), data)
-        for kind in ("relu", "intersection")
-    ]
-    np.testing.assert_allclose(models[0].weights_, -models[1].weights_, atol=1e-3)
-    agree = models[0].predict(X) == models[1].predict(X)
-    assert agree.mean() > 0.99
 
 
 def test_sse_recognises_unseen_classes(data):

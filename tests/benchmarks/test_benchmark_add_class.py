@@ -15,14 +15,11 @@ def test_add_class_reports_every_size():
     n_models = len(QUICK.n_classes) + len(QUICK.n_seen)
     assert len(by_classes) == len(TRANSFERS) * n_models
     for record in by_classes:
-        assert 0 < record["median_ms"] <= record["p95_ms"]
+        assert record["median_cpu_ms"] > 0
     added = {r["n_seen"] + r["n_added"] for r in by_classes if r["n_added"]}
     seen = {r["n_seen"] for r in by_classes if not r["n_added"]}
     assert (added, seen) == (set(QUICK.n_classes), set(QUICK.n_seen))
-    # More instances, the same classes.
-    assert {record["n_seen"] for record in result["by_instances"]} == {40}
-    assert {record["n_instances"] for record in result["by_instances"]} == set(QUICK.n_instances)
-    assert result["worst_median_ms"] >= max(record["median_ms"] for record in by_classes)
+    assert result["refit_peer_cpu_ms"] > 0
 
 
 @pytest.mark.parametrize("transfer", TRANSFERS)

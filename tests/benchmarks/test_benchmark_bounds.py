@@ -17,7 +17,6 @@ def test_predict_compares_with_the_products_and_the_peer():
         assert batch["share"] == pytest.approx(
             batch["bound_cpu_seconds"] / max(batch["predict_cpu_seconds"], 1e-9)
         )
-    assert found["worst_share"] == min(batch["share"] for batch in found["batches"])
     assert 0 < found["row"]["predict_fastest_ms"] <= found["row"]["predict_median_ms"]
     assert found["row"]["n_classes"] == predict.QUICK.n_row_classes
 
@@ -52,4 +51,4 @@ def test_the_suite_has_the_shapes_of_the_benchmarks():
 def test_the_suite_times_the_protocol_and_the_peers():
     (row,) = suite.run(quick=True, device="cpu")["shapes"]
     assert row["total_seconds"] >= row["select_seconds"] + row["test_seconds"]
-    assert min(row["lda_cpu_seconds"], row["cn_zsl_cpu_seconds"], row["n_settings"]) > 0
+    assert min(row["lda_seconds"], row["cn_zsl_seconds"], row["fit_alone_seconds"]) > 0

@@ -37,14 +37,13 @@ def test_timed_tells_waiting_from_computing():
 @pytest.mark.endure
 def test_representatives_are_exact_and_beat_pot():
     result = representatives.run(quick=True)
-    assert result["never_above_pot"]
+    assert all(run["excess"] >= -1e-12 for run in result["pot"])
     assert [run["solver"] for run in result["pot"]] == ["sinkhorn", "sinkhorn_log"]
     for run in result["pot"]:
         assert run["reached"] == (run["bins"] <= 0.5)
         assert run["excess"] == pytest.approx(run["objective"] / run["objective_exact"] - 1)
         factor = result["sizes"]["n_instances"] / run["n_instances"]
         assert run["cpu_seconds_extrapolated"] == pytest.approx(run["cpu_seconds"] * factor)
-    assert result["speedup"] == min(run["ratio"] for run in result["pot"])
 
 
 def test_same_minimum_compares_both_ways_of_training():

@@ -14,13 +14,13 @@ def test_runs_what_is_asked_for(capsys):
     run.main(["add-class", "--quick", "--json"])
     shown = capsys.readouterr()
     document = json.loads(shown.out)
-    assert document["benchmark"] == "add-class"
+    assert document["name"] == "add-class"
     assert document["quick"] is True
     assert "adding one class" in shown.err
     run.main(["add-class", "--quick"])
     text = capsys.readouterr().out
-    assert "by_instances" in text
-    assert "median_ms" in text
+    assert "by_classes" in text
+    assert "median_cpu_ms" in text
 
 
 def test_lists_the_choices(capsys):

@@ -75,7 +75,7 @@ def test_records_frame_has_one_row_a_record(record):
 
 def test_record_load_refuses_other_files(tmp_path, record):
     path = tmp_path / "x.json"
-    with pytest.raises(DataError, match="cannot read"):
+    with pytest.raises(DataError, match="does not exist"):
         RunRecord.load(path)
     path.write_text("{")
     with pytest.raises(DataError, match="not valid JSON"):

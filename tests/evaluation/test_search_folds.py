@@ -62,7 +62,7 @@ def test_search_refuses_a_number_of_folds_that_is_none(toy, n_folds, given):
 
 @pytest.mark.parametrize("steps", [[2], [2, 3]])
 def test_search_leaves_the_users_files_to_the_final_fit(toy, tmp_path, steps):
-    checkpoint, curves = tmp_path / "run" / "a.safetensors", tmp_path / "curves"
+    checkpoint = tmp_path / "run" / "a.safetensors"
     X, y, table = training_data(toy)
     X = np.abs(X)
     early: list[str] = []
@@ -72,11 +72,10 @@ def test_search_leaves_the_users_files_to_the_final_fit(toy, tmp_path, steps):
             early.append(stage)
 
     model = HGKTNetworkClassifier(n_hidden=4, n_steps=2, random_state=0, device="cpu")
-    model.write_to(checkpoint=checkpoint, tensorboard=curves)
+    model.write_to(checkpoint=checkpoint)
     stages = [{"n_steps": steps}, {"mu": [0.1, 0.5]}]
     search = ClassFoldSearch(model, stages, n_folds=2, progress=progress).fit(X, y, table)
     assert early == []
-    assert list(curves.iterdir())
     # What is there is the run on all classes with what was chosen: such a run goes on from it.
     chosen = HGKTNetworkClassifier(**{**model.get_params(), **search.best_params_})
     written = checkpoint.read_bytes()

@@ -10,7 +10,6 @@ from hgkt.experiments.claims import CLAIMS, NOT_RUN, PairedClaim
 from hgkt.experiments.comparison import class_table
 from hgkt.experiments.plan import EXPERIMENTS, Cell, CellResult, Context, DataSpec
 from hgkt.experiments.report import write_report
-from hgkt.experiments.report.latex import bibtex, latex_table
 from hgkt.experiments.report.pages import column_parts
 from hgkt.experiments.rows import PAPER
 
@@ -112,26 +111,6 @@ def test_report_shows_claims_first_and_in_their_section(tmp_path, quick):
     assert ('<td class="verdict yes">yes</td>' in page) != quick
     assert ("not judged: a quick run" in page) == quick
     assert "| Claim | Paper | Here | Holds? |" in files.markdown.read_text()
-    assert (tmp_path / "tables" / "table-gzsl.tex").read_text().startswith(r"\begin{table}")
-    assert (tmp_path / "references.bib").read_text().count("@misc") == 2
-
-
-def test_latex_keeps_groups_and_escapes():
-    heads = ["Method", Column("ts", "A_B"), Column("H", "A_B")]
-    rows = [["CMT* & Co", Value(10.0, 0.5), Value(-1.0, best=True)]]
-    text = latex_table(TableBlock("t", "5 % of it", heads, rows))
-    assert r"\multicolumn{2}{c}{A\_B}" in text
-    assert r"\cmidrule(lr){2-3}" in text
-    assert r"CMT* \& Co & 10.0 $\pm$ 0.5 & \textbf{$-$1.0} \\" in text
-
-
-def test_bibtex_names_a_shared_reference_once():
-    shared = "Lampert, Harmeling, Some long, Title, PAMI 2014"
-    text = bibtex({"dap": shared, "iap": shared, "ridge": "", "x": "A, B b, 2019"})
-    assert text.count("@misc") == 2
-    assert "author = {Lampert and Harmeling}" in text
-    assert "title = {Some long, Title}" in text
-    assert "title = {B b}" in text
 
 
 def test_wide_tables_are_split_between_groups():

@@ -234,7 +234,6 @@ def test_defaults_of_the_settings_are_the_papers() -> None:
         "checkpoint": None,
         "checkpoint_every": 500,
         "snapshot_steps": (),
-        "tensorboard": None,
     }
     embedder = HGKTEmbedder(3, 5)
     assert embedder.layer1.weight.shape == (1600, 6)
@@ -254,7 +253,7 @@ def test_identity_of_a_run_leaves_out_where_and_how_long_it_goes() -> None:
     plain = TrainingConfig().identity()
     elsewhere = TrainingConfig(
         n_steps=5, device="cpu", checkpoint="a", checkpoint_every=3, snapshot_steps=(1,),
-        tensorboard="b", batch_size=3,
+        batch_size=3,
     )  # fmt: skip
     assert elsewhere.identity() == plain
     assert set(plain) == {

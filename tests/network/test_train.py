@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -243,16 +242,6 @@ def test_training_that_diverges_names_the_step_and_what_to_lower() -> None:
         train(replace(CONFIG, learning_rate=1e200))
     with pytest.raises(DataError, match=r"(loss|weights).*lower learning_rate \(now 1e\+308\)"):
         train(replace(CONFIG, learning_rate=1e308, n_steps=1))
-
-
-def test_training_writes_a_tensorboard_curve(tmp_path: Path) -> None:
-    pytest.importorskip("tensorboard")
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    result = train(replace(CONFIG, tensorboard=tmp_path))
-    events = EventAccumulator(str(tmp_path)).Reload().Scalars("loss")
-    assert [event.step for event in events] == list(range(40))
-    np.testing.assert_allclose([event.value for event in events], result.losses, rtol=1e-6)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device is there")

@@ -6,7 +6,7 @@ tree and a fast choice of tests of its own, draws a sample, and sums up::
     python tests/robustness/mutants.py --sample 40 --rooms graph,transport
     python tests/robustness/mutants.py --jobs 16 --report mutants.json      # everything: hours
 
-Changes that no test can notice are listed, each with its reason, in equivalent_mutants.json.
+Some of the changes that survive are such that no test can notice them; the rate counts them too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -32,7 +32,6 @@ from mutmut.utils.file_utils import change_cwd
 from mutmut.utils.format_utils import get_mutant_name
 
 ROOT = Path(__file__).resolve().parents[2]
-EQUIVALENT = Path(__file__).with_name("equivalent_mutants.json")
 NOTICED = {"killed", "timeout", "segfault"}
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
@@ -74,32 +73,28 @@ def pytest_collection_modifyitems(items):
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change and what became of it: `why` says why no test can notice it."""
+    """One change and what became of it."""
 
     name: str
     file: str
     status: str
     before: str
     after: str
-    why: str = ""
 
 
 @dataclass(frozen=True)
 class RoomResult:
-    """The sample of one room; `rate` is the percentage noticed of what can be noticed."""
+    """The sample of one room; `rate` is the percentage noticed."""
 
     n_mutants: int
     n_sampled: int
     statuses: dict[str, int]
-    n_equivalent: int
     rate: float
     seconds: float
     survivors: list[Mutant]
 
 
-def run_room(
-    room: str, work: Path, sample: int | None, seed: int, jobs: int, only: Sequence[str] = ()
-) -> RoomResult:
+def run_room(room: str, work: Path, sample: int | None, seed: int, jobs: int) -> RoomResult:
     """Mutate one room in a copy of the tree and run its tests against a sample.
 
     Parameters
@@ -114,35 +109,21 @@ def run_room(
         Seed of the draw.
     jobs : int
         Number of processes.
-    only : sequence of str
-        Names of mutants to run instead of a sample.
     """
     start = time.perf_counter()
     _copy_tree(room, work)
     files = dict(_mutants_of(room, work))
-    names = sorted(files)
-    if only:
-        chosen = [name for name in names if name in set(only)]
-    elif sample is not None and sample < len(names):
+    chosen = names = sorted(files)
+    if sample is not None and sample < len(names):
         chosen = sorted(random.Random(f"{seed} {room}").sample(names, sample))
-    else:
-        chosen = names
     _run_mutmut(work, [] if chosen == names else chosen, jobs)
-    reasons = {
-        (entry["file"], entry["before"], entry["after"]): entry["why"]
-        for entry in json.loads(EQUIVALENT.read_text(encoding="utf-8"))
-    }
-    results = [_result(name, files[name], work, reasons) for name in chosen]
-    statuses = Counter(mutant.status for mutant in results)
+    results = [_result(name, files[name], work) for name in chosen]
     survivors = [mutant for mutant in results if mutant.status not in NOTICED]
-    n_equivalent = sum(bool(mutant.why) for mutant in survivors)
-    counted = max(len(results) - n_equivalent, 1)
     return RoomResult(
         n_mutants=len(names),
         n_sampled=len(results),
-        statuses=dict(statuses),
-        n_equivalent=n_equivalent,
-        rate=round(100 * (len(results) - len(survivors)) / counted, 1),
+        statuses=dict(Counter(mutant.status for mutant in results)),
+        rate=round(100 * (1 - len(survivors) / max(len(results), 1)), 1),
         seconds=round(time.perf_counter() - start, 1),
         survivors=survivors,
     )
@@ -206,9 +187,7 @@ def _run_mutmut(work: Path, names: Sequence[str], jobs: int) -> None:
         raise SystemExit(f"mutmut failed in {work}:\n{tail}")
 
 
-def _result(
-    name: str, file: str, work: Path, reasons: Mapping[tuple[str, str, str], str]
-) -> Mutant:
+def _result(name: str, file: str, work: Path) -> Mutant:
     meta = json.loads((work / "mutants" / f"{file}.meta").read_text(encoding="utf-8"))
     status = status_by_exit_code[meta["exit_code_by_key"][name]]
     if status in NOTICED:
@@ -218,7 +197,7 @@ def _result(
     before, after = (
         " ".join(line[1:].strip() for line in lines if line.startswith(sign)) for sign in "-+"
     )
-    return Mutant(name, file, status, before, after, reasons.get((file, before, after), ""))
+    return Mutant(name, file, status, before, after)
 
 
 def main() -> None:
@@ -228,20 +207,18 @@ def main() -> None:
     parser.add_argument("--sample", type=int, help="mutants per room; all of them by default")
     parser.add_argument("--seed", type=int, default=0, help="seed of the sample")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--only", default="", help="names of mutants, separated by commas")
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "mutants", help="folder")
     parser.add_argument("--report", type=Path, help="JSON file with every survivor")
     options = parser.parse_args()
     rooms = options.rooms.split(",")
     if unknown := [room for room in rooms if room not in ROOMS]:
         parser.error(f"no room {unknown[0]!r}; choose from: {', '.join(ROOMS)}")
-    only = [name for name in options.only.split(",") if name]
     report: dict[str, object] = {"sample": options.sample, "seed": options.seed}
     results: dict[str, RoomResult] = {}
-    print(f"{'room':<12}{'mutants':>8}{'sample':>8}{'equivalent':>12}{'noticed':>9}{'seconds':>9}")
+    print(f"{'room':<12}{'mutants':>8}{'sample':>8}{'noticed':>9}{'seconds':>9}")
     for room in rooms:
         work = options.work.resolve() / room
-        results[room] = run_room(room, work, options.sample, options.seed, options.jobs, only)
+        results[room] = run_room(room, work, options.sample, options.seed, options.jobs)
         _show(room, results[room])
         if options.report:
             report["rooms"] = {name: asdict(result) for name, result in results.items()}
@@ -251,13 +228,11 @@ def main() -> None:
 
 def _show(room: str, result: RoomResult) -> None:
     print(
-        f"{room:<12}{result.n_mutants:>8}{result.n_sampled:>8}{result.n_equivalent:>12}"
-        f"{result.rate:>8}%{result.seconds:>9}"
+        f"{room:<12}{result.n_mutants:>8}{result.n_sampled:>8}{result.rate:>8}%{result.seconds:>9}"
     )
     for mutant in result.survivors:
-        if not mutant.why:
-            print(f"  {mutant.status}: {mutant.name}")
-            print(f"    - {mutant.before}\n    + {mutant.after}", flush=True)
+        print(f"  {mutant.status}: {mutant.name}")
+        print(f"    - {mutant.before}\n    + {mutant.after}", flush=True)
 
 
 if __name__ == "__main__":

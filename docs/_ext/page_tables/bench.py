@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from page_tables.markdown import amount, count, measured_on, table
+from page_tables.markdown import amount, count, measured_on, table, with_place
 from page_tables.records import Records, Run
 from page_tables.shown import CLOSED_FORM, NETWORK, main
 
@@ -15,11 +15,7 @@ _LARGE = [
 ]  # fmt: skip
 # Of `hgkt.gather`: three folds, at most 32 leaves, eight files to one, rows of a shard, a sample.
 _N_GROUPS, _N_WORKERS, _FAN_IN, _SHARD_ROWS, _SAMPLE = 4, 32, 8, 65_536, 20_000
-_FORMS = {"json": "JSON", "octets": "octets", "arrow": "Arrow, both ways"}
-
-
-def _below(lines: str, found: dict[str, Any]) -> str:
-    return f"{lines}\n\nMeasured on {measured_on(found['environment'])}."
+_FORMS = {"json": "JSON", "octets": "octets"}
 
 
 def representatives(records: Records) -> str:
@@ -43,7 +39,7 @@ def representatives(records: Records) -> str:
         f"{found['extra_mb']:.0f} MB on top of {found['input_mb']:.0f} MB of input, "
         f"{found['peak_over_input']:.2f} times the input in all."
     )
-    return _below(f"{table(header, lines)}\n\n{memory}", found)
+    return with_place(f"{table(header, lines)}\n\n{memory}", found)
 
 
 def train(records: Records) -> str:
@@ -59,7 +55,7 @@ def train(records: Records) -> str:
         f"quotient and to {end['sampled']:.5f} with drawn neighbours, a difference of "
         f"{100 * end['difference_of_start']:.3f} % of the start."
     )
-    return _below(f"{lines}\n\n{same}", found)
+    return with_place(f"{lines}\n\n{same}", found)
 
 
 def serve(records: Records) -> str:
@@ -78,7 +74,7 @@ def serve(records: Records) -> str:
          f"{load['ratio']:.2f}"]
         for load in found["loads"]
     ]  # fmt: skip
-    return _below(table(["body", "rows", "clients", *columns, "ratio"], lines), found)
+    return with_place(table(["body", "rows", "clients", *columns, "ratio"], lines), found)
 
 
 def chaos(records: Records) -> str:
@@ -180,7 +176,7 @@ def gather(records: Records) -> str:
         f"that last grew in the first {streamed['grew_last_at']:,} rows."
     )
     header = ["", "rows per second of a core", "MB/s"]
-    return _below(f"{table(header, lines)}\n\n{said}", found)
+    return with_place(f"{table(header, lines)}\n\n{said}", found)
 
 
 def scale(records: Records) -> str:

@@ -100,3 +100,8 @@ def measured_on(environment: dict[str, Any]) -> str:
     other = ("machine", "n_cpus", "n_threads", "load", "mathematics")
     words += [f"{known.get(k, k)} {v}" for k, v in environment.items() if k not in other]
     return ", ".join(words)
+
+
+def with_place(lines: str, found: dict[str, Any], on: str = "") -> str:
+    """Return a table with a line below that says where a benchmark ran."""
+    return f"{lines}\n\nMeasured on {on}{measured_on(found['environment'])}."

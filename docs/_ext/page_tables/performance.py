@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from page_tables.markdown import amount, measured_on, table
+from page_tables.markdown import amount, table, with_place
 from page_tables.records import Records
-
-
-def _below(lines: str, found: dict[str, Any], on: str = "") -> str:
-    return f"{lines}\n\nMeasured on {on}{measured_on(found['environment'])}."
 
 
 def _gpu(found: dict[str, Any]) -> str:
@@ -38,7 +34,7 @@ def predict(records: Records) -> str:
         f"predicting {many['n_rows']} rows took {amount(many['predict_cpu_seconds'])} CPU s, and "
         f"the peak stayed at {many['predict_peak_gb']:.1f} GB."
     )
-    return _below(f"{table(header, lines)}\n\n{said}", found)
+    return with_place(f"{table(header, lines)}\n\n{said}", found)
 
 
 def row(records: Records) -> str:
@@ -50,13 +46,12 @@ def row(records: Records) -> str:
         "two products": "bound", "discriminant analysis": "peer",
     }  # fmt: skip
     titles = {"median": "in turn", "fastest": "fastest", "repeated": "again and again"}
-    kinds = [kind for kind in titles if f"predict_{kind}_ms" in one]  # older records have two
     lines = [
-        [what, *(f"{one[f'{name}_{kind}_ms']:.2f} ms" for kind in kinds)]
+        [what, *(f"{one[f'{name}_{kind}_ms']:.2f} ms" for kind in titles)]
         for what, name in names.items()
     ]
-    header = [f"one row, {one['n_classes']} classes", *(titles[kind] for kind in kinds)]
-    return _below(table(header, lines), found)
+    header = [f"one row, {one['n_classes']} classes", *titles.values()]
+    return with_place(table(header, lines), found)
 
 
 def adding(records: Records) -> str:
@@ -75,7 +70,7 @@ def adding(records: Records) -> str:
         f"{amount(found['refit_peer_cpu_ms'] / 1000)} CPU s on "
         f"{found['sizes']['n_instances'][0]:,} instances."
     )
-    return _below(f"{table(header, lines)}\n\n{said}", found)
+    return with_place(f"{table(header, lines)}\n\n{said}", found)
 
 
 def network(records: Records) -> str:
@@ -97,7 +92,7 @@ def network(records: Records) -> str:
         f"{amount(found['ratio_sampled'])} times."
     )
     header = ["way", "CPU seconds per step", "steps timed", "loss at the end"]
-    return _below(f"{table(header, lines)}\n\n{said}", found)
+    return with_place(f"{table(header, lines)}\n\n{said}", found)
 
 
 def stages(records: Records) -> str:
@@ -109,7 +104,7 @@ def stages(records: Records) -> str:
     lines = [[stage, *(_share(rows[name, stage]) for name in data)] for stage in names]
     sizes = {size["name"]: size for size in found["sizes"]}
     header = [f"{n}, {sizes[n]['n_instances']:,} × {sizes[n]['n_features']:,}" for n in data]
-    return _below(table(["stage", *header], lines), found)
+    return with_place(table(["stage", *header], lines), found)
 
 
 def _share(row: dict[str, Any]) -> str:
@@ -119,7 +114,7 @@ def _share(row: dict[str, Any]) -> str:
 def suite(records: Records) -> str:
     """Return the protocol on data of five shapes on a CPU, beside the peers."""
     found = records.bench("suite")
-    return _below(shapes(found), found)
+    return with_place(shapes(found), found)
 
 
 def shapes(found: dict[str, Any]) -> str:
@@ -152,7 +147,7 @@ def predict_on_gpu(records: Records) -> str:
         "classes", "two products", "`predict`", "the 5 best and their scores",
         "`predict` of the bound", "5 best of the bound",
     ]  # fmt: skip
-    return _below(table(header, lines), found, _gpu(found))
+    return with_place(table(header, lines), found, _gpu(found))
 
 
 def rows_to_gpu(records: Records) -> str:
@@ -172,7 +167,7 @@ def rows_to_gpu(records: Records) -> str:
 def suite_on_gpu(records: Records) -> str:
     """Return the protocol on data of five shapes on a GPU, beside the peers."""
     found = records.bench("suite-cuda")
-    return _below(shapes(found), found, _gpu(found))
+    return with_place(shapes(found), found, _gpu(found))
 
 
 TABLES = {

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import erf
-from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
 from hgkt._arrays import MAPS, FeatureMap, batches, distance_scores
 from hgkt._typing import Progress
-from hgkt._validation import check_choice, check_number
+from hgkt._validation import check_number
 from hgkt.baselines._shared.grids import ATTRIBUTE_MAPS, GridClassifier, Seen, parameters
 from hgkt.baselines._shared.lbfgs import fit_softmax, minimise_lbfgs, predict_softmax
 from hgkt.baselines._shared.rows import ZScore
 from hgkt.estimators.base import ClassRows
-
-_RADIUS_STEP = 0.05
-_N_NEIGHBORS = 20
-_EXTENT = 3.0
 
 
 class CrossModalClassifier(GridClassifier):
@@ -80,11 +74,7 @@ class CMTClassifier(CrossModalClassifier):
     n_hidden : ...
     decay : float, default=1e-4
         λ, as in the authors' program.
-    n_steps : ...
-    feature_map : ...
-    attribute_map : ...
-    calibration : ...
-    random_state : ...
+    n_steps, feature_map, attribute_map, calibration, random_state : ...
 
     Attributes
     ----------
@@ -141,13 +131,12 @@ class CMTClassifier(CrossModalClassifier):
 class CMTStarClassifier(CrossModalClassifier):
     """Decide first whether an image is of a seen class at all, then which class it is.
 
-    f(x) is the network of :class:`hgkt.baselines.cmt.CMTClassifier`. A detector looks at f(x):
+    f(x) is the network of :class:`hgkt.baselines.cmt.CMTClassifier`. Around each seen class's
+    attributes a_c lies an isotropic Gaussian with the variance of its training images f(x); an
+    image is novel where the highest log-density is below a cut-off.
 
-    - "gaussian": an isotropic Gaussian around each seen class's attributes a_c with the variance
-      of its training images; novel where the highest log-density is below a cut-off;
-    - "radius": a ball around each a_c; novel outside all balls;
-    - "loop": local outlier probabilities against the training images of each class; novel where
-      the least of them is above a cut-off.
+    Paper gap: the authors have further detectors (balls, local outlier probabilities), and which
+    one made the benchmark's numbers is not known.
 
     An image that is not novel goes to softmax regression on its features over the seen classes,
     with probabilities q_c(x); a novel one to the nearest added class:
@@ -155,28 +144,22 @@ class CMTStarClassifier(CrossModalClassifier):
         score(x, c) = q_c(x) + [x not novel]           for seen c,
         score(x, u) = 1/(1 + ‖f(x) − a_u‖²) + [x novel]  for added u.
 
-    The first terms lie in [0, 1], so the detector alone decides between the groups and, among
+    The first terms lie in [0, 1], so novelty alone decides between the groups and, among
     added classes only, the method is CMT.
 
     Parameters
     ----------
-    detector : {"gaussian", "radius", "loop"}, default="gaussian"
-        The novelty detector. Paper gap: which one made the benchmark's numbers is not known.
     rejected : float, default=0.2
-        Share of training images beyond the cut-off of "gaussian" and "loop". It decides between
-        accuracy on seen and on added classes: choose it on validation classes. The default is
-        what "gaussian" reached the highest H with on those of CUB.
+        Share of training images beyond the cut-off. It decides between accuracy on seen and on
+        added classes: choose it on validation classes. The default reached the highest H on those
+        of CUB.
     C : float, default=10.0
         Weight of the loss of the softmax regression against ½‖W‖², on z-scored features scaled
         to unit mean square.
     n_hidden : ...
     decay : float, default=1e-4
         Weight decay of the network, as in the authors' program.
-    n_steps : ...
-    feature_map : ...
-    attribute_map : ...
-    calibration : ...
-    random_state : ...
+    n_steps, feature_map, attribute_map, calibration, random_state : ...
 
     Attributes
     ----------
@@ -184,8 +167,10 @@ class CMTStarClassifier(CrossModalClassifier):
         The network.
     weights_, bias_ : ndarray
         The softmax regression.
-    centres_, spreads_, points_, point_spreads_, starts_ : ndarray
-        What the detector has learned; the last three are empty unless it is "loop".
+    centres_ : ndarray of shape (n_seen, n_attributes)
+        Attributes of the seen classes.
+    spreads_ : ndarray of shape (n_seen,)
+        Variance of each class's training images around them.
     cutoff_ : float
         Novelty above which an image is taken for one of an added class.
 
@@ -203,7 +188,6 @@ class CMTStarClassifier(CrossModalClassifier):
     array(['jet', 'car'], dtype='<U3')
     """
 
-    detector: str = "gaussian"
     rejected: float = 0.2
     C: float = 10.0
     n_hidden: int = 200
@@ -215,26 +199,14 @@ class CMTStarClassifier(CrossModalClassifier):
     random_state: Any = None
 
     _learned = (
-        "inner_",
-        "inner_bias_",
-        "outer_",
-        "outer_bias_",
-        "weights_",
-        "bias_",
-        "centres_",
-        "spreads_",
-        "points_",
-        "point_spreads_",
-        "starts_",
-        "cutoff_",
-    )
-    _late = ("detector", "rejected")
+        *CMTClassifier._learned, "weights_", "bias_", "centres_", "spreads_", "cutoff_",
+    )  # fmt: skip
+    _late = ("rejected",)
     _seen_apart = True
 
     def default_stages(self) -> list[Any]:
         """Return maps and numbers of steps, each with eleven cut-offs, as the authors sweep."""
         cuts = {"rejected": [0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9]}
-        cuts = {} if self.detector == "radius" else cuts  # radii are their own cut-off
         return [
             {"feature_map": list(MAPS), "n_steps": [50], **cuts},
             {"attribute_map": list(ATTRIBUTE_MAPS), **cuts},
@@ -243,7 +215,6 @@ class CMTStarClassifier(CrossModalClassifier):
 
     def _check_params(self) -> None:
         super()._check_params()
-        check_choice("detector", self.detector, DETECTORS)
         check_number("rejected", self.rejected, low=0.0, high=1.0)
         check_number("C", self.C, low=0.0, open_low=True)
 
@@ -254,15 +225,17 @@ class CMTStarClassifier(CrossModalClassifier):
             yield stop, Seen(self._embed_images(X), codes, attributes)
 
     def _finish(self, trained: Seen) -> ClassRows:
-        state, self.cutoff_ = fit_detector(self.detector, *trained, self.rejected)
-        self.centres_, self.spreads_, self.points_, self.point_spreads_, self.starts_ = state
-        return self._embed_rows(trained.attributes)
+        embedded, codes, self.centres_ = trained
+        self.spreads_ = fit_spreads(embedded, codes, self.centres_)
+        self.cutoff_ = float(np.quantile(self._novelty(embedded), 1.0 - self.rejected))
+        return self._embed_rows(self.centres_)
+
+    def _novelty(self, embedded: NDArray[Any]) -> NDArray[np.float64]:
+        return gaussian_novelty(embedded, self.centres_, self.spreads_)
 
     def _score(self, X: NDArray[Any], table: ClassRows, seen: bool) -> NDArray[Any]:
         embedded = self._embed_images(X)
-        arrays = (self.centres_, self.spreads_, self.points_, self.point_spreads_, self.starts_)
-        novelty = DETECTORS[self.detector][1](embedded, NoveltyState(*arrays))
-        novel = (novelty > self.cutoff_).astype(np.float64)[:, None]
+        novel = (self._novelty(embedded) > self.cutoff_).astype(np.float64)[:, None]
         if seen:
             return predict_softmax(X, self.weights_, self.bias_) + (1.0 - novel)
         return 1.0 / (1.0 - distance_scores(embedded, table["embedding"])) + novel
@@ -442,181 +415,31 @@ def _raw(network: TanhNetwork, zscore: ZScore) -> TanhNetwork:
     return TanhNetwork(inner, inner_bias, network.outer.copy(), network.outer_bias.copy())
 
 
-class NoveltyState(NamedTuple):
-    """What a detector has learned of the seen classes in embedding space.
-
-    Parameters
-    ----------
-    centres : ndarray of shape (n_seen, d)
-        Class embeddings.
-    spreads : ndarray of shape (n_seen,)
-        Variance (gaussian), radius (radius) or scale of outlier factors (loop) of each class.
-    points : ndarray of shape (n_points, d)
-        Training images class by class (loop), else none.
-    point_spreads : ndarray of shape (n_points,)
-        Root mean square distance of each to its neighbours.
-    starts : ndarray of shape (n_seen + 1,)
-        First row of each class in `points`.
-    """
-
-    centres: NDArray[Any]
-    spreads: NDArray[np.float64]
-    points: NDArray[Any]
-    point_spreads: NDArray[np.float64]
-    starts: NDArray[np.intp]
-
-    @classmethod
-    def without_points(cls, centres: NDArray[Any], spreads: NDArray[np.float64]) -> NoveltyState:
-        """Return the state of a detector that remembers no images."""
-        return cls(centres, spreads, centres[:0], np.zeros(0), np.zeros(1, dtype=np.intp))
-
-
-def fit_gaussian(
+def fit_spreads(
     embedded: NDArray[Any], codes: NDArray[np.intp], centres: NDArray[Any]
-) -> NoveltyState:
-    """Fit an isotropic Gaussian around each centre: σ_c² = mean of ‖f(x)−a_c‖²/d in the class."""
+) -> NDArray[np.float64]:
+    """Return the variances σ_c² (n_seen,): the mean of ‖f(x)−a_c‖²/d over each class's images."""
     squared = ((embedded - centres[codes]) ** 2).sum(axis=1)
     counts = np.bincount(codes, minlength=len(centres))
     sums = np.bincount(codes, weights=squared, minlength=len(centres))
-    variances = sums / (counts * centres.shape[1])
+    variances: NDArray[np.float64] = sums / (counts * centres.shape[1])
     # A class whose images coincide with its centre would have infinite density there.
     floor = 1e-6 * variances.mean() + 1e-12
-    return NoveltyState.without_points(centres, np.maximum(variances, floor))
+    return variances.clip(floor)
 
 
-def gaussian_novelty(embedded: NDArray[Any], state: NoveltyState) -> NDArray[np.float64]:
-    """Return −max_c log-density (n,), up to a constant: ½ min_c ‖f(x)−a_c‖²/σ_c² + d log σ_c²."""
-    scaled = -distance_scores(embedded, state.centres) / state.spreads
-    novelty: NDArray[np.float64] = 0.5 * (
-        scaled + state.centres.shape[1] * np.log(state.spreads)
-    ).min(axis=1)
-    return novelty
-
-
-def fit_radius(
-    embedded: NDArray[Any], codes: NDArray[np.intp], centres: NDArray[Any]
-) -> NoveltyState:
-    """Give each class the radius that best tells its training images from all others.
-
-    Paper gap: the authors grow the radius in steps of 0.05 while accuracy improves; growing from
-    zero stops where no image is near, so the best of all multiples of 0.05 is taken.
-    """
-    steps = np.ceil(_distances(embedded, centres) / _RADIUS_STEP).astype(np.intp)
-    n_classes, n_bins = len(centres), int(steps.max()) + 1
-    own = np.arange(n_classes) == codes[:, None]
-    # Own images minus others, by class and by the step that takes them in.
-    cells, signs = np.arange(n_classes) * n_bins + steps, np.where(own, 1.0, -1.0)
-    gain = np.bincount(cells.ravel(), signs.ravel(), minlength=n_classes * n_bins)
-    radii = gain.reshape(n_classes, n_bins).cumsum(axis=1).argmax(axis=1) * _RADIUS_STEP
-    return NoveltyState.without_points(centres, radii)
-
-
-def radius_novelty(embedded: NDArray[Any], state: NoveltyState) -> NDArray[np.float64]:
-    """Return how far (n,) each row is outside the nearest of all balls; negative inside one."""
-    novelty: NDArray[np.float64] = (_distances(embedded, state.centres) - state.spreads).min(axis=1)
-    return novelty
-
-
-def fit_loop(
-    embedded: NDArray[Any], codes: NDArray[np.intp], centres: NDArray[Any]
-) -> NoveltyState:
-    """Learn local outlier probabilities in each class with 20 neighbours.
-
-    Paper gap: the authors search the extent λ of each class by an unstated criterion; one λ = 3,
-    the value of Kriegel et al. (LoOP, CIKM 2009), serves all.
-    """
-    order = np.argsort(codes, kind="stable")
-    points = embedded[order]
-    starts = np.searchsorted(codes[order], np.arange(len(centres) + 1))
-    state = NoveltyState(centres, np.ones(len(centres)), points, np.zeros(len(points)), starts)
-    for code, rows in _point_groups(state):
-        spreads, near = _local_spreads(points[rows])
-        state.point_spreads[rows] = spreads
-        factors = spreads / np.maximum(spreads[near].mean(axis=1), 1e-12) - 1.0
-        state.spreads[code] = _EXTENT * np.sqrt((factors**2).mean())
-    return state
-
-
-def loop_novelty(
-    embedded: NDArray[Any], state: NoveltyState, training: bool = False
+def gaussian_novelty(
+    embedded: NDArray[Any], centres: NDArray[Any], spreads: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the least local outlier probability (n,) over all seen classes.
-
-    With σ(x) the root mean square distance to the k nearest images of a class,
-    plof = σ(x) / mean σ(neighbours) − 1 and LoOP = max(0, erf(plof / (nPLOF √2))). A class of one
-    image has no local density, so everything is an outlier to it. `training` says that the rows
-    are `state.points` themselves, none of which is its own neighbour.
-    """
-    novelty = np.ones(len(embedded))
-    for code, rows in _point_groups(state):
-        points, spreads = state.points[rows], state.point_spreads[rows]
-        sigma, near = _local_spreads(points, embedded)
-        if training:
-            sigma[rows], near[rows] = _local_spreads(points)
-        factor = sigma / np.maximum(spreads[near].mean(axis=1), 1e-12) - 1.0
-        outlier = erf(factor / (max(state.spreads[code], 1e-12) * np.sqrt(2.0)))
-        novelty = np.minimum(novelty, np.maximum(outlier, 0.0))
-    return novelty
-
-
-Detector = tuple[
-    Callable[[NDArray[Any], NDArray[np.intp], NDArray[Any]], NoveltyState],
-    Callable[[NDArray[Any], NoveltyState], NDArray[np.float64]],
-]
-
-DETECTORS: dict[str, Detector] = {
-    "gaussian": (fit_gaussian, gaussian_novelty),
-    "radius": (fit_radius, radius_novelty),
-    "loop": (fit_loop, loop_novelty),
-}
-"""How each detector learns, and how it tells novelty: (n,), the higher the more novel."""
-
-
-def fit_detector(
-    kind: str,
-    embedded: NDArray[Any],
-    codes: NDArray[np.intp],
-    centres: NDArray[Any],
-    rejected: float,
-) -> tuple[NoveltyState, float]:
-    """Fit a detector to embedded training images, and its cut-off, above which an image is novel.
-
-    `rejected` is the share of the training images beyond the cut-off; radii are their own.
+    """Return −max_c log-density (n,), up to a constant: ½ min_c ‖f(x)−a_c‖²/σ_c² + d log σ_c².
 
     Examples
     --------
-    >>> embedded, codes = np.array([[0.0], [0.2], [1.0], [1.2]]), np.array([0, 0, 1, 1])
-    >>> state, cutoff = fit_detector("gaussian", embedded, codes, np.array([[0.1], [1.1]]), 0.0)
-    >>> gaussian_novelty(np.array([[0.1], [0.6]]), state) > cutoff
-    array([False,  True])
+    >>> centres, spreads = np.array([[0.1], [1.1]]), np.array([0.01, 0.01])
+    >>> near, far = gaussian_novelty(np.array([[0.1], [0.6]]), centres, spreads)
+    >>> bool(far > near)
+    True
     """
-    fit, novelty = DETECTORS[kind]
-    state = fit(embedded, codes, centres)
-    if kind == "radius":
-        return state, 0.0
-    known = loop_novelty(state.points, state, True) if kind == "loop" else novelty(embedded, state)
-    return state, float(np.quantile(known, 1.0 - rejected))
-
-
-def _distances(embedded: NDArray[Any], centres: NDArray[Any]) -> NDArray[Any]:
-    distances: NDArray[Any] = np.sqrt(np.maximum(-distance_scores(embedded, centres), 0.0))
-    return distances
-
-
-def _point_groups(state: NoveltyState) -> Iterator[tuple[int, slice]]:
-    """Yield the classes of more than one image with their rows in `state.points`."""
-    for code, (start, stop) in enumerate(zip(state.starts[:-1], state.starts[1:], strict=True)):
-        if stop - start > 1:
-            yield code, slice(int(start), int(stop))
-
-
-def _local_spreads(
-    points: NDArray[Any], queries: NDArray[Any] | None = None
-) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """Return the root mean square distance to the nearest points, and which these are.
-
-    Queries are the points themselves by default, none its own neighbour.
-    """
-    nearest = NearestNeighbors(n_neighbors=min(_N_NEIGHBORS, len(points) - 1)).fit(points)
-    distances, near = nearest.kneighbors(queries)
-    return np.sqrt((distances**2).mean(axis=1)), near
+    scaled = -distance_scores(embedded, centres) / spreads
+    novelty: NDArray[np.float64] = 0.5 * (scaled + centres.shape[1] * np.log(spreads)).min(axis=1)
+    return novelty

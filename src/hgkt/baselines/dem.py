@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._arrays import MAPS, FeatureMap
-from hgkt._validation import check_choice, check_number
+from hgkt._validation import check_choice
 from hgkt.baselines._shared.grids import Seen, parameters
 from hgkt.baselines._shared.networks import (
     AttributeNetworkClassifier,
@@ -22,7 +21,6 @@ from hgkt.baselines._shared.networks import (
 )
 from hgkt.baselines._shared.rows import METRICS, similarity_scores
 from hgkt.estimators.base import ClassRows
-from hgkt.network.weights import ACTIVATIONS, NEGATIVE_SLOPE
 from hgkt.statistics import class_counts_and_means
 
 if TYPE_CHECKING:
@@ -42,13 +40,15 @@ class DEMClassifier(AttributeNetworkClassifier):
     score(x, c) = −‖x − g(a_c)‖², or cos(x, g(a_c)).
 
     The released code trains by mini-batches and stops by hand; here the number of steps is a
-    parameter that is chosen on validation classes.
+    parameter that is chosen on validation classes. Entries of each attribute vector are scaled to a
+    root mean square of 1, and every output starts close to the mean feature, so that no ReLU is
+    dead from the start; the authors' first weights need their 10⁵ and more steps to be forgotten.
 
     Parameters
     ----------
     n_steps : int, default=200
         Full-batch steps of Adam; the default is from validation classes of CUB, as are those of
-        `weight_decay`, `learning_rate` and `attribute_rms`.
+        `weight_decay` and `learning_rate`.
     n_hidden : int, default=1600
         Width of the hidden layer; the authors' (1200 for CUB).
     weight_decay : float, default=1e-5
@@ -57,19 +57,7 @@ class DEMClassifier(AttributeNetworkClassifier):
         Of Adam; the authors take 1e-4 and less for mini-batches, which are noisy.
     metric : {"euclidean", "cosine"}, default="euclidean"
         What is compared; the authors take the cosine for CUB.
-    activation : {"relu", "leaky_relu", "linear"}, default="relu"
-        δ of both layers.
-    attribute_rms : float or None, default=1.0
-        Root mean square to which the entries of each attribute vector are scaled; None leaves
-        them as given, as the authors do with attributes of up to 100.
-    initial_deviation : float or None, default=None
-        None starts every output close to the mean feature, so that no ReLU is dead from the
-        start: weights by Glorot's rule, a tenth of it in the output layer, whose biases are the
-        mean. A number draws weights normal with that deviation, cut at two deviations, and sets
-        biases to it; the authors' 0.1 needs their 10⁵ and more steps to be forgotten.
-    feature_map : ...
-    attribute_map : ...
-    calibration : ...
+    feature_map, attribute_map, calibration : ...
     random_state : int, RandomState or None, default=None
         Of the initial weights.
     device : ...
@@ -86,8 +74,8 @@ class DEMClassifier(AttributeNetworkClassifier):
 
     Examples
     --------
-    >>> X = np.array([[4.0, 0.0], [4.0, 0.2], [0.0, 4.0], [0.2, 4.0]])
-    >>> y = np.array(["horse", "horse", "tiger", "tiger"])
+    >>> X = [[4.0, 0.0], [4.0, 0.2], [0.0, 4.0], [0.2, 4.0]]
+    >>> y = ["horse", "horse", "tiger", "tiger"]
     >>> attributes = {"horse": [1.0, 0.0], "tiger": [0.0, 1.0]}
     >>> model = DEMClassifier(n_hidden=64, learning_rate=0.01, random_state=0)
     >>> model = model.fit(X, y, class_attributes=attributes).add_classes({"zebra": [0.5, 0.5]})
@@ -100,16 +88,12 @@ class DEMClassifier(AttributeNetworkClassifier):
     weight_decay: float = 1e-5
     learning_rate: float = 1e-3
     metric: str = "euclidean"
-    activation: str = "relu"
-    attribute_rms: float | None = 1.0
-    initial_deviation: float | None = None
     feature_map: FeatureMap = "none"
     attribute_map: FeatureMap = "none"
     calibration: float = 0.0
     random_state: Any = None
     device: str = "auto"
 
-    _learned = ("w1_", "b1_", "w2_", "b2_")
     _late = ("metric",)
 
     def default_stages(self) -> list[Any]:
@@ -124,15 +108,6 @@ class DEMClassifier(AttributeNetworkClassifier):
     def _check_params(self) -> None:
         super()._check_params()
         check_choice("metric", self.metric, METRICS)
-        check_choice("activation", self.activation, ACTIVATIONS)
-        for name in ("attribute_rms", "initial_deviation"):
-            if getattr(self, name) is not None:
-                check_number(name, getattr(self, name), low=0.0, open_low=True)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = self.activation == "relu"
-        return tags
 
     def _train_path(self, gathered: Seen, stops: Sequence[int]) -> Iterator[tuple[int, ClassRows]]:
         import torch
@@ -142,50 +117,20 @@ class DEMClassifier(AttributeNetworkClassifier):
         unit = feature_unit(means)
         means /= unit
         seed, device = self._start()
-        weights = trainable(self._initial(means, attributes.shape[1], seed), device)
-        arrays = (self._attribute_rows(attributes), means, counts / counts.sum())
+        generator = torch.Generator().manual_seed(seed)
+        initial = centred_layers(attributes.shape[1], self.n_hidden, means, generator)
+        weights = trainable(initial, device)
+        arrays = (attribute_rows(attributes), means, counts / counts.sum())
         rows, targets, shares = (
             torch.tensor(array, dtype=torch.float32, device=device) for array in arrays
         )
-        activation = self.activation
 
         def loss(_: int) -> torch.Tensor:
-            embeddings = two_layers(rows, weights, activation, activation)
-            return class_mean_loss(embeddings, targets, shares)
+            return class_mean_loss(two_layers(rows, weights), targets, shares)
 
         for stop in self._minimise(weights, loss, stops):
             self._in_feature_units(unit)
             yield stop, self._embed_rows(attributes)
 
-    def _initial(
-        self, means: NDArray[np.float64], n_attributes: int, seed: int
-    ) -> list[torch.Tensor]:
-        """Draw W₁, b₁, W₂, b₂ for class means (L, D)."""
-        import torch
-
-        generator, deviation = torch.Generator().manual_seed(seed), self.initial_deviation
-        if deviation is None:
-            return centred_layers(n_attributes, self.n_hidden, means, generator)
-        tensors = []
-        for n_outputs, n_inputs in ((self.n_hidden, n_attributes), (means.shape[1], self.n_hidden)):
-            weights, bound = torch.empty(n_outputs, n_inputs), 2.0 * deviation
-            torch.nn.init.trunc_normal_(weights, 0.0, deviation, -bound, bound, generator=generator)
-            tensors += [weights, torch.full((n_outputs,), deviation)]
-        return tensors
-
-    def _attribute_rows(self, attributes: NDArray[np.float64]) -> NDArray[np.float64]:
-        return attribute_rows(attributes, self.attribute_rms) if self.attribute_rms else attributes
-
-    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassRows:
-        hidden = _activate(self._attribute_rows(rows) @ self.w1_.T + self.b1_, self.activation)
-        return {"embedding": _activate(hidden @ self.w2_.T + self.b2_, self.activation)}
-
     def _score(self, X: NDArray[Any], table: ClassRows, seen: bool) -> NDArray[Any]:
         return similarity_scores(X, table["embedding"], self.metric)
-
-
-def _activate(values: NDArray[np.float64], activation: str) -> NDArray[np.float64]:
-    if activation == "linear":
-        return values
-    slope = NEGATIVE_SLOPE if activation == "leaky_relu" else 0.0
-    return np.where(values > 0, values, slope * values)

@@ -72,9 +72,7 @@ class PSRZSLClassifier(AttributeNetworkClassifier):
         κ, on biases too.
     batch_size : int, default=256
         Images per step in L_S and L_D.
-    feature_map : ...
-    attribute_map : ...
-    calibration : ...
+    feature_map, attribute_map, calibration : ...
     random_state : int, RandomState or None, default=None
         Of initial weights and batches.
     device : ...
@@ -114,8 +112,6 @@ class PSRZSLClassifier(AttributeNetworkClassifier):
     calibration: float = 0.0
     random_state: Any = None
     device: str = "auto"
-
-    _learned = ("w1_", "b1_", "w2_", "b2_")
 
     def default_stages(self) -> list[Any]:
         """Return maps, then the weight of dissimilar classes, with step counts of one run."""
@@ -177,10 +173,6 @@ class PSRZSLClassifier(AttributeNetworkClassifier):
         generator, n_hidden = torch.Generator().manual_seed(seed), self.n_hidden
         encoder = centred_layers(rows.shape[1], n_hidden, means, generator)
         return encoder + centred_layers(means.shape[1], n_hidden, rows, generator)
-
-    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassRows:
-        hidden = np.maximum(attribute_rows(rows) @ self.w1_.T + self.b1_, 0.0)
-        return {"embedding": np.maximum(hidden @ self.w2_.T + self.b2_, 0.0)}
 
     def _score(self, X: NDArray[Any], table: ClassRows, seen: bool) -> NDArray[Any]:
         return similarity_scores(X, table["embedding"], "cosine")

@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from hgkt._arrays import FeatureMap, batches, unit_rows
-from hgkt._validation import check_choice, check_number
+from hgkt._validation import check_number
 from hgkt.baselines._shared.grids import ATTRIBUTE_MAPS, GridClassifier, Seen, parameters
 from hgkt.baselines._shared.rows import hinge_sum
 from hgkt.estimators.base import ClassRows
 from hgkt.statistics import class_counts_and_means
 
-COMPARISONS = ("relu", "intersection")
 _CACHED_ROWS = 32  # so many images stay in cache while they meet all templates
 _MAX_STEPS = 5000
 _TOLERANCE = 1e-10
@@ -43,8 +42,8 @@ class SSEClassifier(GridClassifier):
     scaled to unit length. Paper gap: comparison needs non-negative features; where the training
     rows have negative ones, positive and negative parts become features of their own.
 
-    As Σ_s z_cs = 1 and max(0, x − v) = x − min(x, v), the two maps rank classes alike with w of
-    opposite signs: they are one model under this loss.
+    The paper also has min(x, v) in place of max(0, x − v) = x − min(x, v). As Σ_s z_cs = 1, both
+    rank classes alike with w of opposite signs: they are one model under this loss.
 
     Parameters
     ----------
@@ -54,8 +53,6 @@ class SSEClassifier(GridClassifier):
     C : float, default=1000.0
         κ, weight of the hinge, averaged over images; the highest H on validation classes of CUB
         among 10, 100 and 1000.
-    comparison : {"relu", "intersection"}, default="relu"
-        max(0, x − v), which the authors' program uses, or min(x, v).
     template_decay : float, default=1e-3
         λ. Paper gap: no value is given.
     learning_rate : float, default=0.1
@@ -66,9 +63,7 @@ class SSEClassifier(GridClassifier):
         intersection similarity.
     batch_size : int, default=128
         Images per step.
-    feature_map : ...
-    attribute_map : ...
-    calibration : ...
+    feature_map, attribute_map, calibration : ...
     random_state : int, RandomState or None, default=None
         Draws the batches.
 
@@ -102,7 +97,6 @@ class SSEClassifier(GridClassifier):
 
     gamma: float = 1.0
     C: float = 1000.0
-    comparison: str = "relu"
     template_decay: float = 1e-3
     learning_rate: float = 0.1
     n_epochs: int = 5
@@ -132,7 +126,7 @@ class SSEClassifier(GridClassifier):
         self.signed_ = bool(X.min() < 0.0)
         features = self._scaled(X)
         _, means = class_counts_and_means(features, codes, len(attributes))
-        start = TemplateModel.start(means.astype(X.dtype), self.comparison)
+        start = TemplateModel.start(means.astype(X.dtype))
         model = self._descend(start, features, codes, table["embedding"].astype(X.dtype))
         self.weights_, self.templates_ = model.weights, model.templates
         return table
@@ -145,7 +139,7 @@ class SSEClassifier(GridClassifier):
         mixtures: NDArray[Any],
     ) -> TemplateModel:
         """Minimise `hinge_objective` over w and v ≥ 0 by Adam; the step falls linearly to zero."""
-        model = TemplateModel(start.weights.copy(), start.templates.copy(), start.comparison)
+        model = TemplateModel(start.weights.copy(), start.templates.copy())
         steps = (_Adam(model.weights), _Adam(model.templates))
         scale, rng = float(model.templates.mean()), check_random_state(self.random_state)
         penalties = (1.0 / self.C, self.template_decay / self.C)
@@ -170,7 +164,6 @@ class SSEClassifier(GridClassifier):
         for name in ("gamma", "template_decay", "learning_rate"):
             check_number(name, getattr(self, name), low=0.0)
         check_number("C", self.C, low=0.0, open_low=True)
-        check_choice("comparison", self.comparison, COMPARISONS)
         check_number("n_epochs", self.n_epochs, low=0, integer=True)
         check_number("batch_size", self.batch_size, low=1, integer=True)
 
@@ -184,38 +177,28 @@ class SSEClassifier(GridClassifier):
         return {"embedding": simplex_mixtures(unit_rows(rows), self.sources_, self.gamma)}
 
     def _score(self, X: NDArray[Any], table: ClassRows, seen: bool) -> NDArray[Any]:
-        model = TemplateModel(self.weights_, self.templates_, self.comparison)
+        model = TemplateModel(self.weights_, self.templates_)
         return model.similarities(self._scaled(X)) @ table["embedding"].T
 
 
 @dataclass
 class TemplateModel:
-    """g_s(x) = wᵀφ(x, v_s) for weights w (D,) and templates v (n_seen, D).
-
-    φ is min(x, v) for the comparison "intersection" and max(0, x − v) for "relu".
+    """g_s(x) = wᵀmax(0, x − v_s) for weights w (D,) and templates v (n_seen, D).
 
     Examples
     --------
-    >>> model = TemplateModel(np.ones(2), np.array([[1.0, 0.0], [0.5, 2.0]]), "intersection")
+    >>> model = TemplateModel(-np.ones(2), np.array([[1.0, 0.0], [0.5, 2.0]]))
     >>> model.similarities(np.array([[0.7, 1.0]]))
-    array([[0.7, 1.5]])
+    array([[-1. , -0.2]])
     """
 
     weights: NDArray[Any]
     templates: NDArray[Any]
-    comparison: str
 
     @classmethod
-    def start(cls, templates: NDArray[Any], comparison: str) -> Self:
-        """Return the plain intersection similarity: w = 1, or −1 for what exceeds a template."""
-        model = cls(np.ones(templates.shape[1], templates.dtype), templates, comparison)
-        model.weights *= model.sign
-        return model
-
-    @property
-    def sign(self) -> float:
-        """Factor of min(x, v) in φ: max(0, x − v) = x − min(x, v)."""
-        return 1.0 if self.comparison == "intersection" else -1.0
+    def start(cls, templates: NDArray[Any]) -> Self:
+        """Return the plain intersection similarity: −1 for what exceeds a template."""
+        return cls(-np.ones(templates.shape[1], templates.dtype), templates)
 
     def similarities(self, X: NDArray[Any]) -> NDArray[Any]:
         """Return g (n, n_seen) of features (n, D)."""
@@ -226,9 +209,8 @@ class TemplateModel:
             for s, template in enumerate(self.templates):
                 np.minimum(rows, template, out=least)
                 result[part, s] = least @ self.weights
-        if self.comparison == "relu":
-            result = (X @ self.weights)[:, None] - result
-        return result
+        similarities: NDArray[Any] = (X @ self.weights)[:, None] - result
+        return similarities
 
 
 def hinge_objective(
@@ -247,7 +229,7 @@ def hinge_objective(
     value, slope = hinge_sum(model.similarities(X) @ mixtures.T, codes, 1.0)
     # The derivative by g. Rows of the slope sum to 0 and mixtures to 1, so those of `pull` sum to
     # 0 and the term x of max(0, x − v) = x − min(x, v) drops out.
-    pull = model.sign * (slope @ mixtures) / len(X)
+    pull = -(slope @ mixtures) / len(X)
     on_weights, on_templates = penalties
     by_weights, by_templates = on_weights * model.weights, on_templates * model.templates
     for part in batches(len(X), _CACHED_ROWS):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,28 +12,25 @@ from scipy.spatial.distance import cdist, pdist
 from scipy.special import softmax
 
 from hgkt._arrays import FeatureMap, batches
-from hgkt._validation import check_choice, check_number
+from hgkt._validation import check_number
 from hgkt.baselines._shared.grids import GridClassifier, Seen, center_grid, parameters
 from hgkt.baselines._shared.lbfgs import minimise_lbfgs
 from hgkt.estimators.base import ClassRows
 from hgkt.estimators.methods import Preset
 
-LOSSES = ("ovo", "cs", "struct")
 _UNIT = ("l2", "sqrt+l2")
 _LAMBDAS = [2.0**e for e in range(-24, -8, 2)]
-_SMOOTHING = (1.0, 0.1, 0.01, 0.001)
 
 
 @parameters
 class SynCClassifier(GridClassifier):
     """Synthesised classifiers.
 
-    Linear classifiers w_c of the seen classes minimise
+    Linear classifiers w_c of the seen classes minimise, by L-BFGS,
 
-    - ``"ovo"``: (1/NL) Σ_n Σ_c [1 − ȳ_nc w_cᵀx_n]₊² + (λ/2) Σ_c ‖w_c‖², with ȳ_nc = ±1,
-    - ``"cs"``: (1/N) Σ_n [max_c (1[c≠y_n] + w_cᵀx_n) − w_{y_n}ᵀx_n]₊ + (λ/2) Σ_c ‖w_c‖²,
-    - ``"struct"``: the same with ‖a_c − a_{y_n}‖ in place of 1[c≠y_n].
+    (1/NL) Σ_n Σ_c [1 − ȳ_nc w_cᵀx_n]₊² + (λ/2) Σ_c ‖w_c‖², with ȳ_nc = ±1,
 
+    the one-versus-other loss of the authors' demonstration; the paper has two more.
     Every classifier is a mixture of phantom classifiers v_r that sit at the seen classes'
     attributes: w_c = Σ_r s_cr v_r with s_cr = softmax_r(−δ‖a_c − a_r‖²). So V = S⁺W, and a new
     class with similarities s gets w = sᵀV. The score is w_cᵀx. Attribute vectors are divided by
@@ -42,27 +38,18 @@ class SynCClassifier(GridClassifier):
     loader takes the median over all classes; here unseen ones stay unknown), which makes δ free
     of scale.
 
-    The classifiers are found by L-BFGS. For the two losses with a maximum, which has kinks, the
-    maximum is replaced by τ log Σ exp(·/τ) with τ falling to 0.001: the result is within
-    0.001·log L of the optimum, where plain L-BFGS on the kinked loss stalls.
-
     Parameters
     ----------
-    loss : {"ovo", "cs", "struct"}, default="ovo"
-        Loss of the seen classifiers; the authors' demo uses "ovo".
     regularization : float, default=2**-16
         λ; the authors search 2**-24 to 2**-9 (and 2**-30 to 2**-8 for ResNet features). The
         default is what validation classes of CUB chose.
     similarity_scale : float, default=0.5
         δ; the authors search 2**-5 to 2**5. The default is what validation classes of CUB chose.
     n_iterations : int, default=1000
-        Most L-BFGS iterations (for each τ), as in the authors' code.
+        Most L-BFGS iterations, as in the authors' code.
     tol : float, default=1e-9
         Stop when the objective, which is 1 at w = 0, falls by less in an iteration.
-    feature_map : ...
-    attribute_map : ...
-    centering : ...
-    calibration : ...
+    feature_map, attribute_map, centering, calibration : ...
 
     Attributes
     ----------
@@ -89,7 +76,6 @@ class SynCClassifier(GridClassifier):
     array(['a and c', 'b'], dtype='<U7')
     """
 
-    loss: str = "ovo"
     regularization: float = 2.0**-16
     similarity_scale: float = 0.5
     n_iterations: int = 1000
@@ -104,13 +90,12 @@ class SynCClassifier(GridClassifier):
     _learned = ("phantoms_", "positions_", "attribute_unit_")
     _late = ("similarity_scale",)
     named_presets: ClassVar[Mapping[str, Preset]] = {
-        # The authors' demonstration has this loss and unit-length rows, and searches λ and δ for
-        # each set. These are of their ranges, and the ones at which their program was compared.
-        "released": Preset({"loss": "ovo", "regularization": 2.0**-16, "similarity_scale": 0.5})
+        # The authors' demonstration has unit-length rows, and searches λ and δ for each set. These
+        # are of their ranges, and the ones at which their program was compared.
+        "released": Preset({"regularization": 2.0**-16, "similarity_scale": 0.5})
     }
 
     def _check_params(self) -> None:
-        check_choice("loss", self.loss, LOSSES)
         check_number("regularization", self.regularization, low=0.0, open_low=True)
         check_number("similarity_scale", self.similarity_scale, low=0.0, open_low=True)
         check_number("n_iterations", self.n_iterations, low=1, integer=True)
@@ -157,23 +142,16 @@ class SynCClassifier(GridClassifier):
 
     def _train(self, gathered: Seen) -> NDArray[np.float64]:
         X, codes, attributes = gathered
-        n_classes = len(attributes)
-        margins = 1.0 - np.eye(n_classes)
-        if self.loss == "struct":
-            margins = cdist(self.positions_, self.positions_)
-        objective = SeenObjective(X, codes, margins, self.regularization, self.loss == "ovo")
-        weights = np.zeros(n_classes * X.shape[1])
-        temperatures = (0.0,) if self.loss == "ovo" else _SMOOTHING
-        n_steps, total = self.n_iterations, self.n_iterations * len(temperatures)
+        n_classes, n_steps = len(attributes), self.n_iterations
+        objective = SeenObjective(X, codes, n_classes, self.regularization)
+
+        def report(done: int, _: NDArray[np.float64], value: float) -> None:
+            if self._progress is not None:
+                self._progress("train", done, n_steps, {"loss": value})
+
+        start = np.zeros(n_classes * X.shape[1])
         options = {"maxfun": 2 * n_steps, "ftol": self.tol, "gtol": 0.0}
-        for stage, temperature in enumerate(temperatures):
-
-            def report(done: int, _: NDArray[np.float64], value: float, stage: int = stage) -> None:
-                if self._progress is not None:
-                    self._progress("train", stage * n_steps + done, total, {"loss": value})
-
-            smoothed = partial(objective, temperature=temperature)
-            weights = minimise_lbfgs(smoothed, weights, n_steps, report, **options)
+        weights = minimise_lbfgs(objective, start, n_steps, report, **options)
         return weights.reshape(n_classes, X.shape[1])
 
 
@@ -187,64 +165,35 @@ class SeenObjective:
         Features.
     codes : ndarray of shape (N,)
         Class codes.
-    margins : ndarray of shape (L, L)
-        Margin of each class (column) for an instance of each class (row); zero diagonal.
+    n_classes : int
+        L.
     regularization : float
         λ.
-    one_versus_other : bool
-        Whether the loss is "ovo", which reads no margins.
     """
 
     X: NDArray[Any]
     codes: NDArray[np.intp]
-    margins: NDArray[np.float64]
+    n_classes: int
     regularization: float
-    one_versus_other: bool
 
-    def __call__(
-        self, flat: NDArray[np.float64], temperature: float = 0.0
-    ) -> tuple[float, NDArray[np.float64]]:
-        """Return value and gradient at the flattened W (L·D,); temperature 0 is the loss itself."""
-        weights = flat.reshape(len(self.margins), -1)
-        small = weights.astype(self.X.dtype, copy=False)
-        loss, gradient = _ovo if self.one_versus_other else _structured, np.zeros_like(weights)
+    def __call__(self, flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        """Return value and gradient at the flattened W (L·D,)."""
+        weights = flat.reshape(self.n_classes, -1)
+        small, gradient = weights.astype(self.X.dtype, copy=False), np.zeros_like(weights)
         total = 0.0
         for rows in batches(len(self.X)):
             X = self.X[rows]
-            value, slope = loss(X @ small.T, self.codes[rows], self.margins, temperature)
+            value, slope = squared_hinge(X @ small.T, self.codes[rows])
             total += value / len(self.X)
             gradient += (slope.T @ X) / len(self.X)
         total += 0.5 * self.regularization * float(flat @ flat)
         return total, (gradient + self.regularization * weights).ravel()
 
 
-def _ovo(
-    scores: NDArray[Any], codes: NDArray[np.intp], margins: NDArray[np.float64], _: float
-) -> tuple[float, NDArray[Any]]:
+def squared_hinge(scores: NDArray[Any], codes: NDArray[np.intp]) -> tuple[float, NDArray[Any]]:
     """(1/L) Σ_n Σ_c [1 − ȳ_nc s_nc]₊² and its derivative by the scores s."""
     rows, n_classes = np.arange(len(scores)), scores.shape[1]
     signs = np.full_like(scores, -1.0)
     signs[rows, codes] = 1.0
     slack = np.maximum(1.0 - signs * scores, 0.0)
     return float(np.square(slack).sum()) / n_classes, (-2.0 / n_classes) * signs * slack
-
-
-def _structured(
-    scores: NDArray[Any], codes: NDArray[np.intp], margins: NDArray[np.float64], temperature: float
-) -> tuple[float, NDArray[Any]]:
-    """Σ_n max_c(Δ_nc + s_nc) − s_{n,y_n}, smoothed by the temperature, and its derivative.
-
-    The own class is among the c with margin 0, so the value is never negative.
-    """
-    rows = np.arange(len(scores))
-    gaps = scores + margins.astype(scores.dtype)[codes] - scores[rows, codes][:, None]
-    best = gaps.max(axis=1, keepdims=True)
-    if temperature == 0.0:
-        slope = (gaps == best).astype(scores.dtype)
-        value = float(best.sum())
-    else:
-        slope = np.exp((gaps - best) / temperature)
-        value = float((best[:, 0] + temperature * np.log(slope.sum(axis=1))).sum())
-    slope /= slope.sum(axis=1, keepdims=True)
-    slope[rows, codes] -= 1.0
-    return value, slope

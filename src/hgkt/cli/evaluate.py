@@ -119,6 +119,7 @@ def _document(record: Any, seconds: float) -> dict[str, Any]:
             for name in ("validation", "timings", "method", "parameters", "data", "seed")
         },
         **_confidence_document(record),
+        "taxonomy": None if record.taxonomy is None else record.taxonomy.to_dict(),
     }
 
 
@@ -161,6 +162,7 @@ def _render(document: dict[str, Any]) -> None:
     out.print(table)
     say(*_MEANINGS)
     _print_confidence(document.get("runs", [document]))
+    _print_taxonomy(document.get("runs", [document]))
     for run in document.get("runs", [document]):
         chosen = ", ".join(f"{name}={short(value)}" for name, value in run["selected"].items())
         where = "" if run["record"] is None else f"; record {run['record']}"
@@ -190,6 +192,31 @@ def _print_confidence(runs: list[dict[str, Any]]) -> None:
         table = figures_table(f"{first['n_unknown']} classes never added (%)", _UNKNOWN.values())
         table.add_row(first["score"], *_means([run["unknown"] for run in runs], _UNKNOWN))
         out.print(table)
+
+
+def _print_taxonomy(runs: list[dict[str, Any]]) -> None:
+    """Print accuracy by level and back-off, means over runs; nothing where there are no groups."""
+    reports = [run["taxonomy"] for run in runs if run["taxonomy"] is not None]
+    if not reports:
+        return
+    table = figures_table("taxonomy (%)", ("accuracy",))
+    levels = reports[0]["levels"]
+    for number, level in enumerate(levels):
+        found = [report["levels"][number] for report in reports]
+        words = f"level {level['level']} of {len(levels)}, {level['n_nodes']} nodes"
+        table.add_row(words, *_means(found, {"accuracy": ""}))
+    out.print(table)
+    table = figures_table("back-off (%)", ("answered", "wrong", "with a class"))
+    for number, floor in enumerate(reports[0]["back_off"]):
+        found = [report["back_off"][number] for report in reports]
+        # Without an answer nothing is wrong.
+        found = [part | {"risk": part["risk"] or 0.0} for part in found]
+        row = _means(found, dict.fromkeys(["coverage", "risk", "classes"], ""))
+        table.add_row(f"at least {floor['at_least']:g}", *row)
+    out.print(table)
+    steps = [report["distance"] for report in reports if report["distance"] is not None]
+    if steps:
+        say(f"steps from a wrong class to the right one: {np.mean(steps):.1f}")
 
 
 def _means(parts: list[dict[str, Any]], columns: dict[str, str]) -> list[str]:

@@ -218,6 +218,15 @@ def parse_seen(frame: pd.DataFrame, path: Path) -> NDArray[np.bool_] | None:
     return flags.to_numpy(dtype=bool)
 
 
+def parse_parents(frame: pd.DataFrame) -> dict[str, str]:
+    """Return the group of each class that a column ``parent`` puts into one."""
+    if PARENT not in frame:
+        return {}
+    pairs = frame[["name", PARENT]].dropna().astype(str)
+    pairs = pairs[(pairs[PARENT].str.strip() != "") & (pairs[PARENT] != pairs["name"])]
+    return dict(zip(pairs["name"], pairs[PARENT], strict=True))
+
+
 def has_attributes(frame: pd.DataFrame) -> bool:
     """Say whether a table of classes has numbers: a list column ``attributes`` or columns."""
     rest = frame.drop(columns=[name for name in _CLASS_COLUMNS if name in frame])
@@ -356,8 +365,8 @@ def read_tables(
     ``samples.parquet``, ``.csv`` or ``.npz`` has a column ``class``, optionally ``id`` and
     ``split`` (train, test_seen, test_unseen; empty: not used), and the features as one list
     column ``features``, as numeric columns (``f0, f1, …``), or in ``features.npy`` beside it.
-    ``classes.parquet`` or ``.csv`` has ``name``, optionally ``seen`` and ``description``, and
-    the attributes as one list column ``attributes`` or as numeric columns.
+    ``classes.parquet`` or ``.csv`` has ``name``, optionally ``seen``, ``description`` and
+    ``parent``, and the attributes as one list column ``attributes`` or as numeric columns.
 
     Without a column ``split`` all rows are train, and a class without rows is known by its
     attributes alone. Only where a class with rows is marked as unseen (``seen`` false) is there
@@ -402,7 +411,11 @@ def read_tables(
         raise DataError(
             f"folds in {folder / 'dataset.json'} name no known class: {error}"
         ) from None
-    about = {"features": feature_file, "attributes": classes_path.name, "split": note}
+    about: dict[str, Any] = {
+        "features": feature_file, "attributes": classes_path.name, "split": note,
+    }  # fmt: skip
+    if parents := parse_parents(classes):
+        about["parents"] = parents
     return GZSLDataset(
         name=str(extra.get("name", folder.resolve().name)),
         features=features,

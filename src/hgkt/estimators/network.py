@@ -143,7 +143,6 @@ default="wasserstein"
 
     _transfer: NetworkTransfer
     _checkpoint: str | Path | None = None
-    _tensorboard: str | Path | None = None
 
     def __init__(
         self,
@@ -200,25 +199,21 @@ default="wasserstein"
         self.device = device
         self.random_state = random_state
 
-    def write_to(
-        self, checkpoint: str | Path | None = None, tensorboard: str | Path | None = None
-    ) -> Self:
-        """Have the next fits write to files; a clone, and so a search, starts without them.
+    def write_to(self, checkpoint: str | Path | None = None) -> Self:
+        """Have the next fits write a checkpoint; a clone, and so a search, starts without it.
 
         Parameters
         ----------
         checkpoint : path, optional
             File to resume training from and to write its state to.
-        tensorboard : path, optional
-            Folder for TensorBoard's curves.
         """
-        self._checkpoint, self._tensorboard = checkpoint, tensorboard
+        self._checkpoint = checkpoint
         return self
 
     @property
     def output_files(self) -> dict[str, str | Path | None]:
         """What `write_to` was given."""
-        return {"checkpoint": self._checkpoint, "tensorboard": self._tensorboard}
+        return {"checkpoint": self._checkpoint}
 
     def fit_batches(
         self, batches: LabelledBatches, class_attributes: Any, memory: int = MEMORY

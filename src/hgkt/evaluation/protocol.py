@@ -19,6 +19,7 @@ from hgkt.estimators.base import GZSLClassifier
 from hgkt.estimators.fold_fit import blank_clone
 from hgkt.estimators.methods import METHODS
 from hgkt.estimators.scoring import table_scores
+from hgkt.estimators.taxonomy import Taxonomy
 from hgkt.evaluation.confidence import (
     GroupConfidence,
     UnknownMetrics,
@@ -26,6 +27,7 @@ from hgkt.evaluation.confidence import (
     mahalanobis,
     unknown_metrics,
 )
+from hgkt.evaluation.levels import TaxonomyReport, taxonomy_report
 from hgkt.evaluation.metrics import ClassAccuracies, TestScores
 from hgkt.evaluation.records import RunRecord, ZSLResult, machine, versions
 from hgkt.evaluation.selection import ClassFoldSearch, SearchData, Stage, wants_calibration
@@ -121,6 +123,7 @@ def evaluate(
         search.fit_data(data, dataset.class_folds() or None)
         model = search.best_estimator_
     model.add_classes(dataset.attributes_of(dataset.unseen_classes))
+    model.set_parents(dataset.about.get("parents") or {})
     fitted = time.perf_counter()
     gamma = found = model.gamma_
     if search is not None:
@@ -132,6 +135,7 @@ def evaluate(
     per_class = tested.scores.class_accuracies(gamma)
     confidence = _group_confidence(model, tested.rows)
     unknown = _unknown(model, dataset, tested.rows, unknown_classes, random_state)
+    taxonomy = _taxonomy(model, tested.rows)
     end = time.perf_counter()
     also = None
     if by_zsl and search is not None:
@@ -140,7 +144,7 @@ def evaluate(
     return RunRecord(
         method=METHODS.name_of(type(model)) or type(model).__name__,
         parameters=plain(model.get_params()),
-        selected=_selected(search),
+        selected={} if search is None else search.chosen_,
         calibration=gamma,
         data={
             **plain(dataset.summary()),
@@ -165,6 +169,7 @@ def evaluate(
         confidence_seen=confidence[0],
         confidence_unseen=confidence[1],
         unknown=unknown,
+        taxonomy=taxonomy,
     )
 
 
@@ -232,6 +237,16 @@ def _unknown(
     return unknown_metrics(rows, distances, model.calibration_, model.confidence_, n_unknown, seed)
 
 
+def _taxonomy(model: GZSLClassifier, rows: FoldSample) -> TaxonomyReport | None:
+    """Measure answers by group; None without groups, or without probabilities."""
+    if not model.parents_ or model.confidence_ is None:
+        return None
+    classes, scores = model.classes_[model.candidates()], rows.calibrated(model.calibration_)
+    probabilities = model.confidence_.temperatures.probabilities(scores, rows.groups)
+    tree = Taxonomy.of(classes.tolist(), model.parents_)
+    return taxonomy_report(classes[rows.truth], probabilities, tree)
+
+
 def _by_zsl(
     search: ClassFoldSearch, dataset: GZSLDataset, data: SearchData, per_class: ClassAccuracies
 ) -> ZSLResult:
@@ -243,14 +258,6 @@ def _by_zsl(
         model.add_classes(dataset.attributes_of(dataset.unseen_classes))
         accuracies = _test(model, dataset).scores.class_accuracies(model.gamma_).zsl
     return ZSLResult(float(np.mean(accuracies)), plain(best.params), best.zsl, accuracies)
-
-
-def _selected(search: ClassFoldSearch | None) -> dict[str, Any]:
-    if search is None:
-        return {}
-    gamma = {"calibration": search.calibration_} if search.calibrated_ else {}
-    chosen: dict[str, Any] = plain({**search.best_params_, **gamma})
-    return chosen
 
 
 def _validation(search: ClassFoldSearch | None) -> dict[str, Any]:

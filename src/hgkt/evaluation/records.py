@@ -12,9 +12,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from hgkt._files import sha256, write_file
+from hgkt._files import read_json, sha256, write_file
 from hgkt._plain import json_text, plain
 from hgkt.evaluation.confidence import GroupConfidence, UnknownMetrics
+from hgkt.evaluation.levels import BackOff, LevelAccuracy, TaxonomyReport
 from hgkt.evaluation.metrics import ClassAccuracies, GZSLMetrics
 from hgkt.exceptions import DataError
 
@@ -90,6 +91,8 @@ class RunRecord:
         How right the confidence is on test rows of each group; None where the model has none.
     unknown : UnknownMetrics or None
         What happens to rows of classes that are never added, where that was asked for.
+    taxonomy : TaxonomyReport or None
+        Accuracy by level, back-off and the distance of mistakes, where the data set has groups.
 
     Examples
     --------
@@ -121,6 +124,7 @@ class RunRecord:
     confidence_seen: GroupConfidence | None = None
     confidence_unseen: GroupConfidence | None = None
     unknown: UnknownMetrics | None = None
+    taxonomy: TaxonomyReport | None = None
 
     @property
     def key(self) -> str:
@@ -188,21 +192,22 @@ class RunRecord:
         path : path
             The file that `save` wrote.
         """
+        document = read_json(path)
         try:
-            return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
-        except OSError as error:
-            raise DataError(f"cannot read the run record {path}: {error.strerror}") from error
+            return cls.from_dict(document)
         except DataError as error:
             raise DataError(f"{path}: {error}") from error
-        except ValueError as error:
-            raise DataError(f"the run record {path} is not valid JSON: {error}") from error
-        except RecursionError:
-            raise DataError(f"the run record {path} is nested too deeply") from None
 
 
 def _tuples(values: dict[str, Any]) -> dict[str, Any]:
     """JSON has lists only."""
     return {k: tuple(value) if isinstance(value, list) else value for k, value in values.items()}
+
+
+def _taxonomy_parts(values: dict[str, Any]) -> dict[str, Any]:
+    kinds: dict[str, type] = {"levels": LevelAccuracy, "back_off": BackOff}
+    parts = {name: tuple(kind(**part) for part in values[name]) for name, kind in kinds.items()}
+    return values | parts
 
 
 _PARTS: dict[str, tuple[type, Callable[[dict[str, Any]], dict[str, Any]]]] = {
@@ -214,6 +219,7 @@ _PARTS: dict[str, tuple[type, Callable[[dict[str, Any]], dict[str, Any]]]] = {
     "confidence_seen": (GroupConfidence, dict),
     "confidence_unseen": (GroupConfidence, dict),
     "unknown": (UnknownMetrics, dict),
+    "taxonomy": (TaxonomyReport, _taxonomy_parts),
 }
 
 

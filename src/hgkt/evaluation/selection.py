@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils.validation import check_is_fitted
 
+from hgkt._plain import plain
 from hgkt._typing import Progress
 from hgkt._validation import attribute_table, check_choice, check_number
 from hgkt.calibration import Calibration, Favour, Fold, ScoredFold, folds_of_rows, folds_of_sums
@@ -329,6 +330,14 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "cv_results_")
         measured = [result for result in self.cv_results_ if not np.isnan(result.zsl)]
         return max(measured, key=lambda result: result.zsl)
+
+    @property
+    def chosen_(self) -> dict[str, Any]:
+        """What was chosen: parameters and, where that was asked for, γ; plain values."""
+        check_is_fitted(self, "best_params_")
+        gamma = {"calibration": self.calibration_} if self.calibrated_ else {}
+        chosen: dict[str, Any] = plain({**self.best_params_, **gamma})
+        return chosen
 
     def results_frame(self) -> pd.DataFrame:
         """Return everything tried as a table, one row per setting."""
@@ -708,8 +717,6 @@ def _fit_chosen(
         random_state=random_state,
         progress=progress,
     ).fit_data(data, folds or None)
-    model, law = search.best_estimator_, search.calibration_
-    gamma = {"calibration": law.to_dict()} if search.calibrated_ else {}
     validation = {
         "metric": search.metric_,
         "score": search.best_score_,
@@ -717,7 +724,7 @@ def _fit_chosen(
         "n_folds": len(search.folds_),
         "n_settings": len(search.cv_results_),
     }
-    return Fitted(model, {**search.best_params_, **gamma}, validation, bool(select))
+    return Fitted(search.best_estimator_, search.chosen_, validation, bool(select))
 
 
 def _have_enough_rows(counts: NDArray[Any], n_classes: int) -> bool:

@@ -284,22 +284,20 @@ def run_cells(
         results = {key: result for key, result in results.items() if result.ok}
     todo = [cell for key, cell in wanted.items() if key not in results]
     costs = Costs(chain(results.values(), store.results(but=wanted) if todo else ()))
-    tracker = Tracker(todo, len(results), costs, progress)
-    schedule = Schedule(tracker.ordered(), results)
-
-    def keep(result: CellResult) -> None:
-        store.put(result)
-        results[result.cell.key] = result
-        tracker.ended(result)
-
     if not todo:
-        tracker.begin()
-    else:
-        with (
-            _open(engine, n_jobs, len(todo), device, address) as runner,
-            closing(_run(runner, schedule, device, tracker.started)) as stream,  # type: ignore[type-var]
-        ):
-            tracker.begin(runner.n_workers)
+        Tracker(todo, len(results), costs, progress=progress)
+        return {key: results[key] for key in wanted}
+    todo.sort(key=costs.seconds, reverse=True)  # short ones fill the gaps at the end
+    schedule = Schedule(todo, results)
+    with _open(engine, n_jobs, len(todo), device, address) as runner:
+        tracker = Tracker(todo, len(results), costs, runner.n_workers, progress)
+
+        def keep(result: CellResult) -> None:
+            store.put(result)
+            results[result.cell.key] = result
+            tracker.ended(result)
+
+        with closing(_run(runner, schedule, device, tracker.started)) as stream:  # type: ignore[type-var]
             for result in chain(schedule.hopeless(), stream):
                 keep(result)
                 for follower in schedule.hopeless():
@@ -586,7 +584,7 @@ RunProgress = Callable[[RunState], None]
 
 
 class Tracker:
-    """Keeps the `RunState`, the order and the estimate of the time left.
+    """Keeps the `RunState` and the estimate of the time left.
 
     Parameters
     ----------
@@ -596,29 +594,27 @@ class Tracker:
         Cells whose results were there.
     costs : Costs
         What is known of their times; it learns more.
+    n_workers : int
+        Cells that run at once.
     progress : callable, optional
-        Called with the state whenever it changes.
+        Called with the state whenever it changes, and now.
     """
 
     def __init__(
-        self, todo: Sequence[Cell], n_there: int, costs: Costs, progress: RunProgress | None
+        self,
+        todo: Sequence[Cell],
+        n_there: int,
+        costs: Costs,
+        n_workers: int = 1,
+        progress: RunProgress | None = None,
     ) -> None:
         self.state = RunState(len(todo), n_there)
         self.state.todo = dict(Counter(cell.method or "data" for cell in todo))
         self.state.n_guessed = sum(map(costs.is_guess, todo))
-        self._costs, self._progress = costs, progress
+        self._costs, self._n_workers, self._progress = costs, n_workers, progress
         self._left = {cell.key: cell for cell in todo}
         self._begun: dict[str, float] = {}
-        self._guessed = self._taken = 0.0
-
-    def begin(self, n_workers: int = 1) -> None:
-        """Tell what will run."""
-        self._n_workers = n_workers
         self._report()
-
-    def ordered(self) -> list[Cell]:
-        """Return the cells with the longest first: short ones fill the gaps at the end."""
-        return sorted(self._left.values(), key=self._costs.seconds, reverse=True)
 
     def started(self, cell: Cell) -> None:
         """Note that a cell runs."""
@@ -629,13 +625,9 @@ class Tracker:
 
     def ended(self, result: CellResult) -> None:
         """Note what a cell gave."""
-        key = result.cell.key
-        if self._costs.is_guess(result.cell) and result.ok:
-            self._guessed += self._costs.seconds(result.cell)
-            self._taken += result.seconds
         self._costs.learn(result)
-        self.state.running.pop(key, None)
-        self._left.pop(key, None)
+        self.state.running.pop(result.cell.key, None)
+        self._left.pop(result.cell.key, None)
         self.state.n_done += 1
         self.state.n_failed += not result.ok
         self.state.last = result
@@ -643,17 +635,11 @@ class Tracker:
 
     def _report(self) -> None:
         if self._progress is not None:
-            self.state.seconds_left = self._seconds_left()
+            left = [self._cell_left(key, cell) for key, cell in self._left.items()]
+            self.state.seconds_left = max(sum(left) / self._n_workers, max(left, default=0.0))
             self._progress(self.state)
 
-    def _seconds_left(self) -> float:
-        # Guesses are off by the same factor on the same machine; it shows as cells end.
-        factor = self._taken / self._guessed if self._guessed else 1.0
-        left = [self._cell_left(key, cell, factor) for key, cell in self._left.items()]
-        return max(sum(left) / self._n_workers, max(left, default=0.0))
-
-    def _cell_left(self, key: str, cell: Cell, factor: float) -> float:
-        expected = self._costs.seconds(cell) * (factor if self._costs.is_guess(cell) else 1.0)
+    def _cell_left(self, key: str, cell: Cell) -> float:
         elapsed = time.monotonic() - self._begun[key] if key in self._begun else 0.0
         # What takes longer than expected will hardly end this second.
-        return max(expected - elapsed, _LATE * elapsed)
+        return max(self._costs.seconds(cell) - elapsed, _LATE * elapsed)

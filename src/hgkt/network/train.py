@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from hgkt._arrays import torch_device
 from hgkt._typing import Progress
-from hgkt._validation import check_choice, check_finite, check_number, import_extra
+from hgkt._validation import check_choice, check_finite, check_number
 from hgkt.exceptions import DataError
 from hgkt.graph.quotient import Quotient
 from hgkt.network.checkpoint import Checkpoint, read_checkpoint, run_identity, write_checkpoint
@@ -46,9 +46,7 @@ OnSnapshot = Callable[[int, EmbedderWeights], None]
 """Called as ``on_snapshot(step, weights)`` for each of ``snapshot_steps``."""
 
 # Settings that say where and how long a run goes, not what it computes at a step.
-_OUTSIDE = frozenset(
-    {"n_steps", "device", "checkpoint", "checkpoint_every", "snapshot_steps", "tensorboard"}
-)
+_OUTSIDE = frozenset({"n_steps", "device", "checkpoint", "checkpoint_every", "snapshot_steps"})
 _TOLERANCE = 0.01
 _REPORT_EVERY = 20  # reading a loss off a GPU waits for it
 
@@ -100,8 +98,6 @@ class TrainingConfig:
         Steps between checkpoints.
     snapshot_steps : tuple of int
         Step counts after which the caller receives the weights.
-    tensorboard : path, optional
-        Folder for TensorBoard's loss curve.
 
     Examples
     --------
@@ -127,7 +123,6 @@ class TrainingConfig:
     checkpoint: str | Path | None = None
     checkpoint_every: int = 500
     snapshot_steps: tuple[int, ...] = ()
-    tensorboard: str | Path | None = None
 
     def __post_init__(self) -> None:
         choices = {
@@ -329,11 +324,6 @@ class TrainingRun:
         self.saved = -1
         self.updating = self.stuck = False
         self.identity = ""
-        self.writer: Any = None
-        if config.tensorboard is not None:
-            import_extra("tensorboard", "tensorboard")  # torch would name itself as missing
-            module = import_extra("torch.utils.tensorboard", "tensorboard")
-            self.writer = module.SummaryWriter(str(config.tensorboard))
 
     def train(self) -> TrainingResult:
         """Do the steps that are left."""
@@ -350,9 +340,6 @@ class TrainingRun:
                 with contextlib.suppress(DataError):
                     self.save()
             raise
-        finally:
-            if self.writer is not None:
-                self.writer.close()
         if self.config.n_steps is None and not self.stands():
             warnings.warn(
                 f"the training loss still falls after {self.done} steps; set n_steps higher, or "
@@ -388,9 +375,6 @@ class TrainingRun:
         if not np.isfinite(fresh).all():
             step = self.reported + int(np.flatnonzero(~np.isfinite(fresh))[0])
             raise self._astray(f"the loss is {fresh[step - self.reported]} at step {step}")
-        if self.writer is not None:
-            for offset, value in enumerate(fresh):
-                self.writer.add_scalar("loss", float(value), self.reported + offset)
         self.reported = self.done
         if self.progress is not None and len(fresh):
             self.progress("train", self.done, self.limit, {"loss": float(fresh[-1])})

@@ -87,8 +87,8 @@ class Seen(NamedTuple):
 def parameters(cls: type[Method]) -> type[Method]:
     """Give a method the constructor of its parameters, which are its annotated class attributes.
 
-    Where its docstring has ``name : ...`` for a parameter or a learned attribute, it gets the words
-    of a base class, and the method's own default.
+    Where its docstring has ``name, other : ...`` for parameters or learned attributes, it gets the
+    words of a base class for each, and the method's own default.
 
     Examples
     --------
@@ -117,17 +117,20 @@ def parameters(cls: type[Method]) -> type[Method]:
     given = inspect.signature(made).parameters
     words: dict[str, tuple[str, str]] = {}
     for base in reversed(made.__mro__[1:]):
-        entries = _ENTRY.findall(base.__doc__ or "")
-        words |= {name: (kind, text) for _, name, kind, text in entries}
+        known = _ENTRY.findall(base.__doc__ or "")
+        words |= {name: (kind, text) for _, name, kind, text in known}
 
-    def entry(found: re.Match[str]) -> str:
-        kind, text = words[found[2]]
-        if found[2] in given:
-            default = given[found[2]].default
+    def entry(indent: str, name: str) -> str:
+        kind, text = words[name]
+        if name in given:
+            default = given[name].default
             kind += f', default="{default}"' if isinstance(default, str) else f", default={default}"
-        return f"{found[1]}{found[2]} : {kind}\n{text}"
+        return f"{indent}{name} : {kind}\n{text}"
 
-    made.__doc__ = _BORROWED.sub(entry, made.__doc__ or "")
+    def entries(found: re.Match[str]) -> str:
+        return "".join(entry(found[1], name) for name in found[2].split(", "))
+
+    made.__doc__ = _BORROWED.sub(entries, made.__doc__ or "")
     return made
 
 

@@ -22,6 +22,7 @@ from hgkt._arrays import torch_device, unit_rows
 from hgkt._typing import Progress
 from hgkt._validation import check_choice, check_number, import_extra
 from hgkt.baselines._shared.grids import GridClassifier
+from hgkt.estimators.base import ClassRows
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class AttributeNetworkClassifier(NetworkClassifier):
     _path = "n_steps"
     _weights: ClassVar[tuple[str, ...]] = ("w1_", "b1_", "w2_", "b2_")
     """What the trained tensors are called, in their order."""
+    _learned = _weights
 
     n_hidden: int
     weight_decay: float
@@ -82,10 +84,14 @@ class AttributeNetworkClassifier(NetworkClassifier):
             check_number(name, getattr(self, name), low=1, integer=True)
         check_number("weight_decay", self.weight_decay, low=0.0)
 
+    def _embed_rows(self, rows: NDArray[np.float64]) -> ClassRows:
+        hidden = np.maximum(attribute_rows(rows) @ self.w1_.T + self.b1_, 0.0)
+        return {"embedding": np.maximum(hidden @ self.w2_.T + self.b2_, 0.0)}
+
     def _in_feature_units(self, unit: float) -> None:
         """Rewrite a network trained on features divided by `unit` as one of the features.
 
-        δ(t·v) = t·δ(v) for every activation there is, so it is enough to scale the output layer.
+        A ReLU of t·v is t times that of v, so it is enough to scale the output layer.
         """
         self.w2_, self.b2_ = unit * self.w2_, unit * self.b2_
 
@@ -104,8 +110,8 @@ class AttributeNetworkClassifier(NetworkClassifier):
             yield stop
 
 
-def attribute_rows(attributes: NDArray[np.float64], rms: float = 1.0) -> NDArray[np.float64]:
-    """Scale each attribute vector (L, d) to entries of the given root mean square.
+def attribute_rows(attributes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Scale each attribute vector (L, d) to entries of root mean square 1.
 
     Examples
     --------
@@ -113,7 +119,7 @@ def attribute_rows(attributes: NDArray[np.float64], rms: float = 1.0) -> NDArray
     array([[1.2, 1.6, 0. , 0. ],
            [0. , 0. , 0. , 0. ]])
     """
-    return rms * math.sqrt(attributes.shape[1]) * unit_rows(attributes)
+    return math.sqrt(attributes.shape[1]) * unit_rows(attributes)
 
 
 def feature_unit(means: NDArray[np.float64]) -> float:

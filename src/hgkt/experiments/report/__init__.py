@@ -19,7 +19,6 @@ import pandas as pd
 
 from hgkt._files import escape_frame, sha256
 from hgkt._plain import json_text
-from hgkt.estimators.methods import METHODS
 from hgkt.exceptions import DataError
 from hgkt.experiments.blocks import (
     Block,
@@ -33,10 +32,8 @@ from hgkt.experiments.blocks import (
 )
 from hgkt.experiments.claims import CLAIMS, Claim
 from hgkt.experiments.plan import Context, DataSpec, Results
-from hgkt.experiments.report.latex import bibtex, latex_table
 from hgkt.experiments.report.pages import ClaimRow, Section, head_text, render_page, value_text
 from hgkt.experiments.report.provenance import embedded_records, record_document, text_of
-from hgkt.experiments.rows import rows_of
 from hgkt.experiments.style import inline, png_of, svg_of
 
 TITLE = "Generalized zero-shot learning with HGKT"
@@ -95,15 +92,6 @@ def write_report(
     shown += [key for s in sections for claim in s.claims for key in claim.judgement.keys]
     keys = [key for key in dict.fromkeys([*planned, *shown]) if key in results]
     contents, drawings, downloads = _block_files(sections)
-    latex = {
-        block.name: latex_table(block)
-        for section in sections
-        for block in section.blocks
-        if isinstance(block, TableBlock)
-    }
-    contents |= {f"tables/{name}.tex": text.encode() for name, text in latex.items()}
-    references = {row.method: METHODS[row.method].reference for row in rows_of(context)}
-    contents[BIBTEX] = bibtex(references).encode()
     for key in keys:
         contents[f"records/{key}.json"] = json_text(record_document(results[key]), 1).encode()
     parts = {
@@ -114,7 +102,6 @@ def write_report(
         "sections": sections,
         "drawings": drawings,
         "downloads": downloads,
-        "latex": latex,
         "records": embedded_records(results, keys),
     }
     for name in (MARKDOWN, HTML):
@@ -239,7 +226,7 @@ def _warnings(context: Context, sections: Sequence[Section]) -> list[str]:
 
 
 MANIFEST = "report-files.json"
-HTML, MARKDOWN, BIBTEX = "report.html", "report.md", "references.bib"
+HTML, MARKDOWN = "report.html", "report.md"
 
 
 @dataclass(frozen=True)
@@ -253,7 +240,7 @@ class ReportFiles:
     html, markdown : Path
         The report itself.
     tables, figures, records : tuple of Path
-        CSV, Parquet and LaTeX files; PNG, SVG and CSV files; one JSON file per cell.
+        CSV and Parquet files; PNG, SVG and CSV files; one JSON file per cell.
     """
 
     folder: Path

@@ -95,8 +95,8 @@ def render_page(template: str, keys: Sequence[str], **parts: Any) -> str:
         Keys of the records, in the order in which the page has them.
     **parts
         ``title``, ``lead``, ``facts`` of the run, ``warnings``, ``sections``; by the name of a
-        block the HTML of its figure (``drawings``), its CSV text (``downloads``) and its LaTeX
-        (``latex``); and ``records``, what the panel says of them.
+        block the HTML of its figure (``drawings``) and its CSV text (``downloads``); and
+        ``records``, what the panel says of them.
     """
     numbers = {key: number for number, key in enumerate(keys)}
 

@@ -15,7 +15,7 @@ Group = tuple[str, tuple[tuple[str, str], ...]]
 _MAX_ITEMS = 12
 _RECORD = ("metrics", "uncalibrated", "calibrated", "selected", "taken", "validation",
            "parameters", "data", "timings", "versions", "machine", "format", "method", "seed",
-           "calibration", "per_class", "by_zsl")  # fmt: skip
+           "calibration", "per_class", "by_zsl", "taxonomy")  # fmt: skip
 _BESIDE = (("H at γ = 0", "uncalibrated", "H"), ("H at the γ chosen", "calibrated", "H"),
            ("ZSL, selected by ZSL", "by_zsl", "zsl"))  # fmt: skip
 _NAMES = {"zsl": "ZSL", "ausuc": "AUSUC", "H_star": "H* (oracle)", "n_settings": "settings tried",
