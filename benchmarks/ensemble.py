@@ -60,9 +60,9 @@ class Variant(HGKTClassifier):
 
     change: Change = staticmethod(lambda pool: pool)
 
-    def member_pools(self) -> list[MemberPool]:
+    def member_pools(self, n_classes: int) -> list[MemberPool]:
         """Return the changed pools."""
-        return [type(self).change(pool) for pool in super().member_pools()]
+        return [type(self).change(pool) for pool in super().member_pools(n_classes)]
 
 
 def results(name: str, root: str) -> Iterator[dict[str, Any]]:

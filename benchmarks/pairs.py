@@ -30,9 +30,9 @@ class Compared(HGKTClassifier):
 
     allowed: ClassVar[tuple[str, ...]] = ()
 
-    def member_pools(self) -> list[MemberPool]:
+    def member_pools(self, n_classes: int) -> list[MemberPool]:
         """Return the pools that compare in one of the ways allowed."""
-        return [pool for pool in super().member_pools() if pool.base.metric in type(self).allowed]
+        return [pool for pool in super().member_pools(n_classes) if pool.base.metric in type(self).allowed]
 
 
 def result(X: Any, y: Any, table: dict[Any, Any], pair: tuple[Any, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import hgkt
 
 with warnings.catch_warnings():  # the encoder's libraries speak of their own future
     warnings.simplefilter("ignore")
-    here = Path(__file__).parent
+    here = Path(globals().get("__file__", "here")).parent  # the gallery runs it in its folder
     model = hgkt.train_on_texts(here / "sentences.csv", classes=here / "intents.csv", device="cpu")
     sentences = [
         "I lost my card",

@@ -54,6 +54,8 @@ def test_many_classes_and_what_was_set_are_left_alone():
     model, eight = hgkt.HGKTClassifier(), np.full(8, 30)
     assert model.plain_stages(np.full(19, 5)) == [{"metric": ["cosine", "euclidean"]}]
     assert model.plain_stages(np.full(20, 30)) == []
+    compared = [[pool.base.metric for pool in model.member_pools(n)] for n in (19, 20)]
+    assert compared == [["cosine", "euclidean"], ["cosine"]]
     assert hgkt.HGKTClassifier(metric="euclidean").plain_stages(eight) == []
     for params in ({"members": []}, {"shared_space": True}, {"shared_space": 0}):
         assert hgkt.HGKTClassifier(**params).plain_stages(eight) == []

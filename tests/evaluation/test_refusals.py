@@ -147,7 +147,7 @@ def test_search_refuses_with_whole_sentences(toy) -> None:
 
     known = ", ".join(sorted(model.get_params()))
     assert search(metric="mean")(X, y, table) == (
-        "metric must be one of 'auto', 'ausuc', 'H', 'zsl'; got 'mean'"
+        "metric must be one of 'auto', 'ausuc', 'H', 'zsl', 'favoured'; got 'mean'"
     )
     assert search(calibrate="yes")(X, y, table) == (
         "calibrate must be True, False or 'auto'; got 'yes'"

@@ -8,6 +8,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from hgkt.calibration import Calibration
+from hgkt.data import make_synthetic
 from hgkt.estimators import HGKTClassifier
 from hgkt.evaluation import ClassFoldSearch, class_folds, gzsl_metrics, split_fold
 from hgkt.exceptions import DataError
@@ -257,6 +258,41 @@ def test_search_maximises_ausuc_whatever_becomes_of_the_calibration(toy, ridge, 
     assert ClassFoldSearch(ridge(), metric="ausuc").fit(X, y, table).best_score_ == (
         search.best_score_
     )
+
+
+def best_mean_over_classes(model, parts):
+    """The highest mean accuracy over all classes of any γ, each tried."""
+    columns = model.candidates()
+    scores = np.concatenate([model.score_classes(X, penalty=False) for X, _ in parts])[:, columns]
+    truth = np.concatenate([y for _, y in parts])
+    n_seen = len(model.seen_classes_)
+    gaps = np.unique(scores[:, :n_seen].max(axis=1) - scores[:, n_seen:].max(axis=1))
+    best = 0.0
+    for gamma in [gaps[0] - 1.0, *(gaps[1:] + gaps[:-1]) / 2.0, gaps[-1] + 1.0]:
+        found = (scores - gamma * (np.arange(len(columns)) < n_seen)).argmax(axis=1)
+        right = model.classes_[columns][found] == truth
+        best = max(best, np.mean([right[truth == name].mean() for name in np.unique(truth)]))
+    return best
+
+
+def test_search_maximises_the_mean_over_classes_where_gamma_favours_it(ridge):
+    data = make_synthetic(280, 6, n_seen=24, n_unseen=4, noise=2.0)
+    X, y, table = training_data(data)
+    stages = [{"alpha": [0.01, 1.0, 100.0]}]
+    search = ClassFoldSearch(ridge(), stages, favour="classes").fit(X, y, table)
+    assert search.metric_ == "favoured"
+    by_hand = []
+    for number, (train, val) in enumerate(search.folds_):
+        rows = split_fold(y, train, val, 0.2, [0, number])
+        model = ridge(**search.best_params_)
+        model.fit(X[rows.fit], y[rows.fit], {name: table[name] for name in train})
+        model.add_classes({name: table[name] for name in val})
+        parts = [(X[part], y[part]) for part in (rows.val_seen, rows.val_unseen)]
+        by_hand.append(100 * best_mean_over_classes(model, parts))
+    assert search.best_score_ == pytest.approx(np.mean(by_hand))
+    assert search.best_score_ == max(result.mean for result in search.cv_results_)
+    for otherwise in ({"favour": "balanced"}, {"favour": "classes", "calibrate": False}):
+        assert ClassFoldSearch(ridge(), stages, **otherwise).fit(X, y, table).metric_ == "ausuc"
 
 
 def test_search_takes_the_first_of_the_folds_given(toy, ridge):

@@ -255,15 +255,15 @@ class HGKTClassifier(TransferClassifier):
         return None if self.members is None else self._settings().table()
 
     # ------------------------------------------------------------------ selection
-    def member_pools(self) -> list[MemberPool]:
-        """Return the members among which selection chooses an ensemble.
+    def member_pools(self, n_classes: int) -> list[MemberPool]:
+        """Return the members among which selection chooses an ensemble, for so many classes.
 
-        Cosines win where features are many. Where they are few, a length says something and
-        distances win: validation decides, unless `metric` was set to "euclidean". In a shared
-        space only directions say something.
+        Of fewer than twenty classes validation decides between cosines and distances, unless
+        `metric` was set to "euclidean"; see `plain_stages`. In a shared space only directions say
+        something.
         """
         base = replace(self._settings(), members=(Member(),), zero_shot=0.0)
-        free = self.metric == "cosine" and not base.shares_space
+        free = self.metric == "cosine" and not base.shares_space and n_classes < FEW_CLASSES
         return [
             MemberPool.of(replace(base, metric=metric), self.intra, self.inter)
             for metric in (METRICS if free else (self.metric,))

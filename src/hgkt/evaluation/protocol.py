@@ -67,7 +67,7 @@ def evaluate(
     calibrate : bool or "auto", default="auto"
         Whether to choose the calibration γ there and apply it. "auto": for every method, unless it
         has a γ set other than 0. False leaves the method as it is.
-    metric : {"auto", "ausuc", "H", "zsl"}, default="auto"
+    metric : {"auto", "ausuc", "H", "zsl", "favoured"}, default="auto"
         What selection maximises; see `ClassFoldSearch`.
     stages : list of dict, optional
         Grids to search; giving them implies `select`. By default the method's own.

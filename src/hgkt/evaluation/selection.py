@@ -18,8 +18,14 @@ from hgkt._plain import plain
 from hgkt._typing import Progress
 from hgkt._validation import attribute_table, check_choice, check_number
 from hgkt.calibration import Calibration, Favour, Fold, ScoredFold, folds_of_rows, folds_of_sums
-from hgkt.calibration.curve import SeenUnseenCurve, ValidationRows, best_calibration
+from hgkt.calibration.curve import (
+    SeenUnseenCurve,
+    ValidationRows,
+    best_calibration,
+    mean_accuracy,
+)
 from hgkt.calibration.folds import ClassFolds, class_folds
+from hgkt.calibration.gamma import FEW_CLASSES
 from hgkt.closed_form.ensemble import area, choose_ensemble, single_setting
 from hgkt.data import GZSLDataset
 from hgkt.estimators.base import GZSLClassifier
@@ -32,7 +38,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Stage = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
-METRICS = ("ausuc", "H", "zsl")
+METRICS = ("ausuc", "H", "zsl", "favoured")
 _NAN = (np.nan, np.nan, np.nan)
 _SELECT_FROM = 12  # classes
 _MAX_SCORES = 2**25  # numbers of a stage whose scores are kept: 256 MiB in float64
@@ -168,9 +174,11 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         Number of class folds; by default ``estimator.default_folds(n_classes)``. Of the folds
         that `fit` is given the first so many are taken; where it is given none, random ones are
         drawn.
-    metric : {"auto", "ausuc", "H", "zsl"}, default="auto"
-        What is maximised. "auto" is AUSUC, which no calibration changes, for every method. "H" is
-        taken at the calibration that would be in force.
+    metric : {"auto", "ausuc", "H", "zsl", "favoured"}, default="auto"
+        What is maximised. "H" is taken at the calibration that would be in force; "favoured" is
+        what γ favours, at its best γ. "auto" is AUSUC, which no calibration changes, for every
+        method; and "favoured" where γ is found for another favour than "balanced", on twenty
+        classes or more.
     calibrate : bool or "auto", default="auto"
         Whether `best_estimator_` gets the γ found. "auto": unless the method has a calibration
         set other than 0.
@@ -307,7 +315,12 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         check_number("n_folds", n_folds, low=1, integer=True)
         self.folds_ = list(folds or class_folds(names, n_folds, None, self.random_state))[:n_folds]
         self.calibrated_ = wants_calibration(self.estimator, self.calibrate)
-        self.metric_ = "ausuc" if self.metric == "auto" else self.metric
+        balanced = favour.value == "balanced"
+        self._share = None if balanced else favour.share(*map(len, self.folds_[0]))
+        self.metric_ = self.metric
+        if self.metric == "auto":
+            follows = self.calibrated_ and not balanced and len(names) >= FEW_CLASSES
+            self.metric_ = "favoured" if follows else "ausuc"
         if self.stages is None and hasattr(self.estimator, "member_pools"):
             self._choose_ensemble(self._iter_folds(data))
         else:
@@ -346,12 +359,10 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
     # ------------------------------------------------------------------ the search
     def _choose_ensemble(self, folds: Iterator[Fold]) -> None:
         """Choose an ensemble of closed forms; what is tried are members, then sums of them."""
-        value = {
-            "ausuc": area,
-            "H": lambda curve: curve.harmonic.max() if self.calibrated_ else _h_at(curve, 0.0),
-            "zsl": lambda curve: curve.zsl,
-        }[self.metric_]
-        choice = choose_ensemble(self.estimator.member_pools(), folds, value, self.progress)
+        pools = self.estimator.member_pools(sum(map(len, self.folds_[0])))
+        # AUSUC by its name: a GPU has it for many members at once.
+        value = area if self.metric_ == "ausuc" else self._value
+        choice = choose_ensemble(pools, folds, value, self.progress)
         self.cv_results_ = [
             SettingResult(
                 0, single_setting(member, choice.metric), values, float(np.mean(values)), *_NAN
@@ -440,14 +451,23 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
         if not self.calibrated_:
             pairs = zip(curves, trial.gammas or [0.0] * len(curves), strict=True)
             harmonic = np.array([_h_at(curve, penalty) for curve, penalty in pairs])
-        options: dict[str, Any] = {
-            "ausuc": [curve.area for curve in curves],
-            "H": harmonic,
-            "zsl": [curve.zsl for curve in curves],
-        }
-        percent = tuple(100.0 * float(value) for value in options[self.metric_])
-        mean_h, zsl = (100.0 * float(np.mean(part)) for part in (harmonic, options["zsl"]))
+        found = [self._value(*pair) for pair in zip(curves, harmonic.tolist(), strict=True)]
+        percent = tuple(100.0 * value for value in found)
+        mean_h = 100.0 * float(np.mean(harmonic))
+        zsl = 100.0 * float(np.mean([curve.zsl for curve in curves]))
         return SettingResult(stage, params, percent, float(np.mean(percent)), gamma, mean_h, zsl)
+
+    def _value(self, curve: SeenUnseenCurve, harmonic: float | None = None) -> float:
+        """Return what is maximised, of one curve; H is its own best one where none is given."""
+        if self.metric_ == "ausuc":
+            return curve.area
+        if self.metric_ == "zsl":
+            return curve.zsl
+        if self.metric_ == "favoured":
+            return float(mean_accuracy(curve.seen, curve.unseen, self._share).max())
+        if harmonic is None:
+            harmonic = curve.harmonic.max() if self.calibrated_ else _h_at(curve, 0.0)
+        return float(harmonic)
 
     def _iter_folds(self, data: SearchData) -> Iterator[Fold]:
         return data.folds(self.folds_, self.holdout, self.random_state)
@@ -475,7 +495,7 @@ class ClassFoldSearch(ClassifierMixin, BaseEstimator):
             return
         curve = trial.curves[-1]
         h = float(curve.harmonic.max()) if self.calibrated_ else _h_at(curve, trial.gammas[-1])
-        value = {"ausuc": curve.area, "H": h, "zsl": curve.zsl}[self.metric_]
+        value = self._value(curve, h)
         self.progress(label, done, total, {self.metric_: 100 * value, "H": 100 * h})
 
     def _training_progress(self, fold: int) -> Progress | None:
