@@ -32,7 +32,8 @@ class Compared(HGKTClassifier):
 
     def member_pools(self, n_classes: int) -> list[MemberPool]:
         """Return the pools that compare in one of the ways allowed."""
-        return [pool for pool in super().member_pools(n_classes) if pool.base.metric in type(self).allowed]
+        pools = super().member_pools(n_classes)
+        return [pool for pool in pools if pool.base.metric in type(self).allowed]
 
 
 def result(X: Any, y: Any, table: dict[Any, Any], pair: tuple[Any, Any]) -> dict[str, Any]:
