@@ -17,8 +17,7 @@ from hgkt.calibration.sets import set_columns
 from hgkt.estimators import GZSLClassifier, Taxonomy, load_model
 from hgkt.exceptions import DataError
 from hgkt.language.describer import ClassDescription, Describer, keep_descriptions
-from hgkt.unknown import Group, Suggestion, find_groups, suggest
-from hgkt.unknown.groups import MIN_SIZE
+from hgkt.unknown import MIN_SIZE, Group, Suggestion, find_groups, suggest
 
 if TYPE_CHECKING:
     from hgkt.estimators.base import Answers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ class TooMuchError(HGKTError):
     """A request has more pixels, texts or characters than are read at once."""
 
 
-class _Reader:
+class _Reader(ABC):
     """Loads what reads at the first use, once, however many requests arrive at that moment.
 
     Parameters
@@ -69,8 +70,9 @@ class _Reader:
         self.check()
         return self._loaded
 
+    @abstractmethod
     def _load(self) -> Any:
-        raise NotImplementedError
+        """Return what reads; what is missing is an `HGKTError` or an `ImportError`."""
 
     def _check_width(self, what: str, n_features: int) -> None:
         if n_features != self._n_features:

@@ -16,7 +16,7 @@ from hgkt.serving.inbox import InboxWriter, ItemKind, Waiting, make_class
 from hgkt.serving.routes import Service
 from hgkt.serving.routes.bodies import FEW_VALUES, json_body, sent
 from hgkt.serving.routes.classes import ClassesChanged, Described, Name, Reason
-from hgkt.unknown.groups import MIN_SIZE
+from hgkt.unknown import MIN_SIZE
 
 ItemId = Annotated[str, Meta(pattern="^[0-9a-f]{32}$", description="Name of a kept item.")]
 
