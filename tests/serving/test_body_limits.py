@@ -171,6 +171,42 @@ def test_room_is_taken_by_bytes_that_came_and_changes_have_their_own(http_scope)
 
 
 # ---------------------------------------------------------------------- queues
+def test_who_finds_no_room_is_told_so_after_sending_all(http_scope):
+    """The connection of one who is still sending would be closed, and the answer lost."""
+    app = limited(1000, max_bodies_bytes=1000, max_class_bytes=1000)
+    told = []
+
+    async def ask(name, parts, go):
+        parts = list(parts)
+
+        async def receive():
+            if len(parts) == 1:
+                await go.wait()
+            told.append((name, len(parts)))
+            return {"type": "http.request", "body": parts.pop(0), "more_body": bool(parts)}
+
+        async def send(message):
+            if "status" in message:
+                told.append((name, message["status"]))
+
+        await app(http_scope("POST", "/raw"), receive, send)
+
+    async def main():
+        go = asyncio.Event()
+        first = asyncio.create_task(ask("first", [bytes(900), b""], go))
+        while not told:
+            await asyncio.sleep(0)
+        now = asyncio.Event()
+        now.set()
+        await ask("second", [bytes(200), bytes(200), bytes(200)], now)
+        go.set()
+        await first
+
+    asyncio.run(main())
+    assert told == [("first", 2), ("second", 3), ("second", 2), ("second", 1), ("second", 503),
+                    ("first", 1), ("first", 200)]  # fmt: skip
+
+
 def test_a_full_queue_refuses_at_once_and_work_that_fails_leaves_its_place():
     queue, go = WorkQueue(1, 1, "predictions"), threading.Event()
 

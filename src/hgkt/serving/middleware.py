@@ -12,6 +12,7 @@ import os
 import re
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
@@ -345,7 +346,19 @@ class BodyLimits:
         finally:
             self._held[change] -= n_bytes
         if problem is not None and not answering:
+            if problem.status_code == HTTPStatus.SERVICE_UNAVAILABLE and not complete:
+                await self._pass_over(receive, most - n_bytes)
             await problem.response()(scope, receive, send)
+
+    async def _pass_over(self, receive: Receive, most: int) -> None:
+        """Let the rest of a body go by: who is still sending would find the connection closed."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._patience):
+                more = True
+                while more and most >= 0:
+                    message = await receive()
+                    most -= len(message.get("body", b""))
+                    more = message.get("more_body", False)
 
     def _too_slow(self) -> Problem:
         return Problem(
