@@ -14,17 +14,18 @@ export function teachForm(question) {
   const name = el("input", { id: "teach-name", list: LIST, autocomplete: "off", maxlength: 200,
     "aria-label": "Its class" });
   name.value = question.wanted ?? question.truth ?? "";
+  // Stays in the field when the answer is shown anew, as it is when classes change.
+  name.addEventListener("input", () => (question.wanted = name.value));
   const names = el("datalist", { id: LIST });
   name.addEventListener("focus", () => listNames(names), { once: true });
   const button = el("button", { type: "submit" }, "Teach");
   const error = el("p", { class: "error", role: "alert", hidden: true });
-  const offer = el("button", { type: "button", hidden: true, onclick: () => startAdding(question.wanted) });
+  const offer = el("button", { type: "button", hidden: true, onclick: () => startAdding(name.value.trim()) });
   const form = el("form", { class: "teach row", id: "teach" },
     el("label", { for: "teach-name", class: "hint" }, "It is a"), name, names, button, error, offer);
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     const wanted = name.value.trim();
-    question.wanted = wanted; // stays in the field when the answer is shown anew
     offer.hidden = true;
     if (!wanted) return say(error, "Say which class it is an example of.");
     button.disabled = true;
