@@ -190,6 +190,13 @@ def test_a_config_that_does_not_fit_is_refused(
     assert refusal(path).startswith(f"{path} does not hold a complete model: ")
 
 
+def test_no_row_is_made_of_more_features_than_a_folder_has_numbers(
+    folder: Path, tmp_path: Path
+) -> None:
+    path = rewritten(folder, tmp_path / "wide", config={"n_features": 10**9})
+    assert "rows have 1,000,000,000 features and holds" in refusal(path)
+
+
 def test_a_table_of_classes_that_does_not_fit_is_refused(folder: Path, tmp_path: Path) -> None:
     table = read_model_folder(folder).classes
     twice = table["name"].where(table["name"] != "class b", "class a")

@@ -321,6 +321,11 @@ def _restore(folder: ModelFolder) -> GZSLClassifier:
     vectors = dict(enumerate(folder.classes["attributes"]))
     attributes = attribute_matrix(vectors, list(vectors), config["n_attributes"])
     model.n_features_in_ = config["n_features"]
+    held = attributes.size + sum(array.size for array in folder.arrays.values())
+    if model.n_features_in_ > held:  # a row of so many would be made to try the model
+        raise DataError(
+            f"it says that rows have {model.n_features_in_:,} features and holds {held:,} numbers"
+        )
     model.about_ = config.get("about") or {}
     if config.get("feature_names") is not None:
         model.feature_names_in_ = np.array(config["feature_names"], dtype=object)
