@@ -40,6 +40,7 @@ from hgkt.serving.problems import Problem
 from hgkt.serving.settings import ServiceSettings
 
 _MARGIN_SECONDS = 2.0  # for what is not a request: closing the registry and the process itself
+_BACKLOG = 2048  # connections that wait to be accepted
 _MAX_PIPELINED = 16  # requests sent ahead on one connection; no client in use sends any
 _GOODBYE = (b"connection", b"close")
 # What a name may stand for, and this machine lacks: often the address ::1.
@@ -205,7 +206,7 @@ def _announce_end(settings: ServiceSettings) -> None:
 
 # ---------------------------------------------------------------------- sockets
 def bind_sockets(host: str, port: int) -> list[socket.socket]:
-    """Take a port at all addresses of a host; they listen when a server takes them.
+    """Take a port at all addresses of a host.
 
     Parameters
     ----------
@@ -215,25 +216,26 @@ def bind_sockets(host: str, port: int) -> list[socket.socket]:
         The port; 0 takes a free one.
     """
     sockets: list[socket.socket] = []
-    problem: OSError | None = None
+    lacking: OSError | None = None
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         for family, _, _, _, address in dict.fromkeys(found):
             # With port 0 the other addresses take the one that the first was given.
-            chosen = sockets[0].getsockname()[1] if sockets else port
+            own = sockets[0].getsockname()[1] if sockets else port
             try:
-                sockets.append(_bind(family, (address[0], chosen, *address[2:])))
+                place = (address[0], own, *address[2:])
+                sockets.append(socket.create_server(place, family=family, backlog=_BACKLOG))
             except OSError as error:
                 if error.errno not in _NO_SUCH_ADDRESS:
                     raise
-                problem = error
-        if problem is not None and not sockets:
-            raise problem
+                lacking = error
+        if not sockets and lacking is not None:
+            raise lacking
     except OSError as error:
         close_sockets(sockets)
-        raise DataError(
-            f"cannot listen at {host}, port {port}: {error.strerror or error}"
-        ) from None
+        # Python adds the address to the words of a number above 0; those of getaddrinfo are below.
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+        raise DataError(f"cannot listen at {host}, port {port}: {reason}") from None
     return sockets
 
 
@@ -241,20 +243,6 @@ def close_sockets(sockets: Sequence[socket.socket]) -> None:
     """Give up what `bind_sockets` took."""
     for sock in sockets:
         sock.close()
-
-
-def _bind(family: int, address: tuple[Any, ...]) -> socket.socket:
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        if os.name == "posix":
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        sock.bind(address)
-    except OSError:
-        sock.close()
-        raise
-    return sock
 
 
 # ---------------------------------------------------------------------- several processes

@@ -73,7 +73,7 @@ class InferRequest(Struct):
             if output.parameters.get("binary_data"):
                 raise Problem(422, "tensors are answered as JSON; binary tensors are not known")
         several = self.parameters.get("top_k", 1) != 1
-        wanted = [output.name for output in self.outputs]
+        wanted: list[str] = [output.name for output in self.outputs]
         return wanted or [name for name, (_, n_axes) in OUTPUTS.items() if n_axes == 1 or several]
 
 
