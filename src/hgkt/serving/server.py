@@ -323,6 +323,7 @@ class Supervisor:
             "fork" if sys.platform == "linux" else "spawn"
         )
         self._workers: list[_Worker] = []
+        self._announced = False
         self._signals: list[int] = []
 
     def run(self) -> bool:
@@ -332,9 +333,12 @@ class Supervisor:
             for sign in _STOPS
         }
         try:
-            self._start_first()
+            # One worker is started, and the others once it has the model: a mistake is told once.
+            self._workers.append(self._start())
             while not self._signals:
-                self._replace_ended()
+                codes = [worker.process.exitcode for worker in self._workers]
+                self._hear_first()
+                self._replace_ended(codes)
                 self._wait()
             return self._stop()
         finally:
@@ -354,36 +358,33 @@ class Supervisor:
         theirs.close()  # so that the worker's end is the end of the pipe
         return _Worker(process, news, time.monotonic())
 
-    def _start_first(self) -> None:
-        """Start one worker, and the others once it has the model: a mistake is told once."""
-        first = self._start()
-        self._workers.append(first)
-        while not self._signals and not first.news.poll(_LOOK_SECONDS):
-            pass
-        if self._signals:
+    def _hear_first(self) -> None:
+        """Take in that the first worker has the model, or why it cannot start."""
+        news = self._workers[0].news
+        if self._announced or not news.poll():
             return
         try:
-            told = first.news.recv()
-        except EOFError:
-            told = f"worker {first.process.pid} ended while it started"
+            told = news.recv()
+        except EOFError:  # somebody killed it
+            return
         if isinstance(told, str):
             raise DataError(told)
         n_classes, n_added, file = told
+        self._announced = True
         self._settings = self._settings.model_copy(update={"database_id": file})
         self._announce(n_classes, n_added)
         self._workers += [self._start() for _ in range(self._settings.workers - 1)]
 
-    def _replace_ended(self) -> None:
+    def _replace_ended(self, codes: Sequence[int | None]) -> None:
         """Start a worker in the place of each that has ended; a short-lived one has to wait."""
-        now = time.monotonic()
-        codes = [worker.process.exitcode for worker in self._workers]
         if all(code == _OTHER_MODEL for code in codes):
             raise OtherModelError(
                 f"no worker can serve {self._settings.model} any more, since the folder is not "
                 "the one that the service was started with"
             )
-        for place, (worker, code) in enumerate(zip(self._workers, codes, strict=True)):
-            if code is not None and now >= worker.started_at + _PAUSE_SECONDS:
+        for place, code in enumerate(codes):
+            worker = self._workers[place]
+            if code is not None and time.monotonic() >= worker.started_at + _PAUSE_SECONDS:
                 logger.warning(
                     "worker %d ended with code %s; another is started", worker.process.pid, code
                 )
