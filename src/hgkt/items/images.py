@@ -30,10 +30,9 @@ from hgkt.language.class_lists import ClassList
 from hgkt.language.encoder import load_encoder
 from hgkt.language.towers import TOWERS, tower_type
 from hgkt.vision import Extraction, ImageEntry, extract_features, load_backbone
-from hgkt.vision.backbones import Backbone
+from hgkt.vision.backbones import Backbone, feature_stem
 from hgkt.vision.extraction import feature_journal
 from hgkt.vision.listing import class_folders, find_entries, passed_over
-from hgkt.vision.output import feature_stem
 
 
 class ImageClassifier(ItemClassifier):

