@@ -73,7 +73,26 @@ def read_attribute_file(path: str | Path, columns: Sequence[str] | None = None) 
     AttributeFile
     """
     path = Path(path)
-    frame, origin = read_table(path)
+    return attribute_file(*read_table(path), path, columns)
+
+
+def attribute_file(
+    frame: pd.DataFrame,
+    origin: dict[str, Any],
+    path: Path,
+    columns: Sequence[str] | None = None,
+) -> AttributeFile:
+    """Return the class vectors of a table that has been read; see `read_attribute_file`.
+
+    Parameters
+    ----------
+    frame, origin : DataFrame, dict
+        What `read_table` returned.
+    path : Path
+        Where they come from, for messages.
+    columns : sequence of str, optional
+        Attribute columns to take.
+    """
     if columns and {"name", *columns} <= set(map(str, frame.columns)):
         frame = frame[["name", *columns]]
     names, attributes, attribute_names = parse_classes(frame, path)

@@ -19,13 +19,7 @@ from hgkt.data.tables import check_column, read_frame
 from hgkt.estimators import GZSLClassifier
 from hgkt.exceptions import DataError
 from hgkt.items.base import ItemClassifier
-from hgkt.items.tables import (
-    ReadItems,
-    describe_with,
-    gather_classes,
-    item_dataset,
-    read_parents,
-)
+from hgkt.items.tables import ReadItems, class_vectors, item_dataset, read_classes
 from hgkt.language.encoder import TEXT_TEMPLATE, Encoder, load_encoder
 
 if TYPE_CHECKING:
@@ -160,10 +154,10 @@ def read_texts(
     if not sentences:
         raise DataError(f"{where} holds no text to train on")
     seen = sorted(set(names))
-    gathered, parents = gather_classes(classes, seen, where), read_parents(classes)
+    told = read_classes(classes, seen, where)
     # One encoder for both: a text and the name of its class are then vectors of one space.
     model = load_encoder(encoder, torch_device(device), template or TEXT_TEMPLATE)
-    vectors, n_cut = describe_with(gathered, lambda: model, progress)
+    vectors, n_cut = class_vectors(told, lambda: model, progress)
     features, n_resumed = _encode(sentences, model, cache, progress)
     shares = vectors.encoder is not None and vectors.encoder["identity"] == model.record["identity"]
     dataset = item_dataset(
@@ -171,7 +165,7 @@ def read_texts(
         features,
         names,
         seen,
-        gathered,
+        told,
         vectors,
         about={
             "features": Path(str(model.record["name"])).name,
@@ -184,7 +178,7 @@ def read_texts(
         test_unseen=np.arange(0),
     )
     n_cut += sum(model.is_cut(sentences))
-    return ReadItems(dataset, sentences, unreadable, n_resumed, n_cut, parents=parents)
+    return ReadItems(dataset, sentences, unreadable, n_resumed, n_cut, parents=told.parents)
 
 
 def _labelled(texts: Any, labels: Sequence[str] | None) -> tuple[str, pd.DataFrame]:

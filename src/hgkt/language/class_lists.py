@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,10 @@ class ClassList:
         What they mean.
     seen : tuple of bool, optional
         Which classes are meant to be seen in training.
+    vectors : AttributeFile, optional
+        Vectors of the classes that are ready; then there is nothing to encode.
+    parents : mapping of str to str
+        The group of each class, and of each group, that lies in one.
     """
 
     where: str
@@ -45,6 +49,8 @@ class ClassList:
     numbers: NDArray[np.float64] | None = None
     number_names: tuple[str, ...] | None = None
     seen: tuple[bool, ...] | None = None
+    vectors: AttributeFile | None = None
+    parents: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
