@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hgkt._validation import import_extra
-from hgkt.exceptions import DataError, first_line
+from hgkt.exceptions import DataError, DownloadError, first_line
 
 WEIGHTS = "model*.safetensors"
 WEIGHTS_VARIABLE = "HGKT_WEIGHTS"
@@ -62,8 +62,8 @@ def hub_folder(
 
     Raises
     ------
-    Exception
-        Whatever the hub's client, or one of three network libraries, says.
+    DownloadError
+        One sentence: there is no local copy, and it could not be fetched.
     """
     hub = import_extra("huggingface_hub", extra)
     settings = {"revision": revision, "allow_patterns": list(patterns)}
@@ -73,7 +73,13 @@ def hub_folder(
             return folder
     except Exception:  # not in the cache
         pass
-    return Path(hub.snapshot_download(name, **settings))
+    try:
+        return Path(hub.snapshot_download(name, **settings))
+    except Exception as error:  # of the hub's client, or of one of three network libraries
+        raise DownloadError(
+            f"the model {name} has no local copy and could not be fetched from the hub: "
+            f"{first_line(error)}"
+        ) from None
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._arrays import batches, torch_device
-from hgkt._files import parse_json, reading, sha256
+from hgkt._files import reading, sha256
 from hgkt._journal import Journal, MemoryRows
 from hgkt._typing import Progress
 from hgkt.data.tables import check_column, read_frame
@@ -102,11 +102,7 @@ def read_text_table(path: str | Path) -> pd.DataFrame:
         frame = read_frame(path)
     else:
         with reading(path, "JSON lines"):
-            lines = path.read_text(encoding="utf-8").splitlines()
-            rows = [parse_json(line) for line in lines if line.strip()]
-        if not all(isinstance(row, dict) for row in rows):
-            raise DataError(f"{path} must hold one JSON object per line")
-        frame = pd.DataFrame(rows)
+            frame = pd.read_json(path, lines=True, dtype=False)
     check_column(frame, path, "text", "the texts")
     return frame
 

@@ -20,7 +20,7 @@ from hgkt._files import files_sha256
 from hgkt._hub import WEIGHTS, WEIGHTS_VARIABLE, find_local, hub_folder, quiet_transformers
 from hgkt._typing import Progress
 from hgkt._validation import import_extra
-from hgkt.exceptions import DataError, MissingExtraError, UnknownNameError, first_line
+from hgkt.exceptions import DataError, UnknownNameError, first_line
 from hgkt.language.towers import TOWER_FILES, TextTower, hub_tower, tower_type
 
 DEFAULT_TEMPLATE = "a photo of a {name}. {description}"
@@ -167,14 +167,14 @@ def make_sentence(
     >>> make_sentence("accept_reservations", template="text")
     'accept reservations'
     """
-    shown = class_words(name) if words else name
-    if not description.strip() and check_template(template) == TEXT_TEMPLATE:
+    shown, template = class_words(name) if words else name, check_template(template)
+    if not description.strip() and template == TEXT_TEMPLATE:
         return shown  # a full stop after it would only take it away from what people write
     if shown.lower().startswith("the "):
         article = ""
     else:
         article = "an " if _SPOKEN_VOWEL.match(shown.lower()) else "a "
-    text = _ARTICLE.sub(article, check_template(template))
+    text = _ARTICLE.sub(article, template)
     return text.format(name=shown, description=" ".join(description.split())).strip()
 
 
@@ -199,26 +199,12 @@ def find_encoder(name: str) -> Path:
     if path is not None and path.is_dir():
         return path
     if _HUB_NAME.fullmatch(name):
-        return _from_hub(name)
+        patterns = [f"*{suffix}" for suffix in _SUFFIXES]
+        return hub_tower(name) or hub_folder(name, patterns, _MODULES, "language")
     raise UnknownNameError(
         f"encoder {name!r} is not here: expected is {BUNDLED!r}, the folder of a "
         "sentence-transformers model, or a hub name such as 'sentence-transformers/LaBSE'"
     )
-
-
-def _from_hub(name: str) -> Path:
-    try:
-        tower = hub_tower(name)
-        if tower is not None:
-            return tower
-        return hub_folder(name, [f"*{suffix}" for suffix in _SUFFIXES], _MODULES, "language")
-    except MissingExtraError:
-        raise
-    except Exception as error:
-        raise UnknownNameError(
-            f"encoder {name!r} is no folder, has no local copy and could not be fetched from the "
-            f"hub ({type(error).__name__}); give the folder of a copy, or {BUNDLED!r}"
-        ) from error
 
 
 def read_modules(folder: Path) -> list[Path]:

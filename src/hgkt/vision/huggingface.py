@@ -10,7 +10,7 @@ from typing import Any
 from hgkt._files import files_sha256, read_json
 from hgkt._hub import WEIGHTS, WEIGHTS_VARIABLE, find_local, hub_folder, load_pretrained
 from hgkt._validation import import_extra
-from hgkt.exceptions import DataError, DownloadError, MissingExtraError, first_line
+from hgkt.exceptions import DataError
 from hgkt.vision.backbones import Backbone, BackboneRequest, package_versions
 from hgkt.vision.images import INTERPOLATIONS, Preprocessing
 
@@ -149,15 +149,7 @@ def _folder(source: str, revision: str | None) -> tuple[Path, str | None]:
             f"the folder {source} does not exist; give a folder, a hub name (owner/model), or put "
             "it in the folder that $HGKT_WEIGHTS names"
         )
-    try:
-        folder = hub_folder(source, _FETCHED, WEIGHTS, "vision", revision)
-    except MissingExtraError:
-        raise
-    except Exception as error:
-        raise DownloadError(
-            f"the model {source} is neither in the cache nor could it be downloaded: "
-            f"{first_line(error)}"
-        ) from None
+    folder = hub_folder(source, _FETCHED, WEIGHTS, "vision", revision)
     return folder, folder.name
 
 

@@ -33,9 +33,8 @@ MAX_SIDE = 100_000  # JPEG and WebP end earlier; resizing a line takes memory by
 
 # Pillow knows more formats; some of them start other programs (PostScript) or are rarely tested.
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF", "MPO", "HEIF")
-# The brands by which a file says, in bytes 4 to 12, that it is an image of these formats.
+# The brands by which a file says, in bytes 4 to 12, that it is a HEIC image.
 _HEIF_BRANDS = (b"ftypheic", b"ftypheix", b"ftyphevc", b"ftyphevx", b"ftypmif1", b"ftypmsf1")
-_AVIF_BRANDS = (b"ftypavif", b"ftypavis")
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 # Pillow's numbers, which are also those of a transformers `resample`.
 INTERPOLATIONS = ("nearest", "lanczos", "bilinear", "bicubic", "box", "hamming")
@@ -207,11 +206,8 @@ def _formats(pil: Any) -> list[str]:
 def _unread_format(stream: Any) -> str:
     """Say in a clause what a file is that no reader takes, and what would read it."""
     stream.seek(4)
-    brand = stream.read(8)
-    if brand in _HEIF_BRANDS:
+    if stream.read(8) in _HEIF_BRANDS:
         return "is a HEIC image; reading it needs pip install 'hgkt[heif]'"
-    if brand in _AVIF_BRANDS:
-        return "is an AVIF image; reading it needs Pillow 11.3 or later"
     return "is not an image in a format that is read"
 
 
@@ -386,8 +382,12 @@ def to_pixels(image: Image, how: Preprocessing) -> NDArray[np.uint8]:
         )
     if size != image.size:
         image = image.resize(size, pil.Resampling(INTERPOLATIONS.index(how.interpolation)))
-    pixels = np.asarray(image, dtype=np.uint8)
-    return pixels if how.crop is None else _center_crop(pixels, how.crop)
+    if how.crop is not None:
+        height, width = how.crop
+        # Of a smaller image this is negative, and Pillow adds black borders.
+        left, top = (image.width - width) // 2, (image.height - height) // 2
+        image = image.crop((left, top, left + width, top + height))
+    return np.asarray(image, dtype=np.uint8)
 
 
 def normalize(pixels: NDArray[np.uint8], how: Preprocessing) -> NDArray[np.float32]:
@@ -396,14 +396,3 @@ def normalize(pixels: NDArray[np.uint8], how: Preprocessing) -> NDArray[np.float
     shift = np.asarray(how.mean, dtype=np.float32) / np.asarray(how.std, dtype=np.float32)
     values = pixels * slope - shift
     return np.ascontiguousarray(np.moveaxis(values, -1, -3), dtype=np.float32)
-
-
-def _center_crop(pixels: NDArray[np.uint8], crop: tuple[int, int]) -> NDArray[np.uint8]:
-    height, width = crop
-    missing = [max(0, length - has) for length, has in zip(crop, pixels.shape, strict=False)]
-    if any(missing):
-        # The larger half goes before the image, as transformers does it.
-        borders = [(missed - missed // 2, missed // 2) for missed in missing]
-        pixels = np.pad(pixels, [*borders, (0, 0)])
-    top, left = (pixels.shape[0] - height) // 2, (pixels.shape[1] - width) // 2
-    return np.ascontiguousarray(pixels[top : top + height, left : left + width])
