@@ -48,6 +48,15 @@ class AttributeFile:
     encoder: dict[str, Any] | None = None
     attribute_names: tuple[str, ...] | None = None
 
+    def origin(self) -> dict[str, Any]:
+        """Return how the vectors were made, as files and ``about`` keep it."""
+        return {
+            "attribute_blocks": list(self.blocks),
+            "attribute_kinds": list(self.kinds),
+            "attribute_names": self.attribute_names and list(self.attribute_names),
+            **({"encoder": self.encoder} if self.encoder else {}),
+        }
+
 
 @dataclass(frozen=True, eq=False)
 class _Part:
@@ -176,16 +185,10 @@ def write_attribute_file(
     if path.suffix != ".parquet":
         raise DataError(f"{path} must end in .parquet: only that format can say who made it")
     texts = descriptions or [""] * len(file.names)
-    origin = {
-        "attribute_blocks": list(file.blocks),
-        "attribute_kinds": list(file.kinds),
-        "attribute_names": None if file.attribute_names is None else list(file.attribute_names),
-        "encoder": file.encoder,
-    }
     with atomic_file(path) as scratch:
         frame = _names_frame(file, seen, parents)
         frame.insert(1, "description", list(texts))
-        write_classes(scratch, frame, file.attributes, origin)
+        write_classes(scratch, frame, file.attributes, file.origin())
     return path
 
 

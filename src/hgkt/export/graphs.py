@@ -368,33 +368,29 @@ def _kernel(attributes: Value, kernel: ClassKernel) -> Value:
     """`ClassKernel.__call__`: a weighted sum over blocks."""
     parts = attributes.split([block.shape[1] for block in kernel.references])
     return _sum(
-        _values(*_pair(parts[index], kernel, index), kernel) * weight
+        _block_values(parts[index], kernel, index) * weight
         for index, weight in enumerate(kernel.weights)
         if weight > 0
     )
 
 
-def _pair(part: Value, kernel: ClassKernel, index: int) -> tuple[Value, Value]:
-    """Products, and squared distances over their median, of one block with the references."""
-    rows = _mapped(part, kernel.settings.attribute_map)
-    if kernel.settings.relevance:
+def _block_values(part: Value, kernel: ClassKernel, index: int) -> Value:
+    """Values of the kernel between new classes and the seen ones, by one block of attributes."""
+    settings: KernelSettings = kernel.settings
+    rows = _mapped(part, settings.attribute_map)
+    if settings.relevance:
         rows *= kernel.relevance[index]
     references = part.graph.constant(kernel.references[index], _WIDE)
-    distances = rows.squared_distances(references).node("Max", 0.0)
-    return rows @ references.T, distances / kernel.medians[index]
-
-
-def _values(products: Value, distances: Value, kernel: ClassKernel) -> Value:
-    settings: KernelSettings = kernel.settings
     if settings.kernel == "linear":
-        return products
+        return rows @ references.T
     if settings.kernel == "quadratic":
-        shifted = products + 1.0
+        shifted = rows @ references.T + 1.0
         return shifted * shifted * 0.25
+    distances = rows.squared_distances(references).node("Max", 0.0) / kernel.medians[index]
     values = (distances * -settings.kernel_scale).node("Exp")
     if settings.kernel == "rbf" or kernel.n_neighbors >= len(kernel.seen):
         return values
     k = np.array([kernel.n_neighbors])
-    largest, _ = values.graph.nodes("TopK", values, k, n_outputs=2, axis=1)
+    largest, _ = part.graph.nodes("TopK", values, k, n_outputs=2, axis=1)
     smallest = largest.node("ReduceMin", _ROW, keepdims=1)
     return values * values.node("GreaterOrEqual", smallest).cast(_WIDE)

@@ -134,16 +134,15 @@ class OnnxClassifier:
             )
             self._n_features = int(description["n_features"])
             self._n_attributes = int(description["n_attributes"])
-            self.classes = [entry["name"] for entry in description["classes"]]
-            self._penalised = np.array([entry["penalised"] for entry in description["classes"]])
-            shares = [entry.get("learned", 0.0) for entry in description["classes"]]
+            entries = description["classes"]
+            self.classes = [entry["name"] for entry in entries]
+            self._penalised = np.array([entry["penalised"] for entry in entries])
+            shares = [entry["learned"] for entry in entries]
             self._learned = np.array(shares, dtype=self._table.dtype)
-            self._calibration = Calibration.of(description.get("calibration", 0.0))
-            arrays = description.get("confidence") or {}
-            self._confidence = (
-                Confidence.from_arrays({k: np.asarray(v) for k, v in arrays.items()})
-                if arrays
-                else None
+            self._calibration = Calibration.of(description["calibration"])
+            arrays = description["confidence"]
+            self._confidence = arrays and Confidence.from_arrays(
+                {name: np.asarray(values) for name, values in arrays.items()}
             )
             if self._table.ndim != 2 or len(self._table) != len(self.classes):
                 raise ModelFolderError(
@@ -266,7 +265,7 @@ class OnnxClassifier:
         if self._confidence is None:
             raise DataError(
                 "this export cannot say how sure it is: its model had no thresholds from "
-                "validation classes, or was exported by an earlier version"
+                "validation classes"
             )
         return self._confidence
 

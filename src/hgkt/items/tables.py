@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from hgkt._typing import Progress
@@ -20,9 +21,6 @@ from hgkt.exceptions import DataError
 from hgkt.language.class_lists import ClassList, class_list, describe_classes
 from hgkt.language.describer import DESCRIPTIONS, described_by
 from hgkt.language.encoder import Encoder, class_words
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,8 +175,6 @@ def class_vectors(
 
 
 def _as_frame(classes: Any) -> pd.DataFrame:
-    import pandas as pd
-
     if isinstance(classes, pd.DataFrame):
         named = classes if "name" in classes else classes.rename_axis("name").reset_index()
         return named.assign(name=named["name"].astype(str))
@@ -277,10 +273,7 @@ def item_dataset(
         about={
             **about,
             "attributes": "+".join(vectors.kinds),
-            "attribute_blocks": list(vectors.blocks),
-            "attribute_kinds": list(vectors.kinds),
-            "attribute_names": vectors.attribute_names and list(vectors.attribute_names),
-            **({"encoder": vectors.encoder} if vectors.encoder else {}),
+            **vectors.origin(),
             **({DESCRIPTIONS: descriptions} if descriptions else {}),
         },
         **more,

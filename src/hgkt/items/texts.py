@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from hgkt._arrays import batches, torch_device
@@ -21,9 +22,6 @@ from hgkt.exceptions import DataError
 from hgkt.items.base import ItemClassifier
 from hgkt.items.tables import ReadItems, class_vectors, item_dataset, read_classes
 from hgkt.language.encoder import TEXT_TEMPLATE, Encoder, load_encoder
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _JSON_LINES = (".jsonl", ".ndjson")
 _STEP = 256  # texts that an interrupt loses at most
@@ -95,8 +93,6 @@ def read_text_table(path: str | Path) -> pd.DataFrame:
     -------
     DataFrame
     """
-    import pandas as pd
-
     path = Path(path)
     if path.suffix.lower() not in _JSON_LINES:
         frame = read_frame(path)
@@ -179,8 +175,6 @@ def read_texts(
 
 def _labelled(texts: Any, labels: Sequence[str] | None) -> tuple[str, pd.DataFrame]:
     """Return what to call the texts in messages, and a table with columns text and class."""
-    import pandas as pd
-
     if isinstance(texts, str | Path | pd.DataFrame):
         if labels is not None:
             raise DataError("labels go with a sequence of texts; a table has a column class")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from hgkt._arrays import unit_rows
@@ -17,9 +18,6 @@ from hgkt.data.attributes import TEXT, AttributeFile
 from hgkt.data.tables import check_named, parse_classes, parse_seen, read_table
 from hgkt.exceptions import DataError
 from hgkt.language.encoder import Encoder, uses_description
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False)

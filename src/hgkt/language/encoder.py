@@ -40,7 +40,7 @@ FOLDERS_VARIABLE = "HGKT_ENCODERS"
 _SHELVES = (FOLDERS_VARIABLE, WEIGHTS_VARIABLE)  # a text tower lies where its image tower lies
 _MODULES = "modules.json"
 _SUFFIXES = (".safetensors", ".json", ".txt", ".model")
-_PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+_PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl"}
 _NOT_READ = ("data_config.json",)  # lists what the encoder was trained on
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 _BATCH = 32
@@ -242,19 +242,13 @@ def read_modules(folder: Path) -> list[Path]:
         if part not in folders:
             folders.append(part)
     for part in folders:
-        _check_weights(part)
-    return folders
-
-
-def _check_weights(folder: Path) -> None:
-    files = [path for path in folder.glob("*") if path.is_file()]
-    if any(path.suffix == ".safetensors" for path in files):
-        return
-    for path in files:
-        if path.suffix in _PICKLES:
+        kinds = {path.suffix for path in part.glob("*")}
+        if kinds & _PICKLES and ".safetensors" not in kinds:
             raise DataError(
-                f"{path} may hold code, so it is not loaded; weights as .safetensors are expected"
+                f"the weights in {part} may hold code, so they are not loaded; .safetensors are "
+                "expected"
             )
+    return folders
 
 
 def identity(folder: Path) -> str:

@@ -121,11 +121,10 @@ def open_transformers(request: BackboneRequest) -> Backbone:
     with torch.inference_mode():
         height, width = how.crop or (how.resized(256, 256)[1], how.resized(256, 256)[0])
         n_features = int(forward(torch.zeros(1, 3, height, width, device=request.device)).shape[1])
-    is_folder = find_local(request.source, WEIGHTS_VARIABLE) is not None
     record = {
         "name": "transformers",
         "family": "transformers",
-        "source": str(folder) if is_folder else request.source,
+        "source": request.source if revision else str(folder),  # a folder has no revision
         "revision": revision,
         "model_type": kind,
         "sha256": files_sha256(folder.glob(WEIGHTS)),
