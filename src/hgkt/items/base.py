@@ -190,9 +190,9 @@ class ItemClassifier(ABC):
         parents : mapping, optional
             The groups that they lie in, by class; see `GZSLClassifier.set_parents`.
         """
-        vectors = self._vectors(classes)
+        vectors, texts = self._described(classes)
         self.classifier.add_classes(vectors, parents)
-        self._keep_descriptions(classes, vectors)
+        keep_descriptions(self.classifier, vectors, texts)
         return self
 
     def check_class(
@@ -215,7 +215,7 @@ class ItemClassifier(ABC):
             ``str(check)`` says it in sentences.
         """
         label = "new class" if name is None else name
-        vector = self._vectors({label: description})[label]
+        vector = self._described({label: description})[0][label]
         return self.classifier.check_class(vector, name, parent)
 
     def grow(self, examples: Mapping[str, Any], classes: Mapping[str, Any] | None = None) -> Self:
@@ -230,9 +230,9 @@ class ItemClassifier(ABC):
         """
         model = self.classifier
         sums = {name: model.example_sums(self.features(items)) for name, items in examples.items()}
-        vectors = self._vectors(classes) if classes else {}
+        vectors, texts = self._described(classes or {})
         model.grow(sums, vectors or None)
-        self._keep_descriptions(classes or {}, vectors)
+        keep_descriptions(model, vectors, texts)
         return self
 
     def remove_classes(self, classes: Sequence[str]) -> Self:
@@ -240,18 +240,14 @@ class ItemClassifier(ABC):
         self.classifier.remove_classes(classes)
         return self
 
-    def _vectors(self, classes: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:
-        """Return the attribute vectors of classes that are described."""
+    def _described(
+        self, classes: Mapping[str, Any]
+    ) -> tuple[dict[str, NDArray[np.float64]], dict[str, Sequence[str]]]:
+        """Return the attribute vectors of classes, and the texts they were described by."""
         described = [ClassDescription.of(name, value) for name, value in classes.items()]
-        return dict(zip(classes, self.describer.vectors(described), strict=True))
-
-    def _keep_descriptions(
-        self, classes: Mapping[str, Any], vectors: Mapping[str, NDArray[np.float64]]
-    ) -> None:
-        texts = {
-            name: ClassDescription.of(name, said).texts or () for name, said in classes.items()
-        }
-        keep_descriptions(self.classifier, vectors, texts)
+        vectors = dict(zip(classes, self.describer.vectors(described), strict=True))
+        texts = {name: each.texts or () for name, each in zip(classes, described, strict=True)}
+        return vectors, texts
 
     # ------------------------------------------------------------------ answers
     # `items` is one item or several, as `features` takes them; `among` are the candidates: "all",
