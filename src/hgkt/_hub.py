@@ -83,14 +83,16 @@ def hub_folder(
 
 
 @contextmanager
-def quiet_transformers(extra: str) -> Iterator[None]:
-    """Keep loading bars and notes about unused parameters off the terminal."""
+def loading(what: str, extra: str) -> Iterator[None]:
+    """Load without bars and notes on the terminal; say in one sentence what fails."""
     logging = import_extra("transformers.utils.logging", extra)
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
         yield
+    except Exception as error:  # damaged files surface as errors of several libraries
+        raise DataError(f"{what} cannot be loaded: {first_line(error)}") from None
     finally:
         logging.set_verbosity(level)
         if bars:
@@ -115,15 +117,10 @@ def load_pretrained(class_name: str, folder: Path, extra: str, **options: Any) -
     if not any(folder.glob(WEIGHTS)):
         raise DataError(f"{folder} has no model.safetensors; other weight formats are not read")
     options |= {"local_files_only": True, "use_safetensors": True}
-    with quiet_transformers(extra):
-        try:
-            model, info = getattr(transformers, class_name).from_pretrained(
-                folder, output_loading_info=True, **options
-            )
-        except Exception as error:  # damaged files surface as errors of several libraries
-            raise DataError(
-                f"the model in {folder} cannot be loaded: {first_line(error)}"
-            ) from None
+    with loading(f"the model in {folder}", extra):
+        model, info = getattr(transformers, class_name).from_pretrained(
+            folder, output_loading_info=True, **options
+        )
     missing = sorted(info["missing_keys"])
     if missing:
         raise DataError(

@@ -242,11 +242,11 @@ class ItemClassifier(ABC):
 
     def _described(
         self, classes: Mapping[str, Any]
-    ) -> tuple[dict[str, NDArray[np.float64]], dict[str, Sequence[str]]]:
+    ) -> tuple[dict[str, NDArray[np.float64]], dict[str, list[str]]]:
         """Return the attribute vectors of classes, and the texts they were described by."""
         described = [ClassDescription.of(name, value) for name, value in classes.items()]
         vectors = dict(zip(classes, self.describer.vectors(described), strict=True))
-        texts = {name: each.texts or () for name, each in zip(classes, described, strict=True)}
+        texts = {name: each.texts or [] for name, each in zip(classes, described, strict=True)}
         return vectors, texts
 
     # ------------------------------------------------------------------ answers

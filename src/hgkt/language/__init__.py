@@ -7,7 +7,6 @@ from hgkt.language.class_lists import (
     ClassList,
     DescribedClasses,
     describe_classes,
-    describe_table,
     read_class_list,
 )
 from hgkt.language.describer import (
@@ -35,7 +34,6 @@ __all__ = [
     "Encoder",
     "class_words",
     "describe_classes",
-    "describe_table",
     "description_of",
     "keep_descriptions",
     "load_encoder",

@@ -198,16 +198,6 @@ def describe_classes(
     )
 
 
-def describe_table(
-    path: str | Path,
-    encoder: Encoder,
-    with_attributes: str | Path | None = None,
-    progress: Progress | None = None,
-) -> DescribedClasses:
-    """Read a table of classes and encode it: `read_class_list`, then `describe_classes`."""
-    return describe_classes(read_class_list(path, with_attributes), encoder, progress)
-
-
 def _seen(frame: pd.DataFrame, where: str) -> tuple[bool, ...] | None:
     """Return a flag per class, in the order of the table; rows of one class must agree."""
     flags = parse_seen(frame, Path(where))

@@ -207,16 +207,13 @@ class Describer:
                 )
             return
         difference = encoder_difference(check_record(self._record), encoder)
+        is_text = [kind == "text" for kind in kinds]
+        if difference is None and (is_text, list(blocks)) != (self._is_text, self._blocks):
+            difference = f"have the parts {list(blocks)}, and the model expects {self._blocks}"
         if difference is not None:
             raise DataError(
                 f"the vectors in {where} {difference}; make them with `hgkt describe` as the "
                 "model's were made"
-            )
-        is_text = [kind == "text" for kind in kinds]
-        if is_text != self._is_text or list(blocks) != self._blocks:
-            raise DataError(
-                f"the vectors in {where} have the parts {list(blocks)}; the model expects "
-                f"{self._blocks} in this order"
             )
 
     def _numbers(self, description: ClassDescription) -> NDArray[np.float64] | None:

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from hgkt._arrays import unit_rows
 from hgkt._files import files_sha256
-from hgkt._hub import WEIGHTS, WEIGHTS_VARIABLE, find_local, hub_folder, quiet_transformers
+from hgkt._hub import WEIGHTS, WEIGHTS_VARIABLE, find_local, hub_folder, loading
 from hgkt._typing import Progress
 from hgkt._validation import import_extra
-from hgkt.exceptions import DataError, UnknownNameError, first_line
+from hgkt.exceptions import DataError, UnknownNameError
 from hgkt.language.towers import TOWER_FILES, TextTower, hub_tower, tower_type
 
 DEFAULT_TEMPLATE = "a photo of a {name}. {description}"
@@ -299,18 +299,14 @@ def load_model(folder: Path, device: str) -> Any:
     if tower_type(folder) is not None:
         return TextTower.open(folder, device)
     library = import_extra("sentence_transformers", "language")
-    try:
-        with quiet_transformers("language"):
-            model = library.SentenceTransformer(
-                str(folder),
-                device=device,
-                trust_remote_code=False,
-                local_files_only=True,
-                model_kwargs={"use_safetensors": True},
-            )
-    except Exception as error:  # whatever the libraries raise on a broken folder
-        reason = first_line(error)
-        raise DataError(f"{folder} cannot be loaded as a sentence encoder: {reason}") from error
+    with loading(f"the sentence encoder in {folder}", "language"):
+        model = library.SentenceTransformer(
+            str(folder),
+            device=device,
+            trust_remote_code=False,
+            local_files_only=True,
+            model_kwargs={"use_safetensors": True},
+        )
     return model.eval()
 
 

@@ -202,13 +202,10 @@ def load_backbone(
     """
     from hgkt._arrays import torch_device
 
-    record: Mapping[str, Any] = {}
-    if isinstance(name_or_record, str):
-        asked = _parse(name_or_record)
-    else:
-        asked = record = _checked_record(name_or_record)
+    record = {} if isinstance(name_or_record, str) else _checked_record(name_or_record)
+    asked = _parse(name_or_record) if isinstance(name_or_record, str) else dict(record)
     if source:
-        asked = {**asked, "source": source}
+        asked["source"] = source
     backbone: Backbone = BACKBONES.load(asked["name"])(asked, torch_device(device))
     if record:
         _check_same(backbone.record, record)
@@ -224,6 +221,7 @@ def load_backbone(
 
 
 def _checked_record(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the record of a backbone, or refuse one that does not say which it is."""
     if not isinstance(record.get("name"), str) or not isinstance(record.get("sha256"), str):
         raise DataError("a backbone record must have a name and the sha256 of the weights")
     return record
