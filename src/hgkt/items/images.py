@@ -67,8 +67,7 @@ class ImageClassifier(ItemClassifier):
     @cached_property
     def backbone(self) -> Backbone:
         """The network that makes features of images, loaded on first use."""
-        n_features = self.classifier.n_features_in_
-        return load_backbone(self.about["backbone"], self._device, self._weights, n_features)
+        return load_backbone(self.about["backbone"], self._device, self._weights)
 
     def features(self, items: Any) -> NDArray[np.float32]:
         """Return the features of images; one that cannot be read is an error.

@@ -94,12 +94,13 @@ def read_text_table(path: str | Path) -> pd.DataFrame:
     DataFrame
     """
     path = Path(path)
-    if path.suffix.lower() not in _JSON_LINES:
-        frame = read_frame(path)
-    else:
+    if path.suffix.lower() in _JSON_LINES:
+        expected = "one JSON object with a text per line"
         with reading(path, "JSON lines"):
             frame = pd.read_json(path, lines=True, dtype=False)
-    check_column(frame, path, "text", "the texts")
+    else:
+        expected, frame = "the texts", read_frame(path)
+    check_column(frame, path, "text", expected)
     return frame
 
 

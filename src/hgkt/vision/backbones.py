@@ -167,7 +167,6 @@ def load_backbone(
     name_or_record: str | Mapping[str, Any],
     device: str = "cpu",
     source: str | None = None,
-    n_features: int | None = None,
 ) -> Backbone:
     """Open a backbone by name, or the very one of a record.
 
@@ -181,8 +180,6 @@ def load_backbone(
         Where it computes.
     source : str, optional
         With a record: where the weights are now, if not where they were.
-    n_features : int, optional
-        How many features a model reads; a backbone that makes another number is refused.
 
     Returns
     -------
@@ -212,11 +209,6 @@ def load_backbone(
     if record.get("preprocessing"):
         backbone.preprocessing = Preprocessing.from_dict(record["preprocessing"])
         backbone.record["preprocessing"] = backbone.preprocessing.to_dict()
-    if n_features is not None and backbone.n_features != n_features:
-        raise DataError(
-            f"backbone {backbone.record['name']!r} makes {backbone.n_features} features; the "
-            f"model expects {n_features}"
-        )
     return backbone
 
 
