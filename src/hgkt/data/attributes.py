@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -273,7 +273,7 @@ def join_attributes(
             found = dataset.about.get("encoder")
         else:
             file = read_attribute_file(_located(kind, folder))
-            parts += _file_parts(file, dataset.class_names, kind)
+            parts += _parts(file, dataset.class_names, kind)
             found = file.encoder
         if found and encoder and found["identity"] != encoder["identity"]:
             raise DataError(
@@ -302,31 +302,29 @@ def join_attributes(
     )
 
 
-def _own_parts(dataset: GZSLDataset, kinds: Sequence[str]) -> Iterator[list[_Part]]:
-    """Yield for each own kind its parts: one of a benchmark's folder, else all there are."""
-    blocks = list(dataset.about.get("attribute_blocks") or [dataset.class_attributes.shape[1]])
-    one_each = len(kinds) == len(blocks) and dataset.about.get("layout") == "xlsa17"
-    own_kinds = dataset.about.get("attribute_kinds") or (
-        kinds if one_each else ["att"] * len(blocks)
-    )
+def _own_parts(dataset: GZSLDataset, kinds: Sequence[str]) -> list[list[_Part]]:
+    """Return for each own kind its parts: one of a benchmark's folder, else all there are."""
+    about, names = dataset.about, dataset.class_names
+    blocks = about.get("attribute_blocks") or [dataset.class_attributes.shape[1]]
+    one_each = len(kinds) == len(blocks) and about.get("layout") == "xlsa17"
     if kinds and not one_each and list(kinds) != ["att"]:
         raise DataError(
             f"data set {dataset.name!r} has one kind of attributes of its own, 'att'; "
             f"got {'+'.join(kinds)!r}"
         )
-    columns = np.split(dataset.class_attributes.astype(np.float64), np.cumsum(blocks)[:-1], axis=1)
-    parts = [
-        _Part(values, kind, dataset.attribute_names if len(blocks) == 1 else None)
-        for values, kind in zip(columns, own_kinds, strict=True)
-    ]
-    yield from ([part] for part in parts) if one_each else [parts]
+    made = about.get("attribute_kinds") or (kinds if one_each else ["att"] * len(blocks))
+    attributes, words = dataset.class_attributes, dataset.attribute_names
+    file = AttributeFile(names, attributes, tuple(blocks), tuple(made), None, words)
+    parts = _parts(file, names, dataset.name)
+    return [[part] for part in parts] if one_each else [parts]
 
 
-def _file_parts(file: AttributeFile, class_names: Sequence[str], path: str) -> list[_Part]:
+def _parts(file: AttributeFile, class_names: Sequence[str], where: str) -> list[_Part]:
+    """Return the blocks of class vectors, for some classes."""
     position = {name: row for row, name in enumerate(file.names)}
     for name in class_names:
         if name not in position:
-            raise DataError(f"class {name!r} has no row in {path}")
+            raise DataError(f"class {name!r} has no row in {where}")
     rows = file.attributes[[position[name] for name in class_names]].astype(np.float64)
     columns = np.split(rows, np.cumsum(file.blocks)[:-1], axis=1)
     names = file.attribute_names or ()
