@@ -607,19 +607,21 @@ def _parquet(dataset: GZSLDataset, samples: pd.DataFrame, folder: Path) -> None:
 
 def _csv(dataset: GZSLDataset, samples: pd.DataFrame, folder: Path) -> None:
     _csv_classes(dataset, folder)
-    columns = [f"f{number}" for number in range(dataset.features.shape[1])]
     for rows in batches(len(samples)):
-        part = escape_frame(samples.iloc[rows].reset_index(drop=True))
-        values = np.asarray(dataset.features[rows], dtype=np.float32)
-        frame = pd.concat([part, pd.DataFrame(values, columns=columns)], axis=1)
-        frame.to_csv(folder / "samples.csv", mode="a", header=rows.start == 0, index=False)
+        part = _with_numbers(samples.iloc[rows].reset_index(drop=True), dataset.features[rows], "f")
+        part.to_csv(folder / "samples.csv", mode="a", header=rows.start == 0, index=False)
 
 
 def _csv_classes(dataset: GZSLDataset, folder: Path) -> None:
-    columns = [f"a{number}" for number in range(dataset.class_attributes.shape[1])]
-    values = pd.DataFrame(dataset.class_attributes, columns=columns)
-    frame = pd.concat([escape_frame(_classes_frame(dataset)), values], axis=1)
+    frame = _with_numbers(_classes_frame(dataset), dataset.class_attributes, "a")
     frame.to_csv(folder / "classes.csv", index=False)
+
+
+def _with_numbers(frame: pd.DataFrame, values: NDArray[Any], letter: str) -> pd.DataFrame:
+    """Return a table for CSV: words, then numbers in columns ``f0, f1, …``."""
+    columns = [f"{letter}{number}" for number in range(values.shape[1])]
+    numbers = pd.DataFrame(np.asarray(values, dtype=np.float32), columns=columns)
+    return pd.concat([escape_frame(frame), numbers], axis=1)
 
 
 def _npz(dataset: GZSLDataset, samples: pd.DataFrame, folder: Path) -> None:

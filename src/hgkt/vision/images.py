@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from hgkt._files import reading
 from hgkt._plain import plain
 from hgkt._validation import import_extra
 from hgkt.exceptions import DataError, first_line
@@ -129,8 +130,6 @@ def _opened(source: Any, max_pixels: int) -> Iterator[Any]:
     except pil.DecompressionBombError:
         raise _too_large(name, "", min(max_pixels, MAX_PIXELS)) from None
     except Exception as error:  # decoders meet damaged bytes with errors of every kind
-        if "truncated" in str(error).lower():
-            raise DataError(f"{name} is truncated; its end is missing") from None
         raise DataError(f"{name} is damaged: {first_line(error)}") from None
     finally:
         if isinstance(source, str | os.PathLike):
@@ -183,16 +182,12 @@ def _stream(source: Any) -> tuple[str, Any]:
     if hasattr(source, "read"):
         return str(getattr(source, "name", None) or "the image given as a file"), source
     path = Path(source)
-    if path.is_dir():
-        raise DataError(f"{path} is a folder; an image file is expected")
-    try:
+    with reading(path, "an image"):
+        if path.is_dir():
+            raise DataError(f"{path} is a folder; an image file is expected")
         if path.stat().st_size == 0:
             raise DataError(f"{path} is empty; it has no bytes")
         return str(path), path.open("rb")
-    except FileNotFoundError:
-        raise DataError(f"{path} does not exist") from None
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path} cannot be read: {getattr(error, 'strerror', error)}") from None
 
 
 def _formats(pil: Any) -> list[str]:
