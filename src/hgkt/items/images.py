@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from hgkt._hub import WEIGHTS_VARIABLE, find_local
 from hgkt._typing import Progress
-from hgkt.data.dataset import SPLITS
 from hgkt.estimators import GZSLClassifier
 from hgkt.exceptions import DataError
 from hgkt.items.base import ItemClassifier
@@ -156,11 +155,13 @@ def read_photos(
     images = Path(images)
     entries = find_entries(images)
     labels = sorted({*(entry.label for entry in entries), *class_folders(images)})
-    told = read_classes(classes, labels, str(images))
+    class_info = read_classes(classes, labels, str(images))
     network = load_backbone(backbone, device)
     # Words first: they take seconds, and what is wrong with them is known before hours of work.
     name = encoder or text_tower(network.record) or "minilm"
-    vectors, n_cut = class_vectors(told, lambda: load_encoder(name, "cpu", template), progress)
+    vectors, n_cut = class_vectors(
+        class_info, lambda: load_encoder(name, "cpu", template), progress
+    )
     journal = None if cache is None else feature_journal(network, cache)
     with nullcontext() if journal is None else journal:
         found = extract_features(entries, network, journal, batch_size, workers, progress=progress)
@@ -171,7 +172,7 @@ def read_photos(
         features,
         [entry.label for entry in found.entries],
         labels,
-        told,
+        class_info,
         vectors,
         about={
             "features": feature_stem(network.record),
@@ -179,8 +180,8 @@ def read_photos(
             "backbone": dict(network.record),
             "shares_space": tower is not None and tower == network.record["sha256"],
         },
+        splits=[entry.split for entry in found.entries],
         image_files=tuple(entry.id for entry in found.entries),
-        **_split(found.entries, images),
     )
     return ReadItems(
         dataset,
@@ -189,19 +190,8 @@ def read_photos(
         found.n_resumed,
         n_cut,
         passed_over(images),
-        told.parents,
+        class_info.parents,
     )
-
-
-def _split(entries: Sequence[ImageEntry], images: Path) -> dict[str, NDArray[np.intp]]:
-    """Return the rows of each part of the split; without a manifest all are there to train on."""
-    splits = np.array([entry.split for entry in entries])
-    rows = {part: np.flatnonzero(splits == part) for part in SPLITS}
-    if not splits.astype(bool).any():
-        rows["train"] = np.arange(len(entries))
-    if not len(rows["train"]):
-        raise DataError(f"{images} has no photograph to train on")
-    return rows
 
 
 def text_tower(record: Mapping[str, Any]) -> str | None:

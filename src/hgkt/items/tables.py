@@ -15,6 +15,7 @@ from hgkt._typing import Progress
 from hgkt._validation import refuse_twins
 from hgkt.data import GZSLDataset
 from hgkt.data.attributes import AttributeFile, attribute_file
+from hgkt.data.dataset import SPLITS
 from hgkt.data.tables import PARENT, check_named, has_attributes, parse_parents, read_table
 from hgkt.estimators.taxonomy import check_parents
 from hgkt.exceptions import DataError
@@ -91,11 +92,11 @@ def read_classes(classes: Any, labels: Sequence[str], where: str) -> ClassList:
         _check_complete(vectors, labels, where, source)
         return ClassList(source, {}, vectors=vectors, parents=parents)
     listed = class_list(frame, source, frame if has_numbers else None)
-    alone = [label for label in labels if label not in listed.texts]
-    if has_numbers and alone:
-        raise _missing(alone[0], where, source)
-    _check_spelling(set(listed.texts).difference(labels), alone, where, source)
-    texts = {**listed.texts, **{label: [""] for label in alone}}
+    bare = [label for label in labels if label not in listed.texts]
+    if has_numbers and bare:
+        raise _missing(bare[0], where, source)
+    _check_spelling(set(listed.texts).difference(labels), bare, where, source)
+    texts = {**listed.texts, **{label: [""] for label in bare}}
     return replace(listed, texts=texts, parents=parents)
 
 
@@ -234,10 +235,11 @@ def item_dataset(
     features: NDArray[np.float32],
     labels: Sequence[str],
     classes: Sequence[str],
-    told: ClassList,
+    class_info: ClassList,
     vectors: AttributeFile,
     about: dict[str, Any],
-    **more: Any,
+    splits: Sequence[str] | None = None,
+    image_files: tuple[str, ...] | None = None,
 ) -> GZSLDataset:
     """Return items and the vectors of their classes as a data set.
 
@@ -250,19 +252,27 @@ def item_dataset(
         The class of each item.
     classes : sequence of str
         The classes of the items; those that have a vector only come after them.
-    told : ClassList
+    class_info : ClassList
         What is said about the classes: a model keeps the texts to show them.
     vectors : AttributeFile
         What the classes are.
     about : dict
         What made the features.
-    **more
-        Splits and other fields of `GZSLDataset`.
+    splits : sequence of str of length n, optional
+        The part of the split that each item is in; where none is in any, all are there to train on.
+    image_files : tuple of str, optional
+        The file of each item.
     """
+    split_of = np.array(splits or [""] * len(labels))
+    parts: dict[str, Any] = {part: np.flatnonzero(split_of == part) for part in SPLITS}
+    if not split_of.astype(bool).any():
+        parts["train"] = np.arange(len(labels))
+    if not len(parts["train"]):
+        raise DataError(f"data set {name!r} has nothing to train on: no item is in train")
     names = tuple(dict.fromkeys([*classes, *vectors.names]))
     code = {name: position for position, name in enumerate(names)}
     rows = dict(zip(vectors.names, vectors.attributes, strict=True))
-    descriptions = described_by(rows, told.texts)
+    descriptions = described_by(rows, class_info.texts)
     return GZSLDataset(
         name=name,
         features=features,
@@ -276,5 +286,6 @@ def item_dataset(
             **vectors.origin(),
             **({DESCRIPTIONS: descriptions} if descriptions else {}),
         },
-        **more,
+        **parts,
+        image_files=image_files,
     ).validate()

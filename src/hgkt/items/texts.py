@@ -147,10 +147,10 @@ def read_texts(
     if not sentences:
         raise DataError(f"{where} holds no text to train on")
     seen = sorted(set(names))
-    told = read_classes(classes, seen, where)
+    class_info = read_classes(classes, seen, where)
     # One encoder for both: a text and the name of its class are then vectors of one space.
     model = load_encoder(encoder, torch_device(device), template or TEXT_TEMPLATE)
-    vectors, n_cut = class_vectors(told, lambda: model, progress)
+    vectors, n_cut = class_vectors(class_info, lambda: model, progress)
     features, n_resumed = _encode(sentences, model, cache, progress)
     shares = vectors.encoder is not None and vectors.encoder["identity"] == model.record["identity"]
     dataset = item_dataset(
@@ -158,7 +158,7 @@ def read_texts(
         features,
         names,
         seen,
-        told,
+        class_info,
         vectors,
         about={
             "features": Path(str(model.record["name"])).name,
@@ -166,12 +166,9 @@ def read_texts(
             "text_encoder": dict(model.record),
             "shares_space": shares,
         },
-        train=np.arange(len(sentences)),
-        test_seen=np.arange(0),
-        test_unseen=np.arange(0),
     )
     n_cut += sum(model.is_cut(sentences))
-    return ReadItems(dataset, sentences, unreadable, n_resumed, n_cut, parents=told.parents)
+    return ReadItems(dataset, sentences, unreadable, n_resumed, n_cut, parents=class_info.parents)
 
 
 def _labelled(texts: Any, labels: Sequence[str] | None) -> tuple[str, pd.DataFrame]:

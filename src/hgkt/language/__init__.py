@@ -16,8 +16,6 @@ from hgkt.language.describer import (
     keep_descriptions,
 )
 from hgkt.language.encoder import (
-    DEFAULT_TEMPLATE,
-    TEXT_TEMPLATE,
     Encoder,
     class_words,
     load_encoder,
@@ -25,8 +23,6 @@ from hgkt.language.encoder import (
 )
 
 __all__ = [
-    "DEFAULT_TEMPLATE",
-    "TEXT_TEMPLATE",
     "ClassDescription",
     "ClassList",
     "DescribedClasses",

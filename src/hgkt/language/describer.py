@@ -168,8 +168,8 @@ class Describer:
         """
         rows = [self._numbers(description) for description in descriptions]
         texts = [self._texts(*pair) for pair in zip(descriptions, rows, strict=True)]
-        told = [(d.name, text) for d, text in zip(descriptions, texts, strict=True) if text]
-        encoded = iter(self.encoder.describe(told) if told else ())
+        texts_of = [(d.name, text) for d, text in zip(descriptions, texts, strict=True) if text]
+        encoded = iter(self.encoder.describe(texts_of) if texts_of else ())
         whole = [
             self._joined(row, next(encoded)) if text else row
             for row, text in zip(rows, texts, strict=True)
@@ -274,12 +274,12 @@ class Describer:
             )
         if is_whole:
             raise DataError(f"{who} has a full vector and a text; give one of them")
-        says_something = any(text.strip() for text in texts or [])
-        if not self._reads_descriptions and says_something:
+        has_text = any(text.strip() for text in texts or [])
+        if not self._reads_descriptions and has_text:
             raise DataError(
                 f"{who} has a text, but this model reads names only; leave the text empty"
             )
-        if self._reads_descriptions and not (says_something or self._takes_names):
+        if self._reads_descriptions and not (has_text or self._takes_names):
             also = "" if row is None else "also "
             raise DataError(f"{who} {also}needs a text: this model was trained on sentences")
         if self._n_plain and row is None:

@@ -200,10 +200,10 @@ def load_backbone(
     from hgkt._arrays import torch_device
 
     record = {} if isinstance(name_or_record, str) else _checked_record(name_or_record)
-    asked = _parse(name_or_record) if isinstance(name_or_record, str) else dict(record)
+    request = _parse(name_or_record) if isinstance(name_or_record, str) else dict(record)
     if source:
-        asked["source"] = source
-    backbone: Backbone = BACKBONES.load(asked["name"])(asked, torch_device(device))
+        request["source"] = source
+    backbone: Backbone = BACKBONES.load(request["name"])(request, torch_device(device))
     if record:
         _check_same(backbone.record, record)
     if record.get("preprocessing"):

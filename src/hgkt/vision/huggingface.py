@@ -76,14 +76,14 @@ POOLINGS = {
 }
 
 
-def open_transformers(asked: Mapping[str, Any], device: str) -> Backbone:
+def open_transformers(request: Mapping[str, Any], device: str) -> Backbone:
     """Open a vision model of transformers; `POOLINGS` says which types and which features.
 
     Only safetensors weights are read, and only code of transformers itself is run.
 
     Parameters
     ----------
-    asked : mapping
+    request : mapping
         Has its ``source``, a folder or a hub name, and maybe the ``revision``.
     device : str
         Where to compute.
@@ -94,10 +94,10 @@ def open_transformers(asked: Mapping[str, Any], device: str) -> Backbone:
     """
     import torch
 
-    source = asked.get("source")
+    source = request.get("source")
     if not source:
         raise DataError("transformers needs a model: its hub name (owner/model) or a folder")
-    folder, revision = _folder(source, asked.get("revision"))
+    folder, revision = _folder(source, request.get("revision"))
     config = read_json(folder / "config.json")
     kind = str(config.get("model_type"))
     # A folder may hold one tower alone.
