@@ -309,9 +309,8 @@ class ItemClassifier(ABC):
         level : "group" or int, optional
             Name the groups of this level that hold the classes of the set.
         """
-        depth = self._level(level)
-        found = self.classifier.answers(self.features(items), among, coverage=coverage)
-        return _sets(found, self._tree(found), depth)
+        answers = self.answers(self.features(items), 1, among, coverage=coverage, level=level)
+        return [np.array(answer.set) for answer in answers]
 
     def novelty(self, items: Any) -> NDArray[np.float64]:
         """Return how little each item looks like any known class, from 0 to 1."""
@@ -398,9 +397,9 @@ class ItemClassifier(ABC):
             raise DataError(
                 "level and at_least exclude each other: say either how deep or how sure"
             )
-        depth = self._level(level)
+        depth = None if level is None else self.taxonomy().level(level)
         found = self.classifier.answers(features, among, reject, coverage)
-        tree = self._tree(found)
+        tree = Taxonomy.of(found.classes.tolist(), self.classifier.parents_)
         classes, chances, scores = found.classes, found.probabilities, found.scores
         if depth is not None:
             classes, chances = tree.at_level(chances, depth)
@@ -435,13 +434,6 @@ class ItemClassifier(ABC):
             )
             for row in range(len(guesses))
         ]
-
-    def _level(self, level: str | int | None) -> int | None:
-        return None if level is None else self.taxonomy().level(level)
-
-    def _tree(self, found: Answers) -> Taxonomy:
-        """Return the tree above the candidates, in the order in which they were scored."""
-        return Taxonomy.of(found.classes.tolist(), self.classifier.parents_)
 
     def _learned(self, tree: Taxonomy) -> set[Any]:
         """Return the classes that were learned from examples, and the groups that hold one."""
