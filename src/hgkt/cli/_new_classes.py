@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt.cli._inputs import label_of, load_matching, read_pairs, read_vector
-from hgkt.cli._options import RootOption
+from hgkt._validation import label_of
+from hgkt.cli._inputs import load_matching, read_pairs, read_vector
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class NewClasses:
     parent: str | None = None
     file: Path | None = None
     from_data: str | None = None
-    root: RootOption = None
+    root: Path | None = None
 
     def __post_init__(self) -> None:
         """Refuse options that do not go together."""

@@ -13,10 +13,10 @@ import typer
 from numpy.typing import NDArray
 
 from hgkt._plain import plain
-from hgkt._validation import label_text
-from hgkt.cli._inputs import held, label_of, load_model, read_images
+from hgkt._validation import label_of, label_text
+from hgkt.cli._inputs import held, load_model, read_photos
 from hgkt.cli._new_classes import NewClasses, describer_of
-from hgkt.cli._options import Device, DeviceOption, JsonOption, ModelOption, with_options
+from hgkt.cli._options import ReaderOptions, with_options
 from hgkt.cli._output import counted, emit, note, percent, report_change, say, show_table
 from hgkt.cli._registry import (
     log_command,
@@ -50,8 +50,8 @@ def _doubts_as_notes() -> Iterator[None]:
 @app.command("list")
 @with_options
 def list_(
-    model: ModelOption,
-    as_json: JsonOption = False,
+    model: Path,
+    as_json: bool = False,
 ) -> None:
     """Show the classes of a model: seen, added by attributes, or added and then grown.
 
@@ -93,7 +93,7 @@ def list_(
 
 @app.command()
 @with_options
-def add(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) -> None:
+def add(model: Path, wanted: NewClasses, as_json: bool = False) -> None:
     """Add classes by attributes or words, all or none; the model folder is replaced in one step.
 
     Example: hgkt classes add --model digits-model --from-data digits
@@ -115,7 +115,7 @@ def add(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) -> 
 
 @app.command()
 @with_options
-def check(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) -> None:
+def check(model: Path, wanted: NewClasses, as_json: bool = False) -> None:
     """Say what would become of classes if they were added, each on its own; nothing is changed.
 
     Rivals, classes that would lose images, the accuracy to expect, and what would help.
@@ -143,8 +143,8 @@ def check(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) -
 @with_options
 def remove(
     names: Annotated[list[str], typer.Argument()],
-    model: ModelOption,
-    as_json: JsonOption = False,
+    model: Path,
+    as_json: bool = False,
 ) -> None:
     """Remove classes that were added, all or none.
 
@@ -164,14 +164,14 @@ def remove(
 @app.command()
 @with_options
 def grow(
-    model: ModelOption,
+    model: Path,
     name: str | None = None,
     images: Path | None = None,
     texts: Path | None = None,
     features: Path | None = None,
-    weights: Path | None = None,
-    device: DeviceOption = Device.auto,
-    as_json: JsonOption = False,
+    *,
+    reading: ReaderOptions,
+    as_json: bool = False,
 ) -> None:
     """Let classes learn from examples, without retraining; the examples are not kept.
 
@@ -191,8 +191,6 @@ def grow(
         Texts instead: a table of text and, without --name, class (.csv, .jsonl).
     features : FILE
         Rows of features of the class instead.
-    weights
-        Of images: the backbone's weights, if they were moved.
     """
     if sum(given is not None for given in (images, texts, features)) != 1:
         raise DataError(
@@ -200,19 +198,10 @@ def grow(
         )
     if features is not None and name is None:
         raise DataError("--features holds rows of one class; give its --name")
-    if texts is not None and weights is not None:
-        raise DataError("--weights is for images; this grows classes by texts")
     with held(model) as loaded:
         if not loaded.can_grow:
             loaded.grow({})  # says which method can
-        given: Mapping[str, Any]
-        if features is not None:
-            given, read = {str(name): features}, _feature_reader(loaded)
-        elif texts is not None:
-            given, read = _texts_by_class(texts, name), _text_reader(loaded, str(device))
-        else:
-            given = _sub_folders(images) if name is None else {name: images}
-            read = _image_reader(loaded, weights, str(device))
+        given, read = _examples(loaded, name, images, texts, features, reading)
         examples = {label_of(loaded, one): items for one, items in given.items()}
         for label in examples:
             if label not in loaded.classes_.tolist():
@@ -230,26 +219,27 @@ def grow(
     )  # fmt: skip
 
 
-Reader = Callable[[Any], Any]  # from a file, a folder or a list of texts to features (n, D)
-
-
-def _feature_reader(model: Any) -> Reader:
+def _examples(
+    model: Any,
+    name: str | None,
+    images: Path | None,
+    texts: Path | None,
+    features: Path | None,
+    reading: ReaderOptions,
+) -> tuple[Mapping[str, Any], Callable[[Any], Any]]:
+    """Return the examples by class, and what makes features (n, D) of those of one class."""
     from hgkt.data import read_features
+    from hgkt.items import ImageClassifier, TextClassifier
 
-    return lambda path: read_features(path, model.n_features_in_)
-
-
-def _text_reader(model: Any, device: str) -> Reader:
-    from hgkt.items import TextClassifier
-
-    return TextClassifier(model, device).features
-
-
-def _image_reader(model: Any, weights: Path | None, device: str) -> Reader:
-    from hgkt.items import ImageClassifier
-
-    reader = ImageClassifier(model, device, weights)
-    return lambda path: read_images([path], reader).features
+    if features is not None:
+        return {str(name): features}, lambda path: read_features(path, model.n_features_in_)
+    if texts is not None:
+        if reading.weights is not None:
+            raise DataError("--weights is for images; this grows classes by texts")
+        return _texts_by_class(texts, name), TextClassifier(model, reading.device).features
+    folders = {name: images} if name is not None else _sub_folders(images)
+    photos = ImageClassifier(model, reading.device, reading.weights)
+    return folders, lambda path: read_photos([path], photos).features
 
 
 def _sub_folders(folder: Path | None) -> dict[str, Path]:
@@ -268,14 +258,14 @@ def _texts_by_class(path: Path, name: str | None) -> dict[str, list[str]]:
     from hgkt.items import read_text_table
 
     frame = read_text_table(path)
-    if name is None:
-        check_column(frame, path, "class", "the class of each text, or --name CLASS,")
-    labels = [name] * len(frame) if name is not None else frame["class"].tolist()
+    if name is not None:
+        frame["class"] = name
+    check_column(frame, path, "class", "the class of each text, or --name CLASS,")
     found: dict[str, list[str]] = {}
-    for row, (label, text) in enumerate(zip(labels, frame["text"], strict=True)):
+    for row, (label, text) in enumerate(zip(frame["class"], frame["text"], strict=True)):
         if not all(isinstance(one, str) and one.strip() for one in (label, text)):
             raise DataError(f"{row_text(path, row)} of {path} lacks a text or a class")
-        found.setdefault(str(label), []).append(text)
+        found.setdefault(label, []).append(text)
     if not found:
         raise DataError(f"{path} holds no text")
     return found
@@ -283,7 +273,7 @@ def _texts_by_class(path: Path, name: str | None) -> dict[str, list[str]]:
 
 @app.command()
 @with_options
-def edit(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) -> None:
+def edit(model: Path, wanted: NewClasses, as_json: bool = False) -> None:
     """Give classes that were added other attributes, all or none; what they learned stays.
 
     With --name and --parent alone any class moves to another group, and keeps its attributes.
@@ -305,8 +295,8 @@ def edit(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) ->
 def rename(
     old: Annotated[str, typer.Argument()],
     new: Annotated[str, typer.Argument()],
-    model: ModelOption,
-    as_json: JsonOption = False,
+    model: Path,
+    as_json: bool = False,
 ) -> None:
     """Give a class another name; any class may be renamed.
 
@@ -328,10 +318,10 @@ def rename(
 @app.command()
 @with_options
 def export(
-    model: ModelOption,
+    model: Path,
     out_file: Annotated[Path, typer.Option("--out")],
     everything: Annotated[bool, typer.Option("--all")] = False,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """Write the added classes of a model with their attributes to a table, for `import`.
 
@@ -392,8 +382,8 @@ def _table(model: Any, everything: bool) -> tuple[AttributeFile, NDArray[np.bool
 @with_options
 def import_(
     file: Annotated[Path, typer.Argument()],
-    model: ModelOption,
-    as_json: JsonOption = False,
+    model: Path,
+    as_json: bool = False,
 ) -> None:
     """Take the classes of a table, all or none: new ones are added, others get its attributes.
 

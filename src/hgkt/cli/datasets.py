@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.markup import escape
 
-from hgkt.cli._options import AttributesOption, JsonOption, RootOption, with_options
+from hgkt.cli._options import with_options
 from hgkt.cli._output import emit, note, out, progress_bar, say, show_table
 from hgkt.data import DATASETS, GZSLDataset, data_root, find_folder, load_dataset
 from hgkt.data.catalog import CATALOG, find_facts
@@ -33,9 +33,9 @@ class SourceOptions:
         Leave features on disk: for matrices beyond memory.
     """
 
-    root: RootOption = None
+    root: Path | None = None
     features: str | None = None
-    attributes: AttributesOption = "att"
+    attributes: str = "att"
     mmap: bool = False
 
     def places(self, name: str | None) -> list[str | Path]:
@@ -82,7 +82,8 @@ class SourceOptions:
 
 
 @app.command("list")
-def list_(root: RootOption = None, as_json: JsonOption = False) -> None:
+@with_options
+def list_(root: Path | None = None, as_json: bool = False) -> None:
     """Show the data sets that come with hgkt, that lie under --root, and that can be fetched.
 
     Example: hgkt datasets list --root data
@@ -117,7 +118,7 @@ def check(
     name: Annotated[str | None, typer.Argument()] = None,
     *,
     source: SourceOptions,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """Look data sets over: counts, leaks, attributes, features, folds, split fingerprint.
 
@@ -156,7 +157,7 @@ def convert(
     to: Layout = "parquet",
     *,
     how: SourceOptions,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """Turn a data set of any layout into tables, or into the benchmark's layout.
 
@@ -197,10 +198,10 @@ def convert(
 @with_options
 def download(
     name: Annotated[str, typer.Argument(help=f"One of {', '.join(CATALOG)}.")],
-    root: RootOption = None,
+    root: Path | None = None,
     mirror: list[str] | None = None,
     sha256: str | None = None,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """Fetch a data set of the benchmark; a transfer that broke off is taken up again.
 

@@ -22,7 +22,7 @@ from rich.table import Table
 from hgkt._files import atomic_file, check_writable
 from hgkt._typing import Progress
 from hgkt._validation import import_extra
-from hgkt.cli._options import JsonOption, SeedOption, with_options
+from hgkt.cli._options import with_options
 from hgkt.cli._output import emit, figures_table, note, out, progress_bar, say
 from hgkt.exceptions import DataError
 from hgkt.experiments import style
@@ -75,8 +75,8 @@ def demo_command(
     page: bool = False,
     port: Annotated[int, typer.Option(min=0, max=65535)] = 0,
     browser: bool = True,
-    seed: SeedOption = 0,
-    as_json: JsonOption = False,
+    seed: int = 0,
+    as_json: bool = False,
 ) -> None:
     """Learn eight digits, add one by its attributes, and draw it all.
 

@@ -12,7 +12,7 @@ import typer
 
 from hgkt._files import check_writable
 from hgkt._plain import plain, short
-from hgkt.cli._options import DataOptions, JsonOption, MethodOptions, with_options
+from hgkt.cli._options import DataOptions, MethodOptions, with_options
 from hgkt.cli._output import emit, figures_table, out, progress_bar, say
 from hgkt.exceptions import DataError, HGKTError
 
@@ -46,7 +46,7 @@ def evaluate_command(
     metric: str = "auto",
     unknown: Annotated[int, typer.Option("--unknown-classes", min=0)] = 0,
     out_folder: Annotated[Path | None, typer.Option("--out")] = None,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """Measure a method on a data set: ts, tr, H, ZSL and AUSUC.
 

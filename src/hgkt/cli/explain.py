@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hgkt.cli._inputs import label_of, load_model, read_input
-from hgkt.cli._options import InputOption, JsonOption, ModelOption, TopOption, with_options
+from hgkt._validation import label_of
+from hgkt.cli._inputs import load_model
+from hgkt.cli._options import with_options
 from hgkt.cli._output import counted, emit, say, show_table
 from hgkt.exceptions import DataError
 
@@ -20,12 +21,12 @@ _BAR_WIDTH = 24
 
 @with_options
 def explain_command(
-    model: ModelOption,
+    model: Path,
     class_name: Annotated[str | None, typer.Option("--class")] = None,
-    input_file: InputOption = None,
+    input_file: Annotated[Path | None, typer.Option("--input")] = None,
     row: Annotated[int, typer.Option(min=0)] = 0,
-    top: TopOption = 5,
-    as_json: JsonOption = False,
+    top: Annotated[int, typer.Option(min=1)] = 5,
+    as_json: bool = False,
 ) -> None:
     """Show from which seen classes a class, or an answer, was made.
 
@@ -37,8 +38,13 @@ def explain_command(
     ----------
     class_name : NAME
         Explain how a class was made.
+    input_file : FILE
+        Features (.npy, .npz, .csv, .parquet, .mat); photos and texts are explained by `hgkt
+        classify --explain`.
     row : N
         Row of --input to explain, counted from 0.
+    top : N
+        How many classes to show.
     """
     if (class_name is None) == (input_file is None):
         raise DataError("say what to explain: either --class NAME or --input FILE with --row")
@@ -67,7 +73,9 @@ def _explain_class(model: Any, label: Any, top: int, as_json: bool) -> None:
 
 
 def _explain_row(model: Any, path: Path, row: int, top: int, as_json: bool) -> None:
-    features = read_input(path, model).features
+    from hgkt.data import read_features
+
+    features = read_features(path, model.n_features_in_)
     if row >= len(features):
         raise DataError(f"--row {row} is beyond {path}, which has rows 0 to {len(features) - 1}")
     explanation = model.explain(features[row : row + 1], n_runner_ups=top)[0]

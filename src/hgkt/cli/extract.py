@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hgkt.cli._options import Device, DeviceOption, JsonOption, with_options
+from hgkt.cli._options import Device, with_options
 from hgkt.cli._output import emit, note, progress_bar, say, unreadable_document, unreadable_lines
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ def extract_command(
     unseen: list[str] | None = None,
     batch_size: Annotated[int, typer.Option(min=1)] = 32,
     workers: Annotated[int, typer.Option(min=0)] = 0,
-    device: DeviceOption = Device.auto,
-    as_json: JsonOption = False,
+    device: Device = "auto",
+    as_json: bool = False,
 ) -> None:
     """Extract the features of images, as a data set.
 
@@ -68,7 +68,7 @@ def extract_command(
                 unseen=unseen or (),
                 batch_size=batch_size,
                 workers=workers,
-                device=str(device),
+                device=device,
                 progress=bar,
             )
     except KeyboardInterrupt:

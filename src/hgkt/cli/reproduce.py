@@ -14,16 +14,7 @@ import typer
 from rich.markup import escape
 
 from hgkt._validation import import_extra
-from hgkt.cli._options import (
-    AttributesOption,
-    Device,
-    DeviceOption,
-    EngineOptions,
-    JsonOption,
-    RootOption,
-    split_names,
-    with_options,
-)
+from hgkt.cli._options import Device, EngineOptions, split_names, with_options
 from hgkt.cli._output import counted, emit, log, note, progress_bar, say, show_table
 from hgkt.exceptions import DataError
 
@@ -38,10 +29,10 @@ _SEEDS, _QUICK_SEEDS = 3, 1
 @with_options
 def reproduce_command(
     folder: Annotated[Path, typer.Option("--out")] = Path("hgkt-report"),
-    root: RootOption = None,
+    root: Path | None = None,
     data: str = "",
     features: str = "",
-    attributes: AttributesOption = "att",
+    attributes: str = "att",
     only: str = "",
     methods: str = "",
     seeds: Annotated[int | None, typer.Option(min=1)] = None,
@@ -49,11 +40,11 @@ def reproduce_command(
     where: EngineOptions,
     quick: bool = False,
     image_root: Path | None = None,
-    device: DeviceOption = Device.auto,
+    device: Device = "auto",
     keep_failures: bool = False,
     no_run: bool = False,
     list_them: Annotated[bool, typer.Option("--list")] = False,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """Run the paper's experiments on the data sets you have and write one HTML report.
 
@@ -114,7 +105,7 @@ def reproduce_command(
         methods=wanted or attribute_methods(),
         n_seeds=seeds or (_QUICK_SEEDS if quick else _SEEDS),
         quick=quick,
-        device=str(device),
+        device=device,
         image_root=image_root,
     )
     try:

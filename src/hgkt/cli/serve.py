@@ -9,15 +9,14 @@ import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from hgkt._processes import passing_folder, sweep_folders
 from hgkt._validation import import_extra
-from hgkt.cli._options import Device, DeviceOption, ModelOption, RootOption, with_options
+from hgkt.cli._options import Device, with_options
 from hgkt.cli._output import log, note, out
 from hgkt.cli._registry import DatabaseOptions
 
@@ -39,39 +38,25 @@ _PACKAGES = (
 )
 
 
-class Guarded(StrEnum):
-    """What needs an API key."""
-
-    changes = "changes"
-    all = "all"
-
-
-class LogFormat(StrEnum):
-    """How a line of the log looks."""
-
-    text = "text"
-    json = "json"
-
-
 @with_options
 def serve_command(
-    model: ModelOption,
+    model: Path,
     registry: DatabaseOptions,
     host: str = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535)] = 8000,
     workers: Annotated[int, typer.Option(min=1)] = 1,
     api_key_file: Path | None = None,
     allow_open: bool = False,
-    require_key: Guarded = Guarded.changes,
+    require_key: Literal["changes", "all"] = "changes",
     data: str | None = None,
-    root: RootOption = None,
-    device: DeviceOption = Device.cpu,
+    root: Path | None = None,
+    device: Device = "cpu",
     allowed_host: Annotated[list[str] | None, typer.Option(show_default=False)] = None,
     keep_unknown: str | None = None,
     access_log: bool = False,
     grace: Annotated[float, typer.Option(min=0, max=3600)] = 5.0,
     shutdown_timeout: Annotated[float, typer.Option(min=0, max=3600)] = 10.0,
-    log_format: LogFormat = LogFormat.text,
+    log_format: Literal["text", "json"] = "text",
     adopt: str | None = None,
 ) -> None:
     """Serve a model: predict, and add or remove classes while it runs.
@@ -127,7 +112,7 @@ def serve_command(
         from hgkt.serving.server import bind_sockets, close_sockets
         from hgkt.serving.settings import ServiceSettings, read_api_keys
 
-        logging.config.dictConfig(logging_config(log_format.value, access_log))
+        logging.config.dictConfig(logging_config(log_format, access_log))
         given: dict[str, Any] = {
             "database": registry.given,
             "api_keys": None if api_key_file is None else read_api_keys(api_key_file),
@@ -142,8 +127,8 @@ def serve_command(
             port=port,
             workers=workers,
             allow_open=allow_open,
-            require_key=require_key.value,
-            device=str(device),
+            require_key=require_key,
+            device=device,
             grace_seconds=grace,
             shutdown_seconds=shutdown_timeout,
             **{name: value for name, value in given.items() if value is not None},
@@ -153,7 +138,7 @@ def serve_command(
         sockets = bind_sockets(host, port)
         stack.callback(close_sockets, sockets)
         settings = settings.model_copy(update={"port": sockets[0].getsockname()[1]})
-        log_config = logging_config(log_format.value, access_log, settings.api_keys)
+        log_config = logging_config(log_format, access_log, settings.api_keys)
         _run(settings, log_config, sockets)
 
 

@@ -13,13 +13,7 @@ import typer
 
 from hgkt._plain import plain, short
 from hgkt._typing import Progress
-from hgkt.cli._options import (
-    DataOptions,
-    EngineOptions,
-    JsonOption,
-    MethodOptions,
-    with_options,
-)
+from hgkt.cli._options import DataOptions, EngineOptions, MethodOptions, with_options
 from hgkt.cli._output import (
     counted,
     emit,
@@ -346,7 +340,7 @@ def train_command(
     carry: Annotated[bool, typer.Option("--carry-classes")] = False,
     checkpoint: Path | None = None,
     engine: EngineOptions,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """Train on photos, on texts or on a data set, and save the model folder.
 
