@@ -71,13 +71,15 @@ def write_frame(path: Path, frame: pd.DataFrame) -> None:
             frame.to_parquet(scratch, index=False)
 
 
-def figures_table(title: str, columns: Iterable[str]) -> Table:
-    """Return a table to fill: one column of names, then columns of figures."""
+def show_figures(title: str, columns: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
+    """Print a table of figures: what a row is about, then one figure per column."""
     table = Table(title=title, box=SIMPLE, pad_edge=False)
     table.add_column("", no_wrap=True)
     for name in columns:
         table.add_column(name, justify="right")
-    return table
+    for row in rows:
+        table.add_row(*row)
+    out.print(table)
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hgkt._plain import plain, short
+from hgkt._plain import short
 from hgkt._typing import Progress
 from hgkt.cli._options import DataOptions, EngineOptions, MethodOptions, with_options
 from hgkt.cli._output import (
@@ -35,8 +35,15 @@ if TYPE_CHECKING:
     from hgkt.serving.transfer import Carried
 
 # How long the stages take on a CPU; a bar over all of them is drawn by it.
-_PHOTO_STAGES = {"encode": 0.05, "extract": 0.75, "select": 0.2}
-_TEXT_STAGES = {"encode": 0.02, "texts": 0.68, "select": 0.3}
+_STAGES: dict[str | None, dict[str, float]] = {
+    "images": {"encode": 0.05, "extract": 0.75, "select": 0.2},
+    "texts": {"encode": 0.02, "texts": 0.68, "select": 0.3},
+}
+_NOT_WITH: dict[str | None, tuple[str, ...]] = {
+    "images": ("data", "engine", "texts"),
+    "texts": ("data", "engine", "workers"),
+    None: (),
+}
 _SELECT_FROM, _CALIBRATE_FROM = 12, 6  # classes of two items or more; see `fit_dataset`
 
 
@@ -80,31 +87,25 @@ class SourceOptions:
 
 @dataclass
 class _Trained:
-    """What came out of a training, and what it was on.
+    """What came out of a training.
 
     Parameters
     ----------
     fitted : Fitted
         The model, and what was chosen on validation classes.
-    data : str
-        Name of the data.
-    n_instances : int
-        How many photos, texts or rows it learned from.
     about : dict
         What made features and attributes.
     unseen, described : dict
         Attributes of the classes that have test rows only, and of those that have none at all.
-    more : dict
-        What else JSON says.
+    report : dict
+        What JSON says of the data, the items or the shards.
     """
 
     fitted: Fitted
-    data: str
-    n_instances: int
     about: dict[str, Any]
     unseen: dict[str, Any]
     described: dict[str, Any]
-    more: dict[str, Any] = field(default_factory=dict)
+    report: dict[str, Any]
 
 
 @dataclass
@@ -127,8 +128,8 @@ class _Run:
     out_path: Path
     given: Path | None
     method: str = ""
-    own_file: Path | None = None  # the state of a network
-    partial: Path | None = None  # features of photos, or sums of shards
+    network_file: Path | None = None  # the state of a network
+    rows_folder: Path | None = None  # features of items, or sums of shards
     in_shards: bool = False
     resumed: bool = False
 
@@ -136,34 +137,29 @@ class _Run:
         """Refuse what does not go together, and say where files go; nothing is read."""
         from hgkt.estimators.model_folder import saved_name
 
-        source = self.source
-        if source.items is not None:
-            others: dict[str, Any] = {"data": source.data, "engine": self.engine.engine}
-            if source.items == "images":
-                others["texts"] = source.texts
-            else:
-                others["workers"] = self.engine.workers
-            for name, value in others.items():
-                if value is not None:
-                    raise DataError(f"--{name} and --{source.items} do not go together")
+        source, items = self.source, self.source.items
+        others: dict[str, Any] = {"data": source.data, "engine": self.engine.engine}
+        others |= {"texts": source.texts, "workers": self.engine.workers}
+        for name in _NOT_WITH[items]:
+            if others[name] is not None:
+                raise DataError(f"--{name} and --{items} do not go together")
         estimator = self.options.check()
         self.method = saved_name(estimator)  # one that cannot be saved is refused right away
         in_steps = hasattr(estimator, "write_to")
-        self.in_shards = source.items is None and self._asks_for_shards(estimator, in_steps)
-        place = self.out_path.absolute()
-        if source.items is not None:
-            self.partial = self.given or place.with_name(f"{place.name}.partial")
-        elif in_steps:
-            self.own_file = self.given
-        elif self.in_shards:
-            self.partial = self.given
-        elif self.given is not None:
+        self.in_shards = items is None and self._asks_for_shards(estimator, in_steps)
+        if self.given is not None and not (items or in_steps or self.in_shards):
             raise DataError(
                 "--checkpoint is for photos, for texts, for folders read in shards, and for "
                 "methods that train a network in steps (--preset paper)"
             )
-        if in_steps and self.own_file is None:
-            self.own_file = place.with_name(f"{place.name}.checkpoint")
+        place = self.out_path.absolute()
+        if items is not None:
+            self.rows_folder = self.given or place.with_name(f"{place.name}.partial")
+        elif not in_steps:
+            self.rows_folder = self.given
+        if in_steps:
+            own = self.given if items is None else None
+            self.network_file = own or place.with_name(f"{place.name}.checkpoint")
 
     def _asks_for_shards(self, estimator: GZSLClassifier, in_steps: bool) -> bool:
         """Say whether rows are not to be read into memory.
@@ -173,62 +169,55 @@ class _Run:
         """
         from hgkt.data import DATASETS, find_folder, has_shards
 
-        data = self.source.dataset
-        if data.data in DATASETS:
+        data = self.source.dataset.data
+        if data in DATASETS:
             if self.engine.are_given:
                 raise DataError(
                     "--engine and --workers are for photos and for a folder that is read in "
-                    f"shards; {data.data!r} is none"
+                    f"shards; {data!r} is none"
                 )
             return False
-        one_file = Path(data.data).suffix == ".parquet"
-        place = Path(data.data) if one_file else find_folder(data.data, data.root)
+        one_file = Path(data).suffix == ".parquet"
+        place = Path(data) if one_file else find_folder(data)
         asked = self.engine.are_given or (self.given is not None and not in_steps)
-        if not (asked or one_file or has_shards(place)):
-            return False
-        if not hasattr(estimator, "fit_batches"):
+        in_shards = asked or one_file or has_shards(place)
+        if in_shards and not hasattr(estimator, "fit_batches"):
             estimator.gather_options()  # a method that needs the rows in memory is refused here
-        return True
+        return in_shards
 
     # ------------------------------------------------------------------ the three ways
     def train(self) -> _Trained:
         """Read the data and fit."""
-        items = self.source.items
-        train = self._train_on_items if items else self._train
-        if self.in_shards:
-            train = self._train_on_shards
-        stages = {"images": _PHOTO_STAGES, "texts": _TEXT_STAGES, None: None}[items]
-        with progress_bar(stages) as progress:
-            return train(progress)
+        with progress_bar(_STAGES.get(self.source.items)) as progress:
+            if self.source.items is not None:
+                return self._train_on_items(self.source.items, progress)
+            return (self._train_on_shards if self.in_shards else self._train)(progress)
 
-    def _train_on_items(self, progress: Progress) -> _Trained:
+    def _train_on_items(self, items: str, progress: Progress) -> _Trained:
         from hgkt import train_on_images, train_on_texts
 
         source, options = self.source, self.options
-        if self.partial is not None and (self.partial / "rows.jsonl").is_file():
-            note(f"features that are in {self.partial} are not extracted again")
+        if self.rows_folder is not None and (self.rows_folder / "rows.jsonl").is_file():
+            note(f"features that are in {self.rows_folder} are not extracted again")
         asked: dict[str, Any] = {
             **options.choices(),
             "select": "auto" if options.select is None else options.select,
             "classes": source.attributes,
             "estimator": self._estimator,
-            "device": str(options.device),
+            "device": options.device,
             "progress": progress,
-            "cache": self.partial,
+            "cache": self.rows_folder,
         }
+        if source.features is not None:
+            asked["backbone" if items == "images" else "encoder"] = source.features
         model: ItemClassifier
-        if source.texts is not None:
-            asked |= {} if source.features is None else {"encoder": source.features}
-            model = train_on_texts(source.texts, **asked)
+        if items == "images":
+            model = train_on_images(source.images or "", workers=self.engine.workers or 0, **asked)
         else:
-            asked |= {} if source.features is None else {"backbone": source.features}
-            asked["workers"] = self.engine.workers or 0
-            model = train_on_images(source.images or "", **asked)
+            model = train_on_texts(source.texts, **asked)
         made: Any = model.training_
-        more = _item_report(made, model.about)
-        return _Trained(
-            made.fitted, made.data, made.n_items, model.about, made.unseen, made.described, more
-        )
+        report = _item_report(made, model.about)
+        return _Trained(made.fitted, model.about, made.unseen, made.described, report)
 
     def _train(self, progress: Progress) -> _Trained:
         from hgkt.evaluation import fit_dataset
@@ -238,9 +227,8 @@ class _Run:
         fitted = fit_dataset(self._estimator(dataset), dataset, **choices, progress=progress)
         unseen = dataset.attributes_of(dataset.unseen_classes)
         described = dataset.attributes_of(dataset.described_classes)
-        return _Trained(
-            fitted, dataset.name, len(dataset.train), dataset.provenance(), unseen, described
-        )
+        report = {"data": dataset.name, "n_instances": len(dataset.train)}
+        return _Trained(fitted, dataset.provenance(), unseen, described, report)
 
     def _train_on_shards(self, progress: Progress) -> _Trained:
         from hgkt.data import open_shards
@@ -254,14 +242,19 @@ class _Run:
             )
         seen = {name: data.class_attributes[name] for name in data.class_counts}
         estimator = self._estimator(data)
-        if hasattr(estimator, "fit_batches"):
-            fitted, n_kept = self._fit_network(estimator, data, seen, progress), 0
-        else:
-            fitted, n_kept = self._fit_sums(estimator, data, seen, progress)
-        report = {"n_shards": len(data.shards), "n_rows_kept": n_kept, "checkpoint": self.partial}
-        n_rows, more = sum(data.class_counts.values()), {"gathered": report}
-        unseen, described = data.unseen_classes, data.described_classes
-        return _Trained(fitted, data.name, n_rows, data.provenance(), unseen, described, more)
+        fit = self._fit_network if hasattr(estimator, "fit_batches") else self._fit_sums
+        fitted, n_kept = fit(estimator, data, seen, progress)
+        report = {
+            "data": data.name,
+            "n_instances": sum(data.class_counts.values()),
+            "gathered": {
+                "n_shards": len(data.shards),
+                "n_rows_kept": n_kept,
+                "checkpoint": self.rows_folder,
+            },
+        }
+        about = data.provenance()
+        return _Trained(fitted, about, data.unseen_classes, data.described_classes, report)
 
     def _fit_sums(
         self, estimator: GZSLClassifier, data: ShardedData, seen: dict[str, Any], progress: Progress
@@ -276,7 +269,7 @@ class _Run:
             **self.engine.engine_and_address(),
             workers=self.engine.workers,
             seed=self.options.seed,
-            checkpoint=self.partial,
+            checkpoint=self.rows_folder,
             progress=progress,
         )
         published = bool(data.folds)
@@ -287,8 +280,8 @@ class _Run:
 
     def _fit_network(
         self, estimator: Any, data: ShardedData, seen: dict[str, Any], progress: Progress
-    ) -> Fitted:
-        """Train the network on batches, which are read once or twice."""
+    ) -> tuple[Fitted, int]:
+        """Train the network on batches, which are read once or twice; no row is kept."""
         from hgkt.evaluation import Fitted
 
         if self.options.select or self.options.calibrate:
@@ -301,32 +294,32 @@ class _Run:
                 yield from shard.batches()
 
         estimator.on_progress(progress).fit_batches(batches, seen)
-        return Fitted(estimator.on_progress(None))
+        return Fitted(estimator.on_progress(None)), 0
 
     def _estimator(self, dataset: Any) -> GZSLClassifier:
         estimator: Any = self.options.estimator(dataset)
-        if self.own_file is not None:
-            estimator.write_to(checkpoint=self.own_file)
-            self.resumed = self.own_file.exists()
+        if self.network_file is not None:
+            estimator.write_to(checkpoint=self.network_file)
+            self.resumed = self.network_file.exists()
             if self.resumed:
-                note(f"resuming from {self.own_file}")
+                note(f"resuming from {self.network_file}")
         found: GZSLClassifier = estimator
         return found
 
     # ------------------------------------------------------------------ what is on disk
     def state(self) -> str:
         """Say what of an interrupted run is on disk."""
-        for path in (self.own_file, self.partial):
+        for path in (self.network_file, self.rows_folder):
             if path is not None and path.exists():
                 return f"{path} holds the state: run the same command again to resume"
         return "nothing was saved"
 
     def clear(self) -> None:
         """Delete what is needed no more once the model is saved."""
-        if self.own_file is not None and self.own_file != self.given:
-            self.own_file.unlink(missing_ok=True)
-        if self.partial is not None and self.partial != self.given:
-            shutil.rmtree(self.partial, ignore_errors=True)
+        if self.network_file is not None and self.network_file != self.given:
+            self.network_file.unlink(missing_ok=True)
+        if self.rows_folder is not None and self.rows_folder != self.given:
+            shutil.rmtree(self.rows_folder, ignore_errors=True)
 
 
 @with_options
@@ -391,8 +384,7 @@ def train_command(
     run.clear()
     document = {
         "model": out_path,
-        "data": made.data,
-        "n_instances": made.n_instances,
+        **made.report,
         "n_seen_classes": len(model.seen_classes_),
         "n_added_classes": len(model.unseen_classes_),
         "described": list(made.described),
@@ -400,13 +392,12 @@ def train_command(
         "not_carried": () if carried is None else carried.left,
         **found,
         "gamma": model.gamma_,
-        "costs": plain(costs),
+        "costs": costs,
         "parameters": model.get_params(deep=False),
         "method": run.method,
         "preset": options.preset,
         "seed": options.seed,
         "resumed": run.resumed,
-        **made.more,
         "seconds": time.perf_counter() - start,
     }
     emit(document, as_json, lambda: _render(document, costs, carried))
@@ -415,12 +406,13 @@ def train_command(
 def _item_report(training: Training, about: dict[str, Any]) -> dict[str, Any]:
     """Return what JSON says about photographs or texts."""
     encoder = about.get("text_encoder") or about.get("encoder")
+    backbone = {"backbone": about["backbone"]["name"]} if "backbone" in about else {}
     return {
-        **({"backbone": about["backbone"]["name"]} if "backbone" in about else {}),
+        "data": training.data,
+        "n_instances": training.n_items,
+        **backbone,
         "text_encoder": encoder and encoder["name"],
-        "shares_space": about["shares_space"],
-        "attribute_kinds": about["attribute_kinds"],
-        "attribute_names": about["attribute_names"],
+        **{name: about[name] for name in ("shares_space", "attribute_kinds", "attribute_names")},
         "n_from_cache": training.n_resumed,
         "n_cut": training.n_cut,
         "n_classes_to_choose_on": training.n_pairs,
@@ -436,17 +428,13 @@ def _check_replaced(path: Path, overwrite: bool, carry: bool) -> GZSLClassifier 
     from hgkt.estimators.model_folder import check_model_place
 
     check_model_place(path)
-    if not (path.is_dir() and any(path.iterdir())):
-        return None
-    if carry:
-        old: GZSLClassifier = load_model(path)
-        return old
-    if not overwrite:
+    is_there = path.is_dir() and any(path.iterdir())
+    if is_there and not (overwrite or carry):
         raise ModelFolderError(
             f"{path} holds a model already; --overwrite replaces it and drops the classes that "
             "were added to it, --carry-classes replaces it and keeps them"
         )
-    return None
+    return load_model(path) if is_there and carry else None
 
 
 def _carry_classes(
