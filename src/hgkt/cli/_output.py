@@ -19,6 +19,7 @@ from rich.table import Table
 from hgkt._files import atomic_file, escape_frame
 from hgkt._plain import json_text
 from hgkt._typing import Progress
+from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,6 +61,12 @@ def show_table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None
     for row in rows:
         table.add_row(*(escape(str(cell)) for cell in row))
     out.print(table)
+
+
+def check_suffix(path: Path | None, *suffixes: str) -> None:
+    """Refuse a file for ``--out`` that does not end in one of some suffixes."""
+    if path is not None and path.suffix not in suffixes:
+        raise DataError(f"--out must end in {' or '.join(suffixes)}; got {str(path)!r}")
 
 
 def write_frame(path: Path, frame: pd.DataFrame) -> None:

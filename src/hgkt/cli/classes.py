@@ -10,14 +10,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
-from numpy.typing import NDArray
 
-from hgkt._plain import plain
 from hgkt._validation import label_of, label_text
 from hgkt.cli._inputs import held, load_model, read_photos
 from hgkt.cli._new_classes import NewClasses, describer_of
 from hgkt.cli._options import ReaderOptions, with_options
-from hgkt.cli._output import counted, emit, note, percent, report_change, say, show_table
+from hgkt.cli._output import (
+    check_suffix,
+    counted,
+    emit,
+    note,
+    percent,
+    report_change,
+    say,
+    show_table,
+)
 from hgkt.cli._registry import (
     log_command,
     migrate_command,
@@ -30,7 +37,6 @@ from hgkt.exceptions import ClassWarning, DataError
 
 if TYPE_CHECKING:
     from hgkt.calibration import Costs
-    from hgkt.data import AttributeFile
     from hgkt.estimators.class_check import ClassCheck
 
 _RTOL, _ATOL = 1e-6, 1e-9  # a table holds single precision
@@ -62,23 +68,13 @@ def list_(
 
     loaded = load_model(model)
     columns, parents = loaded.candidates(), loaded.parents_
+    names = loaded.classes_[columns].tolist()
+    seen = loaded.seen_mask_[columns].tolist()
+    grown = (loaded.class_groups()[columns] == GROWN).tolist()
     entries: list[dict[str, Any]] = [
-        {"name": name, "seen": seen, "grown": group == GROWN, "parent": parents.get(name)}
-        for name, seen, group in zip(
-            loaded.classes_[columns].tolist(),
-            loaded.seen_mask_[columns].tolist(),
-            loaded.class_groups()[columns].tolist(),
-            strict=True,
-        )
+        {"name": name, "seen": is_seen, "grown": has_grown, "parent": parents.get(name)}
+        for name, is_seen, has_grown in zip(names, seen, grown, strict=True)
     ]
-
-    def render() -> None:
-        rows = []
-        for entry in entries:
-            kind = "grown" if entry["grown"] else "seen" if entry["seen"] else "added"
-            rows.append([entry["name"], kind, *([entry["parent"] or ""] if parents else [])])
-        show_table(["name", "kind", *(["parent"] if parents else [])], rows)
-
     document = {
         "model": model,
         "n_classes": len(entries),
@@ -88,6 +84,14 @@ def list_(
         "parents": parents,
         "classes": entries,
     }
+
+    def render() -> None:
+        rows = []
+        for entry in entries:
+            kind = "grown" if entry["grown"] else "seen" if entry["seen"] else "added"
+            rows.append([entry["name"], kind, *([entry["parent"] or ""] if parents else [])])
+        show_table(["name", "kind", *(["parent"] if parents else [])], rows)
+
     emit(document, as_json, render)
 
 
@@ -108,7 +112,7 @@ def add(model: Path, wanted: NewClasses, as_json: bool = False) -> None:
         wanted.keep_texts(loaded, new).save(model)
     costs = loaded.costs(loaded.n_added_ - len(new), loaded.n_added_)
     report_change(
-        "added", list(new), loaded, model, as_json, {"costs": plain(costs)},
+        "added", list(new), loaded, model, as_json, {"costs": costs},
         lines=() if costs is None else (costs.sentence(),),
     )  # fmt: skip
 
@@ -131,11 +135,8 @@ def check(model: Path, wanted: NewClasses, as_json: bool = False) -> None:
         for label, row in wanted.table(loaded).items()
     ]
     costs = loaded.costs(loaded.n_added_, loaded.n_added_ + len(checks))
-    document = {
-        "model": model,
-        "classes": [found.to_dict() for found in checks],
-        "costs": plain(costs),
-    }
+    documents = [found.to_dict() for found in checks]
+    document = {"model": model, "classes": documents, "costs": costs}
     emit(document, as_json, lambda: _show_checks(checks, costs))
 
 
@@ -336,46 +337,32 @@ def export(
     everything
         Also the classes that the model was fitted on.
     """
-    from hgkt.data.attributes import write_attribute_csv, write_attribute_file
+    from hgkt.calibration.folds import SEEN
+    from hgkt.data.attributes import AttributeFile, write_attribute_csv, write_attribute_file
 
-    if out_file.suffix not in (".csv", ".parquet"):
-        raise DataError(f"--out must end in .csv or .parquet; got {str(out_file)!r}")
+    check_suffix(out_file, ".csv", ".parquet")
     loaded = load_model(model)
     if out_file.suffix == ".csv" and describer_of(loaded).accepts_text:
         raise DataError(
             "the attributes of this model are made of text, and only .parquet can say by which "
             "encoder; give --out FILE.parquet"
         )
-    file, fitted = _table(loaded, everything)
-    if not file.names:
+    columns = loaded.candidates()
+    fitted = loaded.class_groups()[columns] == SEEN
+    chosen = columns if everything else columns[~fitted]
+    names = tuple(map(str, loaded.classes_[chosen].tolist()))
+    if not names:
         raise DataError(f"{model} has no added class; --all writes those that it was fitted on")
+    about, rows = loaded.about_, loaded.class_attributes_[chosen].astype(np.float32)
+    blocks = tuple(about.get("attribute_blocks") or [rows.shape[1]])
+    kinds = tuple(about.get("attribute_kinds") or ["file"] * len(blocks))
+    attribute_names = describer_of(loaded).attribute_names or None
+    file = AttributeFile(names, rows, blocks, kinds, about.get("encoder"), attribute_names)
     write = write_attribute_csv if out_file.suffix == ".csv" else write_attribute_file
-    write(out_file, file, seen=fitted.tolist(), parents=loaded.parents_)
-    document = {"out": out_file, "n_classes": len(file.names), "classes": list(file.names)}
-    wrote = f"wrote {counted(len(file.names), 'class', 'classes')} to {out_file}"
+    write(out_file, file, seen=np.isin(chosen, columns[fitted]).tolist(), parents=loaded.parents_)
+    document = {"out": out_file, "n_classes": len(names), "classes": names}
+    wrote = f"wrote {counted(len(names), 'class', 'classes')} to {out_file}"
     emit(document, as_json, lambda: say(wrote))
-
-
-def _table(model: Any, everything: bool) -> tuple[AttributeFile, NDArray[np.bool_]]:
-    """Return the classes of a model as a file holds them, and which the model was fitted on."""
-    from hgkt.calibration.folds import SEEN
-    from hgkt.data import AttributeFile
-
-    columns = model.candidates()
-    fitted = model.class_groups()[columns] == SEEN
-    chosen = np.ones(len(columns), dtype=bool) if everything else ~fitted
-    about = model.about_
-    rows = model.class_attributes_[columns[chosen]].astype(np.float32)
-    blocks = about.get("attribute_blocks") or [rows.shape[1]]
-    file = AttributeFile(
-        tuple(map(str, model.classes_[columns[chosen]].tolist())),
-        rows,
-        tuple(blocks),
-        tuple(about.get("attribute_kinds") or ["file"] * len(blocks)),
-        about.get("encoder"),
-        describer_of(model).attribute_names or None,
-    )
-    return file, fitted[chosen]
 
 
 @app.command("import")
@@ -425,44 +412,44 @@ app.command("rollback")(rollback_command)
 def _show_checks(checks: Sequence[ClassCheck], costs: Costs | None) -> None:
     """Print the sentences of one check and its rivals; of several, one line each."""
     if len(checks) == 1:
-        say(*checks[0].sentences())
-        if checks[0].rivals:
-            rows = [
-                [rival.label, percent(rival.share), f"{rival.similarity:.2f}"]
-                for rival in checks[0].rivals
-            ]
-            if (rest := checks[0].elsewhere()) is not None:
-                rows.append(["all further classes", percent(rest), ""])
+        (check,) = checks
+        say(*check.sentences())
+        rows = [[r.label, percent(r.share), f"{r.similarity:.2f}"] for r in check.rivals]
+        if rows and (rest := check.elsewhere()) is not None:
+            rows.append(["all further classes", percent(rest), ""])
+        if rows:
             show_table(["rival", "share of its images", "similarity of attributes"], rows)
         return
-    twins = any(check.duplicates for check in checks)
     rows = [
         [
             check.name,
             percent(check.accuracy),
-            ", ".join(_with_share(rival.label, rival.share) for rival in check.rivals[:3]),
+            _with_shares(check.rivals[:3]),
             percent(check.elsewhere(3)),
-            ", ".join(_with_share(loss.label, loss.share) for loss in check.losses),
+            _with_shares(check.losses),
             percent(check.distance),
-            *([", ".join(map(str, check.duplicates))] if twins else []),
+            ", ".join(map(str, check.duplicates)),
         ]
         for check in checks
     ]
-    columns = ["class", "accuracy", "rivals", "elsewhere", "would lose", "distance"]
-    show_table([*columns, *(["same as"] if twins else [])], rows)
+    columns = ["class", "accuracy", "rivals", "elsewhere", "would lose", "distance", "same as"]
+    if not any(check.duplicates for check in checks):
+        columns, rows = columns[:-1], [row[:-1] for row in rows]
+    show_table(columns, rows)
     say(
         "accuracy, rivals, elsewhere: where the images of the class go, 100 % in all",
         "would lose: known classes, and the share of their images that it would take",
         "distance: share of the seen classes that lie nearer to what is known",
+        *(f"{check.name}: {check.say_strays()}" for check in checks if check.strays),
     )
-    for check in checks:
-        if check.strays:
-            say(f"{check.name}: {check.say_strays()}")
     if costs is not None:
         say(f"together: {costs.sentence()}")
-    for reason in dict.fromkeys(reason for check in checks for reason in check.reasons):
-        say(reason)
+    say(*dict.fromkeys(reason for check in checks for reason in check.reasons))
 
 
-def _with_share(label: Any, share: float | None) -> str:
-    return str(label) if share is None else f"{label} {percent(share)}"
+def _with_shares(others: Sequence[Any]) -> str:
+    """Return the names of classes, each with its share of images where that is known."""
+    return ", ".join(
+        str(one.label) if one.share is None else f"{one.label} {percent(one.share)}"
+        for one in others
+    )

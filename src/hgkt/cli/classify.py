@@ -18,7 +18,7 @@ from hgkt.cli._inputs import (
     table_texts,
 )
 from hgkt.cli._options import AnswerOptions, ReaderOptions, with_options
-from hgkt.cli._output import emit, note, percent, say, write_frame
+from hgkt.cli._output import check_suffix, emit, note, percent, say, write_frame
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -66,8 +66,7 @@ def classify_command(
     out_file : FILE
         Write the answers to a .csv.
     """
-    if out_file is not None and out_file.suffix != ".csv":
-        raise DataError(f"--out must end in .csv; got {str(out_file)!r}")
+    check_suffix(out_file, ".csv")
     classifier = load_model(model)
     names = candidate_names(classifier, asked.among)
     classifier.candidates(names)  # wrong names are told before items are read

@@ -16,7 +16,7 @@ import typer
 from hgkt._files import atomic_file, check_writable
 from hgkt._validation import import_extra
 from hgkt.cli._options import with_options
-from hgkt.cli._output import emit, note, progress_bar, say, show_table
+from hgkt.cli._output import check_suffix, emit, note, progress_bar, say
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -107,8 +107,7 @@ def demo_command(
 
 def _check_figure(path: Path) -> None:
     """Refuse what could not be written before anything is computed."""
-    if path.suffix.lower() not in _FIGURE_SUFFIXES:
-        raise DataError(f"--out must end in {', '.join(_FIGURE_SUFFIXES)}; got {str(path)!r}")
+    check_suffix(path, *_FIGURE_SUFFIXES)
     if path.is_dir():
         raise DataError(f"cannot write {path}: it is a folder")
     check_writable(path.parent)
@@ -139,17 +138,14 @@ def _hidden_digit(model: Any, dataset: GZSLDataset, seed: int) -> tuple[Any, dic
 def _render(dataset: GZSLDataset, document: dict[str, Any]) -> None:
     hidden, figures = document["hidden"], document["results"]
     unseen = ", ".join(dataset.names(dataset.unseen_classes))
+    made = ", ".join(f"{one['label']} {one['weight']:+.2f}" for one in hidden["sources"][:5])
     say(
         f"{len(dataset.train)} images of {len(dataset.seen_classes)} digits to learn from; "
         f"never shown: {unseen}",
         f"accuracy on them {figures['ts']:.1f} %, on the others {figures['tr']:.1f} %; "
         f"H {figures['H']:.1f}, AUSUC {figures['ausuc']:.1f}",
-    )
-    answers = zip(hidden["before"], hidden["after"], strict=True)
-    rows = [(number, *pair) for number, pair in enumerate(answers, start=1)]
-    show_table((f"image of a {_HIDDEN}", "before", f"after adding {_HIDDEN!r}"), rows)
-    made = ", ".join(f"{one['label']} {one['weight']:+.2f}" for one in hidden["sources"][:5])
-    say(
+        f"ten images of a {_HIDDEN} before it was added: {', '.join(hidden['before'])}",
+        f"after adding {_HIDDEN!r}: {', '.join(hidden['after'])}",
         f"{_HIDDEN} was added by its attributes in {hidden['add_milliseconds']:.1f} ms; of all "
         f"images of it {hidden['accuracy']:.0f} % are right now",
         f"it was made from {made}",
@@ -176,7 +172,7 @@ def _draw_figure(images: Any, hidden: dict[str, Any], path: Path) -> None:
             style.bare(axis, frame=colour)
             axis.set_xlabel(f"{before}\n→ {after}", color=colour)
         with atomic_file(path) as scratch:
-            drawing.savefig(scratch, dpi=150, format=path.suffix[1:].lower())
+            drawing.savefig(scratch, dpi=150, format=path.suffix[1:])
 
 
 def _serve_page(dataset: GZSLDataset, model: Any, port: int, browser: bool, as_json: bool) -> None:

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from hgkt.cli._options import Device, with_options
-from hgkt.cli._output import emit, note, progress_bar, say
-from hgkt.exceptions import DataError
+from hgkt.cli._output import check_suffix, emit, note, progress_bar, say
 
 
 @with_options
@@ -50,8 +49,7 @@ def describe_command(
     from hgkt.data import write_attribute_file
     from hgkt.language import describe_classes, load_encoder, read_class_list
 
-    if out_file.suffix != ".parquet":
-        raise DataError(f"--out must end in .parquet; got {str(out_file)!r}")
+    check_suffix(out_file, ".parquet")
     listed = read_class_list(classes, with_attributes)
     loaded = load_encoder(encoder, torch_device(device), template or "photo", words)
     with progress_bar() as bar:
