@@ -95,20 +95,19 @@ def load_matching(
 
     about = model.about_
     kinds = split_kinds(str(about.get("attributes") or "att"))
-    from_files = [kind for kind in kinds if is_file(kind)] if with_attributes else []
-    options: dict[str, Any] = {"features": features}
-    if about.get("layout") == "xlsa17":
+    kinds = [kind for kind in kinds if with_attributes or not is_file(kind)]
+    from_files = [kind for kind in kinds if is_file(kind)]
+    is_benchmark = about.get("layout") == "xlsa17"
+    if is_benchmark:
         stem = Path(str(about.get("features", ""))).stem
         if features not in (None, stem):
             raise DataError(
                 f"the model was trained on the features {stem!r}; {features!r} cannot be mixed in"
             )
-        chosen = [kind for kind in kinds if with_attributes or not is_file(kind)]
-        options = {"features": stem, "attributes": "+".join(chosen) or "att"}
-    elif from_files:
-        options["attributes"] = "+".join(kinds)
+        features = stem
+    attributes = "+".join(kinds) if kinds and (is_benchmark or from_files) else "att"
     try:
-        data = load_dataset(name, root=root, **options)
+        data = load_dataset(name, root=root, features=features, attributes=attributes)
     except DataError as error:
         if not from_files:
             raise

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -207,20 +206,12 @@ def report_change(
 
 # ---------------------------------------------------------------------- progress
 @contextmanager
-def progress_bar(shares: Mapping[str, float] | None = None) -> Iterator[Progress]:
-    """Yield a callback ``(stage, done, total, values)`` that draws bars, on a terminal only.
-
-    Parameters
-    ----------
-    shares : mapping of str to float, optional
-        Draw one bar over these stages, in their order, of which each takes this much. Other stages
-        show their name in it. By default every stage has a bar of its own.
-    """
-    stops = dict(zip(shares or (), accumulate((shares or {}).values()), strict=True))
+def progress_bar() -> Iterator[Progress]:
+    """Yield a callback ``(stage, done, total, values)`` that draws bars, on a terminal only."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.fields[values]}"),
+        TextColumn("{task.completed:.0f}/{task.total:.0f} {task.fields[values]}"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
@@ -228,16 +219,9 @@ def progress_bar(shares: Mapping[str, float] | None = None) -> Iterator[Progress
         tasks: dict[str, Any] = {}
 
         def update(stage: str, done: int, total: int, values: dict[str, float]) -> None:
-            bar = "" if shares else stage
-            if bar not in tasks:
-                tasks[bar] = bars.add_task(stage, values="")
-            place, end = float(done), float(total)
-            if shares:
-                share, key = shares.get(stage.split()[0], 0.0), stage.split()[0]
-                place = stops.get(key, 0.0) - share * (1 - done / max(total, 1))
-                place, end = max(bars.tasks[0].completed, place), sum(shares.values())
+            if stage not in tasks:
+                tasks[stage] = bars.add_task(stage, total=total, values="")
             text = " ".join(f"{name} {value:.4g}" for name, value in values.items())
-            text = f"{done}/{total} {text}"
-            bars.update(tasks[bar], description=stage, completed=place, total=end, values=text)
+            bars.update(tasks[stage], completed=done, total=total, values=text)
 
         yield update

@@ -222,8 +222,7 @@ def pull_command(
     """
     if (out_path is None) == (not in_place):
         raise DataError("say where to write the model: --out FOLDER or --in-place")
-    url = registry.address(model)
-    target = model if out_path is None else out_path
+    url, target = registry.address(model), out_path or model
     if out_path is not None and out_path.exists():
         raise ModelFolderError(f"{out_path} is there already; give a folder that is not")
     from hgkt.serving.edition import Edition, model_identity
@@ -233,7 +232,7 @@ def pull_command(
             table = source.table()
         edition = Edition.load(loaded, table)
         edition.model.save(target)
-    identity = model_identity(edition.model)
+    identity, n_grown = model_identity(edition.model), len(edition.n_examples)
     document = {
         "model": target,
         "revision": table.revision,
@@ -243,9 +242,9 @@ def pull_command(
         "identity": identity,
         "same_identity": identity == source.model_id,
     }
-    grown = f", {len(edition.n_examples)} of them grown" if edition.n_examples else ""
     sentence = (
-        f"{target} has {len(edition.names)} classes now, {edition.n_added} of them added{grown}; "
+        f"{target} has {len(edition.names)} classes now, {edition.n_added} of them added"
+        f"{f', {n_grown} of them grown' if n_grown else ''}; "
         f"the registry is at revision {table.revision}"
     )
     emit(document, as_json, lambda: say(sentence))

@@ -6,18 +6,15 @@ import tempfile
 import threading
 import time
 import webbrowser
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 
-from hgkt._files import atomic_file, check_writable
 from hgkt._validation import import_extra
 from hgkt.cli._options import with_options
-from hgkt.cli._output import check_suffix, emit, note, progress_bar, say
-from hgkt.exceptions import DataError
+from hgkt.cli._output import emit, note, progress_bar, say
 
 if TYPE_CHECKING:
     from hgkt.data import GZSLDataset
@@ -31,26 +28,22 @@ _TRY = (
     "then draw a six, or pick one of the samples; a two is a b d e g",
     "Ctrl-C ends the demo; nothing is kept",
 )
-_FIGURE_SUFFIXES = (".png", ".pdf", ".svg", ".jpg")
 
 
 @with_options
 def demo_command(
-    out_file: Annotated[Path, typer.Option("--out")] = Path("hgkt-demo.png"),
     page: bool = False,
     port: Annotated[int, typer.Option(min=0, max=65535)] = 0,
     browser: bool = True,
     seed: int = 0,
     as_json: bool = False,
 ) -> None:
-    """Learn eight digits, add one by its attributes, and draw it.
+    """Learn eight digits, and add one by its attributes.
 
-    Example: hgkt demo --out hgkt-demo.png
+    Example: hgkt demo
 
     Parameters
     ----------
-    out_file : FILE
-        Figure to write: .png, .pdf or .svg.
     page
         Serve the page instead, and add digits by hand.
     port
@@ -66,8 +59,6 @@ def demo_command(
     if page:
         for package in ("fastapi", "uvicorn", "plotly"):
             import_extra(package, "serve")
-    else:
-        _check_figure(out_file)
     dataset, tested = load_dataset("digits"), list[Any]()
     with progress_bar() as progress:
         record = evaluate(
@@ -87,34 +78,18 @@ def demo_command(
         except KeyboardInterrupt:
             note("stopped")  # how this demo is meant to end
         return
-    images, hidden = _hidden_digit(model, dataset, seed)
     document = {
         "data": dataset.summary(),
         "results": record.metrics.to_dict() | {"calibration": record.calibration},
-        "hidden": hidden,
-        "figure": out_file if find_spec("matplotlib") else None,
+        "hidden": _hidden_digit(model, dataset, seed),
         "seed": seed,
         "seconds": time.perf_counter() - start,
     }
     emit(document, as_json, lambda: _render(dataset, document))
-    # Last, so that the results are there whatever becomes of the file.
-    if document["figure"] is None:
-        note("no figure was drawn: that needs pip install 'hgkt[report]'")
-        return
-    _draw_figure(images, hidden, out_file)
-    note(f"{out_file} written")
 
 
-def _check_figure(path: Path) -> None:
-    """Refuse what could not be written before anything is computed."""
-    check_suffix(path, *_FIGURE_SUFFIXES)
-    if path.is_dir():
-        raise DataError(f"cannot write {path}: it is a folder")
-    check_writable(path.parent)
-
-
-def _hidden_digit(model: Any, dataset: GZSLDataset, seed: int) -> tuple[Any, dict[str, Any]]:
-    """Predict a digit before and after its class is added; return ten images, and what was said."""
+def _hidden_digit(model: Any, dataset: GZSLDataset, seed: int) -> dict[str, Any]:
+    """Predict images of one hidden digit before and after its class is added."""
     code = dataset.class_names.index(_HIDDEN)
     X = dataset.features[dataset.labels == code]
     shown = np.random.default_rng(seed).choice(len(X), _N_IMAGES, replace=False)
@@ -123,7 +98,7 @@ def _hidden_digit(model: Any, dataset: GZSLDataset, seed: int) -> tuple[Any, dic
     model.add_classes(dataset.attributes_of([code]))
     milliseconds = 1000 * (time.perf_counter() - start)
     right = model.predict(X) == _HIDDEN
-    hidden = {
+    return {
         "class": _HIDDEN,
         "before": before,
         "after": model.predict(X[shown]).tolist(),
@@ -132,7 +107,6 @@ def _hidden_digit(model: Any, dataset: GZSLDataset, seed: int) -> tuple[Any, dic
         "add_milliseconds": milliseconds,
         "sources": model.explain_class(_HIDDEN).to_dict()["sources"],
     }
-    return X[shown].reshape(-1, 8, 8), hidden
 
 
 def _render(dataset: GZSLDataset, document: dict[str, Any]) -> None:
@@ -153,26 +127,6 @@ def _render(dataset: GZSLDataset, document: dict[str, Any]) -> None:
         "--select); docs/methods.md has every method on real data",
         f"{document['seconds']:.1f} s in all",
     )
-
-
-def _draw_figure(images: Any, hidden: dict[str, Any], path: Path) -> None:
-    """Draw ten images of the digit, each with the answers before and after."""
-    from hgkt.experiments import style
-
-    with style.styled():
-        drawing, axes = style.figure(11.0, 1.9, columns=len(images))
-        drawing.suptitle(
-            "A digit without training images: what the model says before, and after "
-            f"“{_HIDDEN}” was added by its attributes"
-        )
-        rows = zip(axes, images, hidden["before"], hidden["after"], strict=True)
-        for axis, image, before, after in rows:
-            colour = style.colour(2 if after == _HIDDEN else 1)
-            axis.imshow(image, cmap="gray_r", interpolation="nearest")
-            style.bare(axis, frame=colour)
-            axis.set_xlabel(f"{before}\n→ {after}", color=colour)
-        with atomic_file(path) as scratch:
-            drawing.savefig(scratch, dpi=150, format=path.suffix[1:])
 
 
 def _serve_page(dataset: GZSLDataset, model: Any, port: int, browser: bool, as_json: bool) -> None:

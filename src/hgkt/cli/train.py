@@ -34,11 +34,6 @@ if TYPE_CHECKING:
     from hgkt.items import ItemClassifier, Training
     from hgkt.serving.transfer import Carried
 
-# How long the stages take on a CPU; a bar over all of them is drawn by it.
-_STAGES: dict[str | None, dict[str, float]] = {
-    "images": {"encode": 0.05, "extract": 0.75, "select": 0.2},
-    "texts": {"encode": 0.02, "texts": 0.68, "select": 0.3},
-}
 _NOT_WITH: dict[str | None, tuple[str, ...]] = {
     "images": ("data", "engine", "texts"),
     "texts": ("data", "engine", "workers"),
@@ -188,7 +183,7 @@ class _Run:
     # ------------------------------------------------------------------ the three ways
     def train(self) -> _Trained:
         """Read the data and fit."""
-        with progress_bar(_STAGES.get(self.source.items)) as progress:
+        with progress_bar() as progress:
             if self.source.items is not None:
                 return self._train_on_items(self.source.items, progress)
             return (self._train_on_shards if self.in_shards else self._train)(progress)
@@ -400,18 +395,18 @@ def train_command(
         "resumed": run.resumed,
         "seconds": time.perf_counter() - start,
     }
-    emit(document, as_json, lambda: _render(document, costs, carried))
+    emit(document, as_json, lambda: say(*_lines(document, costs, carried)))
 
 
 def _item_report(training: Training, about: dict[str, Any]) -> dict[str, Any]:
     """Return what JSON says about photographs or texts."""
-    encoder = about.get("text_encoder") or about.get("encoder")
-    backbone = {"backbone": about["backbone"]["name"]} if "backbone" in about else {}
+    encoder = about.get("text_encoder") or about.get("encoder") or {}
     return {
+        "items": "photos" if "backbone" in about else "texts",
         "data": training.data,
         "n_instances": training.n_items,
-        **backbone,
-        "text_encoder": encoder and encoder["name"],
+        "backbone": about.get("backbone", {}).get("name"),
+        "text_encoder": encoder.get("name"),
         **{name: about[name] for name in ("shares_space", "attribute_kinds", "attribute_names")},
         "n_from_cache": training.n_resumed,
         "n_cut": training.n_cut,
@@ -451,62 +446,55 @@ def _carry_classes(
 
 
 # ---------------------------------------------------------------------- what is said
-def _render(document: dict[str, Any], costs: Costs | None, carried: Carried | None) -> None:
-    described, validation = document["described"], document["validation"]
-    noun = "photo" if "backbone" in document else "text" if "text_encoder" in document else ""
-    rows = f"{noun}s" if noun else "instances"
-    added = document["n_added_classes"]
-    say(
-        f"{document['method']} on {document['data']}: {document['n_instances']} {rows} "
-        f"of {counted(document['n_seen_classes'], 'class', 'classes')}"
-        + (f", {counted(added, 'class', 'classes')} added" if added else "")
-        + f", {document['seconds']:.1f} s"
-    )
+def _lines(document: dict[str, Any], costs: Costs | None, carried: Carried | None) -> list[str]:
+    """Return what is said of a training."""
+    validation, added = document["validation"], document["n_added_classes"]
+    head = f"{document['method']} on {document['data']}: {document['n_instances']} "
+    head += f"{document.get('items', 'instances')} of "
+    head += counted(document["n_seen_classes"], "class", "classes")
+    head += f", {counted(added, 'class', 'classes')} added" if added else ""
+    lines = [f"{head}, {document['seconds']:.1f} s"]
     if "gathered" in document:
-        _render_shards(document["gathered"])
-    if described:
-        say(f"known by description alone: {listed(described)}")
+        read = document["gathered"]
+        kept = f"; {read['n_rows_kept']} rows kept to choose on" if read["n_rows_kept"] else ""
+        sums = f"; the sums are in {read['checkpoint']}" if read["checkpoint"] else ""
+        lines.append(f"read in {counted(read['n_shards'], 'shard')}{kept}{sums}")
+    if document["described"]:
+        lines.append(f"known by description alone: {listed(document['described'])}")
     if validation is not None:
-        values = {n: value for n, value in document["chosen"].items() if n != "calibration"}
-        if "calibration" in document["chosen"]:
-            values["γ"] = document["gamma"]
-        chosen = ", ".join(f"{name}={short(value)}" for name, value in values.items())
-        say(
+        chosen = dict(document["chosen"])
+        if chosen.pop("calibration", None) is not None:
+            chosen["γ"] = document["gamma"]
+        words = ", ".join(f"{name}={short(value)}" for name, value in chosen.items())
+        lines.append(
             f"chosen on {validation['n_folds']} {validation['folds']} class folds "
-            f"({validation['metric']} {validation['score']:.1f}): {chosen}"
+            f"({validation['metric']} {validation['score']:.1f}): {words}"
         )
     if costs is not None:
-        say(costs.sentence())
-    if noun:
-        _render_items(document, noun)
+        lines.append(costs.sentence())
+    if "items" in document:
+        lines += _item_lines(document, document["items"].removesuffix("s"))
     if carried is not None and carried.names:
-        say(f"carried over from the old model: {listed(carried.names)}")
+        lines.append(f"carried over from the old model: {listed(carried.names)}")
     if carried is not None and carried.left:
-        say(f"not carried over: {listed(carried.left)}, since {carried.reason}")
-    say(f"saved to {document['model']}")
+        lines.append(f"not carried over: {listed(carried.left)}, since {carried.reason}")
+    return [*lines, f"saved to {document['model']}"]
 
 
-def _render_shards(gathered: dict[str, Any]) -> None:
-    shards = counted(gathered["n_shards"], "shard")
-    sums = f"; the sums are in {gathered['checkpoint']}" if gathered["checkpoint"] else ""
-    rows = f"; {gathered['n_rows_kept']} rows kept to choose on" if gathered["n_rows_kept"] else ""
-    say(f"read in {shards}{rows}{sums}")
-
-
-def _render_items(document: dict[str, Any], noun: str) -> None:
+def _item_lines(document: dict[str, Any], noun: str) -> list[str]:
     from hgkt.vision.listing import passed_over_text
 
+    lines, n_pairs = [], document["n_classes_to_choose_on"]
     if document["attribute_names"]:
-        say(f"classes are told by the numbers {listed(document['attribute_names'])}")
-    if document["n_classes_to_choose_on"] < _CALIBRATE_FROM:
-        say(
-            f"too few classes with two {noun}s or more ({document['n_classes_to_choose_on']}): "
-            f"{_SELECT_FROM} are needed to choose settings, {_CALIBRATE_FROM} for the calibration; "
-            "the defaults are used"
+        lines.append(f"classes are told by the numbers {listed(document['attribute_names'])}")
+    if n_pairs < _CALIBRATE_FROM:
+        lines.append(
+            f"too few classes with two {noun}s or more ({n_pairs}): {_SELECT_FROM} are needed to "
+            f"choose settings, {_CALIBRATE_FROM} for the calibration; the defaults are used"
         )
     if document["n_cut"]:
         what = "descriptions" if noun == "photo" else "texts"
-        say(f"{document['n_cut']} {what} are longer than the encoder reads and were cut")
+        lines.append(f"{document['n_cut']} {what} are longer than the encoder reads and were cut")
     if document["passed_over"]:
-        say(passed_over_text(document["passed_over"]))
-    say(*unreadable_lines(document["unreadable"], noun, ""))
+        lines.append(passed_over_text(document["passed_over"]))
+    return lines + unreadable_lines(document["unreadable"], noun, "")
