@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from hgkt.exceptions import DataError, ModelFolderError
 if TYPE_CHECKING:
     from hgkt.data import GZSLDataset
     from hgkt.items import ImageClassifier, TextClassifier
+    from hgkt.vision import ImageEntry
 
 
 # ---------------------------------------------------------------------- models
@@ -162,22 +162,15 @@ class Items:
         One row per item.
     unreadable : list of dict
         Items that were left out, ``file`` and ``reason`` of each.
-    passed_over : dict of str to int
-        Files of folders that are no images, by suffix.
     """
 
     names: tuple[str, ...]
     features: NDArray[Any]
     unreadable: list[dict[str, str]] = field(default_factory=list)
-    passed_over: Mapping[str, int] = field(default_factory=dict)
 
     def report(self) -> dict[str, Any]:
         """Return what JSON says about items that were left out."""
-        return {
-            "n_unreadable": len(self.unreadable),
-            "unreadable": self.unreadable,
-            "passed_over": self.passed_over,
-        }
+        return {"n_unreadable": len(self.unreadable), "unreadable": self.unreadable}
 
 
 def item_reader(model: Any, options: ReaderOptions) -> ImageClassifier | TextClassifier:
@@ -206,35 +199,35 @@ def read_path(path: Path, model: Any, options: ReaderOptions) -> Items:
 
 
 def read_photos(paths: Sequence[Path], reader: ImageClassifier) -> Items:
-    """Extract the features of images and of folders of images; say which were left out, and why.
+    """Extract the features of images and of folders of images (of any depth)."""
+    return extract_items(list_photos(paths), reader)
 
-    Parameters
-    ----------
-    paths : sequence of Path
-        Images, and folders of images (of any depth).
-    reader : ImageClassifier
-        What reads them.
-    """
+
+def list_photos(paths: Sequence[Path], label: str = "") -> list[ImageEntry]:
+    """Return the images of files and folders, each once; say which files of folders are none."""
     from hgkt.vision import ImageEntry, find_images
     from hgkt.vision.listing import passed_over, passed_over_text
 
-    files: dict[Path, None] = {}  # each once
-    others: Counter[str] = Counter()
+    files: dict[Path, None] = {}
     for path in paths:
         found = find_images(path) if path.is_dir() else [path]
-        more = passed_over(path)
+        others = passed_over(path)
         if not found:
-            why = f"; {passed_over_text(more)}" if more else ""
+            why = f"; {passed_over_text(others)}" if others else ""
             raise DataError(f"{path} has no images{why}")
+        if others:
+            note(passed_over_text(others))
         files |= dict.fromkeys(found)
-        others.update(more)
+    return [ImageEntry(str(file), file, label) for file in files]
+
+
+def extract_items(entries: Sequence[ImageEntry], reader: ImageClassifier) -> Items:
+    """Extract the features of images; say which were left out, and why."""
     with progress_bar() as bar:
-        made = reader.extract([ImageEntry(str(file), file) for file in files], bar)
+        made = reader.extract(entries, bar)
     left_out = unreadable_document([(entry.id, reason) for entry, reason in made.unreadable])
     _note_left_out(left_out, "image")
-    if others:
-        note(passed_over_text(others))
-    return Items(tuple(entry.id for entry in made.entries), made.features, left_out, others)
+    return Items(tuple(entry.id for entry in made.entries), made.features, left_out)
 
 
 def read_texts(texts: Sequence[Any], reader: TextClassifier) -> Items:

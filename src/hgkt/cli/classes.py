@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from hgkt._validation import label_of, label_text
-from hgkt.cli._inputs import held, load_model, read_photos
+from hgkt.cli._inputs import extract_items, held, list_photos, load_model
 from hgkt.cli._new_classes import NewClasses, describer_of
 from hgkt.cli._options import ReaderOptions, with_options
 from hgkt.cli._output import (
@@ -36,6 +37,8 @@ from hgkt.cli._registry import (
 from hgkt.exceptions import ClassWarning, DataError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from hgkt.calibration import Costs
     from hgkt.estimators.class_check import ClassCheck
 
@@ -186,8 +189,8 @@ def grow(
     ----------
     name
         The class; sub-folders of --images, or a column class of --texts, name several.
-    images : DIR
-        Images of the class, or without --name one sub-folder per class.
+    images : PATH
+        Images of the class, or without --name one sub-folder per class, or a manifest.
     texts : FILE
         Texts instead: a table of text and, without --name, class (.csv, .jsonl).
     features : FILE
@@ -202,20 +205,15 @@ def grow(
     with held(model) as loaded:
         if not loaded.can_grow:
             loaded.grow({})  # says which method can
-        given, read = _examples(loaded, name, images, texts, features, reading)
-        examples = {label_of(loaded, one): items for one, items in given.items()}
-        for label in examples:
-            if label not in loaded.classes_.tolist():
-                raise DataError(
-                    f"class {label_text(label)} is unknown to this model; add it with "
-                    "`hgkt classes add` before it grows"
-                )
-        found = {label: read(items) for label, items in examples.items()}
-        loaded.grow({label: loaded.example_sums(rows) for label, rows in found.items()})
+        rows, labels = _examples(loaded, name, images, texts, features, reading)
+        members: dict[Any, list[int]] = {}
+        for row, label in enumerate(labels):
+            members.setdefault(label, []).append(row)
+        loaded.grow({label: loaded.example_sums(rows[own]) for label, own in members.items()})
         loaded.save(model)
-    n_examples = {label: len(rows) for label, rows in found.items()}
+    n_examples = {label: len(own) for label, own in members.items()}
     report_change(
-        "grown", list(found), loaded, model, as_json, {"n_examples": n_examples},
+        "grown", list(members), loaded, model, as_json, {"n_examples": n_examples},
         f" by {counted(sum(n_examples.values()), 'example')}",
     )  # fmt: skip
 
@@ -227,34 +225,43 @@ def _examples(
     texts: Path | None,
     features: Path | None,
     reading: ReaderOptions,
-) -> tuple[Mapping[str, Any], Callable[[Any], Any]]:
-    """Return the examples by class, and what makes features (n, D) of those of one class."""
+) -> tuple[NDArray[Any], list[Any]]:
+    """Return the features of examples (n, D), and the class of each, which the model must know."""
     from hgkt.data import read_features
     from hgkt.items import ImageClassifier, TextClassifier
+    from hgkt.vision.listing import find_entries
 
     if features is not None:
-        return {str(name): features}, lambda path: read_features(path, model.n_features_in_)
+        rows = read_features(features, model.n_features_in_)
+        return rows, _labels(model, [str(name)] * len(rows))
     if texts is not None:
         if reading.weights is not None:
             raise DataError("--weights is for images; this grows classes by texts")
-        return _texts_by_class(texts, name), TextClassifier(model, reading.device).features
-    folders = {name: images} if name is not None else _sub_folders(images)
-    photos = ImageClassifier(model, reading.device, reading.weights)
-    return folders, lambda path: read_photos([path], photos).features
+        frame = _labelled_texts(texts, name)
+        labels = _labels(model, frame["class"].tolist())
+        return TextClassifier(model, reading.device).features(frame["text"]), labels
+    place = Path(str(images))
+    entries = find_entries(place) if name is None else list_photos([place], name)
+    labels = _labels(model, [entry.label for entry in entries])
+    found = extract_items(entries, ImageClassifier(model, reading.device, reading.weights))
+    label_by_id = dict(zip((entry.id for entry in entries), labels, strict=True))
+    return found.features, [label_by_id[item] for item in found.names]
 
 
-def _sub_folders(folder: Path | None) -> dict[str, Path]:
-    """Return the folders in a folder, by name: one per class."""
-    if folder is None or not folder.is_dir():
-        raise DataError(f"{folder} is not a folder; give the --name of the class")
-    found = {path.name: path for path in sorted(folder.iterdir()) if path.is_dir()}
-    if not found:
-        raise DataError(f"{folder} has no sub-folder per class; give the --name of the class")
-    return found
+def _labels(model: Any, names: Sequence[str]) -> list[Any]:
+    """Return the classes that go by some names; refuse one that the model does not know."""
+    labels = [label_of(model, name) for name in names]
+    for label in dict.fromkeys(labels):
+        if label not in model.classes_.tolist():
+            raise DataError(
+                f"class {label_text(label)} is unknown to this model; add it with `hgkt classes "
+                "add` before it grows"
+            )
+    return labels
 
 
-def _texts_by_class(path: Path, name: str | None) -> dict[str, list[str]]:
-    """Return the texts of a table by their class, which is `name` where one is given."""
+def _labelled_texts(path: Path, name: str | None) -> pd.DataFrame:
+    """Return the texts of a table with their class, which is `name` where one is given."""
     from hgkt.data.tables import check_column, row_text
     from hgkt.items import read_text_table
 
@@ -262,14 +269,12 @@ def _texts_by_class(path: Path, name: str | None) -> dict[str, list[str]]:
     if name is not None:
         frame["class"] = name
     check_column(frame, path, "class", "the class of each text, or --name CLASS,")
-    found: dict[str, list[str]] = {}
-    for row, (label, text) in enumerate(zip(frame["class"], frame["text"], strict=True)):
-        if not all(isinstance(one, str) and one.strip() for one in (label, text)):
+    for row, pair in enumerate(zip(frame["class"], frame["text"], strict=True)):
+        if not all(isinstance(one, str) and one.strip() for one in pair):
             raise DataError(f"{row_text(path, row)} of {path} lacks a text or a class")
-        found.setdefault(label, []).append(text)
-    if not found:
+    if frame.empty:
         raise DataError(f"{path} holds no text")
-    return found
+    return frame
 
 
 @app.command()
