@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,17 +28,11 @@ from hgkt.exceptions import DataError, ModelFolderError
 
 if TYPE_CHECKING:
     from hgkt.calibration import Costs
-    from hgkt.data import ShardedData
     from hgkt.estimators import GZSLClassifier
     from hgkt.evaluation import Fitted
     from hgkt.items import ItemClassifier, Training
     from hgkt.serving.transfer import Carried
 
-_NOT_WITH: dict[str | None, tuple[str, ...]] = {
-    "images": ("data", "engine", "texts"),
-    "texts": ("data", "engine", "workers"),
-    None: (),
-}
 _SELECT_FROM, _CALIBRATE_FROM = 12, 6  # classes of two items or more; see `fit_dataset`
 
 
@@ -134,9 +128,12 @@ class _Run:
 
         source, items = self.source, self.source.items
         others: dict[str, Any] = {"data": source.data, "engine": self.engine.engine}
-        others |= {"texts": source.texts, "workers": self.engine.workers}
-        for name in _NOT_WITH[items]:
-            if others[name] is not None:
+        if items == "images":
+            others["texts"] = source.texts
+        else:
+            others["workers"] = self.engine.workers
+        for name, value in others.items():
+            if items is not None and value is not None:
                 raise DataError(f"--{name} and --{items} do not go together")
         estimator = self.options.check()
         self.method = saved_name(estimator)  # one that cannot be saved is refused right away
@@ -227,6 +224,7 @@ class _Run:
 
     def _train_on_shards(self, progress: Progress) -> _Trained:
         from hgkt.data import open_shards
+        from hgkt.evaluation import Fitted, fit_gathered, gather
 
         source = self.source.dataset
         data = open_shards(source.data, None, source.features, source.attributes)
@@ -236,60 +234,34 @@ class _Run:
                 "its shards; the attributes of each class are expected there"
             )
         seen = {name: data.class_attributes[name] for name in data.class_counts}
-        estimator = self._estimator(data)
-        fit = self._fit_network if hasattr(estimator, "fit_batches") else self._fit_sums
-        fitted, n_kept = fit(estimator, data, seen, progress)
-        report = {
-            "data": data.name,
-            "n_instances": sum(data.class_counts.values()),
-            "gathered": {
-                "n_shards": len(data.shards),
-                "n_rows_kept": n_kept,
-                "checkpoint": self.rows_folder,
-            },
-        }
+        estimator, choices, n_kept = self._estimator(data), self.options.choices(), 0
+        if hasattr(estimator, "fit_batches"):
+            if self.options.select or self.options.calibrate:
+                raise DataError(
+                    "--select and --calibrate of a network need its rows in memory; leave them out"
+                )
+            network: Any = estimator.on_progress(progress)
+            network.fit_batches(lambda: chain.from_iterable(s.batches() for s in data.shards), seen)
+            fitted = Fitted(network.on_progress(None))
+        else:
+            statistics = gather(
+                data,
+                **estimator.gather_options(select=choices["select"]),
+                **self.engine.engine_and_address(),
+                workers=self.engine.workers,
+                seed=self.options.seed,
+                checkpoint=self.rows_folder,
+                progress=progress,
+            )
+            n_kept, published = len(statistics.rows()[1]), bool(data.folds)
+            fitted = fit_gathered(
+                estimator, statistics, seen, **choices, published=published, progress=progress
+            )
+        read = {"n_shards": len(data.shards), "n_rows_kept": n_kept, "checkpoint": self.rows_folder}
+        n_rows = sum(data.class_counts.values())
+        report = {"data": data.name, "n_instances": n_rows, "gathered": read}
         about = data.provenance()
         return _Trained(fitted, about, data.unseen_classes, data.described_classes, report)
-
-    def _fit_sums(
-        self, estimator: GZSLClassifier, data: ShardedData, seen: dict[str, Any], progress: Progress
-    ) -> tuple[Fitted, int]:
-        """Sum the rows, unless a checkpoint has the sums, and fit; return how many were kept."""
-        from hgkt.evaluation import fit_gathered, gather
-
-        choices = self.options.choices()
-        statistics = gather(
-            data,
-            **estimator.gather_options(select=choices["select"]),
-            **self.engine.engine_and_address(),
-            workers=self.engine.workers,
-            seed=self.options.seed,
-            checkpoint=self.rows_folder,
-            progress=progress,
-        )
-        published = bool(data.folds)
-        fitted = fit_gathered(
-            estimator, statistics, seen, **choices, published=published, progress=progress
-        )
-        return fitted, len(statistics.rows()[1])
-
-    def _fit_network(
-        self, estimator: Any, data: ShardedData, seen: dict[str, Any], progress: Progress
-    ) -> tuple[Fitted, int]:
-        """Train the network on batches, which are read once or twice; no row is kept."""
-        from hgkt.evaluation import Fitted
-
-        if self.options.select or self.options.calibrate:
-            raise DataError(
-                "--select and --calibrate of a network need its rows in memory; leave them out"
-            )
-
-        def batches() -> Iterator[Any]:
-            for shard in data.shards:
-                yield from shard.batches()
-
-        estimator.on_progress(progress).fit_batches(batches, seen)
-        return Fitted(estimator.on_progress(None)), 0
 
     def _estimator(self, dataset: Any) -> GZSLClassifier:
         estimator: Any = self.options.estimator(dataset)
