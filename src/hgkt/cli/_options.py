@@ -36,23 +36,32 @@ if TYPE_CHECKING:
 Device = Literal["auto", "cpu", "cuda"]
 Engine = Literal["local", "ray"]
 
-# Options that mean the same in every command: what to type, and the help. They are named so in
-# every signature; a docstring that describes one itself comes first.
-_COMMON = {
-    "as_json": ("", "Print one JSON document on stdout."),
-    "attributes": (
-        "KIND",
-        "Class attributes: att, original_att, NAME of a NAME_splits.mat (sent), a file (.parquet, "
-        ".csv), or a+b.",
-    ),
-    "device": ("", "Where to compute."),
-    "model": ("FOLDER", "Model folder, as `hgkt train` writes it."),
-    "reason": ("", "Why, in words; it is kept in the log."),
-    "root": ("FOLDER", "Folder that holds the benchmark's data-set folders."),
-    "seed": ("N", "Seed of everything random."),
-    "weights": ("PATH", "Of images: the backbone's weights, if they were moved."),
-}
-_FLAGS = {"as_json": "--json"}
+
+class CommonOptions:
+    """Options that mean the same in every command, by the name that every signature gives them.
+
+    A docstring that describes one itself comes first.
+
+    Parameters
+    ----------
+    as_json
+        Print one JSON document on stdout.
+    attributes : KIND
+        Class attributes: att, original_att, NAME of a NAME_splits.mat (sent), a file (.parquet,
+        .csv), or a+b.
+    device
+        Where to compute.
+    model : FOLDER
+        Model folder, as `hgkt train` writes it.
+    reason
+        Why, in words; it is kept in the log.
+    root : FOLDER
+        Folder that holds the benchmark's data-set folders.
+    seed : N
+        Seed of everything random.
+    weights : PATH
+        Of images: the backbone's weights, if they were moved.
+    """
 
 
 def split_names(names: str) -> list[str]:
@@ -245,10 +254,11 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 
     A parameter is the option of its name, unless its annotation names another one. Its entry under
     "Parameters" may show what to type, and what stands for a default: ``name : METAVAR, default
-    words``. Options that all commands share are described once, in this module. Parameters that are
-    dataclasses of options, such as `MethodOptions`, are spread.
+    words``. What `CommonOptions` says holds for all commands. Parameters that are dataclasses of
+    options, such as `MethodOptions`, are spread.
     """
-    own = _described(command, inspect.signature(command, eval_str=True).parameters)
+    signature = inspect.signature(command, eval_str=True)
+    own = _described(command, _described(CommonOptions, signature.parameters))
     groups: dict[str, Any] = {
         name: parameter.annotation
         for name, parameter in own.items()
@@ -256,7 +266,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     }
     fields = {name: _fields(kind) for name, kind in groups.items()}
     parameters = [
-        _common(parameter).replace(kind=Parameter.KEYWORD_ONLY)
+        parameter.replace(kind=Parameter.KEYWORD_ONLY)
         for name, single in own.items()
         for parameter in (fields[name].values() if name in fields else (single,))
     ]
@@ -282,7 +292,7 @@ def _fields(kind: Any) -> dict[str, Parameter]:
         name: parameter.replace(annotation=hints[name])
         for name, parameter in inspect.signature(kind).parameters.items()
     }
-    for owner in kind.__mro__[:-1]:
+    for owner in (CommonOptions, *kind.__mro__[:-1]):
         found = _described(owner, found)
     return found
 
@@ -294,16 +304,11 @@ def _described(owner: Any, parameters: Mapping[str, Parameter]) -> dict[str, Par
     for entry in re.split(r"\n(?=\S)", section) if section else ():
         head, _, text = entry.partition("\n")
         name, _, kind = head.partition(" : ")
+        if owner is CommonOptions and name not in found:
+            continue
         annotation = _option(found[name], kind, " ".join(text.split()))
         found[name] = found[name].replace(annotation=annotation)
     return found
-
-
-def _common(parameter: Parameter) -> Parameter:
-    """Return a parameter with the help that all commands share, where it has none of its own."""
-    if parameter.name not in _COMMON or get_origin(parameter.annotation) is Annotated:
-        return parameter
-    return parameter.replace(annotation=_option(parameter, *_COMMON[parameter.name]))
 
 
 def _option(parameter: Parameter, kind: str, text: str) -> Any:
@@ -316,7 +321,7 @@ def _option(parameter: Parameter, kind: str, text: str) -> Any:
     if shown:
         info.show_default = shown
     if isinstance(info, OptionInfo) and info.default is ...:
-        flag = _FLAGS.get(parameter.name, "--" + parameter.name.replace("_", "-"))
+        flag = "--" + parameter.name.removeprefix("as_").replace("_", "-")
         both = base in (bool, bool | None) and parameter.default is not False
         info.default = f"{flag}/--no-{flag[2:]}" if both else flag
     return Annotated[base, info]

@@ -21,8 +21,6 @@ from hgkt._typing import Progress
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from hgkt.estimators import GZSLClassifier
 
 _SHOWN = 5  # names, or files that could not be read
@@ -68,8 +66,11 @@ def check_suffix(path: Path | None, *suffixes: str) -> None:
         raise DataError(f"--out must end in {' or '.join(suffixes)}; got {str(path)!r}")
 
 
-def write_frame(path: Path, frame: pd.DataFrame) -> None:
-    """Write a table in one step: .parquet, or .csv, in which no text is a formula."""
+def write_frame(path: Path, table: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
+    """Write columns or rows in one step: .parquet, or .csv, in which no text is a formula."""
+    import pandas as pd
+
+    frame = pd.DataFrame(table)
     with atomic_file(path) as scratch:
         if path.suffix == ".csv":
             escape_frame(frame).to_csv(scratch, index=False)

@@ -142,8 +142,6 @@ def _answer(answer: Answer, top: int) -> dict[str, Any]:
 
 def _write(path: Path, rows: list[dict[str, Any]]) -> None:
     """Write one row per item: its class, how sure that is, then class_2, probability_2, …."""
-    import pandas as pd
-
     records = []
     for row in rows:
         record = {name: value for name, value in row.items() if not isinstance(value, list)}
@@ -154,7 +152,7 @@ def _write(path: Path, rows: list[dict[str, Any]]) -> None:
         for rank, near in enumerate(row.get("nearest", []), start=1):
             record |= {f"nearest_{rank}": near["label"], f"example_{rank}": near["example"]}
         records.append(record)
-    write_frame(path, pd.DataFrame(records))
+    write_frame(path, records)
 
 
 # ---------------------------------------------------------------------- what is shown

@@ -72,7 +72,8 @@ def predict_command(
     if (input_file is None) == (data is None):
         raise DataError("say what to predict: either --input FILE or --data NAME")
     if data is not None and out_file is not None and _is_bulk(data, out_file):
-        _predict_in_bulk(model, Path(data), out_file, asked, engine, device, as_json)
+        done = _predict_in_bulk(model, Path(data), out_file, asked, engine, device)
+        emit(done, as_json, lambda: _render_bulk(done))
         return
     if engine.are_given:
         raise DataError(
@@ -95,8 +96,8 @@ def predict_command(
         X, truth = dataset.rows(split)
         if not len(X):
             raise DataError(f"data set {dataset.name!r} has no rows in {split}; choose --split")
-    columns = loaded.candidates(candidate_names(loaded, asked.among))
-    answers = answer_rows(loaded, X, columns, asked.top, asked.reject, asked.coverage)
+    candidates = loaded.candidates(candidate_names(loaded, asked.among))
+    answers = answer_rows(loaded, X, candidates, asked.top, asked.reject, asked.coverage)
     labels = answers.labels[:, 0]
     document: dict[str, Any] = {"model": model, "among": asked.among, "n_rows": len(X)}
     if asked.reject is not None:
@@ -105,7 +106,9 @@ def predict_command(
         document |= {"data": data, "split": split, **_accuracy(loaded, truth, labels)}
     extra = {} if truth is None else {"truth": truth}
     if out_file is not None:
-        _write(out_file, answers, extra)
+        # Label, score, then label_2, score_2, …, and the truth.
+        columns = {"row": np.arange(len(X)), **answers.columns(), **extra}
+        write_frame(out_file, columns)
         document["out"] = out_file
     document["predictions"] = _records(answers, extra)
     emit(document, as_json, lambda: _render(document))
@@ -146,14 +149,6 @@ def _records(answers: Answers, extra: dict[str, NDArray[Any]]) -> list[dict[str,
             record["top"] = [{"label": name, "score": value} for name, value in pairs]
         records.append(record)
     return records
-
-
-def _write(path: Path, answers: Answers, extra: dict[str, NDArray[Any]]) -> None:
-    """Write one row per prediction: label, score, then label_2, score_2, …, and the truth."""
-    import pandas as pd
-
-    rows = np.arange(len(answers.labels))
-    write_frame(path, pd.DataFrame({"row": rows, **answers.columns(), **extra}))
 
 
 def _render(document: dict[str, Any]) -> None:
@@ -199,9 +194,8 @@ def _predict_in_bulk(
     asked: AnswerOptions,
     engine: EngineOptions,
     device: Device,
-    as_json: bool,
-) -> None:
-    """Predict all rows of Parquet files, and say what was done."""
+) -> dict[str, Any]:
+    """Predict all rows of Parquet files, and return what was done."""
     from hgkt.data.tables import read_extra
     from hgkt.evaluation import predict_shards
 
@@ -234,7 +228,7 @@ def _predict_in_bulk(
             f"{out} also has {len(report.left_alone)} Parquet files that this command did not "
             f"write ({report.left_alone[0]}, …); they are left alone"
         )
-    emit(document, as_json, lambda: _render_bulk(document))
+    return document
 
 
 def _render_bulk(document: dict[str, Any]) -> None:
