@@ -232,7 +232,7 @@ def pull_command(
             table = source.table()
         edition = Edition.load(loaded, table)
         edition.model.save(target)
-    identity, n_grown = model_identity(edition.model), len(edition.n_examples)
+    identity = model_identity(edition.model)
     document = {
         "model": target,
         "revision": table.revision,
@@ -242,9 +242,9 @@ def pull_command(
         "identity": identity,
         "same_identity": identity == source.model_id,
     }
+    grown = f", {len(edition.n_examples)} of them grown" if edition.n_examples else ""
     sentence = (
-        f"{target} has {len(edition.names)} classes now, {edition.n_added} of them added"
-        f"{f', {n_grown} of them grown' if n_grown else ''}; "
+        f"{target} has {len(edition.names)} classes now, {edition.n_added} of them added{grown}; "
         f"the registry is at revision {table.revision}"
     )
     emit(document, as_json, lambda: say(sentence))

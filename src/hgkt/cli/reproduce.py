@@ -201,7 +201,7 @@ def plan_line(state: RunState) -> str:
     >>> plan_line(state)
     '3 cells to run (hgkt 2, ridge 1), 2 are there; how long they take is not known yet'
     """
-    n, methods = state.n_total, ", ".join(f"{name} {n}" for name, n in state.todo.items())
+    n, methods = state.n_total, ", ".join(f"{name} {n}" for name, n in sorted(state.todo.items()))
     head = f"{counted(n, 'cell')} to run" + (f" ({methods})" if n else "")
     line = f"{head}, {state.n_there} {'is' if state.n_there == 1 else 'are'} there"
     if not n:
