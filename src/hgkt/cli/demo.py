@@ -143,8 +143,7 @@ def _serve_page(dataset: GZSLDataset, model: Any, port: int, browser: bool, as_j
         app = create_app(ServiceSettings(path, host=_HOST, port=port, samples=dataset.name))
         quiet: Any = {"log_level": "warning", "access_log": False, "server_header": False}
         config = uvicorn.Config(app, **quiet, timeout_graceful_shutdown=_PARTING_SECONDS)
-        for sock in sockets:  # who comes before the server runs waits in its queue
-            sock.listen()
+        # The port listens already: who comes before the server runs waits in its queue.
         address, hidden = f"http://{_HOST}:{port}/", dataset.names(dataset.unseen_classes)
         head = f"the page is at {address}; never shown to the model: {' and '.join(hidden)}"
         emit({"address": address, "hidden": hidden}, as_json, lambda: say(head, *_TRY))
