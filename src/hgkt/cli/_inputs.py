@@ -187,13 +187,14 @@ def item_reader(model: Any, options: ReaderOptions) -> ImageClassifier | TextCla
 def read_path(path: Path, model: Any, options: ReaderOptions) -> Items:
     """Read photos, a table of texts where the model reads texts, or a file of features."""
     from hgkt.data import read_features
-    from hgkt.items import ImageClassifier, TextClassifier
+    from hgkt.items import ImageClassifier, TextClassifier, read_text_table
     from hgkt.vision.images import IMAGE_SUFFIXES
 
     if path.is_dir() or path.suffix.lower() in IMAGE_SUFFIXES:
         return read_photos([path], ImageClassifier(model, options.device, options.weights))
     if model.about_.get("text_encoder") and path.suffix in (".csv", ".jsonl", ".ndjson"):
-        return read_texts(table_texts(path), TextClassifier(model, options.device))
+        reader = TextClassifier(model, options.device)
+        return read_texts(read_text_table(path)["text"].tolist(), reader)
     rows = read_features(path, model.n_features_in_)
     return Items(tuple(f"row {number}" for number in range(len(rows))), rows)
 
@@ -254,14 +255,6 @@ def read_texts(texts: Sequence[Any], reader: TextClassifier) -> Items:
 def _note_left_out(left_out: list[dict[str, str]], noun: str) -> None:
     for line in unreadable_lines(left_out, noun, "; --json has all"):
         note(line)
-
-
-def table_texts(path: Path) -> list[Any]:
-    """Return the column ``text`` of a table."""
-    from hgkt.items import read_text_table
-
-    texts: list[Any] = read_text_table(path)["text"].tolist()
-    return texts
 
 
 # ---------------------------------------------------------------------- attribute vectors

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from hgkt.serving.transfer import Transfer
 
 _SHOWN = 12  # digits of an identity
+app = typer.Typer()
 
 
 @dataclass(frozen=True)
@@ -119,8 +120,9 @@ def own_origin(reason: str | None) -> Origin:
 
 
 # ---------------------------------------------------------------------- history
+@app.command()
 @with_options
-def log_command(
+def log(
     model: Path,
     registry: DatabaseOptions,
     name: str | None = None,
@@ -161,8 +163,9 @@ def log_command(
     emit(document, as_json, render)
 
 
+@app.command()
 @with_options
-def rollback_command(
+def rollback(
     revision: Annotated[int, typer.Argument(min=0)],
     model: Path,
     registry: DatabaseOptions,
@@ -201,8 +204,9 @@ def _what(line: dict[str, Any]) -> str:
 
 
 # ---------------------------------------------------------------------- folders
+@app.command()
 @with_options
-def pull_command(
+def pull(
     model: Path,
     registry: DatabaseOptions,
     out_path: Annotated[Path | None, typer.Option("--out")] = None,
@@ -255,8 +259,9 @@ def pull_command(
         )
 
 
+@app.command()
 @with_options
-def push_command(
+def push(
     model: Path,
     registry: DatabaseOptions,
     replace: bool = False,
@@ -296,8 +301,9 @@ def push_command(
 
 
 # ---------------------------------------------------------------------- models
+@app.command()
 @with_options
-def models_command(registry: DatabaseOptions, as_json: bool = False) -> None:
+def models(registry: DatabaseOptions, as_json: bool = False) -> None:
     """List the models that a class registry knows, the one that changed last first.
 
     Example: hgkt classes models --database sqlite:///digits-model.registry.sqlite
@@ -328,8 +334,9 @@ def models_command(registry: DatabaseOptions, as_json: bool = False) -> None:
     emit({"models": document}, as_json, lambda: show_table(columns, short))
 
 
+@app.command()
 @with_options
-def migrate_command(
+def migrate(
     model: Path,
     registry: DatabaseOptions,
     old: Annotated[str, typer.Option("--from")],

@@ -13,6 +13,7 @@ import typer
 from numpy.typing import NDArray
 
 from hgkt._validation import label_of, label_text
+from hgkt.cli import _registry
 from hgkt.cli._inputs import extract_items, held, list_photos, load_model
 from hgkt.cli._new_classes import NewClasses, describer_of
 from hgkt.cli._options import ReaderOptions, with_options
@@ -25,14 +26,6 @@ from hgkt.cli._output import (
     report_change,
     say,
     show_table,
-)
-from hgkt.cli._registry import (
-    log_command,
-    migrate_command,
-    models_command,
-    pull_command,
-    push_command,
-    rollback_command,
 )
 from hgkt.exceptions import ClassWarning, DataError
 
@@ -406,12 +399,7 @@ def import_(
     )  # fmt: skip
 
 
-app.command("models")(models_command)
-app.command("migrate")(migrate_command)
-app.command("pull")(pull_command)
-app.command("push")(push_command)
-app.command("log")(log_command)
-app.command("rollback")(rollback_command)
+app.add_typer(_registry.app)
 
 
 def _show_checks(checks: Sequence[ClassCheck], costs: Costs | None) -> None:

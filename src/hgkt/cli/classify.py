@@ -15,7 +15,6 @@ from hgkt.cli._inputs import (
     load_model,
     read_photos,
     read_texts,
-    table_texts,
 )
 from hgkt.cli._options import AnswerOptions, ReaderOptions, with_options
 from hgkt.cli._output import check_suffix, emit, note, percent, say, write_frame
@@ -109,10 +108,10 @@ def classify_command(
 
 def _read(reader: ImageClassifier | TextClassifier, items: list[str], table: Path | None) -> Items:
     """Return the features of photos, or of texts of the command line and of a table."""
-    from hgkt.items import TextClassifier
+    from hgkt.items import TextClassifier, read_text_table
 
     if isinstance(reader, TextClassifier):
-        texts = [*items, *([] if table is None else table_texts(table))]
+        texts = [*items, *([] if table is None else read_text_table(table)["text"])]
         if not texts:
             raise DataError("say what to classify: texts, or --input FILE with a column text")
         return read_texts(texts, reader)
