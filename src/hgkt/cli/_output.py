@@ -89,15 +89,16 @@ def show_figures(title: str, columns: Iterable[str], rows: Iterable[Iterable[str
     out.print(table)
 
 
-def counted(count: int, noun: str, plural: str | None = None) -> str:
+def counted(count: int, noun: str) -> str:
     """Return a number with its noun.
 
     Examples
     --------
-    >>> counted(1, "class", "classes"), counted(3, "row")
-    ('1 class', '3 rows')
+    >>> counted(1, "class"), counted(2, "class"), counted(3, "row")
+    ('1 class', '2 classes', '3 rows')
     """
-    return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
+    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
+    return f"{count} {noun if count == 1 else plural}"
 
 
 def percent(share: float | None) -> str:
@@ -131,7 +132,7 @@ def classes_text(names: Sequence[Any]) -> str:
     >>> classes_text(["okapi"]), classes_text([])
     ('1 class (okapi)', '0 classes')
     """
-    return counted(len(names), "class", "classes") + (f" ({listed(names)})" if names else "")
+    return counted(len(names), "class") + (f" ({listed(names)})" if names else "")
 
 
 # ---------------------------------------------------------------------- what several commands say

@@ -359,7 +359,7 @@ def export(
     write = write_attribute_csv if out_file.suffix == ".csv" else write_attribute_file
     write(out_file, file, seen=np.isin(chosen, columns[fitted]).tolist(), parents=loaded.parents_)
     document = {"out": out_file, "n_classes": len(names), "classes": names}
-    wrote = f"wrote {counted(len(names), 'class', 'classes')} to {out_file}"
+    wrote = f"wrote {counted(len(names), 'class')} to {out_file}"
     emit(document, as_json, lambda: say(wrote))
 
 

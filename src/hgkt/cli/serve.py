@@ -9,6 +9,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -153,9 +154,7 @@ def _run(settings: ServiceSettings, log_config: dict[str, Any], sockets: list[so
     from hgkt.serving.app import check_folder, create_app
     from hgkt.serving.server import ServiceServer, Supervisor
 
-    def announce(n_classes: int, n_added: int) -> None:
-        _announce(settings, n_classes, n_added)
-
+    announce = partial(_announce, settings)
     if settings.workers == 1:
         app = create_app(settings)
         edition = app.state.served.current()

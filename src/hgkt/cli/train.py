@@ -423,8 +423,8 @@ def _lines(document: dict[str, Any], costs: Costs | None, carried: Carried | Non
     validation, added = document["validation"], document["n_added_classes"]
     head = f"{document['method']} on {document['data']}: {document['n_instances']} "
     head += f"{document.get('items', 'instances')} of "
-    head += counted(document["n_seen_classes"], "class", "classes")
-    head += f", {counted(added, 'class', 'classes')} added" if added else ""
+    head += counted(document["n_seen_classes"], "class")
+    head += f", {counted(added, 'class')} added" if added else ""
     lines = [f"{head}, {document['seconds']:.1f} s"]
     if "gathered" in document:
         read = document["gathered"]
