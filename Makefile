@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
-# PyTorch's CPU build on plain PyPI: make demo PIP_OPTIONS="--extra-index-url https://download.pytorch.org/whl/cpu"
+# PyTorch's CPU build on plain PyPI: make test PIP_OPTIONS="--extra-index-url https://download.pytorch.org/whl/cpu"
 INSTALL = $(BIN)/python -m pip install --quiet --constraint constraints.txt $(PIP_OPTIONS)
 
 .PHONY: demo page test endure slow coverage oldest mutants mutated bench report tables docs lint format clean chaos fuzz
@@ -17,7 +17,7 @@ report: $(VENV)/.report
 	$(BIN)/hgkt reproduce --data digits --quick --out hgkt-report
 
 # The tables of README and docs, from the records in docs/results.
-tables: $(VENV)/.demo
+tables: $(VENV)/.report
 	$(BIN)/python docs/_ext/tables.py
 
 # The site, in docs/_build/html; a warning is an error, and nothing is fetched.
@@ -95,9 +95,8 @@ clean:
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-# What the demo shows: the closed form, the paper's network and a figure.
 $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
-	$(INSTALL) --editable '.[network,report]'
+	$(INSTALL) --editable .
 	touch $@
 
 $(VENV)/.report: pyproject.toml constraints.txt | $(BIN)/python

@@ -224,6 +224,20 @@ def label_text(label: Any) -> str:
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
 
 
+def label_of(model: Any, name: str) -> Any:
+    """Turn a name, always text, into a label of the kind a model has: a string or a number."""
+    kind = model.seen_classes_.dtype.kind
+    if kind not in "iuf":
+        return name
+    try:
+        label = float(name) if kind == "f" else int(name)
+    except ValueError:
+        raise DataError(f"the classes of this model are numbers; got {name!r}") from None
+    if not abs(label) < 2**63:  # infinity and NaN neither
+        raise DataError(f"the classes of this model are numbers below 2**63; got {name!r}")
+    return label
+
+
 def import_extra(module: str, extra: str) -> ModuleType:
     """Import an optional dependency or say which extra brings it."""
     try:

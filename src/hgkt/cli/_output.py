@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +18,9 @@ from rich.table import Table
 from hgkt._files import atomic_file, escape_frame
 from hgkt._plain import json_text
 from hgkt._typing import Progress
+from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from hgkt.estimators import GZSLClassifier
 
 _SHOWN = 5  # names, or files that could not be read
@@ -62,8 +60,17 @@ def show_table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None
     out.print(table)
 
 
-def write_frame(path: Path, frame: pd.DataFrame) -> None:
-    """Write a table in one step: .parquet, or .csv, in which no text is a formula."""
+def check_suffix(path: Path | None, *suffixes: str) -> None:
+    """Refuse a file for ``--out`` that does not end in one of some suffixes."""
+    if path is not None and path.suffix not in suffixes:
+        raise DataError(f"--out must end in {' or '.join(suffixes)}; got {str(path)!r}")
+
+
+def write_frame(path: Path, table: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
+    """Write columns or rows in one step: .parquet, or .csv, in which no text is a formula."""
+    import pandas as pd
+
+    frame = pd.DataFrame(table)
     with atomic_file(path) as scratch:
         if path.suffix == ".csv":
             escape_frame(frame).to_csv(scratch, index=False)
@@ -71,24 +78,27 @@ def write_frame(path: Path, frame: pd.DataFrame) -> None:
             frame.to_parquet(scratch, index=False)
 
 
-def figures_table(title: str, columns: Iterable[str]) -> Table:
-    """Return a table to fill: one column of names, then columns of figures."""
+def show_figures(title: str, columns: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
+    """Print a table of figures: what a row is about, then one figure per column."""
     table = Table(title=title, box=SIMPLE, pad_edge=False)
     table.add_column("", no_wrap=True)
     for name in columns:
         table.add_column(name, justify="right")
-    return table
+    for row in rows:
+        table.add_row(*row)
+    out.print(table)
 
 
-def counted(count: int, noun: str, plural: str | None = None) -> str:
+def counted(count: int, noun: str) -> str:
     """Return a number with its noun.
 
     Examples
     --------
-    >>> counted(1, "class", "classes"), counted(3, "row")
-    ('1 class', '3 rows')
+    >>> counted(1, "class"), counted(2, "class"), counted(3, "row")
+    ('1 class', '2 classes', '3 rows')
     """
-    return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
+    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
+    return f"{count} {noun if count == 1 else plural}"
 
 
 def percent(share: float | None) -> str:
@@ -122,7 +132,7 @@ def classes_text(names: Sequence[Any]) -> str:
     >>> classes_text(["okapi"]), classes_text([])
     ('1 class (okapi)', '0 classes')
     """
-    return counted(len(names), "class", "classes") + (f" ({listed(names)})" if names else "")
+    return counted(len(names), "class") + (f" ({listed(names)})" if names else "")
 
 
 # ---------------------------------------------------------------------- what several commands say
@@ -198,20 +208,12 @@ def report_change(
 
 # ---------------------------------------------------------------------- progress
 @contextmanager
-def progress_bar(shares: Mapping[str, float] | None = None) -> Iterator[Progress]:
-    """Yield a callback ``(stage, done, total, values)`` that draws bars, on a terminal only.
-
-    Parameters
-    ----------
-    shares : mapping of str to float, optional
-        Draw one bar over these stages, in their order, of which each takes this much. Other stages
-        show their name in it. By default every stage has a bar of its own.
-    """
-    stops = dict(zip(shares or (), accumulate((shares or {}).values()), strict=True))
+def progress_bar() -> Iterator[Progress]:
+    """Yield a callback ``(stage, done, total, values)`` that draws bars, on a terminal only."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.fields[values]}"),
+        TextColumn("{task.completed:.0f}/{task.total:.0f} {task.fields[values]}"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
@@ -219,16 +221,9 @@ def progress_bar(shares: Mapping[str, float] | None = None) -> Iterator[Progress
         tasks: dict[str, Any] = {}
 
         def update(stage: str, done: int, total: int, values: dict[str, float]) -> None:
-            bar = "" if shares else stage
-            if bar not in tasks:
-                tasks[bar] = bars.add_task(stage, values="")
-            place, end = float(done), float(total)
-            if shares:
-                share, key = shares.get(stage.split()[0], 0.0), stage.split()[0]
-                place = stops.get(key, 0.0) - share * (1 - done / max(total, 1))
-                place, end = max(bars.tasks[0].completed, place), sum(shares.values())
+            if stage not in tasks:
+                tasks[stage] = bars.add_task(stage, total=total, values="")
             text = " ".join(f"{name} {value:.4g}" for name, value in values.items())
-            text = f"{done}/{total} {text}"
-            bars.update(tasks[bar], description=stage, completed=place, total=end, values=text)
+            bars.update(tasks[stage], completed=done, total=total, values=text)
 
         yield update

@@ -9,7 +9,6 @@ import getpass
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +16,7 @@ import typer
 
 from hgkt._validation import import_extra
 from hgkt.cli._inputs import held, load_model
-from hgkt.cli._options import JsonOption, ModelOption, with_options
+from hgkt.cli._options import with_options
 from hgkt.cli._output import classes_text, emit, listed, note, say, show_table
 from hgkt.exceptions import DataError, ModelFolderError
 
@@ -27,14 +26,11 @@ if TYPE_CHECKING:
     from hgkt.serving.registry import ClassRegistry
     from hgkt.serving.transfer import Transfer
 
-_SHOWN = 12
-
-ReasonOption = Annotated[
-    str | None, typer.Option("--reason", help="Why, in words; it is kept in the log.")
-]
+_SHOWN = 12  # digits of an identity
+app = typer.Typer()
 
 
-@dataclass
+@dataclass(frozen=True)
 class DatabaseOptions:
     """The options that name the database of a class registry.
 
@@ -82,23 +78,11 @@ class DatabaseOptions:
             if model is None:
                 raise DataError("say which class registry: --database or --database-file")
             url = default_database(model)
-        if not new:
-            _refuse_missing(url)
+        file = url.removeprefix("sqlite:///")
+        # Opening a SQLite file that is not there would make it.
+        if not new and file != url and not Path(file.partition("?")[0]).is_file():
+            raise DataError(f"there is no class registry {file}")
         return url
-
-
-def _refuse_missing(url: str) -> None:
-    """Refuse a SQLite file that is not there, which opening would make."""
-    from sqlalchemy.engine import make_url
-    from sqlalchemy.exc import ArgumentError
-
-    try:
-        found = make_url(url)
-    except (ArgumentError, ValueError):
-        return  # opening it says what is wrong
-    file = (found.database or "").removeprefix("file:")
-    if found.get_backend_name() == "sqlite" and file and not Path(file).is_file():
-        raise DataError(f"there is no class registry {file}")
 
 
 @contextmanager
@@ -136,81 +120,19 @@ def own_origin(reason: str | None) -> Origin:
 
 
 # ---------------------------------------------------------------------- history
-@dataclass
-class HistoryOptions(DatabaseOptions):
-    """The options that name a history: a model with its database, or a service.
-
-    Parameters
-    ----------
-    model
-        Model folder, as `hgkt train` writes it.
-    server : URL
-        A service that runs, instead of --model.
-    api_key_file
-        File that holds a key of the service.
-    """
-
-    model: Path | None = None
-    server: str | None = None
-    api_key_file: Path | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse options that do not go together."""
-        if (self.server is None) == (self.model is None):
-            raise DataError("say whose history: --model FOLDER, or --server URL")
-
-    def events(self, after: int, limit: int, name: str | None) -> dict[str, Any]:
-        """Return lines of the log, as ``GET /v1/events`` has them."""
-        if self.model is None:
-            with self._client() as client:
-                lines = [vars(line) for line in islice(client.events(after, name), limit)]
-                return {"revision": client.model()["revision"], "events": lines}
-        url = self.address(self.model)
-        from hgkt.serving.routes.history import EventLine
-
-        with registry_of(url, load_model(self.model)) as registry:
-            found = registry.events(after, limit, name)
-            return {
-                "revision": registry.revision(),
-                "events": [EventLine.of(event).model_dump() for event in found],
-            }
-
-    def rollback(self, revision: int, reason: str | None) -> dict[str, Any]:
-        """Go back to a revision, where its classes still fit the model."""
-        if self.model is None:
-            with self._client() as client:
-                change = client.rollback(revision, reason=reason)
-            newest, n_classes = change.revision, change.n_classes
-        else:
-            with served(self.address(self.model), load_model(self.model)) as model:
-                edition = model.rollback(revision, origin=own_origin(reason))
-            newest, n_classes = edition.revision, len(edition.names)
-        return {"revision": newest, "target": revision, "n_classes": n_classes}
-
-    def _client(self) -> Any:
-        from hgkt.client import Client
-
-        assert self.server is not None
-        if self.api_key_file is None:
-            return Client(self.server)
-        from hgkt.serving.settings import read_api_keys
-
-        return Client(self.server, read_api_keys(self.api_key_file)[0])
-
-
+@app.command()
 @with_options
-def log_command(
-    place: HistoryOptions,
+def log(
+    model: Path,
+    registry: DatabaseOptions,
     name: str | None = None,
     after: Annotated[int, typer.Option(min=0)] = 0,
     limit: Annotated[int, typer.Option(min=1, max=1000)] = 100,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """Show what was changed in a registry, by whom and why, in order.
 
-    Example: hgkt classes log --model digits-model
-
-    Example: hgkt classes log --server http://localhost:8000 --name okapi
+    Example: hgkt classes log --model digits-model --name okapi
 
     Parameters
     ----------
@@ -221,31 +143,34 @@ def log_command(
     limit
         Most lines.
     """
-    document = place.events(after, limit, name)
+    url = registry.address(model)
+    from hgkt.serving.routes.history import EventLine
+
+    with registry_of(url, load_model(model)) as store:
+        events = store.events(after, limit, name)
+        lines = [EventLine.of(event).model_dump() for event in events]
+        document = {"revision": store.revision(), "events": lines}
 
     def render() -> None:
-        rows = [
-            [
-                line["revision"],
-                line["created_at"][:19].replace("T", " "),
-                _what(line),
-                line["who"] or "",
-                line["reason"] or "",
-            ]
-            for line in document["events"]
-        ]
+        rows = []
+        for line in lines:
+            when = line["created_at"][:19].replace("T", " ")
+            row = [line["revision"], when, _what(line), line["who"], line["reason"]]
+            rows.append([cell or "" for cell in row])
         show_table(["revision", "when (UTC)", "what", "who", "why"], rows)
         say(f"the registry is at revision {document['revision']}")
 
     emit(document, as_json, render)
 
 
+@app.command()
 @with_options
-def rollback_command(
+def rollback(
     revision: Annotated[int, typer.Argument(min=0)],
-    place: HistoryOptions,
-    reason: ReasonOption = None,
-    as_json: JsonOption = False,
+    model: Path,
+    registry: DatabaseOptions,
+    reason: str | None = None,
+    as_json: bool = False,
 ) -> None:
     """Make the classes of a registry what they were right after a change; a change of its own.
 
@@ -256,9 +181,13 @@ def rollback_command(
     revision
         The revision to go back to.
     """
-    document = place.rollback(revision, reason)
-    sentence = f"the classes are those of revision {revision} again; this is revision "
-    emit(document, as_json, lambda: say(sentence + str(document["revision"])))
+    with served(registry.address(model), load_model(model)) as live:
+        now = live.rollback(revision, origin=own_origin(reason))
+    document = {"revision": now.revision, "target": revision, "n_classes": len(now.names)}
+    sentence = (
+        f"the classes are those of revision {revision} again; this is revision {now.revision}"
+    )
+    emit(document, as_json, lambda: say(sentence))
 
 
 def _what(line: dict[str, Any]) -> str:
@@ -275,13 +204,14 @@ def _what(line: dict[str, Any]) -> str:
 
 
 # ---------------------------------------------------------------------- folders
+@app.command()
 @with_options
-def pull_command(
-    model: ModelOption,
+def pull(
+    model: Path,
     registry: DatabaseOptions,
     out_path: Annotated[Path | None, typer.Option("--out")] = None,
     in_place: bool = False,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """Write the classes of a registry, with what they have grown by, into a model folder.
 
@@ -296,8 +226,7 @@ def pull_command(
     """
     if (out_path is None) == (not in_place):
         raise DataError("say where to write the model: --out FOLDER or --in-place")
-    url = registry.address(model)
-    target = model if out_path is None else out_path
+    url, target = registry.address(model), out_path or model
     if out_path is not None and out_path.exists():
         raise ModelFolderError(f"{out_path} is there already; give a folder that is not")
     from hgkt.serving.edition import Edition, model_identity
@@ -307,39 +236,37 @@ def pull_command(
             table = source.table()
         edition = Edition.load(loaded, table)
         edition.model.save(target)
-    same = model_identity(edition.model) == source.model_id
+    identity = model_identity(edition.model)
     document = {
         "model": target,
         "revision": table.revision,
         "n_classes": len(edition.names),
         "n_added_classes": edition.n_added,
         "n_examples": sum(edition.n_examples.values()),
-        "identity": model_identity(edition.model),
-        "same_identity": same,
+        "identity": identity,
+        "same_identity": identity == source.model_id,
     }
-
-    def render() -> None:
-        grown = f", {len(edition.n_examples)} of them grown" if edition.n_examples else ""
-        say(
-            f"{target} has {len(edition.names)} classes now, {edition.n_added} of them added"
-            f"{grown}; the registry is at revision {table.revision}"
-        )
-
-    emit(document, as_json, render)
-    if not same:
+    grown = f", {len(edition.n_examples)} of them grown" if edition.n_examples else ""
+    sentence = (
+        f"{target} has {len(edition.names)} classes now, {edition.n_added} of them added{grown}; "
+        f"the registry is at revision {table.revision}"
+    )
+    emit(document, as_json, lambda: say(sentence))
+    if identity != source.model_id:
         note(
             "what has grown makes it another model: it has everything in its folder, and no "
             "classes in the registry"
         )
 
 
+@app.command()
 @with_options
-def push_command(
-    model: ModelOption,
+def push(
+    model: Path,
     registry: DatabaseOptions,
     replace: bool = False,
-    reason: ReasonOption = None,
-    as_json: JsonOption = False,
+    reason: str | None = None,
+    as_json: bool = False,
 ) -> None:
     """Put the classes that were added to a model folder into the registry of the model.
 
@@ -374,8 +301,9 @@ def push_command(
 
 
 # ---------------------------------------------------------------------- models
+@app.command()
 @with_options
-def models_command(registry: DatabaseOptions, as_json: JsonOption = False) -> None:
+def models(registry: DatabaseOptions, as_json: bool = False) -> None:
     """List the models that a class registry knows, the one that changed last first.
 
     Example: hgkt classes models --database sqlite:///digits-model.registry.sqlite
@@ -385,43 +313,38 @@ def models_command(registry: DatabaseOptions, as_json: JsonOption = False) -> No
     from hgkt.serving.transfer import ModelFacts
 
     with ClassRegistry(url, "") as catalog:
-        known = [
-            (one, one.facts and ModelFacts.from_json(one.facts)) for one in catalog.known_models()
-        ]
-    document: list[dict[str, Any]] = [
-        {
-            "identity": one.model_id,
-            "name": facts and facts.name,
-            "method": facts and facts.method,
-            "n_classes": len(one.table.classes),
-            "n_grown": len(one.table.growth),
-            "revision": one.table.revision,
-            "changed_at": one.changed_at,
-        }
-        for one, facts in known
-    ]
-
-    def render() -> None:
-        rows = [
-            [one["identity"][:_SHOWN], *("" if v is None else v for v in list(one.values())[1:])]
-            for one in document
-        ]
-        columns = ["identity", "name", "method", "classes", "grown", "revision", "last change"]
-        show_table(columns, rows)
-
-    emit({"models": document}, as_json, render)
+        known = catalog.known_models()
+    document: list[dict[str, Any]] = []
+    for one in known:
+        facts = one.facts and ModelFacts.from_json(one.facts)
+        document.append(
+            {
+                "identity": one.model_id,
+                "name": facts and facts.name,
+                "method": facts and facts.method,
+                "n_classes": len(one.table.classes),
+                "n_grown": len(one.table.growth),
+                "revision": one.table.revision,
+                "changed_at": one.changed_at,
+            }
+        )
+    columns = ["identity", "name", "method", "classes", "grown", "revision", "last change"]
+    rows = [["" if cell is None else cell for cell in one.values()] for one in document]
+    short = [[row[0][:_SHOWN], *row[1:]] for row in rows]
+    emit({"models": document}, as_json, lambda: show_table(columns, short))
 
 
+@app.command()
 @with_options
-def migrate_command(
-    model: ModelOption,
+def migrate(
+    model: Path,
     registry: DatabaseOptions,
     old: Annotated[str, typer.Option("--from")],
     old_model: Path | None = None,
     dry_run: bool = False,
     skip_unfit: bool = False,
-    reason: ReasonOption = None,
-    as_json: JsonOption = False,
+    reason: str | None = None,
+    as_json: bool = False,
 ) -> None:
     """Carry the classes that were added to an old model to a new one, all or none.
 
@@ -441,46 +364,74 @@ def migrate_command(
     skip_unfit
         Leave out classes that do not fit, and carry the rest.
     """
-    url = registry.address()
+    transfer, revision = carry(
+        registry.address(), model, old, old_model, dry_run, skip_unfit, reason
+    )
+    document = transfer.to_dict() | {"dry_run": dry_run, "revision": revision}
+    emit(document, as_json, lambda: say(*transfer_lines(transfer, dry_run)))
+
+
+def carry(
+    url: str,
+    model: Path,
+    old: str,
+    old_model: Path | None = None,
+    dry_run: bool = False,
+    skip_unfit: bool = False,
+    reason: str | None = None,
+) -> tuple[Transfer, int | None]:
+    """Carry the classes of an old model to a new one.
+
+    Parameters
+    ----------
+    url : str
+        The class registry of both.
+    model : Path
+        Folder of the new model.
+    old, old_model, dry_run, skip_unfit, reason
+        As for `hgkt classes migrate`.
+
+    Returns
+    -------
+    transfer : Transfer
+        What was done, or would be.
+    revision : int or None
+        The change; None where there was nothing to do.
+    """
+    import_extra("sqlalchemy", "serve")
     from hgkt.serving.transfer import ModelFacts, adopt_classes, find_source, plan_transfer
 
-    source = find_source(url, old, old_model)
-    loaded = load_model(model)
+    source, loaded = find_source(url, old, old_model), load_model(model)
     facts = ModelFacts.of(loaded, model.resolve().name)
-    revision = None
     with served(url, loaded) as new:
-        transfer = plan_transfer(source, new.refresh(), facts, new.vectors)
-        if not dry_run:
-            origin = own_origin(reason or f"adopted from {source.title}")
-            transfer, revision = adopt_classes(
-                source, new, facts, skip_unfit, origin, before=_tell_unfit
-            )
-    document = transfer.to_dict() | {"dry_run": dry_run, "revision": revision}
-    emit(document, as_json, lambda: _show(transfer, dry_run))
+        if dry_run:
+            return plan_transfer(source, new.refresh(), facts, new.vectors), None
+        origin = own_origin(reason or f"adopted from {source.title}")
+        return adopt_classes(source, new, facts, skip_unfit, origin, before=_note_unfit)
 
 
-def _tell_unfit(transfer: Transfer) -> None:
+def _note_unfit(transfer: Transfer) -> None:
     for one in transfer.unfit:
         note(f"does not fit: {one.name}: {one.reason}")
 
 
-def _show(transfer: Transfer, dry_run: bool) -> None:
+def transfer_lines(transfer: Transfer, dry_run: bool = False) -> list[str]:
+    """Return what is said of classes that were carried, or would be."""
     verb = "would move" if dry_run else "moved"
     moving = [entry.name for entry in transfer.moving]
-    say(f"{classes_text(moving)} {verb} from {transfer.source} to {transfer.target}")
+    lines = [f"{classes_text(moving)} {verb} from {transfer.source} to {transfer.target}"]
     if transfer.growing:
         total = sum(sums.n_examples for sums in transfer.growing.values())
-        say(f"{total} examples go along, of {classes_text(list(transfer.growing))}")
+        lines.append(f"{total} examples go along, of {classes_text(list(transfer.growing))}")
     for title, names in (
         ("learned by the new model itself", transfer.learned),
         ("there already", transfer.there),
         ("there already with other attributes, which stay", transfer.differing),
     ):
         if names:
-            say(f"{classes_text(names)}: {title}")
-    for one in transfer.unfit if dry_run else ():
-        say(f"does not fit: {one.name}: {one.reason}")
-    for one in transfer.left_examples:
-        say(f"examples of {one.name} stay behind: {one.reason}")
-    for line in (*transfer.doubts, *([transfer.note] if transfer.note else [])):
-        note(f"warning: {line}")
+            lines.append(f"{classes_text(names)}: {title}")
+    if dry_run:
+        lines += [f"does not fit: {one.name}: {one.reason}" for one in transfer.unfit]
+    lines += [f"examples of {one.name} stay behind: {one.reason}" for one in transfer.left_examples]
+    doubts = [*transfer.doubts, *([transfer.note] if transfer.note else [])]
+    return lines + [f"warning: {doubt}" for doubt in doubts]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,25 +12,27 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from hgkt._plain import plain
-from hgkt._validation import label_text
-from hgkt.cli._inputs import held, label_of, load_model, read_images
+from hgkt._validation import label_of, label_text
+from hgkt.cli import _registry
+from hgkt.cli._inputs import extract_items, held, list_photos, load_model
 from hgkt.cli._new_classes import NewClasses, describer_of
-from hgkt.cli._options import Device, DeviceOption, JsonOption, ModelOption, with_options
-from hgkt.cli._output import counted, emit, note, percent, report_change, say, show_table
-from hgkt.cli._registry import (
-    log_command,
-    migrate_command,
-    models_command,
-    pull_command,
-    push_command,
-    rollback_command,
+from hgkt.cli._options import ReaderOptions, with_options
+from hgkt.cli._output import (
+    check_suffix,
+    counted,
+    emit,
+    note,
+    percent,
+    report_change,
+    say,
+    show_table,
 )
 from hgkt.exceptions import ClassWarning, DataError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from hgkt.calibration import Costs
-    from hgkt.data import AttributeFile
     from hgkt.estimators.class_check import ClassCheck
 
 _RTOL, _ATOL = 1e-6, 1e-9  # a table holds single precision
@@ -50,8 +52,8 @@ def _doubts_as_notes() -> Iterator[None]:
 @app.command("list")
 @with_options
 def list_(
-    model: ModelOption,
-    as_json: JsonOption = False,
+    model: Path,
+    as_json: bool = False,
 ) -> None:
     """Show the classes of a model: seen, added by attributes, or added and then grown.
 
@@ -62,23 +64,13 @@ def list_(
 
     loaded = load_model(model)
     columns, parents = loaded.candidates(), loaded.parents_
+    names = loaded.classes_[columns].tolist()
+    seen = loaded.seen_mask_[columns].tolist()
+    grown = (loaded.class_groups()[columns] == GROWN).tolist()
     entries: list[dict[str, Any]] = [
-        {"name": name, "seen": seen, "grown": group == GROWN, "parent": parents.get(name)}
-        for name, seen, group in zip(
-            loaded.classes_[columns].tolist(),
-            loaded.seen_mask_[columns].tolist(),
-            loaded.class_groups()[columns].tolist(),
-            strict=True,
-        )
+        {"name": name, "seen": is_seen, "grown": has_grown, "parent": parents.get(name)}
+        for name, is_seen, has_grown in zip(names, seen, grown, strict=True)
     ]
-
-    def render() -> None:
-        rows = []
-        for entry in entries:
-            kind = "grown" if entry["grown"] else "seen" if entry["seen"] else "added"
-            rows.append([entry["name"], kind, *([entry["parent"] or ""] if parents else [])])
-        show_table(["name", "kind", *(["parent"] if parents else [])], rows)
-
     document = {
         "model": model,
         "n_classes": len(entries),
@@ -88,12 +80,20 @@ def list_(
         "parents": parents,
         "classes": entries,
     }
+
+    def render() -> None:
+        rows = []
+        for entry in entries:
+            kind = "grown" if entry["grown"] else "seen" if entry["seen"] else "added"
+            rows.append([entry["name"], kind, *([entry["parent"] or ""] if parents else [])])
+        show_table(["name", "kind", *(["parent"] if parents else [])], rows)
+
     emit(document, as_json, render)
 
 
 @app.command()
 @with_options
-def add(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) -> None:
+def add(model: Path, wanted: NewClasses, as_json: bool = False) -> None:
     """Add classes by attributes or words, all or none; the model folder is replaced in one step.
 
     Example: hgkt classes add --model digits-model --from-data digits
@@ -108,14 +108,14 @@ def add(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) -> 
         wanted.keep_texts(loaded, new).save(model)
     costs = loaded.costs(loaded.n_added_ - len(new), loaded.n_added_)
     report_change(
-        "added", list(new), loaded, model, as_json, {"costs": plain(costs)},
+        "added", list(new), loaded, model, as_json, {"costs": costs},
         lines=() if costs is None else (costs.sentence(),),
     )  # fmt: skip
 
 
 @app.command()
 @with_options
-def check(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) -> None:
+def check(model: Path, wanted: NewClasses, as_json: bool = False) -> None:
     """Say what would become of classes if they were added, each on its own; nothing is changed.
 
     Rivals, classes that would lose images, the accuracy to expect, and what would help.
@@ -131,11 +131,8 @@ def check(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) -
         for label, row in wanted.table(loaded).items()
     ]
     costs = loaded.costs(loaded.n_added_, loaded.n_added_ + len(checks))
-    document = {
-        "model": model,
-        "classes": [found.to_dict() for found in checks],
-        "costs": plain(costs),
-    }
+    documents = [found.to_dict() for found in checks]
+    document = {"model": model, "classes": documents, "costs": costs}
     emit(document, as_json, lambda: _show_checks(checks, costs))
 
 
@@ -143,8 +140,8 @@ def check(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) -
 @with_options
 def remove(
     names: Annotated[list[str], typer.Argument()],
-    model: ModelOption,
-    as_json: JsonOption = False,
+    model: Path,
+    as_json: bool = False,
 ) -> None:
     """Remove classes that were added, all or none.
 
@@ -164,14 +161,14 @@ def remove(
 @app.command()
 @with_options
 def grow(
-    model: ModelOption,
+    model: Path,
     name: str | None = None,
     images: Path | None = None,
     texts: Path | None = None,
     features: Path | None = None,
-    weights: Path | None = None,
-    device: DeviceOption = Device.auto,
-    as_json: JsonOption = False,
+    *,
+    reading: ReaderOptions,
+    as_json: bool = False,
 ) -> None:
     """Let classes learn from examples, without retraining; the examples are not kept.
 
@@ -185,14 +182,12 @@ def grow(
     ----------
     name
         The class; sub-folders of --images, or a column class of --texts, name several.
-    images : DIR
-        Images of the class, or without --name one sub-folder per class.
+    images : PATH
+        Images of the class, or without --name one sub-folder per class, or a manifest.
     texts : FILE
         Texts instead: a table of text and, without --name, class (.csv, .jsonl).
     features : FILE
         Rows of features of the class instead.
-    weights
-        Of images: the backbone's weights, if they were moved.
     """
     if sum(given is not None for given in (images, texts, features)) != 1:
         raise DataError(
@@ -200,90 +195,84 @@ def grow(
         )
     if features is not None and name is None:
         raise DataError("--features holds rows of one class; give its --name")
-    if texts is not None and weights is not None:
-        raise DataError("--weights is for images; this grows classes by texts")
     with held(model) as loaded:
         if not loaded.can_grow:
             loaded.grow({})  # says which method can
-        given: Mapping[str, Any]
-        if features is not None:
-            given, read = {str(name): features}, _feature_reader(loaded)
-        elif texts is not None:
-            given, read = _texts_by_class(texts, name), _text_reader(loaded, str(device))
-        else:
-            given = _sub_folders(images) if name is None else {name: images}
-            read = _image_reader(loaded, weights, str(device))
-        examples = {label_of(loaded, one): items for one, items in given.items()}
-        for label in examples:
-            if label not in loaded.classes_.tolist():
-                raise DataError(
-                    f"class {label_text(label)} is unknown to this model; add it with "
-                    "`hgkt classes add` before it grows"
-                )
-        found = {label: read(items) for label, items in examples.items()}
-        loaded.grow({label: loaded.example_sums(rows) for label, rows in found.items()})
+        rows, labels = _examples(loaded, name, images, texts, features, reading)
+        members: dict[Any, list[int]] = {}
+        for row, label in enumerate(labels):
+            members.setdefault(label, []).append(row)
+        loaded.grow({label: loaded.example_sums(rows[own]) for label, own in members.items()})
         loaded.save(model)
-    n_examples = {label: len(rows) for label, rows in found.items()}
+    n_examples = {label: len(own) for label, own in members.items()}
     report_change(
-        "grown", list(found), loaded, model, as_json, {"n_examples": n_examples},
+        "grown", list(members), loaded, model, as_json, {"n_examples": n_examples},
         f" by {counted(sum(n_examples.values()), 'example')}",
     )  # fmt: skip
 
 
-Reader = Callable[[Any], Any]  # from a file, a folder or a list of texts to features (n, D)
-
-
-def _feature_reader(model: Any) -> Reader:
+def _examples(
+    model: Any,
+    name: str | None,
+    images: Path | None,
+    texts: Path | None,
+    features: Path | None,
+    reading: ReaderOptions,
+) -> tuple[NDArray[Any], list[Any]]:
+    """Return the features of examples (n, D), and the class of each, which the model must know."""
     from hgkt.data import read_features
+    from hgkt.items import ImageClassifier, TextClassifier
+    from hgkt.vision.listing import find_entries
 
-    return lambda path: read_features(path, model.n_features_in_)
-
-
-def _text_reader(model: Any, device: str) -> Reader:
-    from hgkt.items import TextClassifier
-
-    return TextClassifier(model, device).features
-
-
-def _image_reader(model: Any, weights: Path | None, device: str) -> Reader:
-    from hgkt.items import ImageClassifier
-
-    reader = ImageClassifier(model, device, weights)
-    return lambda path: read_images([path], reader).features
-
-
-def _sub_folders(folder: Path | None) -> dict[str, Path]:
-    """Return the folders in a folder, by name: one per class."""
-    if folder is None or not folder.is_dir():
-        raise DataError(f"{folder} is not a folder; give the --name of the class")
-    found = {path.name: path for path in sorted(folder.iterdir()) if path.is_dir()}
-    if not found:
-        raise DataError(f"{folder} has no sub-folder per class; give the --name of the class")
-    return found
+    if features is not None:
+        rows = read_features(features, model.n_features_in_)
+        return rows, _labels(model, [str(name)] * len(rows))
+    if texts is not None:
+        if reading.weights is not None:
+            raise DataError("--weights is for images; this grows classes by texts")
+        frame = _labelled_texts(texts, name)
+        labels = _labels(model, frame["class"].tolist())
+        return TextClassifier(model, reading.device).features(frame["text"]), labels
+    place = Path(str(images))
+    entries = find_entries(place) if name is None else list_photos([place], name)
+    labels = _labels(model, [entry.label for entry in entries])
+    found = extract_items(entries, ImageClassifier(model, reading.device, reading.weights))
+    label_by_id = dict(zip((entry.id for entry in entries), labels, strict=True))
+    return found.features, [label_by_id[item] for item in found.names]
 
 
-def _texts_by_class(path: Path, name: str | None) -> dict[str, list[str]]:
-    """Return the texts of a table by their class, which is `name` where one is given."""
+def _labels(model: Any, names: Sequence[str]) -> list[Any]:
+    """Return the classes that go by some names; refuse one that the model does not know."""
+    labels = [label_of(model, name) for name in names]
+    for label in dict.fromkeys(labels):
+        if label not in model.classes_.tolist():
+            raise DataError(
+                f"class {label_text(label)} is unknown to this model; add it with `hgkt classes "
+                "add` before it grows"
+            )
+    return labels
+
+
+def _labelled_texts(path: Path, name: str | None) -> pd.DataFrame:
+    """Return the texts of a table with their class, which is `name` where one is given."""
     from hgkt.data.tables import check_column, row_text
     from hgkt.items import read_text_table
 
     frame = read_text_table(path)
-    if name is None:
-        check_column(frame, path, "class", "the class of each text, or --name CLASS,")
-    labels = [name] * len(frame) if name is not None else frame["class"].tolist()
-    found: dict[str, list[str]] = {}
-    for row, (label, text) in enumerate(zip(labels, frame["text"], strict=True)):
-        if not all(isinstance(one, str) and one.strip() for one in (label, text)):
+    if name is not None:
+        frame["class"] = name
+    check_column(frame, path, "class", "the class of each text, or --name CLASS,")
+    for row, pair in enumerate(zip(frame["class"], frame["text"], strict=True)):
+        if not all(isinstance(one, str) and one.strip() for one in pair):
             raise DataError(f"{row_text(path, row)} of {path} lacks a text or a class")
-        found.setdefault(str(label), []).append(text)
-    if not found:
+    if frame.empty:
         raise DataError(f"{path} holds no text")
-    return found
+    return frame
 
 
 @app.command()
 @with_options
-def edit(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) -> None:
+def edit(model: Path, wanted: NewClasses, as_json: bool = False) -> None:
     """Give classes that were added other attributes, all or none; what they learned stays.
 
     With --name and --parent alone any class moves to another group, and keeps its attributes.
@@ -305,8 +294,8 @@ def edit(model: ModelOption, wanted: NewClasses, as_json: JsonOption = False) ->
 def rename(
     old: Annotated[str, typer.Argument()],
     new: Annotated[str, typer.Argument()],
-    model: ModelOption,
-    as_json: JsonOption = False,
+    model: Path,
+    as_json: bool = False,
 ) -> None:
     """Give a class another name; any class may be renamed.
 
@@ -328,10 +317,10 @@ def rename(
 @app.command()
 @with_options
 def export(
-    model: ModelOption,
+    model: Path,
     out_file: Annotated[Path, typer.Option("--out")],
     everything: Annotated[bool, typer.Option("--all")] = False,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """Write the added classes of a model with their attributes to a table, for `import`.
 
@@ -346,54 +335,40 @@ def export(
     everything
         Also the classes that the model was fitted on.
     """
-    from hgkt.data.attributes import write_attribute_csv, write_attribute_file
+    from hgkt.calibration.folds import SEEN
+    from hgkt.data.attributes import AttributeFile, write_attribute_csv, write_attribute_file
 
-    if out_file.suffix not in (".csv", ".parquet"):
-        raise DataError(f"--out must end in .csv or .parquet; got {str(out_file)!r}")
+    check_suffix(out_file, ".csv", ".parquet")
     loaded = load_model(model)
     if out_file.suffix == ".csv" and describer_of(loaded).accepts_text:
         raise DataError(
             "the attributes of this model are made of text, and only .parquet can say by which "
             "encoder; give --out FILE.parquet"
         )
-    file, fitted = _table(loaded, everything)
-    if not file.names:
+    columns = loaded.candidates()
+    fitted = loaded.class_groups()[columns] == SEEN
+    chosen = columns if everything else columns[~fitted]
+    names = tuple(map(str, loaded.classes_[chosen].tolist()))
+    if not names:
         raise DataError(f"{model} has no added class; --all writes those that it was fitted on")
+    about, rows = loaded.about_, loaded.class_attributes_[chosen].astype(np.float32)
+    blocks = tuple(about.get("attribute_blocks") or [rows.shape[1]])
+    kinds = tuple(about.get("attribute_kinds") or ["file"] * len(blocks))
+    attribute_names = describer_of(loaded).attribute_names or None
+    file = AttributeFile(names, rows, blocks, kinds, about.get("encoder"), attribute_names)
     write = write_attribute_csv if out_file.suffix == ".csv" else write_attribute_file
-    write(out_file, file, seen=fitted.tolist(), parents=loaded.parents_)
-    document = {"out": out_file, "n_classes": len(file.names), "classes": list(file.names)}
-    wrote = f"wrote {counted(len(file.names), 'class', 'classes')} to {out_file}"
+    write(out_file, file, seen=np.isin(chosen, columns[fitted]).tolist(), parents=loaded.parents_)
+    document = {"out": out_file, "n_classes": len(names), "classes": names}
+    wrote = f"wrote {counted(len(names), 'class')} to {out_file}"
     emit(document, as_json, lambda: say(wrote))
-
-
-def _table(model: Any, everything: bool) -> tuple[AttributeFile, NDArray[np.bool_]]:
-    """Return the classes of a model as a file holds them, and which the model was fitted on."""
-    from hgkt.calibration.folds import SEEN
-    from hgkt.data import AttributeFile
-
-    columns = model.candidates()
-    fitted = model.class_groups()[columns] == SEEN
-    chosen = np.ones(len(columns), dtype=bool) if everything else ~fitted
-    about = model.about_
-    rows = model.class_attributes_[columns[chosen]].astype(np.float32)
-    blocks = about.get("attribute_blocks") or [rows.shape[1]]
-    file = AttributeFile(
-        tuple(map(str, model.classes_[columns[chosen]].tolist())),
-        rows,
-        tuple(blocks),
-        tuple(about.get("attribute_kinds") or ["file"] * len(blocks)),
-        about.get("encoder"),
-        describer_of(model).attribute_names or None,
-    )
-    return file, fitted[chosen]
 
 
 @app.command("import")
 @with_options
 def import_(
     file: Annotated[Path, typer.Argument()],
-    model: ModelOption,
-    as_json: JsonOption = False,
+    model: Path,
+    as_json: bool = False,
 ) -> None:
     """Take the classes of a table, all or none: new ones are added, others get its attributes.
 
@@ -424,55 +399,50 @@ def import_(
     )  # fmt: skip
 
 
-app.command("models")(models_command)
-app.command("migrate")(migrate_command)
-app.command("pull")(pull_command)
-app.command("push")(push_command)
-app.command("log")(log_command)
-app.command("rollback")(rollback_command)
+app.add_typer(_registry.app)
 
 
 def _show_checks(checks: Sequence[ClassCheck], costs: Costs | None) -> None:
     """Print the sentences of one check and its rivals; of several, one line each."""
     if len(checks) == 1:
-        say(*checks[0].sentences())
-        if checks[0].rivals:
-            rows = [
-                [rival.label, percent(rival.share), f"{rival.similarity:.2f}"]
-                for rival in checks[0].rivals
-            ]
-            if (rest := checks[0].elsewhere()) is not None:
-                rows.append(["all further classes", percent(rest), ""])
+        (check,) = checks
+        say(*check.sentences())
+        rows = [[r.label, percent(r.share), f"{r.similarity:.2f}"] for r in check.rivals]
+        if rows and (rest := check.elsewhere()) is not None:
+            rows.append(["all further classes", percent(rest), ""])
+        if rows:
             show_table(["rival", "share of its images", "similarity of attributes"], rows)
         return
-    twins = any(check.duplicates for check in checks)
     rows = [
         [
             check.name,
             percent(check.accuracy),
-            ", ".join(_with_share(rival.label, rival.share) for rival in check.rivals[:3]),
+            _with_shares(check.rivals[:3]),
             percent(check.elsewhere(3)),
-            ", ".join(_with_share(loss.label, loss.share) for loss in check.losses),
+            _with_shares(check.losses),
             percent(check.distance),
-            *([", ".join(map(str, check.duplicates))] if twins else []),
+            ", ".join(map(str, check.duplicates)),
         ]
         for check in checks
     ]
-    columns = ["class", "accuracy", "rivals", "elsewhere", "would lose", "distance"]
-    show_table([*columns, *(["same as"] if twins else [])], rows)
+    columns = ["class", "accuracy", "rivals", "elsewhere", "would lose", "distance", "same as"]
+    if not any(check.duplicates for check in checks):
+        columns, rows = columns[:-1], [row[:-1] for row in rows]
+    show_table(columns, rows)
     say(
         "accuracy, rivals, elsewhere: where the images of the class go, 100 % in all",
         "would lose: known classes, and the share of their images that it would take",
         "distance: share of the seen classes that lie nearer to what is known",
+        *(f"{check.name}: {check.say_strays()}" for check in checks if check.strays),
     )
-    for check in checks:
-        if check.strays:
-            say(f"{check.name}: {check.say_strays()}")
     if costs is not None:
         say(f"together: {costs.sentence()}")
-    for reason in dict.fromkeys(reason for check in checks for reason in check.reasons):
-        say(reason)
+    say(*dict.fromkeys(reason for check in checks for reason in check.reasons))
 
 
-def _with_share(label: Any, share: float | None) -> str:
-    return str(label) if share is None else f"{label} {percent(share)}"
+def _with_shares(others: Sequence[Any]) -> str:
+    """Return the names of classes, each with its share of images where that is known."""
+    return ", ".join(
+        str(one.label) if one.share is None else f"{one.label} {percent(one.share)}"
+        for one in others
+    )

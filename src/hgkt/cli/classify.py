@@ -9,51 +9,36 @@ import typer
 
 from hgkt.cli._inputs import (
     NO_THRESHOLDS,
-    Input,
+    Items,
     candidate_names,
+    item_reader,
     load_model,
-    read_images,
+    read_photos,
     read_texts,
-    reader_of,
-    table_texts,
 )
-from hgkt.cli._options import (
-    AmongOption,
-    CoverageOption,
-    Device,
-    DeviceOption,
-    JsonOption,
-    ModelOption,
-    RejectOption,
-    TopOption,
-    WeightsOption,
-    with_options,
-)
-from hgkt.cli._output import emit, note, percent, say, write_frame
+from hgkt.cli._options import AnswerOptions, ReaderOptions, with_options
+from hgkt.cli._output import check_suffix, emit, note, percent, say, write_frame
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
-    from hgkt.items import Answer, Explanation, ImageClassifier, TextClassifier
+    from hgkt.items import Answer, ImageClassifier, TextClassifier
 
 _NEAREST = 3  # learned classes that explain an answer
 
 
 @with_options
 def classify_command(
-    model: ModelOption,
+    model: Path,
     items: Annotated[list[str] | None, typer.Argument()] = None,
     input_file: Annotated[Path | None, typer.Option("--input")] = None,
-    top: TopOption = 1,
-    among: AmongOption = "all",
-    reject: RejectOption = None,
-    coverage: CoverageOption = None,
-    level: Annotated[str | None, typer.Option(show_default=False)] = None,
-    at_least: Annotated[float | None, typer.Option(show_default=False)] = None,
+    *,
+    asked: AnswerOptions,
+    level: str | None = None,
+    at_least: float | None = None,
     explain: Annotated[bool, typer.Option("--explain")] = False,
     out_file: Annotated[Path | None, typer.Option("--out")] = None,
-    weights: WeightsOption = None,
-    device: DeviceOption = Device.auto,
-    as_json: JsonOption = False,
+    reading: ReaderOptions,
+    as_json: bool = False,
 ) -> None:
     """Name what is in photos, or what texts say, and how sure that is.
 
@@ -80,48 +65,53 @@ def classify_command(
     out_file : FILE
         Write the answers to a .csv.
     """
-    if out_file is not None and out_file.suffix != ".csv":
-        raise DataError(f"--out must end in .csv; got {str(out_file)!r}")
+    check_suffix(out_file, ".csv")
     classifier = load_model(model)
-    names = candidate_names(classifier, among)
+    names = candidate_names(classifier, asked.among)
     classifier.candidates(names)  # wrong names are told before items are read
     wanted = int(level) if level is not None and level.isdecimal() else level
     if wanted is not None:
         classifier.taxonomy().level(wanted)
     noun, key = ("text", "text") if classifier.about_.get("text_encoder") else ("photo", "file")
-    reader = reader_of(classifier, weights, str(device))
+    reader = item_reader(classifier, reading)
     given = _read(reader, items or [], input_file)
-    if classifier.confidence_ is None:
+    calibrated = classifier.confidence_ is not None
+    if not calibrated:
         note(f"probabilities are not calibrated: {NO_THRESHOLDS}")
-    answers = reader.answers(given.features, top, names, reject, coverage, wanted, at_least)
-    reasons = reader.explain_features(given.features, _NEAREST, names) if explain else None
+    answers = reader.answers(
+        given.features, asked.top, names, asked.reject, asked.coverage, wanted, at_least
+    )
     rows = [
-        {key: item, **_answer(answer, top), **({} if reasons is None else _reason(reasons[row]))}
-        for row, (item, answer) in enumerate(zip(given.names, answers, strict=True))
+        {key: name, **_answer(answer, asked.top)}
+        for name, answer in zip(given.names, answers, strict=True)
     ]
+    if explain:
+        reasons = reader.explain_features(given.features, _NEAREST, names)
+        for row, reason in zip(rows, reasons, strict=True):
+            row["nearest"] = [vars(relative) for relative in reason.nearest]
     document: dict[str, Any] = {
         "model": model,
-        "among": among,
-        "calibrated": classifier.confidence_ is not None,
+        "among": asked.among,
+        "calibrated": calibrated,
         f"n_{noun}s": len(rows),
-        **({} if level is None else {"level": wanted}),
-        **({} if at_least is None else {"at_least": at_least}),
-        **({} if reject is None else {"n_rejected": sum(answer.rejected for answer in answers)}),
+        "level": wanted,
+        "at_least": at_least,
+        "n_rejected": sum(answer.rejected for answer in answers),
         f"{noun}s": rows,
         **given.report(),
     }
     if out_file is not None:
         _write(out_file, rows)
         document["out"] = out_file
-    emit(document, as_json, lambda: _render(document, noun, key))
+    emit(document, as_json, lambda: _render(document, rows, noun, key))
 
 
-def _read(reader: ImageClassifier | TextClassifier, items: list[str], table: Path | None) -> Input:
+def _read(reader: ImageClassifier | TextClassifier, items: list[str], table: Path | None) -> Items:
     """Return the features of photos, or of texts of the command line and of a table."""
-    from hgkt.items import TextClassifier
+    from hgkt.items import TextClassifier, read_text_table
 
     if isinstance(reader, TextClassifier):
-        texts = [*items, *([] if table is None else table_texts(table))]
+        texts = [*items, *([] if table is None else read_text_table(table)["text"])]
         if not texts:
             raise DataError("say what to classify: texts, or --input FILE with a column text")
         return read_texts(texts, reader)
@@ -129,7 +119,7 @@ def _read(reader: ImageClassifier | TextClassifier, items: list[str], table: Pat
         raise DataError("--input is for texts; give photos and folders of photos as arguments")
     if not items:
         raise DataError("say what to classify: photos, or folders of photos")
-    return read_images([*map(Path, items)], reader)
+    return read_photos([*map(Path, items)], reader)
 
 
 def _answer(answer: Answer, top: int) -> dict[str, Any]:
@@ -137,8 +127,8 @@ def _answer(answer: Answer, top: int) -> dict[str, Any]:
     best = answer.guess
     row: dict[str, Any] = {
         "label": answer.label,
-        "probability": None if best is None else best.probability,
-        "seen": None if best is None else best.seen,
+        "probability": best and best.probability,
+        "seen": best and best.seen,
         "rejected": answer.rejected,
         "novelty": answer.novelty,
     }
@@ -149,14 +139,8 @@ def _answer(answer: Answer, top: int) -> dict[str, Any]:
     return row
 
 
-def _reason(reason: Explanation) -> dict[str, Any]:
-    return {"nearest": [vars(relative) for relative in reason.nearest]}
-
-
 def _write(path: Path, rows: list[dict[str, Any]]) -> None:
     """Write one row per item: its class, how sure that is, then class_2, probability_2, …."""
-    import pandas as pd
-
     records = []
     for row in rows:
         record = {name: value for name, value in row.items() if not isinstance(value, list)}
@@ -167,18 +151,17 @@ def _write(path: Path, rows: list[dict[str, Any]]) -> None:
         for rank, near in enumerate(row.get("nearest", []), start=1):
             record |= {f"nearest_{rank}": near["label"], f"example_{rank}": near["example"]}
         records.append(record)
-    write_frame(path, pd.DataFrame(records))
+    write_frame(path, records)
 
 
 # ---------------------------------------------------------------------- what is shown
-def _render(document: dict[str, Any], noun: str, key: str) -> None:
-    rows = document[f"{noun}s"]
+def _render(document: dict[str, Any], rows: list[dict[str, Any]], noun: str, key: str) -> None:
     if "out" in document:
         say(f"wrote {len(rows)} answers to {document['out']}")
         return
     sources = {True: f"{noun}s", False: "description", None: "–"}
-    head = [noun, "class", "probability", "known by"]
-    lines: list[Any] = [(*head, "set") if "set" in rows[0] else (*head,)]
+    sets = ["set"] if "set" in rows[0] else []
+    lines: list[Any] = [[noun, "class", "probability", "known by", *sets]]
     for row in rows:
         guesses = row.get("top", [row])
         if row["label"] is None:
@@ -187,10 +170,9 @@ def _render(document: dict[str, Any], noun: str, key: str) -> None:
         elif guesses[0]["label"] != row["label"]:
             guesses = [row, *guesses]  # it backed off, to a group
         for rank, guess in enumerate(guesses):
-            cells = [row[key] if rank == 0 else "", *_cells(guess, sources)]
-            if "set" in row:
-                cells.append(", ".join(map(str, row["set"])) if rank == 0 else "")
-            lines.append(cells)
+            sure = [str(guess["label"]), percent(guess["probability"]), sources[guess["seen"]]]
+            first = [row[key], *sure, *(", ".join(map(str, row[name])) for name in sets)]
+            lines.append(first if rank == 0 else ["", *sure, *("" for _ in sets)])
         lines += [f"  near {_near(near)}" for near in row.get("nearest", [])]
     # No table of rich's: it would cut the names of files to the width of the terminal.
     table = [line for line in lines if not isinstance(line, str)]
@@ -199,10 +181,6 @@ def _render(document: dict[str, Any], noun: str, key: str) -> None:
         if not isinstance(line, str):
             line = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
         say(line.rstrip())
-
-
-def _cells(guess: Any, sources: dict[bool | None, str]) -> list[str]:
-    return [str(guess["label"]), percent(guess["probability"]), sources[guess["seen"]]]
 
 
 def _near(near: dict[str, Any]) -> str:

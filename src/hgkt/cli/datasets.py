@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.markup import escape
 
-from hgkt.cli._options import AttributesOption, JsonOption, RootOption, with_options
+from hgkt.cli._options import with_options
 from hgkt.cli._output import emit, note, out, progress_bar, say, show_table
 from hgkt.data import DATASETS, GZSLDataset, data_root, find_folder, load_dataset
 from hgkt.data.catalog import CATALOG, find_facts
@@ -33,31 +33,33 @@ class SourceOptions:
         Leave features on disk: for matrices beyond memory.
     """
 
-    root: RootOption = None
+    root: Path | None = None
     features: str | None = None
-    attributes: AttributesOption = "att"
+    attributes: str = "att"
     mmap: bool = False
 
-    def places(self, name: str | None) -> list[str | Path]:
-        """Return what to read: a registered name, one folder, or every folder under the root."""
-        if name is not None:
-            return [name if name in DATASETS else find_folder(name, self.root)]
-        base = data_root(self.root)
-        if base is None:
-            raise DataError("say what to check: give a name, --root, or set HGKT_DATA")
-        folders: list[str | Path] = [*_dataset_folders(base)]
-        if not folders:
-            raise DataError(f"{base} holds no folder of a data set (att_splits.mat, or two tables)")
-        return folders
+    def found(self, name: str | None) -> list[tuple[str | Path, str | None]]:
+        """Return what to read, each with a feature file; None stands for the one in its tables.
 
-    def files(self, place: str | Path) -> list[str | None]:
-        """Return the feature files of a place; None stands for the one that is in its tables."""
-        return _feature_files(place) if self.features is None else [self.features]
+        That is a registered name, one folder, or every folder under the root.
+        """
+        base = data_root(self.root)
+        places: list[str | Path] = [*_dataset_folders(base)]
+        if name is not None:
+            places = [name if name in DATASETS else find_folder(name, self.root)]
+        elif base is None:
+            raise DataError("say what to check: give a name, --root, or set HGKT_DATA")
+        elif not places:
+            raise DataError(f"{base} holds no folder of a data set (att_splits.mat, or two tables)")
+        return [
+            (place, file)
+            for place in places
+            for file in ([self.features] if self.features else _feature_files(place))
+        ]
 
     def load(self, place: str | Path, file: str | None) -> GZSLDataset:
         """Load a data set as it is, unchecked."""
-        how: dict[str, Any] = {"attributes": self.attributes, "mmap": self.mmap}
-        how |= {} if file is None else {"features": file}
+        how: dict[str, Any] = {"attributes": self.attributes, "mmap": self.mmap, "features": file}
         return load_dataset(place, self.root, validate=False, **how)
 
     def report(self, place: str | Path, file: str | None) -> dict[str, Any]:
@@ -72,43 +74,32 @@ class SourceOptions:
                 return report | {"findings": findings}
             data = self.load(place, file)
         except HGKTError as error:
-            findings = [Finding("error", str(error))]
-        else:
-            findings = check_dataset(data)
-            report["attributes"] = data.about.get("attributes")
-            if not any(finding.level == "error" for finding in findings):
-                report |= {"summary": data.summary(), "fingerprint": data.fingerprint()}
+            return report | {"findings": [Finding("error", str(error))]}
+        findings = check_dataset(data)
+        report["attributes"] = data.about.get("attributes")
+        if not any(finding.level == "error" for finding in findings):
+            report |= {"summary": data.summary(), "fingerprint": data.fingerprint()}
         return report | {"findings": findings}
 
 
 @app.command("list")
-def list_(root: RootOption = None, as_json: JsonOption = False) -> None:
+@with_options
+def list_(root: Path | None = None, as_json: bool = False) -> None:
     """Show the data sets that come with hgkt, that lie under --root, and that can be fetched.
 
     Example: hgkt datasets list --root data
     """
-    entries: list[dict[str, Any]] = [
-        {"name": name, "where": entry.family, "summary": entry.summary}
-        for name, entry in DATASETS.items()
-    ]
+    rows = [(name, entry.family, entry.summary) for name, entry in DATASETS.items()]
     folders = _dataset_folders(data_root(root))
-    entries += [
-        {"name": folder.name, "where": str(folder), "summary": _folder_summary(folder)}
-        for folder in folders
-    ]
+    rows += [(folder.name, str(folder), _folder_summary(folder)) for folder in folders]
     here = {folder.name.upper() for folder in folders}
-    entries += [
-        {
-            "name": facts.name,
-            "where": "download" if facts.mirrors else "by hand",
-            "summary": f"{facts.n_seen_classes}+{facts.n_unseen_classes} classes, "
-            f"{facts.n_attributes} attributes; {facts.citation}",
-        }
-        for facts in CATALOG.values()
-        if facts.name not in here
-    ]
-    columns = ("name", "where", "what")
-    emit({"datasets": entries}, as_json, lambda: show_table(columns, map(dict.values, entries)))
+    for facts in CATALOG.values():
+        if facts.name not in here:
+            classes = f"{facts.n_seen_classes}+{facts.n_unseen_classes} classes"
+            what = f"{classes}, {facts.n_attributes} attributes; {facts.citation}"
+            rows.append((facts.name, "download" if facts.mirrors else "by hand", what))
+    entries = [dict(zip(("name", "where", "summary"), row, strict=True)) for row in rows]
+    emit({"datasets": entries}, as_json, lambda: show_table(("name", "where", "what"), rows))
 
 
 @app.command()
@@ -117,7 +108,7 @@ def check(
     name: Annotated[str | None, typer.Argument()] = None,
     *,
     source: SourceOptions,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """Look data sets over: counts, leaks, attributes, features, folds, split fingerprint.
 
@@ -130,9 +121,7 @@ def check(
     name
         Name or path; every folder under --root if left out.
     """
-    reports = [
-        source.report(place, file) for place in source.places(name) for file in source.files(place)
-    ]
+    reports = [source.report(place, file) for place, file in source.found(name)]
     failed = any(finding.level == "error" for r in reports for finding in r["findings"])
 
     def render() -> None:
@@ -156,7 +145,7 @@ def convert(
     to: Layout = "parquet",
     *,
     how: SourceOptions,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """Turn a data set of any layout into tables, or into the benchmark's layout.
 
@@ -173,14 +162,13 @@ def convert(
     """
     from hgkt.data import write_tables, write_xlsa17
 
-    (place,) = how.places(source)
-    files = how.files(place)
-    if len(files) > 1:
+    found = how.found(source)
+    if len(found) > 1:
         raise DataError(
-            f"{source} has several feature files ({', '.join(map(str, files))}); choose with "
-            "--features"
+            f"{source} has several feature files ({', '.join(str(file) for _, file in found)}); "
+            "choose with --features"
         )
-    data = how.load(place, files[0])
+    data = how.load(*found[0])
     if to == "xlsa17":
         write_xlsa17(data, target)
     else:
@@ -197,10 +185,10 @@ def convert(
 @with_options
 def download(
     name: Annotated[str, typer.Argument(help=f"One of {', '.join(CATALOG)}.")],
-    root: RootOption = None,
+    root: Path | None = None,
     mirror: list[str] | None = None,
     sha256: str | None = None,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """Fetch a data set of the benchmark; a transfer that broke off is taken up again.
 
@@ -252,8 +240,7 @@ def _is_tables(folder: Path) -> bool:
 def _folder_summary(folder: Path) -> str:
     if not _is_benchmark(folder):
         return "tables"
-    files = [file for file in _feature_files(folder) if file is not None]
-    return "features: " + (", ".join(files) or "none")
+    return "features: " + (", ".join(filter(None, _feature_files(folder))) or "none")
 
 
 def _feature_files(source: str | Path) -> list[str | None]:

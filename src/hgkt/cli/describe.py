@@ -7,9 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from hgkt.cli._options import Device, DeviceOption, JsonOption, with_options
-from hgkt.cli._output import emit, note, progress_bar, say
-from hgkt.exceptions import DataError
+from hgkt.cli._options import Device, with_options
+from hgkt.cli._output import check_suffix, emit, note, progress_bar, say
 
 
 @with_options
@@ -20,8 +19,8 @@ def describe_command(
     template: list[str] | None = None,
     words: bool = True,
     with_attributes: Path | None = None,
-    device: DeviceOption = Device.cpu,
-    as_json: JsonOption = False,
+    device: Device = "cpu",
+    as_json: bool = False,
 ) -> None:
     """Encode class names and descriptions.
 
@@ -50,10 +49,9 @@ def describe_command(
     from hgkt.data import write_attribute_file
     from hgkt.language import describe_classes, load_encoder, read_class_list
 
-    if out_file.suffix != ".parquet":
-        raise DataError(f"--out must end in .parquet; got {str(out_file)!r}")
+    check_suffix(out_file, ".parquet")
     listed = read_class_list(classes, with_attributes)
-    loaded = load_encoder(encoder, torch_device(str(device)), template or "photo", words)
+    loaded = load_encoder(encoder, torch_device(device), template or "photo", words)
     with progress_bar() as bar:
         described = describe_classes(listed, loaded, bar)
     write_attribute_file(out_file, described.file, described.descriptions, listed.seen)

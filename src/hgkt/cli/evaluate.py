@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,8 +12,8 @@ import typer
 
 from hgkt._files import check_writable
 from hgkt._plain import plain, short
-from hgkt.cli._options import DataOptions, JsonOption, MethodOptions, with_options
-from hgkt.cli._output import emit, figures_table, out, progress_bar, say
+from hgkt.cli._options import DataOptions, MethodOptions, with_options
+from hgkt.cli._output import emit, progress_bar, say, show_figures
 from hgkt.exceptions import DataError, HGKTError
 
 _HEAD = ("ts", "tr", "H", "zsl", "ausuc")
@@ -26,6 +26,7 @@ _MEANINGS = (
     "H*: the best H over all calibrations, an oracle",
 )
 _GROUPS = {"confidence_seen": "seen rows", "confidence_unseen": "unseen rows"}
+_FACTS = ("validation", "timings", "method", "parameters", "data", "seed", *_GROUPS, "unknown")
 _UNKNOWN = {
     "auroc": "AUROC",
     "auroc_softmax": "softmax",
@@ -46,7 +47,7 @@ def evaluate_command(
     metric: str = "auto",
     unknown: Annotated[int, typer.Option("--unknown-classes", min=0)] = 0,
     out_folder: Annotated[Path | None, typer.Option("--out")] = None,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """Measure a method on a data set: ts, tr, H, ZSL and AUSUC.
 
@@ -113,13 +114,9 @@ def _document(record: Any, seconds: float) -> dict[str, Any]:
         **metrics,
         "calibration": record.calibration,
         "uncalibrated": record.uncalibrated.to_dict(),
-        "calibrated": None if record.calibrated is None else record.calibrated.to_dict(),
-        **{
-            name: getattr(record, name)
-            for name in ("validation", "timings", "method", "parameters", "data", "seed")
-        },
-        **_confidence_document(record),
-        "taxonomy": None if record.taxonomy is None else record.taxonomy.to_dict(),
+        "calibrated": record.calibrated and record.calibrated.to_dict(),
+        **{name: plain(getattr(record, name)) for name in _FACTS},
+        "taxonomy": record.taxonomy and record.taxonomy.to_dict(),
     }
 
 
@@ -128,42 +125,45 @@ def _summary(runs: list[dict[str, Any]], seconds: float) -> dict[str, Any]:
     first = runs[0]
     if len(runs) == 1:
         return first | {"seconds": seconds}
-    names = list(first["uncalibrated"])
-    mean = _over(runs, [*_BESIDE, *names], np.mean)
-    head: dict[str, Any] = {name: mean.pop(name) for name in _HEAD}
-    head |= {"seconds": seconds, "selected": [run["selected"] for run in runs], **mean}
-    head["calibration"] = [run["calibration"] for run in runs]
-    # Sample standard deviation: the seeds stand for all the seeds one could have taken.
-    head["std"] = _over(runs, [*_BESIDE, *names], lambda column: np.std(column, ddof=1))
-    for block in _BLOCKS:
-        parts = [run[block] for run in runs]
-        head[block] = None if None in parts else _over(parts, names, np.mean)
-    head |= {name: first[name] for name in ("method", "preset", "data")}
-    return (
-        head | {name: [run[name] for run in runs] for name in ("seed", "record")} | {"runs": runs}
-    )
+    import pandas as pd
 
-
-def _over(runs: list[dict[str, Any]], names: list[str], reduce: Any) -> dict[str, float]:
-    return {name: float(reduce([run[name] for run in runs])) for name in names}
+    figures = [*_BESIDE, *first["uncalibrated"]]
+    frame = pd.DataFrame(runs)
+    mean: dict[str, Any] = dict(zip(figures, frame[figures].mean(), strict=True))
+    blocks = {
+        block: None if frame[block].isna().any() else pd.DataFrame([*frame[block]]).mean().to_dict()
+        for block in _BLOCKS
+    }
+    return {
+        **{name: mean.pop(name) for name in _HEAD},
+        "seconds": seconds,
+        "selected": [run["selected"] for run in runs],
+        **mean,
+        "calibration": [run["calibration"] for run in runs],
+        # Of a sample: the seeds stand for all the seeds one could have taken.
+        "std": frame[figures].std().to_dict(),
+        **blocks,
+        **{name: first[name] for name in ("method", "preset", "data")},
+        **{name: [run[name] for run in runs] for name in ("seed", "record")},
+        "runs": runs,
+    }
 
 
 def _render(document: dict[str, Any]) -> None:
-    title = f"{document['method']} on {document['data']['name']} (%, mean over classes)"
-    table = figures_table(title, ("ts", "tr", "H", "ZSL", "AUSUC", "H*"))
-    std = document.get("std")
-    spread = [f"±{std[name]:.1f}" if std else "" for name in _FIGURES]
+    std, runs = document.get("std"), document.get("runs", [document])
+    spread = [f" ±{std[name]:.1f}" if std else "" for name in _FIGURES]
     cells = zip(_FIGURES, spread, strict=True)
-    table.add_row("result", *(f"{document[name]:.1f}{more}" for name, more in cells))
+    rows = [["result", *(f"{document[name]:.1f}{more}" for name, more in cells)]]
     for block in _BLOCKS:
         values = document[block]
         if values is not None and any(values[name] != document[name] for name in _FIGURES):
-            table.add_row(block, *(f"{values[name]:.1f}" for name in _FIGURES))
-    out.print(table)
+            rows.append([block, *(f"{values[name]:.1f}" for name in _FIGURES)])
+    title = f"{document['method']} on {document['data']['name']} (%, mean over classes)"
+    show_figures(title, ("ts", "tr", "H", "ZSL", "AUSUC", "H*"), rows)
     say(*_MEANINGS)
-    _print_confidence(document.get("runs", [document]))
-    _print_taxonomy(document.get("runs", [document]))
-    for run in document.get("runs", [document]):
+    _show_confidence(runs)
+    _show_taxonomy([run["taxonomy"] for run in runs if run["taxonomy"] is not None])
+    for run in runs:
         chosen = ", ".join(f"{name}={short(value)}" for name, value in run["selected"].items())
         where = "" if run["record"] is None else f"; record {run['record']}"
         picked = f"; chosen on validation classes: {chosen}" if chosen else ""
@@ -171,56 +171,45 @@ def _render(document: dict[str, Any]) -> None:
 
 
 # ---------------------------------------------------------------------- confidence
-def _confidence_document(record: Any) -> dict[str, Any]:
-    """Return ``confidence_seen``, ``confidence_unseen`` and ``unknown`` of a run record."""
-    parts = {name: getattr(record, name) for name in (*_GROUPS, "unknown")}
-    return {name: None if part is None else plain(asdict(part)) for name, part in parts.items()}
-
-
-def _print_confidence(runs: list[dict[str, Any]]) -> None:
-    """Print the tables, means over runs; nothing where there is no confidence."""
+def _show_confidence(runs: list[dict[str, Any]]) -> None:
+    """Show means over runs; nothing where there is no confidence."""
     from hgkt.evaluation.confidence import COLUMNS
 
     if runs[0]["confidence_seen"] is None:
         return
-    table = figures_table("confidence (%, log loss and sizes apart)", COLUMNS.values())
-    for name, words in _GROUPS.items():
-        table.add_row(words, *_means([run[name] for run in runs], COLUMNS))
-    out.print(table)
+    rows = [
+        [words, *_means([run[name] for run in runs], COLUMNS)] for name, words in _GROUPS.items()
+    ]
+    show_figures("confidence (%, log loss and sizes apart)", COLUMNS.values(), rows)
     if runs[0]["unknown"] is not None:
-        first = runs[0]["unknown"]
-        table = figures_table(f"{first['n_unknown']} classes never added (%)", _UNKNOWN.values())
-        table.add_row(first["score"], *_means([run["unknown"] for run in runs], _UNKNOWN))
-        out.print(table)
+        first, found = runs[0]["unknown"], [run["unknown"] for run in runs]
+        title = f"{first['n_unknown']} classes never added (%)"
+        show_figures(title, _UNKNOWN.values(), [[first["score"], *_means(found, _UNKNOWN)]])
 
 
-def _print_taxonomy(runs: list[dict[str, Any]]) -> None:
-    """Print accuracy by level and back-off, means over runs; nothing where there are no groups."""
-    reports = [run["taxonomy"] for run in runs if run["taxonomy"] is not None]
+def _show_taxonomy(reports: list[dict[str, Any]]) -> None:
+    """Show accuracy by level and back-off, means over runs; nothing where there are no groups."""
     if not reports:
         return
-    table = figures_table("taxonomy (%)", ("accuracy",))
-    levels = reports[0]["levels"]
-    for number, level in enumerate(levels):
-        found = [report["levels"][number] for report in reports]
-        words = f"level {level['level']} of {len(levels)}, {level['n_nodes']} nodes"
-        table.add_row(words, *_means(found, {"accuracy": ""}))
-    out.print(table)
-    table = figures_table("back-off (%)", ("answered", "wrong", "with a class"))
-    for number, floor in enumerate(reports[0]["back_off"]):
-        found = [report["back_off"][number] for report in reports]
+    levels = []
+    for found in zip(*(report["levels"] for report in reports), strict=True):
+        level, n_levels = found[0], len(reports[0]["levels"])
+        words = f"level {level['level']} of {n_levels}, {level['n_nodes']} nodes"
+        levels.append([words, *_means(found, ["accuracy"])])
+    show_figures("taxonomy (%)", ("accuracy",), levels)
+    floors = []
+    for found in zip(*(report["back_off"] for report in reports), strict=True):
         # Without an answer nothing is wrong.
-        found = [part | {"risk": part["risk"] or 0.0} for part in found]
-        row = _means(found, dict.fromkeys(["coverage", "risk", "classes"], ""))
-        table.add_row(f"at least {floor['at_least']:g}", *row)
-    out.print(table)
+        known = [part | {"risk": part["risk"] or 0.0} for part in found]
+        means = _means(known, ["coverage", "risk", "classes"])
+        floors.append([f"at least {found[0]['at_least']:g}", *means])
+    show_figures("back-off (%)", ("answered", "wrong", "with a class"), floors)
     steps = [report["distance"] for report in reports if report["distance"] is not None]
     if steps:
         say(f"steps from a wrong class to the right one: {np.mean(steps):.1f}")
 
 
-def _means(parts: list[dict[str, Any]], columns: dict[str, str]) -> list[str]:
+def _means(parts: Sequence[dict[str, Any]], names: Iterable[str]) -> list[str]:
     return [
-        f"{np.mean([part[name] for part in parts]):.{2 if 'log' in name else 1}f}"
-        for name in columns
+        f"{np.mean([part[name] for part in parts]):.{2 if 'log' in name else 1}f}" for name in names
     ]

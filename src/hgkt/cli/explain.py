@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from hgkt.cli._inputs import label_of, load_model, read_input
-from hgkt.cli._options import InputOption, JsonOption, ModelOption, TopOption, with_options
+from hgkt._validation import label_of
+from hgkt.cli._inputs import load_model
+from hgkt.cli._options import with_options
 from hgkt.cli._output import counted, emit, say, show_table
 from hgkt.exceptions import DataError
-
-if TYPE_CHECKING:
-    from hgkt.estimators import Contribution
 
 _BAR_WIDTH = 24
 
 
 @with_options
 def explain_command(
-    model: ModelOption,
+    model: Path,
     class_name: Annotated[str | None, typer.Option("--class")] = None,
-    input_file: InputOption = None,
+    input_file: Annotated[Path | None, typer.Option("--input")] = None,
     row: Annotated[int, typer.Option(min=0)] = 0,
-    top: TopOption = 5,
-    as_json: JsonOption = False,
+    top: Annotated[int, typer.Option(min=1)] = 5,
+    as_json: bool = False,
 ) -> None:
     """Show from which seen classes a class, or an answer, was made.
 
@@ -37,74 +36,63 @@ def explain_command(
     ----------
     class_name : NAME
         Explain how a class was made.
+    input_file : FILE
+        Features (.npy, .npz, .csv, .parquet, .mat); photos and texts are explained by `hgkt
+        classify --explain`.
     row : N
         Row of --input to explain, counted from 0.
+    top : N
+        How many classes to show.
     """
+    from hgkt.data import read_features
+
     if (class_name is None) == (input_file is None):
         raise DataError("say what to explain: either --class NAME or --input FILE with --row")
     loaded = load_model(model)
     if not hasattr(loaded, "explain_class"):
         kind = type(loaded).__name__
         raise DataError(f"{kind} does not explain itself; only hgkt and hgkt-network do")
-    if input_file is not None:
-        _explain_row(loaded, input_file, row, top, as_json)
+    if input_file is None:
+        found: Any = loaded.explain_class(label_of(loaded, str(class_name)))
+        document, key = found.to_dict(), "sources"
     else:
-        _explain_class(loaded, label_of(loaded, str(class_name)), top, as_json)
-
-
-def _explain_class(model: Any, label: Any, top: int, as_json: bool) -> None:
-    explanation = model.explain_class(label)
-    document = explanation.to_dict()
-    document["sources"] = document["sources"][:top]
-    kind = "seen" if explanation.seen else "added by its attributes"
+        X = read_features(input_file, loaded.n_features_in_)
+        if row >= len(X):
+            raise DataError(f"--row {row} is beyond {input_file}, which has rows 0 to {len(X) - 1}")
+        found = loaded.explain(X[row : row + 1], n_runner_ups=top)[0]
+        document, key = {"row": row, **found.to_dict()}, "pulls"
+    document[key] = document[key][:top]
+    parts = [(one.label, one.weight) for one in getattr(found, key)[:top]]
+    if found.description:
+        parts.insert(0, ("(its description)", found.description))
 
     def render() -> None:
-        say(f"{label} ({kind}) was made from")
-        _print_bars(_beside(explanation.description, explanation.sources[:top]), "weight")
-        _print_members(model)
+        if key == "pulls":
+            say(
+                f"row {row} is {found.label}: score {found.score:.4g}, {found.margin:.4g} ahead of "
+                "the next",
+                "runner-ups",
+            )
+            _show_bars([(one.label, one.weight) for one in found.runner_ups], "score")
+            say(f"seen classes behind {found.label}")
+            _show_bars(parts, "pull")
+            return
+        say(f"{found.label} ({'seen' if found.seen else 'added by its attributes'}) was made from")
+        _show_bars(parts, "weight")
+        table = getattr(loaded, "member_table", lambda: None)()  # of an ensemble
+        if table is not None:
+            header, rows = table
+            say(f"by {counted(len(rows), 'member')}")
+            show_table(header, rows)
 
     emit(document, as_json, render)
 
 
-def _explain_row(model: Any, path: Path, row: int, top: int, as_json: bool) -> None:
-    features = read_input(path, model).features
-    if row >= len(features):
-        raise DataError(f"--row {row} is beyond {path}, which has rows 0 to {len(features) - 1}")
-    explanation = model.explain(features[row : row + 1], n_runner_ups=top)[0]
-    document = {"row": row, **explanation.to_dict()}
-    document["pulls"] = document["pulls"][:top]
-
-    def render() -> None:
-        say(
-            f"row {row} is {explanation.label}: score {explanation.score:.4g}, "
-            f"{explanation.margin:.4g} ahead of the next",
-            "runner-ups",
-        )
-        _print_bars(explanation.runner_ups, "score")
-        say(f"seen classes behind {explanation.label}")
-        _print_bars(_beside(explanation.description, explanation.pulls[:top]), "pull")
-
-    emit(document, as_json, render)
-
-
-def _beside(description: float, parts: tuple[Contribution, ...]) -> tuple[Contribution, ...]:
-    """Return what came from the description of a class, where any did, before the seen classes."""
-    from hgkt.estimators import Contribution
-
-    return (Contribution("(its description)", description), *parts) if description else parts
-
-
-def _print_members(model: Any) -> None:
-    """Print the members of an ensemble, one line each."""
-    table = getattr(model, "member_table", lambda: None)()
-    if table is not None:
-        header, rows = table
-        say(f"by {counted(len(rows), 'member')}")
-        show_table(header, rows)
-
-
-def _print_bars(parts: tuple[Contribution, ...], name: str) -> None:
-    unit = _BAR_WIDTH / (max((abs(part.weight) for part in parts), default=0.0) or 1.0)
-    bars = [("█" if p.weight >= 0 else "░") * round(unit * abs(p.weight)) for p in parts]
-    rows = [(p.label, f"{p.weight:+.4f}", bar) for p, bar in zip(parts, bars, strict=True)]
+def _show_bars(parts: Sequence[tuple[Any, float]], name: str) -> None:
+    """Print classes with a number each, and a bar as long as that."""
+    unit = _BAR_WIDTH / (max((abs(weight) for _, weight in parts), default=0.0) or 1.0)
+    rows = []
+    for label, weight in parts:
+        bar = ("█" if weight >= 0 else "░") * round(unit * abs(weight))
+        rows.append((label, f"{weight:+.4f}", bar))
     show_table(("class", name, ""), rows)

@@ -8,17 +8,17 @@ from typing import Annotated
 import typer
 
 from hgkt.cli._inputs import load_model
-from hgkt.cli._options import JsonOption, ModelOption, with_options
+from hgkt.cli._options import with_options
 from hgkt.cli._output import emit, say
 from hgkt.exceptions import DataError
 
 
 @with_options
 def export_command(
-    model: ModelOption,
+    model: Path,
     out_path: Annotated[Path, typer.Option("--out")],
     onnx: bool = False,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """Write a model for other runtimes, where classes can be added.
 

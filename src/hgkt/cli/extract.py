@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from hgkt.cli._options import Device, DeviceOption, JsonOption, with_options
+from hgkt.cli._options import Device, with_options
 from hgkt.cli._output import emit, note, progress_bar, say, unreadable_document, unreadable_lines
-
-if TYPE_CHECKING:
-    from hgkt.vision.output import ExtractedFolder
 
 
 @with_options
@@ -24,8 +21,8 @@ def extract_command(
     unseen: list[str] | None = None,
     batch_size: Annotated[int, typer.Option(min=1)] = 32,
     workers: Annotated[int, typer.Option(min=0)] = 0,
-    device: DeviceOption = Device.auto,
-    as_json: JsonOption = False,
+    device: Device = "auto",
+    as_json: bool = False,
 ) -> None:
     """Extract the features of images, as a data set.
 
@@ -59,7 +56,7 @@ def extract_command(
         note(f"resuming: rows that {partial} has are not extracted again")
     try:
         with progress_bar() as bar:
-            found = extract_folder(
+            made = extract_folder(
                 images,
                 out_path,
                 backbone=backbone,
@@ -68,50 +65,45 @@ def extract_command(
                 unseen=unseen or (),
                 batch_size=batch_size,
                 workers=workers,
-                device=str(device),
+                device=device,
                 progress=bar,
             )
     except KeyboardInterrupt:
         note(f"interrupted; {partial} holds the state: run the same command again to resume")
         raise typer.Exit(130) from None
-    document = _document(found)
-    emit(document, as_json, lambda: _render(document))
-
-
-def _document(made: ExtractedFolder) -> dict[str, Any]:
-    found = made.extraction
-    n_extracted = len(found.entries) - found.n_resumed
-    return {
+    done = made.extraction
+    n_extracted = len(done.entries) - done.n_resumed
+    document = {
         "out": made.path,
         "backbone": made.record,
-        "n_images": len(found.entries) + len(found.unreadable),
-        "n_rows": len(found.entries),
-        "n_classes": len({entry.label for entry in found.entries}),
-        "n_features": found.n_features,
-        "n_resumed": found.n_resumed,
-        "n_unreadable": len(found.unreadable),
-        "unreadable": unreadable_document([(e.id, reason) for e, reason in found.unreadable]),
-        "seconds": found.seconds,
-        "images_per_second": n_extracted / found.seconds if n_extracted else None,
+        "n_images": len(done.entries) + len(done.unreadable),
+        "n_rows": len(done.entries),
+        "n_classes": len({entry.label for entry in done.entries}),
+        "n_features": done.n_features,
+        "n_resumed": done.n_resumed,
+        "n_unreadable": len(done.unreadable),
+        "unreadable": unreadable_document([(e.id, reason) for e, reason in done.unreadable]),
+        "seconds": done.seconds,
+        "images_per_second": n_extracted / done.seconds if n_extracted else None,
         "needed": made.needed,
         "passed_over": made.passed_over,
     }
+    emit(document, as_json, lambda: say(*_lines(document)))
 
 
-def _render(document: dict[str, Any]) -> None:
+def _lines(document: dict[str, Any]) -> list[str]:
+    """Return what is said of an extraction."""
     from hgkt.vision.listing import passed_over_text
 
-    rate = document["images_per_second"]
+    n_resumed, rate = document["n_resumed"], document["images_per_second"]
     lines = [
         f"{document['n_rows']} images of {document['n_classes']} classes, "
         f"{document['n_features']} features each"
-        + (f", {document['n_resumed']} of them from before" if document["n_resumed"] else "")
+        + (f", {n_resumed} of them from before" if n_resumed else "")
         + (f", {rate:.1f} images/s" if rate else "")
     ]
     lines += unreadable_lines(document["unreadable"], "image", " (unreadable.csv)")
     if document["passed_over"]:
         lines.append(passed_over_text(document["passed_over"]))
     lines.append(f"wrote {document['out']}")
-    if document["needed"]:
-        lines.append(f"still needed: {document['needed']}")
-    say(*lines)
+    return lines + ([f"still needed: {document['needed']}"] if document["needed"] else [])

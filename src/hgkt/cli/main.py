@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from typing import NoReturn
 
 import typer
 from rich.markup import escape
 
 from hgkt import __version__
-from hgkt.cli import classes, datasets, unknown
 from hgkt.cli._output import log
-from hgkt.cli.classify import classify_command
-from hgkt.cli.demo import demo_command
-from hgkt.cli.describe import describe_command
-from hgkt.cli.evaluate import evaluate_command
-from hgkt.cli.explain import explain_command
-from hgkt.cli.export import export_command
-from hgkt.cli.extract import extract_command
-from hgkt.cli.methods import methods_command
-from hgkt.cli.predict import predict_command
-from hgkt.cli.reproduce import reproduce_command
-from hgkt.cli.serve import serve_command
-from hgkt.cli.suggest import suggest_command
-from hgkt.cli.train import train_command
 from hgkt.exceptions import HGKTError
 
 # What a plain installation leaves out, and the extra that brings it.
@@ -53,22 +40,17 @@ def _root(
     pass
 
 
-app.command("demo")(demo_command)
-app.add_typer(datasets.app, name="datasets")
-app.command("methods")(methods_command)
-app.command("train")(train_command)
-app.command("evaluate")(evaluate_command)
-app.command("classify")(classify_command)
-app.command("predict")(predict_command)
-app.add_typer(classes.app, name="classes")
-app.add_typer(unknown.app, name="unknown")
-app.command("suggest")(suggest_command)
-app.command("explain")(explain_command)
-app.command("extract")(extract_command)
-app.command("describe")(describe_command)
-app.command("reproduce")(reproduce_command)
-app.command("export")(export_command)
-app.command("serve")(serve_command)
+# A module per command, in the order of the help: its function NAME_command, or its own `app`.
+_COMMANDS = (
+    *("demo", "datasets", "methods", "train", "evaluate", "classify", "predict", "classes"),
+    *("unknown", "suggest", "explain", "extract", "describe", "reproduce", "export", "serve"),
+)
+for _name in _COMMANDS:
+    _module = import_module(f"hgkt.cli.{_name}")
+    if hasattr(_module, "app"):
+        app.add_typer(_module.app, name=_name)
+    else:
+        app.command(_name)(getattr(_module, f"{_name}_command"))
 
 
 def run() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from hgkt.cli._options import JsonOption
+from hgkt.cli._options import with_options
 from hgkt.cli._output import emit, show_table
 
 
-def methods_command(as_json: JsonOption = False) -> None:
+@with_options
+def methods_command(as_json: bool = False) -> None:
     """Show the methods by name, and where they were published.
 
     Example: hgkt methods

@@ -1,4 +1,4 @@
-"""`hgkt predict`: the best classes of features, of images, of a data set, or of many files."""
+"""`hgkt predict`: the best classes of rows of features, of a data set, or of many files."""
 
 from __future__ import annotations
 
@@ -9,31 +9,9 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from hgkt._plain import plain
 from hgkt._validation import UNKNOWN
-from hgkt.cli._inputs import (
-    Input,
-    candidate_names,
-    check_backbone,
-    load_matching,
-    load_model,
-    read_input,
-)
-from hgkt.cli._options import (
-    AmongOption,
-    CoverageOption,
-    Device,
-    DeviceOption,
-    EngineOptions,
-    InputOption,
-    JsonOption,
-    ModelOption,
-    RejectOption,
-    RootOption,
-    TopOption,
-    WeightsOption,
-    with_options,
-)
+from hgkt.cli._inputs import candidate_names, check_backbone, load_matching, load_model
+from hgkt.cli._options import AnswerOptions, Device, EngineOptions, with_options
 from hgkt.cli._output import (
     counted,
     emit,
@@ -55,24 +33,20 @@ _SHOWN_ROWS = 20
 
 @with_options
 def predict_command(
-    model: ModelOption,
-    input_file: InputOption = None,
+    model: Path,
+    input_file: Annotated[Path | None, typer.Option("--input")] = None,
     data: str | None = None,
     split: str = "test_unseen",
-    top: TopOption = 1,
-    among: AmongOption = "all",
-    reject: RejectOption = None,
-    coverage: CoverageOption = None,
-    out_file: Annotated[Path | None, typer.Option("--out")] = None,
-    root: RootOption = None,
-    features: str | None = None,
     *,
+    asked: AnswerOptions,
+    out_file: Annotated[Path | None, typer.Option("--out")] = None,
+    root: Path | None = None,
+    features: str | None = None,
     engine: EngineOptions,
-    weights: WeightsOption = None,
-    device: DeviceOption = Device.auto,
-    as_json: JsonOption = False,
+    device: Device = "auto",
+    as_json: bool = False,
 ) -> None:
-    """Predict the classes of features or images.
+    """Predict the classes of rows of features; photos and texts are for `hgkt classify`.
 
     With --data the accuracy is measured too. Parquet files of any number of rows go to a folder,
     one file each; what is there is not made again.
@@ -81,6 +55,8 @@ def predict_command(
 
     Parameters
     ----------
+    input_file : FILE
+        Features (.npy, .npz, .csv, .parquet, .mat).
     data : NAME
         Instead of --input: a data set, name or path; with --out FOLDER: Parquet files.
     split : NAME
@@ -90,14 +66,14 @@ def predict_command(
     features : NAME, default the model's
         Of --data: feature file.
     """
+    from hgkt.data import read_features
     from hgkt.evaluation.confidence import answer_rows, use_device
 
     if (input_file is None) == (data is None):
         raise DataError("say what to predict: either --input FILE or --data NAME")
-    asked: dict[str, Any] = {"reject": reject, "coverage": coverage}
-    if out_file is not None and _is_bulk(data, out_file):
-        asked |= {"top_k": top, "device": str(device)}
-        _predict_in_bulk(model, Path(str(data)), out_file, among, engine, asked, as_json)
+    if data is not None and out_file is not None and _is_bulk(data, out_file):
+        done = _predict_in_bulk(model, Path(data), out_file, asked, engine, device)
+        emit(done, as_json, lambda: _render_bulk(done))
         return
     if engine.are_given:
         raise DataError(
@@ -110,84 +86,69 @@ def predict_command(
             f"a folder of them; got {str(out_file)!r}"
         )
     loaded = load_model(model)
-    use_device(loaded, str(device))
+    use_device(loaded, device)
     truth = None
     if input_file is not None:
-        given = read_input(input_file, loaded, weights, str(device))
+        X = read_features(input_file, loaded.n_features_in_)
     else:
-        given, truth = _split_rows(loaded, str(data), split, root, features)
-    columns = loaded.candidates(candidate_names(loaded, among))
-    answers = answer_rows(loaded, given.features, columns, top, **asked)
+        dataset = load_matching(loaded, str(data), root, features)
+        check_backbone(loaded, dataset.about, dataset.name)
+        X, truth = dataset.rows(split)
+        if not len(X):
+            raise DataError(f"data set {dataset.name!r} has no rows in {split}; choose --split")
+    candidates = loaded.candidates(candidate_names(loaded, asked.among))
+    answers = answer_rows(loaded, X, candidates, asked.top, asked.reject, asked.coverage)
     labels = answers.labels[:, 0]
-    extra = {"file": given.items, "truth": truth}
-    extra = {name: column for name, column in extra.items() if column is not None}
-    document: dict[str, Any] = {"model": model, "among": among, "n_rows": len(labels)}
-    if reject is not None:
+    document: dict[str, Any] = {"model": model, "among": asked.among, "n_rows": len(X)}
+    if asked.reject is not None:
         document["n_rejected"] = int(np.sum(labels == UNKNOWN))
     if truth is not None:
         document |= {"data": data, "split": split, **_accuracy(loaded, truth, labels)}
-    document |= given.report()
+    extra = {} if truth is None else {"truth": truth}
     if out_file is not None:
-        _write(out_file, answers, extra)
+        # Label, score, then label_2, score_2, …, and the truth.
+        columns = {"row": np.arange(len(X)), **answers.columns(), **extra}
+        write_frame(out_file, columns)
         document["out"] = out_file
     document["predictions"] = _records(answers, extra)
     emit(document, as_json, lambda: _render(document))
 
 
-def _split_rows(
-    model: GZSLClassifier, name: str, split: str, root: Path | None, features: str | None
-) -> tuple[Input, NDArray[Any]]:
-    """Return the rows of a split and their classes."""
-    dataset = load_matching(model, name, root, features)
-    check_backbone(model, dataset.about, dataset.name)
-    X, truth = dataset.rows(split)
-    if not len(X):
-        raise DataError(f"data set {dataset.name!r} has no rows in {split}; choose --split")
-    return Input(X), truth
-
-
 def _accuracy(
     model: GZSLClassifier, truth: NDArray[Any], predicted: NDArray[Any]
 ) -> dict[str, Any]:
-    classes = set(model.classes_.tolist())
-    unknown = [name for name in np.unique(truth).tolist() if name not in classes]
+    """Return the accuracy of the rows that got an answer: a rejected one is no mistake."""
+    import pandas as pd
+
+    unknown = sorted(set(truth.tolist()) - set(model.classes_.tolist()))
     if unknown:
         shown = ", ".join(unknown[:3]) + ("…" if len(unknown) > 3 else "")
         note(
             f"the model lacks {len(unknown)} of these classes ({shown}); their "
             "rows count as wrong: add them with `hgkt classes add`"
         )
-    # A rejected row is no mistake: it got no answer, and is counted apart.
-    answered = predicted != UNKNOWN
-    truth, right = truth[answered], (truth == predicted)[answered]
-    per_class = {str(name): 100 * float(right[truth == name].mean()) for name in np.unique(truth)}
-    if not per_class:
-        return {"accuracy": None, "per_class": {}}
-    return {"accuracy": float(np.mean([*per_class.values()])), "per_class": per_class}
+    right = pd.Series(predicted == truth)[predicted != UNKNOWN]
+    per_class = 100 * right.groupby(truth[predicted != UNKNOWN]).mean()
+    accuracy = None if per_class.empty else float(per_class.mean())
+    return {"accuracy": accuracy, "per_class": per_class.to_dict()}
 
 
-def _records(answers: Answers, extra: dict[str, Any]) -> list[dict[str, Any]]:
-    records: list[dict[str, Any]] = []
+def _records(answers: Answers, extra: dict[str, NDArray[Any]]) -> list[dict[str, Any]]:
     columns = {**answers.extra, **extra}
+    records: list[dict[str, Any]] = []
     rows = zip(answers.labels.tolist(), answers.scores.tolist(), strict=True)
     for row, (names, values) in enumerate(rows):
-        record: dict[str, Any] = {"row": row, "label": names[0], "score": values[0]}
-        record |= {name: plain(column[row]) for name, column in columns.items()}
-        if record["label"] == UNKNOWN:
-            record["label"] = None
+        record = {
+            "row": row,
+            "label": None if names[0] == UNKNOWN else names[0],
+            "score": values[0],
+            **{name: column[row] for name, column in columns.items()},
+        }
         if len(names) > 1:
             pairs = zip(names, values, strict=True)
             record["top"] = [{"label": name, "score": value} for name, value in pairs]
         records.append(record)
     return records
-
-
-def _write(path: Path, answers: Answers, extra: dict[str, Any]) -> None:
-    """Write one row per prediction: label, score, then label_2, score_2, …, file or truth."""
-    import pandas as pd
-
-    frame = pd.DataFrame({"row": np.arange(len(answers.labels)), **answers.columns(), **extra})
-    write_frame(path, frame)
 
 
 def _render(document: dict[str, Any]) -> None:
@@ -200,14 +161,13 @@ def _render(document: dict[str, Any]) -> None:
         show_table([*names.values()], ([_cell(row[key]) for key in names] for row in shown))
         if len(rows) > _SHOWN_ROWS:
             say(f"… {len(rows) - _SHOWN_ROWS} more rows; --out or --json has them all")
+    measured = document.get("accuracy") is not None
     if "n_rejected" in document:
         count, total = document["n_rejected"], document["n_rows"]
-        rest = ""
-        if count and document.get("accuracy") is not None:
-            rest = f"; the accuracy is that of the other {total - count}"
+        rest = f"; the accuracy is that of the other {total - count}" if count and measured else ""
         verb = "was" if count == 1 else "were"
         say(f"{count} of {counted(total, 'row')} {verb} rejected as unknown{rest}")
-    if document.get("accuracy") is not None:
+    if measured:
         say_accuracy(document)
 
 
@@ -221,10 +181,9 @@ def _cell(value: Any) -> str:
 
 
 # ---------------------------------------------------------------------- many Parquet files
-def _is_bulk(data: str | None, out: Path) -> bool:
+def _is_bulk(data: str, out: Path) -> bool:
     """Say whether predictions of Parquet files are to be written to a folder."""
-    place = Path(data or "")
-    rows = data is not None and (place.is_dir() or place.suffix == ".parquet")
+    rows = Path(data).is_dir() or Path(data).suffix == ".parquet"
     return rows and out.suffix not in (".csv", ".parquet")
 
 
@@ -232,12 +191,11 @@ def _predict_in_bulk(
     model: Path,
     data: Path,
     out: Path,
-    among: str,
+    asked: AnswerOptions,
     engine: EngineOptions,
-    asked: dict[str, Any],
-    as_json: bool,
-) -> None:
-    """Predict all rows of Parquet files, and say what was done."""
+    device: Device,
+) -> dict[str, Any]:
+    """Predict all rows of Parquet files, and return what was done."""
     from hgkt.data.tables import read_extra
     from hgkt.evaluation import predict_shards
 
@@ -250,18 +208,19 @@ def _predict_in_bulk(
             model,
             data,
             out,
-            among=candidate_names(loaded, among),
+            top_k=asked.top,
+            among=candidate_names(loaded, asked.among),
+            reject=asked.reject,
+            coverage=asked.coverage,
+            device=device,
             n_workers=engine.workers,
             progress=bar,
             **engine.engine_and_address(),
-            **asked,
         )
-    document: dict[str, Any] = {
-        **{"model": model, "data": data, "out": out, "among": among},
-        **{"n_rows": report.n_rows, "n_files": report.n_made + report.n_there},
-        **{"n_made": report.n_made, "n_there": report.n_there},
-        "left_alone": list(report.left_alone),
-    }
+    facts = ("n_rows", "n_made", "n_there", "left_alone")
+    document: dict[str, Any] = {name: getattr(report, name) for name in facts}
+    document |= {"model": model, "data": data, "out": out, "among": asked.among}
+    document["n_files"] = report.n_made + report.n_there
     if per_class := report.per_class:
         document |= {"accuracy": float(np.mean([*per_class.values()])), "per_class": per_class}
     if report.left_alone:
@@ -269,7 +228,7 @@ def _predict_in_bulk(
             f"{out} also has {len(report.left_alone)} Parquet files that this command did not "
             f"write ({report.left_alone[0]}, …); they are left alone"
         )
-    emit(document, as_json, lambda: _render_bulk(document))
+    return document
 
 
 def _render_bulk(document: dict[str, Any]) -> None:

@@ -7,24 +7,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from hgkt._validation import import_extra
-from hgkt.cli._options import (
-    AttributesOption,
-    Device,
-    DeviceOption,
-    EngineOptions,
-    JsonOption,
-    RootOption,
-    split_names,
-    with_options,
-)
-from hgkt.cli._output import counted, emit, log, note, progress_bar, say, show_table
+from hgkt.cli._options import Device, EngineOptions, split_names, with_options
+from hgkt.cli._output import counted, emit, note, progress_bar, say, show_table
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -38,10 +29,10 @@ _SEEDS, _QUICK_SEEDS = 3, 1
 @with_options
 def reproduce_command(
     folder: Annotated[Path, typer.Option("--out")] = Path("hgkt-report"),
-    root: RootOption = None,
+    root: Path | None = None,
     data: str = "",
     features: str = "",
-    attributes: AttributesOption = "att",
+    attributes: str = "att",
     only: str = "",
     methods: str = "",
     seeds: Annotated[int | None, typer.Option(min=1)] = None,
@@ -49,11 +40,11 @@ def reproduce_command(
     where: EngineOptions,
     quick: bool = False,
     image_root: Path | None = None,
-    device: DeviceOption = Device.auto,
+    device: Device = "auto",
     keep_failures: bool = False,
     no_run: bool = False,
     list_them: Annotated[bool, typer.Option("--list")] = False,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """Run the paper's experiments on the data sets you have and write one HTML report.
 
@@ -114,7 +105,7 @@ def reproduce_command(
         methods=wanted or attribute_methods(),
         n_seeds=seeds or (_QUICK_SEEDS if quick else _SEEDS),
         quick=quick,
-        device=str(device),
+        device=device,
         image_root=image_root,
     )
     try:
@@ -134,8 +125,8 @@ def reproduce_command(
     except KeyboardInterrupt:
         note(f"what has run is in {folder}; the same command goes on from there")
         raise
-    document = _document(done, context, time.perf_counter() - start)
-    emit(document, as_json, lambda: _render(document))
+    seconds = time.perf_counter() - start
+    emit(_document(done, context, seconds), as_json, lambda: _render(done, context, seconds))
     if done.results and done.n_failed == len(done.results):
         raise typer.Exit(1)
 
@@ -143,13 +134,10 @@ def reproduce_command(
 def _list(as_json: bool) -> None:
     from hgkt.experiments.plan import EXPERIMENTS
 
-    entries = [
-        {"name": name, "summary": entry.summary, "family": entry.family}
-        for name, entry in EXPERIMENTS.items()
-    ]
-
-    rows = [entry.values() for entry in entries]
-    emit({"experiments": entries}, as_json, lambda: show_table(["name", "what", "family"], rows))
+    keys = ("name", "summary", "family")
+    rows = [(name, entry.summary, entry.family) for name, entry in EXPERIMENTS.items()]
+    document = {"experiments": [dict(zip(keys, row, strict=True)) for row in rows]}
+    emit(document, as_json, lambda: show_table(["name", "what", "family"], rows))
 
 
 def _document(done: Reproduction, context: Context, seconds: float) -> dict[str, Any]:
@@ -160,34 +148,27 @@ def _document(done: Reproduction, context: Context, seconds: float) -> dict[str,
         "data": [spec.name for spec in context.data],
         "missing": list(context.missing),
         "n_cells": len(done.results),
-        "n_ran": done.n_ran,
-        "n_there": done.n_there,
-        "n_failed": done.n_failed,
+        **{name: getattr(done, name) for name in ("n_ran", "n_there", "n_failed")},
         "seconds": seconds,
         "cells": [
-            {
-                "key": result.cell.key,
-                "label": result.cell.label,
-                "ok": result.ok,
-                "error": result.error or None,
-                "seconds": result.seconds,
-            }
+            {"key": result.cell.key, "label": result.cell.label}
+            | {"ok": result.ok, "error": result.error or None, "seconds": result.seconds}
             for result in done.results.values()
         ],
     }
 
 
-def _render(document: dict[str, Any]) -> None:
-    for cell in document["cells"]:
-        if not cell["ok"]:
-            say(f"failed: {cell['label']}: {cell['error']}")
+def _render(done: Reproduction, context: Context, seconds: float) -> None:
+    for result in done.results.values():
+        if not result.ok:
+            say(f"failed: {result.cell.label}: {result.error}")
     say(
-        f"{counted(document['n_ran'], 'cell')} ran, {document['n_there']} were there, "
-        f"{document['n_failed']} failed; {duration(document['seconds'])}"
+        f"{counted(done.n_ran, 'cell')} ran, {done.n_there} were there, {done.n_failed} failed; "
+        f"{_clock(seconds)}"
     )
-    if document["missing"]:
-        say(f"not found: {', '.join(document['missing'])}")
-    say(f"report: {document['report']}")
+    if context.missing:
+        say(f"not found: {', '.join(context.missing)}")
+    say(f"report: {done.report.html}")
 
 
 # ---------------------------------------------------------------------- while it runs
@@ -200,7 +181,11 @@ def _run_display() -> Iterator[Callable[[RunState], None]]:
             if not state.n_done and not state.running:
                 note(plan_line(state))
             if state.last is not None:
-                log.print(_cell_line(state), soft_wrap=True)
+                ended = f"({_clock(state.last.seconds)})"
+                if not state.last.ok:
+                    ended = f"failed: {state.last.error}"
+                left = f", about {_clock(state.seconds_left)} left" if state.seconds_left else ""
+                note(f"{state.n_done}/{state.n_total} {state.last.cell.label} {ended}{left}")
             bar("cells", state.n_done, state.n_total, {"failed": state.n_failed})
 
         yield watch
@@ -216,7 +201,7 @@ def plan_line(state: RunState) -> str:
     >>> plan_line(state)
     '3 cells to run (hgkt 2, ridge 1), 2 are there; how long they take is not known yet'
     """
-    n, methods = state.n_total, ", ".join(f"{name} {n}" for name, n in state.todo.items())
+    n, methods = state.n_total, ", ".join(f"{name} {n}" for name, n in sorted(state.todo.items()))
     head = f"{counted(n, 'cell')} to run" + (f" ({methods})" if n else "")
     line = f"{head}, {state.n_there} {'is' if state.n_there == 1 else 'are'} there"
     if not n:
@@ -224,31 +209,9 @@ def plan_line(state: RunState) -> str:
     if state.n_guessed:
         some = "they take" if state.n_guessed == n else f"{state.n_guessed} of them take"
         return f"{line}; how long {some} is not known yet"
-    return f"{line}; about {duration(state.seconds_left or 0.0)}"
+    return f"{line}; about {_clock(state.seconds_left or 0.0)}"
 
 
-def _cell_line(state: RunState) -> str:
-    assert state.last is not None
-    left = "" if not state.seconds_left else f", about {duration(state.seconds_left)} left"
-    text = escape(state.last.cell.label)
-    if state.last.ok:
-        text += f" ({duration(state.last.seconds)})"
-    else:
-        text = f"[red]failed[/red] {text}: {escape(state.last.error)}"
-    return f"{state.n_done}/{state.n_total} {text}{left}"
-
-
-def duration(seconds: float) -> str:
-    """Say seconds as a person would.
-
-    Examples
-    --------
-    >>> [duration(value) for value in (0.42, 75, 8000)]
-    ['0.4 s', '1 min 15 s', '2 h 13 min']
-    """
-    if seconds < 60:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"
+def _clock(seconds: float) -> str:
+    """Return seconds as hours, minutes and seconds."""
+    return str(timedelta(seconds=round(seconds)))

@@ -9,17 +9,17 @@ import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from hgkt._processes import passing_folder, sweep_folders
 from hgkt._validation import import_extra
-from hgkt.cli._options import Device, DeviceOption, ModelOption, RootOption, with_options
-from hgkt.cli._output import log, note, out
-from hgkt.cli._registry import DatabaseOptions
+from hgkt.cli._options import Device, with_options
+from hgkt.cli._output import note, say
+from hgkt.cli._registry import DatabaseOptions, carry, transfer_lines
 
 if TYPE_CHECKING:
     from socket import socket
@@ -32,46 +32,72 @@ _PACKAGES = (
     "fastapi",
     "uvicorn",
     "sqlalchemy",
-    "prometheus_client",
     "python_multipart",
     "msgspec",
     "pydantic_settings",
 )
 
 
-class Guarded(StrEnum):
-    """What needs an API key."""
+@dataclass(frozen=True)
+class SettingsOptions:
+    """The settings that are options too: fields of `ServiceSettings`, each under its name there.
 
-    changes = "changes"
-    all = "all"
+    What is not given is left to the environment variable of the setting, or its default.
 
+    Parameters
+    ----------
+    host : default 127.0.0.1
+        Address to listen at.
+    port : default 8000
+        Port; 0 takes a free one.
+    workers : default 1
+        Number of server processes.
+    allow_open
+        Listen beyond this machine although no key is asked.
+    require_key : default changes
+        What needs a key: changes of classes, or all but the probes /health and /ready.
+    samples
+        Data set whose test instances the page offers to try.
+    device : default cpu
+        Where images and texts are turned into features.
+    allowed_hosts : default names of this machine, or any where others can reach it
+        Name that requests may call the service by; repeatable, * is any.
+    keep_unknown : DIR|database
+        Keep the features of rejected items in a folder, or in the registry's database.
+    grace_seconds : default 5
+        Seconds in which /ready says 503 and requests are still taken after a signal to stop; a
+        second signal skips them.
+    shutdown_seconds : default 10
+        Seconds that requests under way may take after that.
+    """
 
-class LogFormat(StrEnum):
-    """How a line of the log looks."""
+    host: str | None = None
+    port: int | None = None
+    workers: int | None = None
+    allow_open: bool = False
+    require_key: Literal["changes", "all"] | None = None
+    samples: Annotated[str | None, typer.Option("--data")] = None
+    root: Path | None = None
+    device: Device | None = None
+    allowed_hosts: Annotated[list[str] | None, typer.Option("--allowed-host")] = None
+    keep_unknown: str | None = None
+    grace_seconds: Annotated[float | None, typer.Option("--grace")] = None
+    shutdown_seconds: Annotated[float | None, typer.Option("--shutdown-timeout")] = None
 
-    text = "text"
-    json = "json"
+    def given(self) -> dict[str, Any]:
+        """Return what was given."""
+        asked = {name: value for name, value in vars(self).items() if value is not None}
+        return {name: value for name, value in asked.items() if value is not False}
 
 
 @with_options
 def serve_command(
-    model: ModelOption,
+    model: Path,
     registry: DatabaseOptions,
-    host: str = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535)] = 8000,
-    workers: Annotated[int, typer.Option(min=1)] = 1,
+    options: SettingsOptions,
     api_key_file: Path | None = None,
-    allow_open: bool = False,
-    require_key: Guarded = Guarded.changes,
-    data: str | None = None,
-    root: RootOption = None,
-    device: DeviceOption = Device.cpu,
-    allowed_host: Annotated[list[str] | None, typer.Option(show_default=False)] = None,
-    keep_unknown: str | None = None,
     access_log: bool = False,
-    grace: Annotated[float, typer.Option(min=0, max=3600)] = 5.0,
-    shutdown_timeout: Annotated[float, typer.Option(min=0, max=3600)] = 10.0,
-    log_format: LogFormat = LogFormat.text,
+    log_format: Literal["text", "json"] = "text",
     adopt: str | None = None,
 ) -> None:
     """Serve a model: predict, and add or remove classes while it runs.
@@ -82,32 +108,10 @@ def serve_command(
 
     Parameters
     ----------
-    host
-        Address to listen at.
-    port
-        Port; 0 takes a free one.
-    workers
-        Number of server processes.
     api_key_file
         File of keys, one per line, that may change classes.
-    allow_open
-        Listen beyond this machine although no key is asked.
-    require_key
-        What needs a key: changes of classes, or all but the probes /health and /ready.
-    data
-        Data set whose test instances the page offers to try.
-    allowed_host
-        Name that requests may call the service by; repeatable, * is any. [default: names of
-        this machine, or any where others can reach it]
-    keep_unknown : DIR|database
-        Keep the features of rejected items in a folder, or in the registry's database.
     access_log
         Log every request on stderr.
-    grace
-        Seconds in which /ready says 503 and requests are still taken after a signal to stop; a
-        second signal skips them.
-    shutdown_timeout
-        Seconds that requests under way may take after that.
     log_format
         Lines of the log: text or JSON objects.
     adopt : OLD
@@ -115,64 +119,33 @@ def serve_command(
         or its folder.
     """
     with ExitStack() as stack:
-        ended = stack.enter_context(_signals_end())
+        folders = stack.enter_context(_signals_end())
         sweep_folders(_SHARED)
-        if workers > 1:
-            ended.folder = stack.enter_context(passing_folder(_SHARED))
-            # prometheus_client reads it at import, for all workers.
-            os.environ.setdefault(_MULTIPROCESS_FOLDER, str(ended.folder))
         for package in _PACKAGES:
             import_extra(package, "serve")
         from hgkt.serving.logs import logging_config
-        from hgkt.serving.server import bind_sockets, close_sockets
         from hgkt.serving.settings import ServiceSettings, read_api_keys
 
-        logging.config.dictConfig(logging_config(log_format.value, access_log))
-        given: dict[str, Any] = {
-            "database": registry.given,
-            "api_keys": None if api_key_file is None else read_api_keys(api_key_file),
-            "samples": data,
-            "root": root,
-            "keep_unknown": keep_unknown,
-            "allowed_hosts": tuple(allowed_host or ()) or None,
-        }
-        settings = ServiceSettings(
-            model,
-            host=host,
-            port=port,
-            workers=workers,
-            allow_open=allow_open,
-            require_key=require_key.value,
-            device=str(device),
-            grace_seconds=grace,
-            shutdown_seconds=shutdown_timeout,
-            **{name: value for name, value in given.items() if value is not None},
-        )
+        logging.config.dictConfig(logging_config(log_format, access_log))
+        given = options.given()
+        if api_key_file is not None:
+            given["api_keys"] = read_api_keys(api_key_file)
+        settings = ServiceSettings(model, registry.given, **given)
+        if settings.workers > 1:
+            folders.append(stack.enter_context(passing_folder(_SHARED)))
+            # prometheus_client reads it at import, for all workers.
+            os.environ.setdefault(_MULTIPROCESS_FOLDER, str(folders[0]))
+        import_extra("prometheus_client", "serve")
+        from hgkt.serving.server import bind_sockets, close_sockets
+
         if adopt is not None:
-            _adopt(settings, adopt)
-        sockets = bind_sockets(host, port)
+            transfer, _ = carry(settings.database_url(), model, adopt)
+            for line in transfer_lines(transfer):
+                note(line)
+        sockets = bind_sockets(settings.host, settings.port)
         stack.callback(close_sockets, sockets)
         settings = settings.model_copy(update={"port": sockets[0].getsockname()[1]})
-        log_config = logging_config(log_format.value, access_log, settings.api_keys)
-        _run(settings, log_config, sockets)
-
-
-def _adopt(settings: ServiceSettings, old: str) -> None:
-    """Have the model that is served take over the classes of another in its registry."""
-    from hgkt.estimators import load_model
-    from hgkt.serving.live_model import ServedModel
-    from hgkt.serving.transfer import ModelFacts, adopt_classes, find_source
-
-    name = settings.name()
-    source = find_source(settings.database_url(), old)
-    loaded = load_model(settings.model)
-    with ServedModel.open(loaded, settings) as served:
-        transfer, revision = adopt_classes(source, served, ModelFacts.of(loaded, name))
-    noun = "class" if len(transfer.moving) == 1 else "classes"
-    done = f"{name} took over {len(transfer.moving)} {noun} of {transfer.source}"
-    note(done if revision is not None else f"{name} has all classes of {transfer.source}")
-    for left in transfer.left_examples:
-        note(f"examples of {left.name} stay behind: {left.reason}")
+        _run(settings, logging_config(log_format, access_log, settings.api_keys), sockets)
 
 
 def _run(settings: ServiceSettings, log_config: dict[str, Any], sockets: list[socket]) -> None:
@@ -181,9 +154,7 @@ def _run(settings: ServiceSettings, log_config: dict[str, Any], sockets: list[so
     from hgkt.serving.app import check_folder, create_app
     from hgkt.serving.server import ServiceServer, Supervisor
 
-    def announce(n_classes: int, n_added: int) -> None:
-        _announce(settings, n_classes, n_added)
-
+    announce = partial(_announce, settings)
     if settings.workers == 1:
         app = create_app(settings)
         edition = app.state.served.current()
@@ -197,46 +168,41 @@ def _run(settings: ServiceSettings, log_config: dict[str, Any], sockets: list[so
 
 def _announce(settings: ServiceSettings, n_classes: int, n_added: int) -> None:
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    out.print(
+    say(
         f"serving {settings.model} ({n_classes} classes, {n_added} of them added) at "
-        f"http://{host}:{settings.port}",
-        soft_wrap=True,
-        markup=False,
+        f"http://{host}:{settings.port}"
     )
     if not settings.api_keys and not settings.local():
-        log.print("anybody who reaches this address may add and remove classes", soft_wrap=True)
+        note("anybody who reaches this address may add and remove classes")
     if settings.keep_unknown is not None:
         what = "images, texts and their features" if settings.keep_unknown_items else "features"
-        log.print(
+        note(
             f"{what} of rejected items are kept in {settings.keep_unknown}: at most "
-            f"{settings.max_unknown}, for {settings.unknown_days:g} days",
-            soft_wrap=True,
-            markup=False,
+            f"{settings.max_unknown}, for {settings.unknown_days:g} days"
         )
 
 
-@dataclass
-class _Ended:
-    """What is left to do where a signal ends the process."""
-
-    folder: Path | None = None
-
-    def __call__(self, *_details: object) -> None:
-        if self.folder is not None:
-            shutil.rmtree(self.folder, ignore_errors=True)
-        os._exit(0)
-
-
 @contextmanager
-def _signals_end() -> Iterator[_Ended]:
+def _signals_end() -> Iterator[list[Path]]:
     """Until a server takes signals, and after it, have one end the process: with exit code 0.
 
     Not by an exception: one that is raised in a destructor, say, is told and forgotten.
+
+    Yields
+    ------
+    list of Path
+        Folders to delete then, for the caller to fill.
     """
-    end = _Ended()
+    folders: list[Path] = []
+
+    def end(*_details: object) -> None:
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
+        os._exit(0)
+
     before = {sign: signal.signal(sign, end) for sign in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield end
+        yield folders
     finally:
         for sign, handler in before.items():
             signal.signal(sign, handler)

@@ -7,26 +7,19 @@ from typing import Annotated, Any
 
 import typer
 
-from hgkt.cli._inputs import load_model, read_items
-from hgkt.cli._options import (
-    Device,
-    DeviceOption,
-    JsonOption,
-    ModelOption,
-    WeightsOption,
-    with_options,
-)
+from hgkt.cli._inputs import load_model, read_path
+from hgkt.cli._options import ReaderOptions, with_options
 from hgkt.cli._output import emit, percent, show_table
 
 
 @with_options
 def suggest_command(
-    model: ModelOption,
+    model: Path,
     items: Path,
     n: Annotated[int, typer.Option("-n", "--number", min=1)] = 20,
-    weights: WeightsOption = None,
-    device: DeviceOption = Device.auto,
-    as_json: JsonOption = False,
+    *,
+    reading: ReaderOptions,
+    as_json: bool = False,
 ) -> None:
     """Choose items whose labels would help the model most, the best first.
 
@@ -47,7 +40,7 @@ def suggest_command(
     from hgkt.unknown import suggest
 
     loaded = load_model(model)
-    given = read_items(items, loaded, weights, str(device))
+    given = read_path(items, loaded, reading)
     rows: list[dict[str, Any]] = [
         {"item": given.names[one.row], "label": one.label, "probability": one.probability}
         for one in suggest(loaded, given.features, n)

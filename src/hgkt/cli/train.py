@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hgkt._plain import plain, short
+from hgkt._plain import short
 from hgkt._typing import Progress
-from hgkt.cli._options import (
-    DataOptions,
-    EngineOptions,
-    JsonOption,
-    MethodOptions,
-    with_options,
-)
+from hgkt.cli._options import DataOptions, EngineOptions, MethodOptions, with_options
 from hgkt.cli._output import (
     counted,
     emit,
@@ -34,15 +28,11 @@ from hgkt.exceptions import DataError, ModelFolderError
 
 if TYPE_CHECKING:
     from hgkt.calibration import Costs
-    from hgkt.data import ShardedData
     from hgkt.estimators import GZSLClassifier
     from hgkt.evaluation import Fitted
     from hgkt.items import ItemClassifier, Training
     from hgkt.serving.transfer import Carried
 
-# How long the stages take on a CPU; a bar over all of them is drawn by it.
-_PHOTO_STAGES = {"encode": 0.05, "extract": 0.75, "select": 0.2}
-_TEXT_STAGES = {"encode": 0.02, "texts": 0.68, "select": 0.3}
 _SELECT_FROM, _CALIBRATE_FROM = 12, 6  # classes of two items or more; see `fit_dataset`
 
 
@@ -86,31 +76,25 @@ class SourceOptions:
 
 @dataclass
 class _Trained:
-    """What came out of a training, and what it was on.
+    """What came out of a training.
 
     Parameters
     ----------
     fitted : Fitted
         The model, and what was chosen on validation classes.
-    data : str
-        Name of the data.
-    n_instances : int
-        How many photos, texts or rows it learned from.
     about : dict
         What made features and attributes.
     unseen, described : dict
         Attributes of the classes that have test rows only, and of those that have none at all.
-    more : dict
-        What else JSON says.
+    report : dict
+        What JSON says of the data, the items or the shards.
     """
 
     fitted: Fitted
-    data: str
-    n_instances: int
     about: dict[str, Any]
     unseen: dict[str, Any]
     described: dict[str, Any]
-    more: dict[str, Any] = field(default_factory=dict)
+    report: dict[str, Any]
 
 
 @dataclass
@@ -133,8 +117,8 @@ class _Run:
     out_path: Path
     given: Path | None
     method: str = ""
-    own_file: Path | None = None  # the state of a network
-    partial: Path | None = None  # features of photos, or sums of shards
+    network_file: Path | None = None  # the state of a network
+    rows_folder: Path | None = None  # features of items, or sums of shards
     in_shards: bool = False
     resumed: bool = False
 
@@ -142,34 +126,32 @@ class _Run:
         """Refuse what does not go together, and say where files go; nothing is read."""
         from hgkt.estimators.model_folder import saved_name
 
-        source = self.source
-        if source.items is not None:
-            others: dict[str, Any] = {"data": source.data, "engine": self.engine.engine}
-            if source.items == "images":
-                others["texts"] = source.texts
-            else:
-                others["workers"] = self.engine.workers
-            for name, value in others.items():
-                if value is not None:
-                    raise DataError(f"--{name} and --{source.items} do not go together")
+        source, items = self.source, self.source.items
+        others: dict[str, Any] = {"data": source.data, "engine": self.engine.engine}
+        if items == "images":
+            others["texts"] = source.texts
+        else:
+            others["workers"] = self.engine.workers
+        for name, value in others.items():
+            if items is not None and value is not None:
+                raise DataError(f"--{name} and --{items} do not go together")
         estimator = self.options.check()
         self.method = saved_name(estimator)  # one that cannot be saved is refused right away
         in_steps = hasattr(estimator, "write_to")
-        self.in_shards = source.items is None and self._asks_for_shards(estimator, in_steps)
-        place = self.out_path.absolute()
-        if source.items is not None:
-            self.partial = self.given or place.with_name(f"{place.name}.partial")
-        elif in_steps:
-            self.own_file = self.given
-        elif self.in_shards:
-            self.partial = self.given
-        elif self.given is not None:
+        self.in_shards = items is None and self._asks_for_shards(estimator, in_steps)
+        if self.given is not None and not (items or in_steps or self.in_shards):
             raise DataError(
                 "--checkpoint is for photos, for texts, for folders read in shards, and for "
                 "methods that train a network in steps (--preset paper)"
             )
-        if in_steps and self.own_file is None:
-            self.own_file = place.with_name(f"{place.name}.checkpoint")
+        place = self.out_path.absolute()
+        if items is not None:
+            self.rows_folder = self.given or place.with_name(f"{place.name}.partial")
+        elif not in_steps:
+            self.rows_folder = self.given
+        if in_steps:
+            own = self.given if items is None else None
+            self.network_file = own or place.with_name(f"{place.name}.checkpoint")
 
     def _asks_for_shards(self, estimator: GZSLClassifier, in_steps: bool) -> bool:
         """Say whether rows are not to be read into memory.
@@ -179,62 +161,55 @@ class _Run:
         """
         from hgkt.data import DATASETS, find_folder, has_shards
 
-        data = self.source.dataset
-        if data.data in DATASETS:
+        data = self.source.dataset.data
+        if data in DATASETS:
             if self.engine.are_given:
                 raise DataError(
                     "--engine and --workers are for photos and for a folder that is read in "
-                    f"shards; {data.data!r} is none"
+                    f"shards; {data!r} is none"
                 )
             return False
-        one_file = Path(data.data).suffix == ".parquet"
-        place = Path(data.data) if one_file else find_folder(data.data, data.root)
+        one_file = Path(data).suffix == ".parquet"
+        place = Path(data) if one_file else find_folder(data)
         asked = self.engine.are_given or (self.given is not None and not in_steps)
-        if not (asked or one_file or has_shards(place)):
-            return False
-        if not hasattr(estimator, "fit_batches"):
+        in_shards = asked or one_file or has_shards(place)
+        if in_shards and not hasattr(estimator, "fit_batches"):
             estimator.gather_options()  # a method that needs the rows in memory is refused here
-        return True
+        return in_shards
 
     # ------------------------------------------------------------------ the three ways
     def train(self) -> _Trained:
         """Read the data and fit."""
-        items = self.source.items
-        train = self._train_on_items if items else self._train
-        if self.in_shards:
-            train = self._train_on_shards
-        stages = {"images": _PHOTO_STAGES, "texts": _TEXT_STAGES, None: None}[items]
-        with progress_bar(stages) as progress:
-            return train(progress)
+        with progress_bar() as progress:
+            if self.source.items is not None:
+                return self._train_on_items(self.source.items, progress)
+            return (self._train_on_shards if self.in_shards else self._train)(progress)
 
-    def _train_on_items(self, progress: Progress) -> _Trained:
+    def _train_on_items(self, items: str, progress: Progress) -> _Trained:
         from hgkt import train_on_images, train_on_texts
 
         source, options = self.source, self.options
-        if self.partial is not None and (self.partial / "rows.jsonl").is_file():
-            note(f"features that are in {self.partial} are not extracted again")
+        if self.rows_folder is not None and (self.rows_folder / "rows.jsonl").is_file():
+            note(f"features that are in {self.rows_folder} are not extracted again")
         asked: dict[str, Any] = {
             **options.choices(),
             "select": "auto" if options.select is None else options.select,
             "classes": source.attributes,
             "estimator": self._estimator,
-            "device": str(options.device),
+            "device": options.device,
             "progress": progress,
-            "cache": self.partial,
+            "cache": self.rows_folder,
         }
+        if source.features is not None:
+            asked["backbone" if items == "images" else "encoder"] = source.features
         model: ItemClassifier
-        if source.texts is not None:
-            asked |= {} if source.features is None else {"encoder": source.features}
-            model = train_on_texts(source.texts, **asked)
+        if items == "images":
+            model = train_on_images(source.images or "", workers=self.engine.workers or 0, **asked)
         else:
-            asked |= {} if source.features is None else {"backbone": source.features}
-            asked["workers"] = self.engine.workers or 0
-            model = train_on_images(source.images or "", **asked)
+            model = train_on_texts(source.texts, **asked)
         made: Any = model.training_
-        more = _item_report(made, model.about)
-        return _Trained(
-            made.fitted, made.data, made.n_items, model.about, made.unseen, made.described, more
-        )
+        report = _item_report(made, model.about)
+        return _Trained(made.fitted, model.about, made.unseen, made.described, report)
 
     def _train(self, progress: Progress) -> _Trained:
         from hgkt.evaluation import fit_dataset
@@ -244,12 +219,12 @@ class _Run:
         fitted = fit_dataset(self._estimator(dataset), dataset, **choices, progress=progress)
         unseen = dataset.attributes_of(dataset.unseen_classes)
         described = dataset.attributes_of(dataset.described_classes)
-        return _Trained(
-            fitted, dataset.name, len(dataset.train), dataset.provenance(), unseen, described
-        )
+        report = {"data": dataset.name, "n_instances": len(dataset.train)}
+        return _Trained(fitted, dataset.provenance(), unseen, described, report)
 
     def _train_on_shards(self, progress: Progress) -> _Trained:
         from hgkt.data import open_shards
+        from hgkt.evaluation import Fitted, fit_gathered, gather
 
         source = self.source.dataset
         data = open_shards(source.data, None, source.features, source.attributes)
@@ -259,80 +234,59 @@ class _Run:
                 "its shards; the attributes of each class are expected there"
             )
         seen = {name: data.class_attributes[name] for name in data.class_counts}
-        estimator = self._estimator(data)
+        estimator, choices, n_kept = self._estimator(data), self.options.choices(), 0
         if hasattr(estimator, "fit_batches"):
-            fitted, n_kept = self._fit_network(estimator, data, seen, progress), 0
+            if self.options.select or self.options.calibrate:
+                raise DataError(
+                    "--select and --calibrate of a network need its rows in memory; leave them out"
+                )
+            network: Any = estimator.on_progress(progress)
+            network.fit_batches(lambda: chain.from_iterable(s.batches() for s in data.shards), seen)
+            fitted = Fitted(network.on_progress(None))
         else:
-            fitted, n_kept = self._fit_sums(estimator, data, seen, progress)
-        report = {"n_shards": len(data.shards), "n_rows_kept": n_kept, "checkpoint": self.partial}
-        n_rows, more = sum(data.class_counts.values()), {"gathered": report}
-        unseen, described = data.unseen_classes, data.described_classes
-        return _Trained(fitted, data.name, n_rows, data.provenance(), unseen, described, more)
-
-    def _fit_sums(
-        self, estimator: GZSLClassifier, data: ShardedData, seen: dict[str, Any], progress: Progress
-    ) -> tuple[Fitted, int]:
-        """Sum the rows, unless a checkpoint has the sums, and fit; return how many were kept."""
-        from hgkt.evaluation import fit_gathered, gather
-
-        choices = self.options.choices()
-        statistics = gather(
-            data,
-            **estimator.gather_options(select=choices["select"]),
-            **self.engine.engine_and_address(),
-            workers=self.engine.workers,
-            seed=self.options.seed,
-            checkpoint=self.partial,
-            progress=progress,
-        )
-        published = bool(data.folds)
-        fitted = fit_gathered(
-            estimator, statistics, seen, **choices, published=published, progress=progress
-        )
-        return fitted, len(statistics.rows()[1])
-
-    def _fit_network(
-        self, estimator: Any, data: ShardedData, seen: dict[str, Any], progress: Progress
-    ) -> Fitted:
-        """Train the network on batches, which are read once or twice."""
-        from hgkt.evaluation import Fitted
-
-        if self.options.select or self.options.calibrate:
-            raise DataError(
-                "--select and --calibrate of a network need its rows in memory; leave them out"
+            statistics = gather(
+                data,
+                **estimator.gather_options(select=choices["select"]),
+                **self.engine.engine_and_address(),
+                workers=self.engine.workers,
+                seed=self.options.seed,
+                checkpoint=self.rows_folder,
+                progress=progress,
             )
-
-        def batches() -> Iterator[Any]:
-            for shard in data.shards:
-                yield from shard.batches()
-
-        estimator.on_progress(progress).fit_batches(batches, seen)
-        return Fitted(estimator.on_progress(None))
+            n_kept, published = len(statistics.rows()[1]), bool(data.folds)
+            fitted = fit_gathered(
+                estimator, statistics, seen, **choices, published=published, progress=progress
+            )
+        read = {"n_shards": len(data.shards), "n_rows_kept": n_kept, "checkpoint": self.rows_folder}
+        n_rows = sum(data.class_counts.values())
+        report = {"data": data.name, "n_instances": n_rows, "gathered": read}
+        about = data.provenance()
+        return _Trained(fitted, about, data.unseen_classes, data.described_classes, report)
 
     def _estimator(self, dataset: Any) -> GZSLClassifier:
         estimator: Any = self.options.estimator(dataset)
-        if self.own_file is not None:
-            estimator.write_to(checkpoint=self.own_file)
-            self.resumed = self.own_file.exists()
+        if self.network_file is not None:
+            estimator.write_to(checkpoint=self.network_file)
+            self.resumed = self.network_file.exists()
             if self.resumed:
-                note(f"resuming from {self.own_file}")
+                note(f"resuming from {self.network_file}")
         found: GZSLClassifier = estimator
         return found
 
     # ------------------------------------------------------------------ what is on disk
     def state(self) -> str:
         """Say what of an interrupted run is on disk."""
-        for path in (self.own_file, self.partial):
+        for path in (self.network_file, self.rows_folder):
             if path is not None and path.exists():
                 return f"{path} holds the state: run the same command again to resume"
         return "nothing was saved"
 
     def clear(self) -> None:
         """Delete what is needed no more once the model is saved."""
-        if self.own_file is not None and self.own_file != self.given:
-            self.own_file.unlink(missing_ok=True)
-        if self.partial is not None and self.partial != self.given:
-            shutil.rmtree(self.partial, ignore_errors=True)
+        if self.network_file is not None and self.network_file != self.given:
+            self.network_file.unlink(missing_ok=True)
+        if self.rows_folder is not None and self.rows_folder != self.given:
+            shutil.rmtree(self.rows_folder, ignore_errors=True)
 
 
 @with_options
@@ -346,7 +300,7 @@ def train_command(
     carry: Annotated[bool, typer.Option("--carry-classes")] = False,
     checkpoint: Path | None = None,
     engine: EngineOptions,
-    as_json: JsonOption = False,
+    as_json: bool = False,
 ) -> None:
     """Train on photos, on texts or on a data set, and save the model folder.
 
@@ -397,8 +351,7 @@ def train_command(
     run.clear()
     document = {
         "model": out_path,
-        "data": made.data,
-        "n_instances": made.n_instances,
+        **made.report,
         "n_seen_classes": len(model.seen_classes_),
         "n_added_classes": len(model.unseen_classes_),
         "described": list(made.described),
@@ -406,27 +359,27 @@ def train_command(
         "not_carried": () if carried is None else carried.left,
         **found,
         "gamma": model.gamma_,
-        "costs": plain(costs),
+        "costs": costs,
         "parameters": model.get_params(deep=False),
         "method": run.method,
         "preset": options.preset,
         "seed": options.seed,
         "resumed": run.resumed,
-        **made.more,
         "seconds": time.perf_counter() - start,
     }
-    emit(document, as_json, lambda: _render(document, costs, carried))
+    emit(document, as_json, lambda: say(*_lines(document, costs, carried)))
 
 
 def _item_report(training: Training, about: dict[str, Any]) -> dict[str, Any]:
     """Return what JSON says about photographs or texts."""
-    encoder = about.get("text_encoder") or about.get("encoder")
+    encoder = about.get("text_encoder") or about.get("encoder") or {}
     return {
-        **({"backbone": about["backbone"]["name"]} if "backbone" in about else {}),
-        "text_encoder": encoder and encoder["name"],
-        "shares_space": about["shares_space"],
-        "attribute_kinds": about["attribute_kinds"],
-        "attribute_names": about["attribute_names"],
+        "items": "photos" if "backbone" in about else "texts",
+        "data": training.data,
+        "n_instances": training.n_items,
+        "backbone": about.get("backbone", {}).get("name"),
+        "text_encoder": encoder.get("name"),
+        **{name: about[name] for name in ("shares_space", "attribute_kinds", "attribute_names")},
         "n_from_cache": training.n_resumed,
         "n_cut": training.n_cut,
         "n_classes_to_choose_on": training.n_pairs,
@@ -442,17 +395,13 @@ def _check_replaced(path: Path, overwrite: bool, carry: bool) -> GZSLClassifier 
     from hgkt.estimators.model_folder import check_model_place
 
     check_model_place(path)
-    if not (path.is_dir() and any(path.iterdir())):
-        return None
-    if carry:
-        old: GZSLClassifier = load_model(path)
-        return old
-    if not overwrite:
+    is_there = path.is_dir() and any(path.iterdir())
+    if is_there and not (overwrite or carry):
         raise ModelFolderError(
             f"{path} holds a model already; --overwrite replaces it and drops the classes that "
             "were added to it, --carry-classes replaces it and keeps them"
         )
-    return None
+    return load_model(path) if is_there and carry else None
 
 
 def _carry_classes(
@@ -469,62 +418,55 @@ def _carry_classes(
 
 
 # ---------------------------------------------------------------------- what is said
-def _render(document: dict[str, Any], costs: Costs | None, carried: Carried | None) -> None:
-    described, validation = document["described"], document["validation"]
-    noun = "photo" if "backbone" in document else "text" if "text_encoder" in document else ""
-    rows = f"{noun}s" if noun else "instances"
-    added = document["n_added_classes"]
-    say(
-        f"{document['method']} on {document['data']}: {document['n_instances']} {rows} "
-        f"of {counted(document['n_seen_classes'], 'class', 'classes')}"
-        + (f", {counted(added, 'class', 'classes')} added" if added else "")
-        + f", {document['seconds']:.1f} s"
-    )
+def _lines(document: dict[str, Any], costs: Costs | None, carried: Carried | None) -> list[str]:
+    """Return what is said of a training."""
+    validation, added = document["validation"], document["n_added_classes"]
+    head = f"{document['method']} on {document['data']}: {document['n_instances']} "
+    head += f"{document.get('items', 'instances')} of "
+    head += counted(document["n_seen_classes"], "class")
+    head += f", {counted(added, 'class')} added" if added else ""
+    lines = [f"{head}, {document['seconds']:.1f} s"]
     if "gathered" in document:
-        _render_shards(document["gathered"])
-    if described:
-        say(f"known by description alone: {listed(described)}")
+        read = document["gathered"]
+        kept = f"; {read['n_rows_kept']} rows kept to choose on" if read["n_rows_kept"] else ""
+        sums = f"; the sums are in {read['checkpoint']}" if read["checkpoint"] else ""
+        lines.append(f"read in {counted(read['n_shards'], 'shard')}{kept}{sums}")
+    if document["described"]:
+        lines.append(f"known by description alone: {listed(document['described'])}")
     if validation is not None:
-        values = {n: value for n, value in document["chosen"].items() if n != "calibration"}
-        if "calibration" in document["chosen"]:
-            values["γ"] = document["gamma"]
-        chosen = ", ".join(f"{name}={short(value)}" for name, value in values.items())
-        say(
+        chosen = dict(document["chosen"])
+        if chosen.pop("calibration", None) is not None:
+            chosen["γ"] = document["gamma"]
+        words = ", ".join(f"{name}={short(value)}" for name, value in chosen.items())
+        lines.append(
             f"chosen on {validation['n_folds']} {validation['folds']} class folds "
-            f"({validation['metric']} {validation['score']:.1f}): {chosen}"
+            f"({validation['metric']} {validation['score']:.1f}): {words}"
         )
     if costs is not None:
-        say(costs.sentence())
-    if noun:
-        _render_items(document, noun)
+        lines.append(costs.sentence())
+    if "items" in document:
+        lines += _item_lines(document, document["items"].removesuffix("s"))
     if carried is not None and carried.names:
-        say(f"carried over from the old model: {listed(carried.names)}")
+        lines.append(f"carried over from the old model: {listed(carried.names)}")
     if carried is not None and carried.left:
-        say(f"not carried over: {listed(carried.left)}, since {carried.reason}")
-    say(f"saved to {document['model']}")
+        lines.append(f"not carried over: {listed(carried.left)}, since {carried.reason}")
+    return [*lines, f"saved to {document['model']}"]
 
 
-def _render_shards(gathered: dict[str, Any]) -> None:
-    shards = counted(gathered["n_shards"], "shard")
-    sums = f"; the sums are in {gathered['checkpoint']}" if gathered["checkpoint"] else ""
-    rows = f"; {gathered['n_rows_kept']} rows kept to choose on" if gathered["n_rows_kept"] else ""
-    say(f"read in {shards}{rows}{sums}")
-
-
-def _render_items(document: dict[str, Any], noun: str) -> None:
+def _item_lines(document: dict[str, Any], noun: str) -> list[str]:
     from hgkt.vision.listing import passed_over_text
 
+    lines, n_pairs = [], document["n_classes_to_choose_on"]
     if document["attribute_names"]:
-        say(f"classes are told by the numbers {listed(document['attribute_names'])}")
-    if document["n_classes_to_choose_on"] < _CALIBRATE_FROM:
-        say(
-            f"too few classes with two {noun}s or more ({document['n_classes_to_choose_on']}): "
-            f"{_SELECT_FROM} are needed to choose settings, {_CALIBRATE_FROM} for the calibration; "
-            "the defaults are used"
+        lines.append(f"classes are told by the numbers {listed(document['attribute_names'])}")
+    if n_pairs < _CALIBRATE_FROM:
+        lines.append(
+            f"too few classes with two {noun}s or more ({n_pairs}): {_SELECT_FROM} are needed to "
+            f"choose settings, {_CALIBRATE_FROM} for the calibration; the defaults are used"
         )
     if document["n_cut"]:
         what = "descriptions" if noun == "photo" else "texts"
-        say(f"{document['n_cut']} {what} are longer than the encoder reads and were cut")
+        lines.append(f"{document['n_cut']} {what} are longer than the encoder reads and were cut")
     if document["passed_over"]:
-        say(passed_over_text(document["passed_over"]))
-    say(*unreadable_lines(document["unreadable"], noun, ""))
+        lines.append(passed_over_text(document["passed_over"]))
+    return lines + unreadable_lines(document["unreadable"], noun, "")

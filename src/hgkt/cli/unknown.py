@@ -5,7 +5,7 @@ They come from `hgkt serve --keep-unknown`, or from a folder or table of any ite
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,18 +15,12 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from hgkt.cli._inputs import NO_THRESHOLDS, held, label_of, load_model, read_items, read_vector
+from hgkt._validation import label_of
+from hgkt.cli._inputs import NO_THRESHOLDS, held, load_model, read_path, read_vector
 from hgkt.cli._new_classes import describer_of
-from hgkt.cli._options import (
-    Device,
-    DeviceOption,
-    JsonOption,
-    ModelOption,
-    WeightsOption,
-    with_options,
-)
+from hgkt.cli._options import ReaderOptions, with_options
 from hgkt.cli._output import counted, emit, note, percent, say, show_table
-from hgkt.cli._registry import DatabaseOptions, ReasonOption, own_origin, served
+from hgkt.cli._registry import DatabaseOptions, own_origin, served
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -37,13 +31,11 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Items that look like no known class, and classes made of them.", no_args_is_help=True
 )
-MinSizeOption = Annotated[
-    int, typer.Option("--min-size", min=2, metavar="N", help="The fewest items of a group.")
-]
+MinSize = Annotated[int, typer.Option(min=2, metavar="N", help="The fewest items of a group.")]
 
 
-@dataclass
-class Source(DatabaseOptions):
+@dataclass(frozen=True)
+class Source(DatabaseOptions, ReaderOptions):
     """The options that say where unknown items are.
 
     Parameters
@@ -59,8 +51,6 @@ class Source(DatabaseOptions):
     inbox: str | None = None
     items: Path | None = None
     reject: float = 0.05
-    weights: WeightsOption = None
-    device: DeviceOption = Device.auto
 
     def __post_init__(self) -> None:
         """Refuse both or none."""
@@ -70,99 +60,99 @@ class Source(DatabaseOptions):
 
 @dataclass(frozen=True)
 class _Unknown:
-    """Unknown items: their names, features (n, D), novelty (n,) and nearest classes."""
+    """Unknown items.
 
-    names: tuple[str, ...]
+    Parameters
+    ----------
+    rows : list of dict
+        What JSON says of each: ``item``, ``novelty`` and ``nearest`` class.
+    features : ndarray of shape (n, D)
+    model : GZSLClassifier
+        The model that rejects them.
+    live, inbox : optional
+        The model with its registry, and where the items are kept; None for items of a path.
+    """
+
+    rows: list[dict[str, Any]]
     features: NDArray[Any]
-    novelty: NDArray[np.float64]
-    nearest: tuple[str, ...]
     model: Any
+    live: ServedModel | None = None
+    inbox: Inbox | None = None
 
-    def rows(self) -> list[dict[str, Any]]:
-        """Return what JSON says of each."""
-        return [
-            {"item": name, "novelty": float(novelty), "nearest": near}
-            for name, novelty, near in zip(self.names, self.novelty, self.nearest, strict=True)
-        ]
+    @property
+    def names(self) -> list[str]:
+        """What the items are called."""
+        return [row["item"] for row in self.rows]
 
     def groups(self, min_size: int) -> list[Group]:
+        """Return groups among them."""
         from hgkt.unknown import find_groups
 
-        return find_groups(self.model, self.features, min_size) if len(self.names) else []
+        return find_groups(self.model, self.features, min_size) if self.rows else []
 
 
 @app.command("list")
 @with_options
-def list_(model: ModelOption, source: Source, as_json: JsonOption = False) -> None:
+def list_(model: Path, source: Source, as_json: bool = False) -> None:
     """List items that look like no known class.
 
     Example: hgkt unknown list --model photo-model --inbox kept
     """
-    with _opened(source, model) as (found, _, _):
-        rows = found.rows()
-    document = {"model": model, "n_items": len(rows), "items": rows}
+    with _opened(source, model) as found:
+        rows = found.rows
 
     def render() -> None:
         lines = [[row["item"], f"{row['novelty']:.3f}", row["nearest"]] for row in rows]
         show_table(["item", "novelty", "nearest class"], lines)
         say(counted(len(lines), "item") + (" waits" if len(lines) == 1 else " wait"))
 
-    emit(document, as_json, render)
+    emit({"model": model, "n_items": len(rows), "items": rows}, as_json, render)
 
 
 @app.command()
 @with_options
-def groups(
-    model: ModelOption, source: Source, min_size: MinSizeOption = 5, as_json: JsonOption = False
-) -> None:
+def groups(model: Path, source: Source, min_size: MinSize = 5, as_json: bool = False) -> None:
     """Find groups among them that may be a class each, the largest first.
 
     Example: hgkt unknown groups --model photo-model --items photos/new
     """
-    with _opened(source, model) as (found, _, _):
+    with _opened(source, model) as found:
+        names = found.names
         rows: list[dict[str, Any]] = [
             {
                 "size": group.size,
                 "sureness": group.sureness,
-                "example": found.names[group.example],
+                "example": names[group.example],
                 "neighbours": [vars(near) for near in group.neighbours],
-                "items": [found.names[row] for row in group.rows.tolist()],
+                "items": [names[row] for row in group.rows.tolist()],
             }
             for group in found.groups(min_size)
         ]
-    document = {"model": model, "n_items": len(found.names), "groups": rows}
 
     def render() -> None:
-        lines = [
-            [
-                row["size"],
-                percent(row["sureness"]),
-                ", ".join(
-                    f"{near['label']} {percent(near['probability'])}" for near in row["neighbours"]
-                ),
-                row["example"],
-            ]
-            for row in rows
-        ]
+        lines = []
+        for row in rows:
+            near = [f"{one['label']} {percent(one['probability'])}" for one in row["neighbours"]]
+            lines.append([row["size"], percent(row["sureness"]), ", ".join(near), row["example"]])
         show_table(["items", "apart", "near to", "example"], lines)
         n_grouped = sum(row["size"] for row in rows)
-        say(f"{n_grouped} of {counted(len(found.names), 'item')} in {counted(len(rows), 'group')}")
+        say(f"{n_grouped} of {counted(len(names), 'item')} in {counted(len(rows), 'group')}")
 
-    emit(document, as_json, render)
+    emit({"model": model, "n_items": len(names), "groups": rows}, as_json, render)
 
 
 @app.command()
 @with_options
 def make(
-    model: ModelOption,
+    model: Path,
     source: Source,
     group: str,
     name: str,
     text: list[str] | None = None,
     attributes: str | None = None,
-    min_size: MinSizeOption = 5,
-    reason: ReasonOption = None,
-    as_json: JsonOption = False,
+    min_size: MinSize = 5,
+    reason: str | None = None,
+    as_json: bool = False,
 ) -> None:
     """Make a class of a group: it is added by its description and learns from the items.
 
@@ -187,44 +177,46 @@ def make(
 
     vector = None if attributes is None else read_vector(attributes)
     description = ClassDescription(name, vector, None, text or None)
-    with _opened(source, model) as (found, live, inbox):
-        chosen = _group_of(found, group, min_size)
-        if live is not None and inbox is not None:
+    document: dict[str, Any] = {"model": model, "name": name, "warnings": []}
+    with _opened(source, model) as found:
+        rows = _group_of(found, group, min_size).rows
+        if found.live is not None and found.inbox is not None:
             from hgkt.serving.inbox import make_class
 
-            ids = [found.names[row] for row in chosen.rows.tolist()]
-            made = make_class(live, inbox, ids, description, own_origin(reason))
-            document: dict[str, Any] = {
-                "model": model, "name": made.name, "n_examples": made.n_examples,
-                "revision": made.edition.revision, "before": made.before,
+            ids = [found.names[row] for row in rows.tolist()]
+            made = make_class(found.live, found.inbox, ids, description, own_origin(reason))
+            document |= {
+                "name": made.name,
+                "revision": made.edition.revision,
+                "before": made.before,
                 "warnings": list(made.doubts),
-            }  # fmt: skip
+            }
             undo = f"hgkt classes rollback {made.before} --model {model}"
         else:
-            n_examples = _make_in_folder(model, description, found.features[chosen.rows])
-            document = {"model": model, "name": name, "n_examples": n_examples, "warnings": []}
+            _make_in_folder(model, description, found.features[rows])
             undo = f"hgkt classes remove {name!r} --model {model}"
+    document["n_examples"] = len(rows)
     for doubt in document["warnings"]:
         note(f"warning: {doubt}")
-    learned = counted(document["n_examples"], "item")
+    learned = counted(len(rows), "item")
     emit(document, as_json, lambda: say(f"{name} has learned from {learned}; undo: {undo}"))
 
 
-def _make_in_folder(model: Path, description: Any, rows: NDArray[Any]) -> int:
-    """Add and grow the class in the model folder, in one step; return how many rows it got."""
+def _make_in_folder(model: Path, description: Any, rows: NDArray[Any]) -> None:
+    """Add and grow the class in the model folder, in one step."""
     with held(model) as loaded:
         label = label_of(loaded, description.name)
         new = None
         if label not in loaded.classes_.tolist():
             new = {label: describer_of(loaded).vectors([description])[0]}
         loaded.grow({label: loaded.example_sums(rows)}, new).save(model)
-    return len(rows)
 
 
 def _group_of(found: _Unknown, item: str, min_size: int) -> Group:
     """Return the group of an item, whose name may be cut where no other begins so."""
-    exact = [row for row, name in enumerate(found.names) if name == item]
-    rows = exact or [row for row, name in enumerate(found.names) if name.startswith(item)]
+    names = found.names
+    exact = [row for row, name in enumerate(names) if name == item]
+    rows = exact or [row for row, name in enumerate(names) if name.startswith(item)]
     if len(rows) != 1:
         what = "no unknown item is called" if not rows else "several unknown items begin with"
         raise DataError(f"{what} {item!r}; `hgkt unknown groups` shows an example of each group")
@@ -235,15 +227,13 @@ def _group_of(found: _Unknown, item: str, min_size: int) -> Group:
 
 
 @contextmanager
-def _opened(
-    source: Source, folder: Path
-) -> Iterator[tuple[_Unknown, ServedModel | None, Inbox | None]]:
+def _opened(source: Source, folder: Path) -> Iterator[_Unknown]:
     """Yield the unknown items; with an inbox also the model with its registry, and the inbox."""
     model = load_model(folder)
     if model.confidence_ is None:
         raise DataError(f"unknown items cannot be told: {NO_THRESHOLDS}")
     if source.items is not None:
-        yield _among(source, model), None, None
+        yield _among(source, source.items, model)
         return
     url = source.address(folder, new=True)
     from hgkt.serving.edition import model_identity
@@ -253,24 +243,26 @@ def _opened(
     with served(url, model) as live, Inbox(place, model_identity(model)) as inbox:
         edition = live.current()
         waiting = Waiting.of(inbox, edition)
-        items = waiting.items
-        yield (
-            _Unknown(items.ids, items.features, waiting.novelty, waiting.nearest, edition.model),
-            live,
-            inbox,
-        )
+        rows = _rows(waiting.items.ids, waiting.novelty, waiting.nearest)
+        yield _Unknown(rows, waiting.items.features, edition.model, live, inbox)
 
 
-def _among(source: Source, model: Any) -> _Unknown:
-    """Return those of the items of an option that the model rejects."""
-    given = read_items(Path(str(source.items)), model, source.weights, str(source.device))
+def _among(source: Source, path: Path, model: Any) -> _Unknown:
+    """Return those of the items of a path that the model rejects."""
+    given = read_path(path, model, source)
     answers = model.answers(given.features, reject=source.reject)
-    rows = np.flatnonzero(np.asarray(answers.novelty) > 1.0 - source.reject)
-    nearest = answers.classes[answers.scores[rows].argmax(axis=1)]
-    return _Unknown(
-        tuple(given.names[row] for row in rows.tolist()),
-        given.features[rows],
-        np.asarray(answers.novelty)[rows],
-        tuple(map(str, nearest.tolist())),
-        model,
-    )
+    novelty = np.asarray(answers.novelty)
+    strange = np.flatnonzero(novelty > 1.0 - source.reject)
+    nearest = answers.classes[answers.scores[strange].argmax(axis=1)].tolist()
+    names = [given.names[row] for row in strange.tolist()]
+    return _Unknown(_rows(names, novelty[strange], nearest), given.features[strange], model)
+
+
+def _rows(
+    names: Sequence[str], novelty: NDArray[np.float64], nearest: Sequence[Any]
+) -> list[dict[str, Any]]:
+    """Return what JSON says of each item."""
+    return [
+        {"item": name, "novelty": float(strange), "nearest": near}
+        for name, strange, near in zip(names, novelty, nearest, strict=True)
+    ]

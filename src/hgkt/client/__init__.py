@@ -17,16 +17,6 @@ if TYPE_CHECKING:
         SureRows,
     )
 
-_HOMES = {
-    "ClassChange": "hgkt.client.service",
-    "ClassInfo": "hgkt.client.service",
-    "Client": "hgkt.client.service",
-    "LoggedChange": "hgkt.client.service",
-    "RankedRows": "hgkt.client.service",
-    "RetryPolicy": "hgkt.client.connection",
-    "SureRows": "hgkt.client.service",
-}
-
 __all__ = [
     "ClassChange",
     "ClassInfo",
@@ -37,4 +27,6 @@ __all__ = [
     "SureRows",
 ]
 
+_HOMES = dict.fromkeys(__all__, "hgkt.client.service")
+_HOMES["RetryPolicy"] = "hgkt.client.connection"
 __getattr__, __dir__ = attach(__name__, _HOMES)

@@ -130,11 +130,9 @@ class Connection:
         if not url.startswith(("http://", "https://")):
             raise DataError(f"{url!r} is no address of a service; http://… or https://… is one")
         self.url, self.timeout, self.retry = url.rstrip("/"), timeout, retry
-        options = dict(options)
-        headers = dict(options.pop("headers", {}))
+        self._client: httpx.Client = self._httpx.Client(**options)
         if api_key is not None:
-            headers[_KEY_HEADER] = api_key
-        self._client: httpx.Client = self._httpx.Client(headers=headers, **options)
+            self._client.headers[_KEY_HEADER] = api_key
 
     def close(self) -> None:
         """Close all connections."""
@@ -185,12 +183,7 @@ class Connection:
         return not isinstance(found, ServiceError) and found.status_code == 200
 
     def change(
-        self,
-        kind: type[T],
-        method: str,
-        path: str,
-        idempotency_key: str | None = None,
-        **content: Any,
+        self, kind: type[T], method: str, path: str, idempotency_key: str | None, **content: Any
     ) -> T:
         """Send a request that changes something once, however often it is sent.
 
@@ -198,11 +191,10 @@ class Connection:
         ----------
         kind, method, path, **content
             As `ask` takes them.
-        idempotency_key : str, optional
+        idempotency_key : str or None
             By what the service knows the change again; by default a new one.
         """
-        key = {IDEMPOTENCY_HEADER: idempotency_key or str(uuid4())}
-        headers = content.pop("headers", {}) | key
+        headers = content.pop("headers", {}) | {IDEMPOTENCY_HEADER: idempotency_key or str(uuid4())}
         return self.ask(kind, method, path, headers=headers, **content)
 
     def _read(self, kind: type[T], answer: httpx.Response) -> T:
@@ -233,15 +225,12 @@ class Connection:
 def _error(answer: httpx.Response) -> ServiceError:
     """Return what went wrong, in the service's own sentence where there is one."""
     status = answer.status_code
-    detail, request_id = None, answer.headers.get(_ID_HEADER)
     try:
-        document = answer.json()
-    except ValueError:
-        document = None
-    if isinstance(document, dict):
-        detail = document.get("detail")
+        detail = answer.json()["detail"]
+    except (ValueError, TypeError, LookupError):
+        detail = None
     if not isinstance(detail, str):
         place = answer.request.url.copy_with(query=None)
         detail = f"{place} answered {status} {answer.reason_phrase}"
     kind = ServiceRefusedError if status < 500 and status != 429 else ServiceUnavailableError
-    return kind(detail, status, request_id)
+    return kind(detail, status, answer.headers.get(_ID_HEADER))

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack
 from urllib.parse import quote, urlencode
 
 import numpy as np
@@ -232,6 +232,22 @@ class _Checks:
     """What the service says of classes that might be added."""
 
     classes: list[dict[str, Any]]
+
+
+class ChangeOptions(TypedDict, total=False):
+    """What every change takes besides, both optional.
+
+    Parameters
+    ----------
+    reason : str
+        Why; the service's log keeps it.
+    idempotency_key : str
+        By what the service knows this very change again, should it be sent from elsewhere too; by
+        default a new one, kept over the retries of the call.
+    """
+
+    reason: str | None
+    idempotency_key: str | None
 
 
 # ---------------------------------------------------------------------- the client
@@ -497,8 +513,7 @@ class Client:
         vector: ArrayLike | None = None,
         attributes: Mapping[str, float] | None = None,
         text: str | None = None,
-        idempotency_key: str | None = None,
-        reason: str | None = None,
+        **change: Unpack[ChangeOptions],
     ) -> ClassChange:
         """Add a class by numbers, by named attributes, by text, or by several of them.
 
@@ -512,17 +527,14 @@ class Client:
             Attributes by name; others are 0.
         text : str, optional
             What the class looks like, in a sentence.
-        idempotency_key, reason : str, optional
-            As for every change.
+        **change
+            `reason` and `idempotency_key`.
         """
         item = {"name": name, "vector": vector, "attributes": attributes, "text": text}
-        return self._add([item], idempotency_key, reason)
+        return self._change("POST", "/v1/classes", change, {"classes": [sendable(item)]})
 
     def add_classes(
-        self,
-        classes: Mapping[str, Description],
-        idempotency_key: str | None = None,
-        reason: str | None = None,
+        self, classes: Mapping[str, Description], **change: Unpack[ChangeOptions]
     ) -> ClassChange:
         """Add classes, all or none.
 
@@ -530,10 +542,11 @@ class Client:
         ----------
         classes : mapping of str to array-like, mapping or str
             Names, and their attribute vectors, attributes by name, or descriptions in words.
-        idempotency_key, reason : str, optional
-            As for every change.
+        **change
+            `reason` and `idempotency_key`.
         """
-        return self._add([described(*item) for item in classes.items()], idempotency_key, reason)
+        items = [sendable(described(*item)) for item in classes.items()]
+        return self._change("POST", "/v1/classes", change, {"classes": items})
 
     def check_classes(self, classes: Mapping[str, Description]) -> list[dict[str, Any]]:
         """Say what would become of classes, each as if it were added alone; nothing is changed.
@@ -549,8 +562,7 @@ class Client:
             Per class its rivals, what it would take from others, the accuracy to expect, and all
             of it in ``sentences``.
         """
-        items = [sendable(described(*item)) for item in classes.items()]
-        body = {"classes": items}
+        body = {"classes": [sendable(described(*item)) for item in classes.items()]}
         return self._connection.ask(_Checks, "POST", "/v1/classes/check", json=body).classes
 
     def edit_class(
@@ -560,8 +572,7 @@ class Client:
         attributes: Mapping[str, float] | None = None,
         text: str | None = None,
         new_name: str | None = None,
-        idempotency_key: str | None = None,
-        reason: str | None = None,
+        **change: Unpack[ChangeOptions],
     ) -> ClassChange:
         """Describe an added class anew; it keeps what it has learned from examples.
 
@@ -573,21 +584,14 @@ class Client:
             As in `add_class`.
         new_name : str, optional
             What it is called from now on.
-        idempotency_key, reason : str, optional
-            As for every change.
+        **change
+            `reason` and `idempotency_key`.
         """
-        body = sendable(
-            {"name": name, "vector": vector, "attributes": attributes, "text": text}
-        ) | _said(reason=reason)
-        del body["name"]
-        return self._change("PATCH", name, "", idempotency_key, json=body | _said(name=new_name))
+        item = {"name": name, "vector": vector, "attributes": attributes, "text": text}
+        return self._change("PATCH", _place(name), change, sendable(item) | {"name": new_name})
 
     def rename_class(
-        self,
-        name: str,
-        new_name: str,
-        idempotency_key: str | None = None,
-        reason: str | None = None,
+        self, name: str, new_name: str, **change: Unpack[ChangeOptions]
     ) -> ClassChange:
         """Give an added class another name.
 
@@ -595,26 +599,22 @@ class Client:
         ----------
         name, new_name : str
             What it is called, and what it is to be called.
-        idempotency_key, reason : str, optional
-            As for every change.
+        **change
+            `reason` and `idempotency_key`.
         """
-        return self.edit_class(
-            name, new_name=new_name, idempotency_key=idempotency_key, reason=reason
-        )
+        return self.edit_class(name, new_name=new_name, **change)
 
-    def remove_class(
-        self, name: str, idempotency_key: str | None = None, reason: str | None = None
-    ) -> ClassChange:
+    def remove_class(self, name: str, **change: Unpack[ChangeOptions]) -> ClassChange:
         """Remove a class that was added.
 
         Parameters
         ----------
         name : str
             Its name.
-        idempotency_key, reason : str, optional
-            As for every change.
+        **change
+            `reason` and `idempotency_key`.
         """
-        return self._change("DELETE", name, "", idempotency_key, params=_said(reason=reason))
+        return self._change("DELETE", _place(name), change)
 
     def grow_class(
         self,
@@ -622,8 +622,7 @@ class Client:
         X: ArrayLike | None = None,
         images: Iterable[str | Path | bytes] | None = None,
         texts: str | Iterable[str] | None = None,
-        idempotency_key: str | None = None,
-        reason: str | None = None,
+        **change: Unpack[ChangeOptions],
     ) -> ClassChange:
         """Let a class learn from examples: feature rows, images or texts, one of the three.
 
@@ -639,32 +638,26 @@ class Client:
             Image files, or their content.
         texts : str or iterable of str, optional
             Texts.
-        idempotency_key, reason : str, optional
-            As for every change.
+        **change
+            `reason` and `idempotency_key`.
         """
         if sum(given is not None for given in (X, images, texts)) != 1:
             raise DataError("examples come as X, as images or as texts, one of the three")
         parts: list[dict[str, Any]]
         if X is not None:
-            kind = {"Content-Type": OCTETS}
-            rows = self._batches(X)
-            parts = [{"content": batch.tobytes(), "headers": kind} for batch in rows]
+            headers = {"Content-Type": OCTETS}
+            parts = [{"content": rows.tobytes(), "headers": headers} for rows in self._batches(X)]
         elif texts is not None:
-            parts = [{"json": {"texts": batch}} for batch in batches(text_list(texts), TEXTS)]
+            parts = [{"body": {"texts": batch}} for batch in batches(text_list(texts), TEXTS)]
         else:
             files = batches(image_files(images or ()), IMAGES)
             parts = [{"files": [("images", file) for file in batch]} for batch in files]
-        changes = []
+        first_key = change.get("idempotency_key")
         for number, part in enumerate(parts):
-            key = idempotency_key
-            if key is not None and number:
-                key = f"{key}-{number}"
-            if "json" in part:  # which says it itself
-                part["json"] |= _said(reason=reason)
-            else:
-                part["params"] = _said(reason=reason)
-            changes.append(self._change("POST", name, "/examples", key, **part))
-        return changes[-1]
+            if first_key is not None and number:
+                change["idempotency_key"] = f"{first_key}-{number}"
+            done = self._change("POST", f"{_place(name)}/examples", change, **part)
+        return done
 
     # ------------------------------------------------------------------ history
     def events(self, after: int = 0, name: str | None = None) -> Iterator[LoggedChange]:
@@ -685,37 +678,31 @@ class Client:
                 return
             after = found[-1].revision
 
-    def rollback(
-        self, revision: int, idempotency_key: str | None = None, reason: str | None = None
-    ) -> ClassChange:
+    def rollback(self, revision: int, **change: Unpack[ChangeOptions]) -> ClassChange:
         """Make the classes what they were right after a change, by a change of its own.
 
         Parameters
         ----------
         revision : int
             Number of the change; 0 is before the first one.
-        idempotency_key, reason : str, optional
-            As for every change.
+        **change
+            `reason` and `idempotency_key`.
         """
-        body = {"revision": revision} | _said(reason=reason)
-        return self._connection.change(
-            ClassChange, "POST", "/v1/rollback", idempotency_key, json=body
-        )
-
-    # ------------------------------------------------------------------ requests
-    def _add(
-        self, items: list[dict[str, Any]], idempotency_key: str | None, reason: str | None
-    ) -> ClassChange:
-        body = {"classes": [sendable(item) for item in items]} | _said(reason=reason)
-        return self._connection.change(
-            ClassChange, "POST", "/v1/classes", idempotency_key, json=body
-        )
+        return self._change("POST", "/v1/rollback", change, {"revision": revision})
 
     def _change(
-        self, method: str, name: str, behind: str, idempotency_key: str | None, **content: Any
+        self,
+        method: str,
+        path: str,
+        change: ChangeOptions,
+        body: dict[str, Any] | None = None,
+        **content: Any,
     ) -> ClassChange:
-        path = f"/v1/classes/{quote(name, safe='')}{behind}"
-        return self._connection.change(ClassChange, method, path, idempotency_key, **content)
+        """Ask for a change; its reason goes with the JSON body, or as a parameter without one."""
+        said = _said(**(body or {}), reason=change.get("reason"))
+        content["params" if body is None else "json"] = said
+        key = change.get("idempotency_key")
+        return self._connection.change(ClassChange, method, path, key, **content)
 
 
 # ---------------------------------------------------------------------- what is sent
@@ -809,6 +796,11 @@ def _finite(values: NDArray[Any], name: str) -> NDArray[np.float64]:
     if not np.isfinite(values).all():
         raise DataError(f"the attributes of class {name!r} must be finite numbers")
     return values
+
+
+def _place(name: str) -> str:
+    """Return the path of a class."""
+    return f"/v1/classes/{quote(name, safe='')}"
 
 
 def _said(**fields: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._arrays import unit_rows
-from hgkt._validation import attribute_matrix
+from hgkt._validation import attribute_matrix, label_of
 from hgkt.estimators import GZSLClassifier
 from hgkt.estimators.scoring import prepare_rows
 from hgkt.exceptions import DataError
@@ -229,20 +229,6 @@ class _Draft:
 def made_with(model: GZSLClassifier) -> dict[str, Any]:
     """Return what a loaded model was made with; nothing is known of one that was just fitted."""
     return dict(getattr(model, "about_", {}))
-
-
-def label_of(model: GZSLClassifier, name: str) -> str | int | float:
-    """Turn a name, always text, into a label of the kind the model has."""
-    kind = model.seen_classes_.dtype.kind
-    if kind not in "iuf":
-        return name
-    try:
-        label = float(name) if kind == "f" else int(name)
-    except ValueError:
-        raise DataError(f"the classes of this model are numbers; got {name!r}") from None
-    if not abs(label) < 2**63:  # infinity and NaN neither
-        raise DataError(f"the classes of this model are numbers below 2**63; got {name!r}")
-    return label
 
 
 def saved_entries(model: GZSLClassifier) -> dict[str, ClassEntry]:

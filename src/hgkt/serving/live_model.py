@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._validation import attribute_matrix, check_class_name
+from hgkt._validation import attribute_matrix, check_class_name, label_of
 from hgkt.estimators import GZSLClassifier
 from hgkt.estimators.class_table import attribute_doubts
 from hgkt.exceptions import DataError
 from hgkt.serving.database import RegistryError
 from hgkt.serving.edition import (
     Edition,
-    label_of,
     made_with,
     model_identity,
     refuse_unsound,

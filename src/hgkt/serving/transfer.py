@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._plain import plain
-from hgkt._validation import check_class_name
+from hgkt._validation import check_class_name, label_of
 from hgkt.estimators import METHODS, GZSLClassifier, load_model
 from hgkt.exceptions import DataError, first_line
 from hgkt.language import ClassDescription, Describer
@@ -26,7 +26,6 @@ from hgkt.language.encoder import encoder_difference, uses_description
 from hgkt.serving.database import RegistryError
 from hgkt.serving.edition import (
     Edition,
-    label_of,
     made_with,
     model_identity,
     refuse_unsound,

@@ -11,14 +11,14 @@ from fastapi import APIRouter, Depends, Header, Query
 from msgspec import Meta, Struct
 from pydantic import BaseModel, Field
 
-from hgkt._validation import MAX_NAME
+from hgkt._validation import MAX_NAME, label_of
 from hgkt.calibration import Costs
 from hgkt.estimators.class_check import ClassCheck, Loss, Rival, TellingAttribute
 from hgkt.language import ClassDescription
 from hgkt.serving.auth import require_key
 from hgkt.serving.class_facts import class_relatives, class_sources, named_attributes
 from hgkt.serving.database import RegistryError
-from hgkt.serving.edition import ClassKind, Edition, label_of
+from hgkt.serving.edition import ClassKind, Edition
 from hgkt.serving.events import MAX_REASON, ClassExistsError, Origin, UnknownClassError
 from hgkt.serving.live_model import ServedModel
 from hgkt.serving.problems import Problem
