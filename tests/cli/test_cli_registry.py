@@ -56,18 +56,20 @@ def test_migrate_reports_first_and_then_carries_once(
 ):
     database = f"sqlite:///{tmp_path / 'model.registry.sqlite'}"
     common = ["--from", registry.model_id[:12], "--model", new_folder, "--database", database]
-    old = ["--old-model", model_folder]
 
-    plan = read(hgkt, "migrate", *common, *old, "--dry-run")
+    plan = read(hgkt, "migrate", *common, "--dry-run")
     assert (plan["moving"], plan["growing"], plan["revision"]) == (["two", "six"], {"six": 4}, None)
     found = read(hgkt, "models", "--database", database)["models"]
     assert [(one["n_classes"], one["n_grown"]) for one in found] == [(2, 1)]
 
-    shown = hgkt("classes", "migrate", *common, *old).stdout
+    shown = hgkt("classes", "migrate", *common).stdout
     assert "2 classes (two, six) moved from model" in shown
     assert "4 examples go along, of 1 class (six)" in shown
     again = read(hgkt, "migrate", *common)
-    assert (again["moving"], again["there"], again["revision"]) == ([], ["two", "six"], None)
+    assert (again["moving"], again["revision"]) == ([], None)
+    assert {one["name"]: one["reason"] for one in again["present"]} == dict.fromkeys(
+        ("two", "six"), "it is there already"
+    )
     found = read(hgkt, "models", "--database", database)["models"]
     assert {(one["name"], one["n_classes"], one["n_grown"]) for one in found} == {
         ("new", 2, 1), ("model", 2, 1)
@@ -79,7 +81,7 @@ def test_migrate_reports_first_and_then_carries_once(
     assert not (tmp_path / "no.sqlite").exists()
 
 
-def test_pull_and_push_go_round(hgkt, model_folder, registry, tmp_path):
+def test_classes_go_from_a_registry_to_a_folder_and_back(hgkt, model_folder, registry, tmp_path):
     described = registry.rollback(1)  # the examples of "six" are gone
     before = {entry.name: entry.attributes.tobytes() for entry in registry.table().entries}
     pulled = read(hgkt, "pull", "--model", model_folder, "--out", tmp_path / "pulled")
@@ -91,21 +93,19 @@ def test_pull_and_push_go_round(hgkt, model_folder, registry, tmp_path):
 
     registry.remove(["two", "six"])
     database = f"sqlite:///{tmp_path / 'model.registry.sqlite'}"
-    common = ["--model", tmp_path / "pulled", "--database", database]
-    pushed = read(hgkt, "push", *common)
-    assert pushed["added"] == ["two", "six"]
+    common = ["--from", tmp_path / "pulled", "--model", model_folder, "--database", database]
+    back = read(hgkt, "migrate", *common)
+    assert back["moving"] == ["two", "six"]
     assert {entry.name: entry.attributes.tobytes() for entry in registry.table().entries} == before
-    assert registry.events(pushed["revision"] - 1)[0].origin.reason == "pushed from pulled"
-    assert read(hgkt, "push", *common) == {
-        "added": [], "replaced": [], "there": ["two", "six"], "revision": pushed["revision"]
-    }  # fmt: skip
+    assert registry.events(back["revision"] - 1)[0].origin.reason.startswith("adopted from pulled")
+    again = read(hgkt, "migrate", *common)
+    assert (again["moving"], again["revision"]) == ([], None)
 
     hgkt("classes", "remove", "six", "--model", tmp_path / "pulled")
     hgkt("classes", "add", "--model", tmp_path / "pulled", "--name", "six", "--attributes",
          ",".join(map(str, vector("six") * 0.5)))  # fmt: skip
-    with pytest.raises(DataError, match="class 'six' has other attributes in the registry"):
-        hgkt("classes", "push", *common)
-    assert read(hgkt, "push", *common, "--replace")["replaced"] == ["six"]
+    # The registry has the class too, and what it says of it counts.
+    assert read(hgkt, "migrate", *common)["moving"] == []
 
 
 def test_pull_takes_growth_along(hgkt, model_folder, registry):

@@ -1,6 +1,6 @@
 """The commands of `hgkt classes` that work on a class registry, in a database or behind a service.
 
-`models`, `migrate`, `pull`, `push`, `log` and `rollback`.
+`models`, `migrate`, `pull`, `log` and `rollback`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import typer
 from hgkt._validation import import_extra
 from hgkt.cli._inputs import held, load_model
 from hgkt.cli._options import with_options
-from hgkt.cli._output import classes_text, emit, listed, note, say, show_table
+from hgkt.cli._output import classes_text, emit, note, say, show_table
 from hgkt.exceptions import DataError, ModelFolderError
 
 if TYPE_CHECKING:
@@ -259,47 +259,6 @@ def pull(
         )
 
 
-@app.command()
-@with_options
-def push(
-    model: Path,
-    registry: DatabaseOptions,
-    replace: bool = False,
-    reason: str | None = None,
-    as_json: bool = False,
-) -> None:
-    """Put the classes that were added to a model folder into the registry of the model.
-
-    Services that have the model without them, in folders of their own, take them in.
-
-    Example: hgkt classes push --model digits-model --database sqlite:///classes.sqlite
-
-    Parameters
-    ----------
-    replace
-        Give classes of the registry the folder's attributes.
-    """
-    url = registry.address(model, new=True)
-    from hgkt.serving.transfer import push_classes
-
-    loaded = load_model(model)
-    with registry_of(url, loaded, known=False) as store:
-        origin = own_origin(reason or f"pushed from {model.resolve().name}")
-        pushed = push_classes(store, loaded, replace, origin)
-    names = [*pushed.added, *pushed.replaced]
-    sentence = (
-        f"{len(pushed.added)} classes added and {len(pushed.replaced)} replaced; "
-        f"{len(pushed.same)} were there already"
-    )
-    document = {
-        "added": list(pushed.added),
-        "replaced": list(pushed.replaced),
-        "there": list(pushed.same),
-        "revision": pushed.revision,
-    }
-    emit(document, as_json, lambda: say(sentence + (f" ({listed(names)})" if names else "")))
-
-
 # ---------------------------------------------------------------------- models
 @app.command()
 @with_options
@@ -340,15 +299,15 @@ def migrate(
     model: Path,
     registry: DatabaseOptions,
     old: Annotated[str, typer.Option("--from")],
-    old_model: Path | None = None,
     dry_run: bool = False,
     skip_unfit: bool = False,
     reason: str | None = None,
     as_json: bool = False,
 ) -> None:
-    """Carry the classes that were added to an old model to a new one, all or none.
+    """Carry the classes that were added to a model to another one, all or none.
 
-    They are described anew from what the registry keeps of them; the old model's stay as they are.
+    They are described anew from what the registry keeps of them; the first model's stay as they
+    are. Of a folder the classes that are in it go along, also to the same model in another folder.
 
     Example: hgkt classes migrate --from old-model --model new-model --database sqlite:///c.sqlite \
 --dry-run
@@ -357,16 +316,12 @@ def migrate(
     ----------
     old : OLD
         The old model: the beginning of its identity, or its folder.
-    old_model
-        Folder of the old model, where --from is an identity.
     dry_run
         Only say what would become of the classes.
     skip_unfit
         Leave out classes that do not fit, and carry the rest.
     """
-    transfer, revision = carry(
-        registry.address(), model, old, old_model, dry_run, skip_unfit, reason
-    )
+    transfer, revision = carry(registry.address(), model, old, dry_run, skip_unfit, reason)
     document = transfer.to_dict() | {"dry_run": dry_run, "revision": revision}
     emit(document, as_json, lambda: say(*transfer_lines(transfer, dry_run)))
 
@@ -375,7 +330,6 @@ def carry(
     url: str,
     model: Path,
     old: str,
-    old_model: Path | None = None,
     dry_run: bool = False,
     skip_unfit: bool = False,
     reason: str | None = None,
@@ -388,7 +342,7 @@ def carry(
         The class registry of both.
     model : Path
         Folder of the new model.
-    old, old_model, dry_run, skip_unfit, reason
+    old, dry_run, skip_unfit, reason
         As for `hgkt classes migrate`.
 
     Returns
@@ -401,7 +355,7 @@ def carry(
     import_extra("sqlalchemy", "serve")
     from hgkt.serving.transfer import ModelFacts, adopt_classes, find_source, plan_transfer
 
-    source, loaded = find_source(url, old, old_model), load_model(model)
+    source, loaded = find_source(url, old), load_model(model)
     facts = ModelFacts.of(loaded, model.resolve().name)
     with served(url, loaded) as new:
         if dry_run:
@@ -423,15 +377,8 @@ def transfer_lines(transfer: Transfer, dry_run: bool = False) -> list[str]:
     if transfer.growing:
         total = sum(sums.n_examples for sums in transfer.growing.values())
         lines.append(f"{total} examples go along, of {classes_text(list(transfer.growing))}")
-    for title, names in (
-        ("learned by the new model itself", transfer.learned),
-        ("there already", transfer.there),
-        ("there already with other attributes, which stay", transfer.differing),
-    ):
-        if names:
-            lines.append(f"{classes_text(names)}: {title}")
+    lines += [f"{one.name} does not move: {one.reason}" for one in transfer.present]
     if dry_run:
         lines += [f"does not fit: {one.name}: {one.reason}" for one in transfer.unfit]
     lines += [f"examples of {one.name} stay behind: {one.reason}" for one in transfer.left_examples]
-    doubts = [*transfer.doubts, *([transfer.note] if transfer.note else [])]
-    return lines + [f"warning: {doubt}" for doubt in doubts]
+    return lines + [f"warning: {doubt}" for doubt in transfer.doubts]

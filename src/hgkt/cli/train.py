@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from hgkt.estimators import GZSLClassifier
     from hgkt.evaluation import Fitted
     from hgkt.items import ItemClassifier, Training
-    from hgkt.serving.transfer import Carried
+    from hgkt.serving.transfer import Left, Transfer
 
 _SELECT_FROM, _CALIBRATE_FROM = 12, 6  # classes of two items or more; see `fit_dataset`
 
@@ -345,6 +346,8 @@ def train_command(
     added = made.unseen if with_unseen else made.described
     model.add_classes({name: row for name, row in added.items() if name not in present})
     carried = None if old is None else _carry_classes(old, model, made.about, out_path)
+    moving = [] if carried is None else [entry.name for entry in carried.moving]
+    unfit = () if carried is None else carried.unfit
     costs = model.costs(0, model.n_added_)
     found = {"chosen": fitted.chosen, "validation": fitted.validation}
     model.save(out_path, **{**made.about, "selected": fitted.selected, **found})
@@ -355,8 +358,8 @@ def train_command(
         "n_seen_classes": len(model.seen_classes_),
         "n_added_classes": len(model.unseen_classes_),
         "described": list(made.described),
-        "carried": () if carried is None else carried.names,
-        "not_carried": () if carried is None else carried.left,
+        "carried": [] if unfit else moving,
+        "not_carried": [*(left.name for left in unfit), *moving] if unfit else [],
         **found,
         "gamma": model.gamma_,
         "costs": costs,
@@ -367,7 +370,7 @@ def train_command(
         "resumed": run.resumed,
         "seconds": time.perf_counter() - start,
     }
-    emit(document, as_json, lambda: say(*_lines(document, costs, carried)))
+    emit(document, as_json, lambda: say(*_lines(document, costs, unfit)))
 
 
 def _item_report(training: Training, about: dict[str, Any]) -> dict[str, Any]:
@@ -406,19 +409,19 @@ def _check_replaced(path: Path, overwrite: bool, carry: bool) -> GZSLClassifier 
 
 def _carry_classes(
     old: GZSLClassifier, new: GZSLClassifier, about: dict[str, Any], where: Path
-) -> Carried:
+) -> Transfer:
     """Add the added classes of one model to another, and say what could not go along."""
     from hgkt.serving.transfer import carry_classes
 
     carried = carry_classes(old, new, about, where)
     new.set_parents({**old.parents_, **new.parents_})
-    for line in carried.notes:
-        note(line)
+    for left in carried.left_examples:
+        note(f"what {left.name} learned from examples is not carried along: {left.reason}")
     return carried
 
 
 # ---------------------------------------------------------------------- what is said
-def _lines(document: dict[str, Any], costs: Costs | None, carried: Carried | None) -> list[str]:
+def _lines(document: dict[str, Any], costs: Costs | None, unfit: Sequence[Left]) -> list[str]:
     """Return what is said of a training."""
     validation, added = document["validation"], document["n_added_classes"]
     head = f"{document['method']} on {document['data']}: {document['n_instances']} "
@@ -446,10 +449,11 @@ def _lines(document: dict[str, Any], costs: Costs | None, carried: Carried | Non
         lines.append(costs.sentence())
     if "items" in document:
         lines += _item_lines(document, document["items"].removesuffix("s"))
-    if carried is not None and carried.names:
-        lines.append(f"carried over from the old model: {listed(carried.names)}")
-    if carried is not None and carried.left:
-        lines.append(f"not carried over: {listed(carried.left)}, since {carried.reason}")
+    if document["carried"]:
+        lines.append(f"carried over from the old model: {listed(document['carried'])}")
+    if unfit:
+        reason = f"{unfit[0].name}: {unfit[0].reason}"
+        lines.append(f"not carried over: {listed(document['not_carried'])}, since {reason}")
     return [*lines, f"saved to {document['model']}"]
 
 

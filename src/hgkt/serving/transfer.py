@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from hgkt._plain import plain
 from hgkt._validation import check_class_name, label_of
+from hgkt.calibration.folds import SEEN
 from hgkt.estimators import METHODS, GZSLClassifier, load_model
 from hgkt.exceptions import DataError, first_line
 from hgkt.language import ClassDescription, Describer
@@ -30,7 +31,6 @@ from hgkt.serving.edition import (
     model_identity,
     refuse_unsound,
     refuse_unusable,
-    saved_entries,
 )
 from hgkt.serving.events import (
     ClassEntry,
@@ -38,9 +38,7 @@ from hgkt.serving.events import (
     ClassExistsError,
     ClassTable,
     Origin,
-    add_events,
-    edit_events,
-    grow_events,
+    add_grown_events,
     replay,
     stamp_events,
 )
@@ -54,6 +52,7 @@ TEXT = "text"
 _LISTED = 5
 _SHOWN = 12  # digits of an identity
 _TRIES = 5
+_THERE = "it is there already"
 _SAME = 1e-6  # an encoder repeats itself up to the seventh digit
 Describe = Callable[[Sequence[ClassDescription]], Iterable[NDArray[np.float64]]]
 
@@ -191,88 +190,63 @@ def _weights(backbone: Mapping[str, Any] | None) -> Any:
     return {key: backbone.get(key) for key in ("name", "sha256", "preprocessing")}
 
 
-class Redescriber:
-    """Describes stored classes of an old model for a new one.
+def redescribe(entry: ClassEntry, old: ModelFacts, new: ModelFacts) -> ClassDescription:
+    """Return a stored class of an old model as the describer of a new one takes it.
 
     A vector that means the same to both is taken as it is. Otherwise what is made of text is made
     anew, from the text that was stored; other attributes go by their names where both models have
-    them, and by equal kinds and widths where not.
+    them, and by equal kinds and widths where not. Raises DataError with what is wrong.
 
     Parameters
     ----------
-    old : ModelFacts or None
-        What is known of the model that the classes were described for.
-    new : ModelFacts
-        What is known of the one that they are to be described for.
+    entry : ClassEntry
+        The class as it is stored.
+    old, new : ModelFacts
+        What is known of the model that it was described for, and of the one that it is to be
+        described for.
 
     Examples
     --------
     >>> old = ModelFacts("a", "hgkt", 8, 2, ("black", "red"), (2,), ("att",))
     >>> new = ModelFacts("b", "hgkt", 8, 2, ("red", "black"), (2,), ("att",))
-    >>> Redescriber(old, new).describe(ClassEntry("crow", np.array([1.0, 0.0]))).vector
+    >>> redescribe(ClassEntry("crow", np.array([1.0, 0.0])), old, new).vector
     array([0., 1.])
     """
+    row = entry.attributes
+    if len(row) != old.n_attributes:
+        raise DataError(
+            f"it was stored with {len(row)} attributes, and the old model has {old.n_attributes}"
+        )
+    if old.same_attributes(new):
+        return ClassDescription(entry.name, vector=row)
+    numbers = _numbers(row, old, new) if new.n_plain else None
+    if TEXT not in new.attribute_kinds:
+        return ClassDescription(entry.name, vector=numbers)
+    if new.encoder is None or new.attribute_kinds.count(TEXT) != 1:
+        raise DataError("the model's attributes are made of text, of which it has no record")
+    if not uses_description(new.encoder.get("template", "")):
+        return ClassDescription(entry.name, vector=numbers, text="")  # its name is all
+    if entry.text is None:
+        raise DataError("the model reads texts, and it was described without one")
+    # Several texts of one class are stored one per line.
+    return ClassDescription(entry.name, vector=numbers, text=entry.text.split("\n"))
 
-    def __init__(self, old: ModelFacts | None, new: ModelFacts) -> None:
-        self.old, self.new = old, new
-        self._same = old is not None and old.same_attributes(new)
 
-    def describe(self, entry: ClassEntry) -> ClassDescription:
-        """Return a class as the new model's describer takes it; raise DataError with what is wrong.
-
-        Parameters
-        ----------
-        entry : ClassEntry
-            The class as it is stored.
-        """
-        row = entry.attributes
-        if self.old is not None and len(row) != self.old.n_attributes:
-            raise DataError(
-                f"it was stored with {len(row)} attributes, and the old model has "
-                f"{self.old.n_attributes}"
-            )
-        if self._same:
-            return ClassDescription(entry.name, vector=row)
-        if TEXT not in self.new.attribute_kinds:
-            return ClassDescription(entry.name, vector=self._numbers(row))
-        if self.new.encoder is None or self.new.attribute_kinds.count(TEXT) != 1:
-            raise DataError("the model's attributes are made of text, of which it has no record")
-        numbers = self._numbers(row) if self.new.n_plain else None
-        if not uses_description(self.new.encoder.get("template", "")):
-            return ClassDescription(entry.name, vector=numbers, text="")  # its name is all
-        if entry.text is None:
-            raise DataError("the model reads texts, and it was described without one")
-        # Several texts of one class are stored one per line.
-        return ClassDescription(entry.name, vector=numbers, text=entry.text.split("\n"))
-
-    def _numbers(self, row: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the attributes that are not made of text, in the new model's order."""
-        old, new = self.old, self.new
-        if old is None:
-            raise DataError(
-                "nothing is stored of how its attributes were made; the folder of the old model "
-                "tells (--old-model)"
-            )
-        known = old.plain_part(row)
-        if old.attribute_names and new.attribute_names:
-            values = dict(zip(_keys(old.attribute_names), known.tolist(), strict=True))
-            if missing := _missing(new.attribute_names, old.attribute_names):
-                raise DataError(f"it lacks {_listing(missing)}, which the model knows it by")
-            return np.array([values[key] for key in _keys(new.attribute_names)])
-        if len(known) != new.n_plain:
-            raise DataError(f"it has {len(known)} attributes; the model expects {new.n_plain}")
-        if old.plain_kinds != new.plain_kinds:
-            kinds = " + ".join(kind for kind, _ in old.plain_kinds)
-            expected = " + ".join(kind for kind, _ in new.plain_kinds)
-            raise DataError(f"its attributes are of the kind {kinds}; the model expects {expected}")
-        return known
-
-    def note(self) -> str | None:
-        """Say in a sentence which attributes are left out; None where none is."""
-        if self._same or self.old is None or not self.new.attribute_names:
-            return None
-        unused = _missing(self.old.attribute_names, self.new.attribute_names)
-        return f"the new model does not use {_listing(unused)}" if unused else None
+def _numbers(row: NDArray[np.float64], old: ModelFacts, new: ModelFacts) -> NDArray[np.float64]:
+    """Return the attributes that are not made of text, in the new model's order."""
+    known = old.plain_part(row)
+    if old.attribute_names and new.attribute_names:
+        values = dict(zip(_keys(old.attribute_names), known.tolist(), strict=True))
+        if missing := _missing(new.attribute_names, old.attribute_names):
+            raise DataError(f"it lacks {_listing(missing)}, which the model knows it by")
+        return np.array([values[key] for key in _keys(new.attribute_names)])
+    if len(known) != new.n_plain:
+        raise DataError(f"it has {len(known)} attributes; the model expects {new.n_plain}")
+    if old.plain_kinds != new.plain_kinds:
+        kinds = " + ".join(kind for kind, _ in old.plain_kinds)
+        expected = " + ".join(kind for kind, _ in new.plain_kinds)
+        raise DataError(f"its attributes are of the kind {kinds}; the model expects {expected}")
+    return known
 
 
 def _missing(wanted: Sequence[str], known: Sequence[str]) -> list[str]:
@@ -295,35 +269,40 @@ class Source:
     ----------
     model_id : str
         The old model's identity.
-    table : ClassTable
-        Its classes.
-    facts : ModelFacts or None
+    facts : ModelFacts
         What is known of it.
+    classes : tuple of ClassEntry
+        The classes that were added to it.
+    growth : mapping of str to ExampleSums
+        What classes of it, added or learned, have grown by.
     """
 
     model_id: str
-    table: ClassTable
-    facts: ModelFacts | None
+    facts: ModelFacts
+    classes: tuple[ClassEntry, ...]
+    growth: Mapping[str, ExampleSums]
 
     @property
     def title(self) -> str:
         """What it is called in reports and in the log."""
-        name = "" if self.facts is None else f"{self.facts.name} "
-        return f"{name}{self.model_id[:_SHOWN]}"
+        return f"{self.facts.name} {self.model_id[:_SHOWN]}"
 
     @classmethod
-    def of_model(cls, model: GZSLClassifier, name: str) -> Self:
-        """Return the classes that were added to a model itself, with what they learned since."""
-        columns = [c for c, group in enumerate(model.class_groups().tolist()) if group != 0]
-        entries = [ClassEntry(str(model.classes_[c]), model.class_attributes_[c]) for c in columns]
-        classes = {entry.name: entry for entry in entries}
-        growth = {}
-        if model.can_grow:
-            growth = {
-                str(n): sums for n, sums in model.grown_examples().items() if str(n) in classes
-            }
-        table = ClassTable(0, classes, frozenset(), growth)
-        return cls(model_identity(model), table, ModelFacts.of(model, name))
+    def of_model(cls, model: GZSLClassifier, name: str, table: ClassTable | None = None) -> Self:
+        """Return the classes that a model has in its folder and in a table of its registry."""
+        edition = Edition.load(model, table or ClassTable())
+        rows, groups = edition.model.class_attributes_, edition.model.class_groups()
+        classes = tuple(
+            replace(edition.entry(edition.names[column]), attributes=rows[column])
+            for column in edition.order.tolist()
+            if groups[column] != SEEN
+        )
+        growth = dict(edition.table.growth)
+        if model.can_grow:  # of added classes all that they have grown by, in the folder as well
+            own = {entry.name for entry in classes}
+            grown = {str(label): sums for label, sums in edition.model.grown_examples().items()}
+            growth |= {name: sums for name, sums in grown.items() if name in own}
+        return cls(model_identity(model), ModelFacts.of(model, name), classes, growth)
 
 
 def find_model(registry: ClassRegistry, beginning: str) -> KnownModel:
@@ -343,35 +322,31 @@ def find_model(registry: ClassRegistry, beginning: str) -> KnownModel:
     )
 
 
-def find_source(url: str, old: str, folder: Path | None = None) -> Source:
-    """Return the classes of an old model in a database.
+def find_source(url: str, old: str) -> Source:
+    """Return the classes of an old model: of its folder, if that is given, and of a database.
 
     Parameters
     ----------
     url : str
         The database's address.
     old : str
-        The beginning of the model's identity, or its folder.
-    folder : Path, optional
-        The model's folder, where `old` is its identity: it says what the attributes mean.
+        The model's folder, or the beginning of its identity.
     """
     from hgkt.serving.registry import ClassRegistry
 
-    place = Path(old) if Path(old).is_dir() else folder
-    model = None if place is None else load_model(place)
-    if model is not None and Path(old).is_dir():
-        old = model_identity(model)
+    if Path(old).is_dir():
+        model = load_model(Path(old))
+        with ClassRegistry(url, model_identity(model)) as registry:
+            return Source.of_model(model, Path(old).resolve().name, registry.table())
     with ClassRegistry(url, "") as registry:
         known = find_model(registry, old)
-    facts = None if known.facts is None else ModelFacts.from_json(known.facts)
-    if model is not None and place is not None:
-        if model_identity(model) != known.model_id:
-            raise DataError(
-                f"the model in {place} is not the one whose classes are to be carried; its "
-                f"identity is {model_identity(model)[:_SHOWN]}, not {known.model_id[:_SHOWN]}"
-            )
-        facts = ModelFacts.of(model, place.resolve().name if facts is None else facts.name)
-    return Source(known.model_id, known.table, facts)
+    if known.facts is None:
+        raise DataError(
+            f"nothing is stored of how the classes of model {known.model_id[:_SHOWN]} were "
+            "described; give the folder of the model"
+        )
+    facts, table = ModelFacts.from_json(known.facts), known.table
+    return Source(known.model_id, facts, table.entries, table.growth)
 
 
 # ---------------------------------------------------------------------- plans
@@ -397,18 +372,12 @@ class Transfer:
         What classes of the new model grow by.
     unfit : tuple of Left
         Classes that the new model cannot take.
-    learned : tuple of str
-        Classes that it has learned itself.
-    there : tuple of str
-        Classes that it has already, with the same attributes.
-    differing : tuple of str
-        Classes that it has already, with other attributes, which they keep.
+    present : tuple of Left
+        Classes that it has already, and how.
     left_examples : tuple of Left
         Classes whose examples are not carried.
     doubts : tuple of str
         What is doubtful about the classes that move.
-    note : str, optional
-        What else there is to know.
     """
 
     source: str
@@ -416,12 +385,9 @@ class Transfer:
     moving: tuple[ClassEntry, ...] = ()
     growing: Mapping[str, ExampleSums] = field(default_factory=dict, repr=False)
     unfit: tuple[Left, ...] = ()
-    learned: tuple[str, ...] = ()
-    there: tuple[str, ...] = ()
-    differing: tuple[str, ...] = ()
+    present: tuple[Left, ...] = ()
     left_examples: tuple[Left, ...] = ()
     doubts: tuple[str, ...] = ()
-    note: str | None = None
 
     def edition(self, served: ServedModel) -> Edition:
         """Return the new model as it would be with what is carried."""
@@ -435,8 +401,10 @@ class Transfer:
         return vars(self) | {
             "moving": [entry.name for entry in self.moving],
             "growing": {name: sums.n_examples for name, sums in self.growing.items()},
-            "unfit": [vars(one) for one in self.unfit],
-            "left_examples": [vars(one) for one in self.left_examples],
+            **{
+                name: [vars(one) for one in getattr(self, name)]
+                for name in ("unfit", "present", "left_examples")
+            },
         }
 
 
@@ -456,45 +424,48 @@ def plan_transfer(
     describe : callable
         Makes attribute vectors of descriptions, as the new model reads them.
     """
-    redescriber = Redescriber(source.facts, facts)
-    learned, unfit, described = [], [], {}
-    for entry in source.table.entries:
+    unfit, present, described = [], [], {}
+    for entry in source.classes:
         try:
             name = edition.canonical(entry.name)
             check_class_name(name)
             if name in edition.learned:
-                learned.append(name)
+                present.append(Left(name, "the new model has learned it"))
                 continue
-            described[name] = (entry, redescriber.describe(replace(entry, name=name)))
+            renamed = replace(entry, name=name, place=0)
+            described[name] = (renamed, redescribe(renamed, source.facts, facts))
         except DataError as error:
             unfit.append(Left(entry.name, first_line(error)))
     given = {name: description for name, (_, description) in described.items()}
     vectors, refused = _vectors(edition, describe, given)
-    same = {
-        name: _has_attributes(edition, name, row)
-        for name, row in vectors.items()
-        if name in edition.columns
-    }
-    moving = tuple(
-        replace(described[name][0], name=name, attributes=row, place=0)
-        for name, row in vectors.items()
-        if name not in same
-    )
+    moving = []
+    for name, row in vectors.items():
+        if name not in edition.columns:
+            moving.append(replace(described[name][0], attributes=row))
+            continue
+        known = edition.model.class_attributes_[edition.columns[name]]
+        same = np.allclose(known, row, rtol=_SAME, atol=_SAME)
+        present.append(Left(name, _THERE if same else f"{_THERE} with other attributes"))
     labels = {label_of(edition.model, entry.name): entry.attributes for entry in moving}
     growing, left = _growth(source, edition, facts, {entry.name for entry in moving})
     return Transfer(
         source.title,
         f"{facts.name} {model_identity(edition.model)[:_SHOWN]}",
-        moving,
+        tuple(moving),
         growing,
         (*unfit, *refused),
-        tuple(learned),
-        tuple(name for name, equal in same.items() if equal),
-        tuple(name for name, equal in same.items() if not equal),
+        tuple(present),
         tuple(left),
-        tuple(edition.model.class_doubts(labels)) if labels else (),
-        redescriber.note() if source.table.entries else None,
+        (*edition.model.class_doubts(labels), *_unused(source.facts, facts)) if labels else (),
     )
+
+
+def _unused(old: ModelFacts, new: ModelFacts) -> list[str]:
+    """Say in a sentence which attributes are left out."""
+    if old.same_attributes(new) or not new.attribute_names:
+        return []
+    unused = _missing(old.attribute_names, new.attribute_names)
+    return [f"the new model does not use {_listing(unused)}"] if unused else []
 
 
 def _vectors(
@@ -522,11 +493,6 @@ def _vectors(
         return vectors, left
 
 
-def _has_attributes(edition: Edition, name: str, row: NDArray[np.float64]) -> bool:
-    known = edition.model.class_attributes_[edition.columns[name]]
-    return bool(np.allclose(known, row, rtol=_SAME, atol=_SAME))
-
-
 def _growth(
     source: Source, edition: Edition, facts: ModelFacts, moving: set[str]
 ) -> tuple[dict[str, ExampleSums], list[Left]]:
@@ -535,12 +501,13 @@ def _growth(
     A class that has grown there already does not grow by the same examples again.
     """
     growing, left = {}, []
-    for old_name, sums in sorted(source.table.growth.items()):
+    added = {entry.name for entry in source.classes}
+    for old_name, sums in sorted(source.growth.items()):
         try:
             name = edition.canonical(old_name)
             if name in edition.n_examples:
                 continue
-            if old_name in source.table.classes and name in edition.learned:
+            if old_name in added and name in edition.learned:
                 raise DataError("the new model has learned the class itself")
             if name not in moving and name not in edition.columns:
                 raise DataError("the new model does not have the class")
@@ -551,7 +518,7 @@ def _growth(
     return growing, left
 
 
-def _check_examples(sums: ExampleSums, model: Any, old: ModelFacts | None, new: ModelFacts) -> None:
+def _check_examples(sums: ExampleSums, model: Any, old: ModelFacts, new: ModelFacts) -> None:
     """Refuse examples that a model cannot take over."""
     if not model.can_grow:
         raise DataError(f"{type(model).__name__} cannot learn from more examples once it is fitted")
@@ -559,7 +526,7 @@ def _check_examples(sums: ExampleSums, model: Any, old: ModelFacts | None, new: 
         raise DataError(
             f"they have {sums.n_features} features, and the model reads {new.n_features}"
         )
-    if old is not None and (difference := new.feature_difference(old)) is not None:
+    if (difference := new.feature_difference(old)) is not None:
         raise DataError(f"they {difference}")
     for feature_map in model._transfer.spaces:
         sums.sums_under(feature_map)
@@ -601,8 +568,6 @@ def adopt_classes(
         The change; None where there was nothing to do.
     """
     registry = served.registry
-    if source.model_id == registry.model_id:
-        raise DataError("the old and the new model are the same one, and have the same classes")
     origin = origin or Origin(reason=f"adopted from {source.title}")
     for _ in range(_TRIES):
         edition = served.refresh()
@@ -629,14 +594,10 @@ def _events_of(
     """Return what makes the events of a transfer, for the table as it is."""
 
     def make(table: ClassTable) -> list[ClassEvent]:
-        adds = add_events(table, transfer.moving, saved) if transfer.moving else []
-        if not transfer.growing:
-            return adds
-        after, _ = replay(table, adds)
         for name in transfer.growing:
-            if name in after.growth:
+            if name in table.growth:
                 raise ClassExistsError(name)
-        return [*adds, *grow_events(after, transfer.growing, saved, learned)]
+        return add_grown_events(table, transfer.moving, transfer.growing, saved, learned)
 
     return make
 
@@ -650,91 +611,11 @@ def _unfit(transfer: Transfer) -> DataError:
     )
 
 
-@dataclass(frozen=True)
-class Pushed:
-    """What became of the added classes of a model folder.
-
-    Parameters
-    ----------
-    added, replaced, same : tuple of str
-        Classes that are new in the registry, that have other attributes there now, and that were
-        there so.
-    revision : int
-        The registry's revision afterwards.
-    """
-
-    added: tuple[str, ...]
-    replaced: tuple[str, ...]
-    same: tuple[str, ...]
-    revision: int
-
-
-def push_classes(
-    registry: ClassRegistry, model: GZSLClassifier, replace_others: bool, origin: Origin
-) -> Pushed:
-    """Put the added classes of a model folder into its registry; done again, it changes nothing.
-
-    Parameters
-    ----------
-    registry : ClassRegistry
-        The registry of the model.
-    model : GZSLClassifier
-        The model as its folder has it.
-    replace_others : bool
-        Whether classes that the registry has with other attributes get those of the folder;
-        otherwise one such class is refused, and nothing is changed.
-    origin : Origin
-        Who and why.
-    """
-    own, table = saved_entries(model), registry.table()
-    added = {n: entry for n, entry in own.items() if n not in table.classes}
-    other = {
-        n: replace(entry, text=table.classes[n].text)
-        for n, entry in own.items()
-        if n in table.classes and not np.array_equal(entry.attributes, table.classes[n].attributes)
-    }
-    if other and not replace_others:
-        raise DataError(
-            f"class {next(iter(other))!r} has other attributes in the registry; --replace gives it "
-            "those of the folder"
-        )
-
-    def make(now: ClassTable) -> list[ClassEvent]:
-        adds = add_events(now, list(added.values()), ()) if added else []
-        return [*adds, *(edit_events(now, other, ()) if other else [])]
-
-    revision = registry.change(make, origin=origin) if added or other else table.revision
-    same = tuple(name for name in own if name not in added and name not in other)
-    return Pushed(tuple(added), tuple(other), same, revision)
-
-
 # ---------------------------------------------------------------------- into a model
-@dataclass(frozen=True)
-class Carried:
-    """What became of the added classes of a model that is replaced.
-
-    Parameters
-    ----------
-    names : tuple
-        Those that were added to the new one.
-    left : tuple
-        Those that could not be.
-    reason : str
-        Why not, in a clause.
-    notes : tuple of str
-        What is not carried along of the others.
-    """
-
-    names: tuple[Any, ...] = ()
-    left: tuple[Any, ...] = ()
-    reason: str = ""
-    notes: tuple[str, ...] = ()
-
-
 def carry_classes(
     old: GZSLClassifier, new: GZSLClassifier, about: Mapping[str, Any], where: Path
-) -> Carried:
-    """Add the added classes of one model to another, where all of them fit; they grow again.
+) -> Transfer:
+    """Add the added classes of one model to another, if all of them fit; they grow again.
 
     Parameters
     ----------
@@ -746,25 +627,24 @@ def carry_classes(
         What the new one was made with.
     where : Path
         The folder of the old one, for messages.
+
+    Returns
+    -------
+    Transfer
+        What was done; nothing, if a class was unfit.
     """
     source = Source.of_model(old, where.name)
-    edition = Edition.load(new, ClassTable())
     describer = Describer(dict(about), new.class_attributes_.shape[1])
     facts = ModelFacts.of(new, where.name, about)
-    transfer = plan_transfer(source, edition, facts, describer.vectors)
-    if transfer.unfit:
-        left = (*(one.name for one in transfer.unfit), *(e.name for e in transfer.moving))
-        return Carried(left=left, reason=f"{transfer.unfit[0].name}: {transfer.unfit[0].reason}")
-    table = {label_of(new, entry.name): entry.attributes for entry in transfer.moving}
-    if table:
-        new.add_classes(table)
-    moved = {entry.name for entry in transfer.moving}
-    growing = {label_of(new, n): sums for n, sums in transfer.growing.items() if n in moved}
-    notes = [
-        f"what {one.name} learned from examples is not carried along: {one.reason}"
-        for one in transfer.left_examples
-        if one.name in moved
-    ]
-    if growing:
-        new.grow(growing)
-    return Carried(names=tuple(table), notes=tuple(notes))
+    transfer = plan_transfer(source, Edition.load(new, ClassTable()), facts, describer.vectors)
+    names = {entry.name for entry in transfer.moving}
+    transfer = replace(
+        transfer,
+        growing={name: sums for name, sums in transfer.growing.items() if name in names},
+        left_examples=tuple(one for one in transfer.left_examples if one.name in names),
+    )
+    if transfer.moving and not transfer.unfit:
+        new.add_classes({label_of(new, one.name): one.attributes for one in transfer.moving})
+        if transfer.growing:
+            new.grow({label_of(new, name): sums for name, sums in transfer.growing.items()})
+    return transfer
