@@ -14,7 +14,7 @@ from hgkt.experiments import style
 from hgkt.experiments.blocks import Block, FigureBlock, Outcome, Plan, TableBlock, Value, experiment
 from hgkt.experiments.plan import Cell, CellResult, Context, DataSpec, Outputs
 from hgkt.experiments.rows import PAPER
-from hgkt.experiments.training import choose_and_join, final_division, network_of
+from hgkt.experiments.training import final_fold, graph_of, neighbor_table, network_of
 
 if TYPE_CHECKING:
     from hgkt.data import GZSLDataset
@@ -324,24 +324,24 @@ def run_representatives(cell: Cell, dataset: GZSLDataset) -> Outputs:
     """
     from hgkt.graph import nearest_classes
 
-    division = final_division(dataset)
+    fold = final_fold(dataset)
     model = network_of(cell, dataset)
     start = time.perf_counter()
-    chosen, neighbors = choose_and_join(model, division)
+    graph = graph_of(model, fold)
     seconds = time.perf_counter() - start
-    rows = dataset.train[chosen]
+    rows = dataset.train[graph.representatives]
     values: dict[str, Any] = {
-        "classes": list(division.seen),
-        "unseen": list(division.unseen),
+        "classes": fold.classes.tolist(),
+        "unseen": list(fold.new_classes),
         "seconds": seconds,
     }
     arrays = {
         "rows": rows,
-        "neighbors": neighbors,
+        "neighbors": neighbor_table(graph),
         "unseen_neighbors": nearest_classes(
-            division.new_attributes, division.attributes, model.n_neighbors, "attributes"
+            fold.new_attributes, fold.attributes, model.n_neighbors, "attributes"
         ),
-        "positions": principal_axes(np.concatenate([division.attributes, division.new_attributes])),
+        "positions": principal_axes(np.concatenate([fold.attributes, fold.new_attributes])),
     }
     if dataset.image_files is not None:
         values["files"] = [dataset.image_files[row] for row in rows]

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hgkt.calibration.folds import Instances
 from hgkt.experiments import style
 from hgkt.experiments.blocks import Block, FigureBlock, Outcome, Plan, TableBlock, Value, experiment
 from hgkt.experiments.plan import Cell, CellResult, Context, DataSpec, Outputs
 from hgkt.experiments.rows import PAPER
 from hgkt.experiments.training import (
-    Division,
-    choose_and_join,
-    final_division,
-    neighbors_of,
+    final_fold,
+    instances_of,
+    neighbor_table,
     network_of,
     shared_edges,
     train_network,
@@ -244,46 +244,41 @@ def run_barycenters(cell: Cell, dataset: GZSLDataset) -> Outputs:
     """
     from hgkt.transport import select_representatives
 
-    division = final_division(dataset)
+    fold = final_fold(dataset)
     model = network_of(cell, dataset)
+    rows, n_seen = instances_of(fold), len(fold.classes)
     options = dict(cell.options)
     reg = float(options.pop("reg", 1e-3))
-    n_seen = len(division.seen)
-    sizes = Sizes(**options).within(n_seen, division.X.shape[1])
+    sizes = Sizes(**options).within(n_seen, rows.X.shape[1])
     picked = np.sort(np.random.default_rng(cell.seed).permutation(n_seen)[: sizes.n_classes])
-    classes = [_compare(division, code, sizes, reg, cell.seed) for code in picked.tolist()]
-    exact = select_representatives(division.X, division.codes, n_seen).indices
+    classes = [_compare(rows, code, sizes, reg, cell.seed) for code in picked.tolist()]
+    exact = select_representatives(*rows, n_seen).indices
     entropic = exact.copy()
-    for code, found in zip(picked.tolist(), classes, strict=True):
-        # Both from the same instances: the barycenter is all that differs.
-        exact[code], entropic[code] = found.rows
-    tables = [neighbors_of(model, division, chosen) for chosen in (exact, entropic)]
-    tests = [
-        next(iter(train_network(model, division, (), chosen).metrics.values()))
-        for chosen in (exact, entropic)
-    ]
+    # Both from the same instances: the barycenter is all that differs.
+    exact[picked], entropic[picked] = np.array([found.rows for found in classes]).T
+    runs = [train_network(model, fold, (), chosen) for chosen in (exact, entropic)]
+    tables = [neighbor_table(run.transfer.graph)[picked] for run in runs]
     objectives = np.array([found.objectives for found in classes])
     seconds = np.array([found.seconds for found in classes]).mean(axis=0)
-    same = [found.rows[0] == found.rows[1] for found in classes]
     values: dict[str, Any] = {
         **asdict(sizes),
         "n_seen": n_seen,
         "reg": reg,
         "converged": 100.0 * float(np.mean([found.converged for found in classes])),
-        "same_representative": 100.0 * float(np.mean(same)),
-        "same_edges": shared_edges(tables[0][picked], tables[1][picked]),
+        "same_representative": 100.0 * float(np.mean(exact[picked] == entropic[picked])),
+        "same_edges": shared_edges(*tables),
     }
     for position, name in enumerate(("exact", "sinkhorn")):
+        (metrics,) = runs[position].metrics.values()
         values[name] = {
             "objective": float(objectives[:, position].mean()),
             "seconds": float(seconds[position]),
-            **tests[position].to_dict(),
+            **metrics.to_dict(),
         }
     return values, {"objectives": objectives, "barycenters": np.stack(classes[0].centers)}
 
 
-@dataclass(frozen=True)
-class _Comparison:
+class _Comparison(NamedTuple):
     """One class: exact first, Sinkhorn second."""
 
     centers: tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -293,13 +288,13 @@ class _Comparison:
     converged: bool
 
 
-def _compare(division: Division, code: int, sizes: Sizes, reg: float, seed: int) -> _Comparison:
+def _compare(instances: Instances, code: int, sizes: Sizes, reg: float, seed: int) -> _Comparison:
     from hgkt.transport import entropic_barycenter, line_barycenter, line_distances, to_simplex
 
-    members = np.flatnonzero(division.codes == code)
+    members = np.flatnonzero(instances.codes == code)
     rng = np.random.default_rng([seed, code])
     members = np.sort(rng.permutation(members)[: sizes.n_instances])
-    histograms = to_simplex(division.X[members].astype(np.float64))
+    histograms = to_simplex(instances.X[members].astype(np.float64))
     start = time.perf_counter()
     exact = line_barycenter(histograms)
     middle = time.perf_counter()
@@ -349,13 +344,15 @@ def run_permutation(cell: Cell, dataset: GZSLDataset) -> Outputs:
     >>> arrays["neighbors"].shape, sorted(values)
     ((8, 2), ['classes', 'metrics'])
     """
-    division = final_division(dataset)
+    fold = final_fold(dataset)
     number = int(cell.options.get("permutation", 0))
     if number:
-        order = np.random.default_rng(number).permutation(division.X.shape[1])
-        division = division.permuted(order)
-    model = network_of(cell, dataset)
-    chosen, neighbors = choose_and_join(model, division)
-    (metrics,) = train_network(model, division, representatives=chosen).metrics.values()
-    values = {"metrics": metrics.to_dict(), "classes": list(division.seen)}
-    return values, {"representatives": chosen, "neighbors": neighbors}
+        X, codes = instances_of(fold)
+        order = np.random.default_rng(number).permutation(X.shape[1])
+        permuted = Instances(X[:, order], codes)
+        fold = replace(fold, training=permuted, X_eval=fold.X_eval[:, order])
+    run = train_network(network_of(cell, dataset), fold)
+    (metrics,) = run.metrics.values()
+    graph = run.transfer.graph
+    arrays = {"representatives": graph.representatives, "neighbors": neighbor_table(graph)}
+    return {"metrics": metrics.to_dict(), "classes": fold.classes.tolist()}, arrays
