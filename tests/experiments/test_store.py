@@ -175,7 +175,7 @@ def test_store_takes_no_result_of_other_mathematics(tmp_path, monkeypatch):
     assert [result.cell.method for result in store.results()] == ["ridge"]
     shown = reproduce(tmp_path, context, ["table-zsl"], run=False)
     assert [result.cell.method for result in shown.results.values()] == ["ridge"]
-    assert f"records/{cell.key}.json" not in shown.report.markdown.read_text()
+    assert f"cells/{cell.key}.json" not in shown.report.markdown.read_text()
     store.put(run_cell(cell))
     assert store.get(cell).versions["mathematics"] == str(now + 1)
     # A failure of today replaces a success of yesterday's mathematics.
