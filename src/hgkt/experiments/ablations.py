@@ -62,10 +62,16 @@ class Variant:
 
     def cells(self, context: Context, data: DataSpec) -> list[Cell]:
         """Return its cells on one data set, one per seed; none where it does not apply."""
-        used = other_attributes(data, self.attributes) if self.attributes else data
-        if used is None or (context.quick and not self.quick):
+        if context.quick and not self.quick:
             return []
-        return evaluate_cells(context, self.row, used, dict(self.params))
+        if self.attributes:
+            if data.attributes != "att":
+                return []
+            try:
+                data = with_fingerprint(replace(data, attributes=self.attributes))
+            except HGKTError:
+                return []
+        return evaluate_cells(context, self.row, data, dict(self.params))
 
 
 @dataclass(frozen=True)
@@ -132,24 +138,6 @@ def _gain(h: Value | str, reference: Value | str) -> Value | str:
     return Value(h.mean - reference.mean, n=h.n, keys=h.keys, form="+.1f")
 
 
-def other_attributes(data: DataSpec, attributes: str) -> DataSpec | None:
-    """Return a benchmark folder with other attributes, or None where it has none of them.
-
-    Parameters
-    ----------
-    data : DataSpec
-        The data set with the usual attributes.
-    attributes : str
-        Those wanted.
-    """
-    if data.attributes != "att":
-        return None
-    try:
-        return with_fingerprint(replace(data, attributes=attributes))
-    except HGKTError:
-        return None
-
-
 _WORDS = {"ts": "ts (unseen)", "tr": "tr (seen)", "H": "H"}
 _CURVES: dict[str, Metric] = {**{n: n for n in _WORDS}, "validation": ("validation", "score")}
 _HATCHES = ("", "//", "..")
@@ -206,15 +194,12 @@ class Sweep:
         """
         lines = []
         for item, slot in self.slots(outcome.context, data).items():
-            line: dict[str, Any] = {
-                "model": self.row.label,
-                "parameter": self.parameter,
-                "value": str(item),
-            }
             found = {name: outcome.value(slot, metric) for name, metric in _CURVES.items()}
-            for name, value in found.items():
-                line |= {name: value.mean, f"{name}_std": value.deviation or 0.0}
             if found["H"].n:
+                line: dict[str, Any] = {"model": self.row.label, "parameter": self.parameter}
+                line["value"] = str(item)
+                for name, value in found.items():
+                    line |= {name: value.mean, f"{name}_std": value.deviation or 0.0}
                 lines.append(line)
         frame = pd.DataFrame(lines)
         if lines:
@@ -321,26 +306,23 @@ class Bars:
         """Draw the bars."""
         sets, variants = outcome.context.data, self.table.variants
         slots = [variant.slot(data) for data in sets for variant in variants]
-        lines = []
-        for data in sets:
-            for variant in variants:
-                h = outcome.value(variant.slot(data), "H")
-                if h.n:
-                    lines.append(
-                        {"data": data.name, "variant": variant.words[-1], "H": h.mean,
-                         "H_std": h.deviation or 0.0, "n_seeds": h.n}
-                    )  # fmt: skip
+        lines = [
+            {"data": data.name, "variant": variant.words[-1], "H": h.mean,
+             "H_std": h.deviation or 0.0, "n_seeds": h.n}
+            for data in sets
+            for variant in variants
+            if (h := outcome.value(variant.slot(data), "H")).n
+        ]  # fmt: skip
         if not lines:
             return [outcome.nothing(self.title, *slots)]
         frame = pd.DataFrame(lines)
         names = list(dict.fromkeys(frame["data"]))
         with style.drawn(max(3.6, 1.6 + 1.3 * len(names)), 3.2) as (drawing, axis):
-            for index, variant in enumerate(variants):
-                part = frame[frame["variant"] == variant.words[-1]]
+            for index, (variant, part) in enumerate(frame.groupby("variant", sort=False)):
+                places = part["data"].map(names.index) + 0.26 * (index - 1)
                 axis.bar(
-                    [names.index(name) + 0.26 * (index - 1) for name in part["data"]], part["H"],
-                    0.23, yerr=part["H_std"], label=variant.words[-1], color=style.colour(index),
-                    hatch=_HATCHES[index], edgecolor=style.PAPER,
+                    places, part["H"], 0.23, yerr=part["H_std"], label=variant,
+                    color=style.colour(index), hatch=_HATCHES[index], edgecolor=style.PAPER,
                     error_kw={"capsize": 3, "ecolor": style.INK, "elinewidth": 0.9},
                 )  # fmt: skip
             axis.set_xticks(range(len(names)), names)
@@ -363,7 +345,7 @@ def _experiment(
     bars: dict[str, Any] | None = None,
 ) -> Experiment:
     """Return the experiment that an entry of ``ablations.toml`` describes."""
-    parts: list[Any] = []
+    parts: list[VariantTable | SweepFigure | Bars] = []
     if table is not None:
         variants = [Variant(row=_MODELS[v.pop("model")], **v) for v in table.pop("variants")]
         shown = VariantTable(variants=variants, **table)
@@ -371,7 +353,12 @@ def _experiment(
     if curves is not None:
         sweeps = [Sweep(row=_MODELS[s.pop("model")], **s) for s in curves.pop("panels")]
         parts.append(SweepFigure(sweeps=sweeps, **curves))
-    return Experiment.of(title, about, *parts)
+    return Experiment(
+        title,
+        about,
+        lambda context: {slot: c for part in parts for slot, c in part.plan(context).items()},
+        lambda outcome: [block for part in parts for block in part.render(outcome)],
+    )
 
 
 INTRA, INTER, SELECTION, MU, NEIGHBORS, CHOICES = (

@@ -337,16 +337,6 @@ class Experiment:
     plan: Callable[[Context], Plan]
     render: Callable[[Outcome], Sequence[Block]]
 
-    @classmethod
-    def of(cls, title: str, about: str, *parts: Any) -> Experiment:
-        """Join parts, each with a ``plan`` and a ``render`` of its own, to one experiment."""
-        return cls(
-            title,
-            about,
-            lambda context: {k: v for part in parts for k, v in part.plan(context).items()},
-            lambda outcome: [block for part in parts for block in part.render(outcome)],
-        )
-
 
 def experiment(
     title: str, plan: Callable[[Context], Plan]
