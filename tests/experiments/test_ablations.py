@@ -100,28 +100,6 @@ def test_validation_fold_scores_as_the_search_does(digits: Any) -> None:
 
 
 # ---------------------------------------------------------------- tasks
-def test_permutation_task_leaves_euclidean_choices_alone(digits: Any) -> None:
-    params = {"representative": "euclidean", "graph_space": "euclidean", "n_steps": 1}
-    cells = [
-        Cell("permutation", DIGITS, NETWORK, "", params, options={"permutation": number})
-        for number in (0, 5)
-    ]
-    given, permuted = (load_task("permutation")(cell, digits)[1] for cell in cells)
-    np.testing.assert_array_equal(given["representatives"], permuted["representatives"])
-    np.testing.assert_array_equal(given["neighbors"], permuted["neighbors"])
-
-
-def test_permutation_task_chooses_on_permuted_columns(digits: Any) -> None:
-    cell = Cell("permutation", DIGITS, NETWORK, "", {"n_steps": 1}, options={"permutation": 2})
-    _, arrays = load_task("permutation")(cell, digits)
-    X, y = digits.rows("train")
-    order = np.random.default_rng(2).permutation(X.shape[1])
-    model = paper(n_steps=1).fit(X[:, order], y, digits.attributes_of(digits.seen_classes))
-    np.testing.assert_array_equal(arrays["representatives"], model.representatives_)
-    rows = model.graph_.neighbors.indices.reshape(len(model.classes_), -1)
-    np.testing.assert_array_equal(arrays["neighbors"], rows)
-
-
 def test_graph_of_is_the_graph_of_a_fit(digits: Any) -> None:
     X, y = digits.rows("train")
     for parameters in ({}, {"graph_space": "attributes", "n_neighbors": 3}):
@@ -284,12 +262,8 @@ def test_choices_table_says_the_gain_over_the_preset() -> None:
     assert [row[-1].mean for row in table.rows if isinstance(row[-1], Value)] == [0, -1, -2, -3]
 
 
-OWN_TASKS = ["ablation-barycenter", "ablation-permutation"]
-
-
-@pytest.mark.parametrize("name", OWN_TASKS)
-def test_own_tasks_run_and_render_on_digits(name: str, digits: Any) -> None:
-    experiment, results = EXPERIMENTS.load(name), {}
+def test_barycenters_run_and_render_on_digits(digits: Any) -> None:
+    experiment, results = EXPERIMENTS.load("ablation-barycenter"), {}
     for cell in cells_of(experiment, QUICK):
         small = replace(cell, params={**cell.params, "n_hidden": 16})
         values, arrays = load_task(cell.task)(small, digits)

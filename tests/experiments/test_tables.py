@@ -248,16 +248,6 @@ def test_gzsl_best_is_a_clear_maximum_of_its_column(context, results):
     assert any(marked)
 
 
-def test_chosen_table_shows_parameters_and_links_runs(context, results):
-    table = rendered(GZSL, context, results)[2]
-    assert table.closed
-    line = next(row for row in table.rows if row[0] == "ESZSL")
-    cells = plan_evaluations(context)["digits", "eszsl"]
-    for name in results[cells[0].key].values["selected"]:
-        assert f"{name} = " in line[-1].words
-    assert line[-1].keys == tuple(cell.key for cell in cells)
-
-
 def test_zsl_table_equals_direct_evaluation(context, results, dataset):
     (table,) = rendered(ZSL, context, results)
     found = [

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from hgkt._plain import short
-from hgkt._validation import check_choice
 from hgkt.data.catalog import CATALOG, Facts
 from hgkt.evaluation.comparison import PairedDifference, paired_difference
 from hgkt.evaluation.metrics import ClassAccuracies
@@ -42,7 +40,6 @@ if TYPE_CHECKING:
     from hgkt.evaluation import SeenUnseenCurve
 
 _ACCURACIES = {name: metric for name, metric in METRICS.items() if name != "ZSL"}
-_SELECTED_BY = {"H": "H", "ausuc": "AUSUC", "zsl": "ZSL"}
 
 
 def _method_table(outcome: Outcome, name: str, metrics: dict[str, Any]) -> TableBlock:
@@ -83,53 +80,7 @@ def gzsl(outcome: Outcome) -> list[Block]:
     chosen by AUSUC on validation classes, then the calibration γ.
     """
     table = _method_table(outcome, "table-gzsl", _ACCURACIES)
-    return [table, *paired_table(outcome), _chosen(outcome)]
-
-
-def _chosen(outcome: Outcome) -> TableBlock:
-    rows: list[list[Value | str]] = []
-    for row in rows_of(outcome.context):
-        for data in outcome.context.data:
-            slot = (data.name, row.name)
-            found = outcome.good(slot)
-            if found:
-                validation = found[0].values.get("validation") or {}
-                metric = str(validation.get("metric", "–"))
-                rows.append([
-                    row.label,
-                    data.name,
-                    _SELECTED_BY.get(metric, metric),
-                    str(validation.get("n_settings", "–")),
-                    outcome.value(slot, ("validation", "score")),
-                    Value(words=_choice(found), keys=outcome.keys(slot)),
-                ])  # fmt: skip
-    columns = ["Method", "Data set", "By", "Settings", "Score", "Chosen"]
-    return TableBlock.of("table-gzsl-details", None, columns, rows, closed=True)
-
-
-def _choice(found: list[CellResult]) -> str:
-    """Return what was chosen, by seed where seeds chose otherwise."""
-    texts: dict[str, list[str]] = {}
-    for result in found:
-        text = chosen_text(result.values.get("selected") or {})
-        texts.setdefault(text, []).append(str(result.cell.seed))
-    if len(texts) == 1:
-        return next(iter(texts))
-    return "; ".join(f"seed {', '.join(seeds)}: {text}" for text, seeds in texts.items())
-
-
-def chosen_text(selected: dict[str, Any]) -> str:
-    """Return chosen parameters in words.
-
-    Examples
-    --------
-    >>> chosen_text({"kernel": "rbf", "ridge": 0.0301234})
-    'kernel = rbf, ridge = 0.0301'
-    >>> chosen_text({})
-    'nothing to choose'
-    """
-    words = [f"{name} = {short(item, 3)}" for name, item in selected.items()]
-    return ", ".join(words) or "nothing to choose"
+    return [table, *paired_table(outcome)]
 
 
 DIFFERENCES = {"ΔH": "H", "ΔH, γ = 0": "H_uncalibrated", "ΔZSL": "zsl"}
@@ -295,9 +246,6 @@ def _verdict(result: CellResult) -> str:
     return "; ".join(words)
 
 
-OPTIONS = ("select", "calibrate", "n_folds", "metric", "stages")
-
-
 def evaluate_cell(cell: Cell, dataset: GZSLDataset) -> Outputs:
     """Evaluate the cell's method; whatever is chosen is chosen on validation classes.
 
@@ -329,8 +277,6 @@ def evaluate_cell(cell: Cell, dataset: GZSLDataset) -> Outputs:
     """
     from hgkt.evaluation import evaluate
 
-    for name in cell.options:
-        check_choice("an option of the task 'evaluate'", name, OPTIONS)
     options = {"select": True, **cell.options}
     arrays: dict[str, NDArray[Any]] = {}
 

@@ -1,18 +1,16 @@
-"""What the optimal transport gives: exact barycenters against Sinkhorn's, channels permuted."""
+"""What exact transport gives: barycenters of the closed form against Sinkhorn's."""
 
 from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import asdict, dataclass, replace
-from itertools import combinations
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hgkt.calibration.folds import Instances
 from hgkt.experiments import style
 from hgkt.experiments.blocks import Block, FigureBlock, Outcome, Plan, TableBlock, Value, experiment
 from hgkt.experiments.plan import Cell, CellResult, Context, DataSpec, Outputs
@@ -27,12 +25,12 @@ from hgkt.experiments.training import (
 )
 
 if TYPE_CHECKING:
+    from hgkt.calibration.folds import Instances
     from hgkt.data import GZSLDataset
 
 _REGS: tuple[float, ...] = (1e-2, 1e-3)
 
 
-# ---------------------------------------------------------------------- barycenters
 def _plan_barycenters(context: Context) -> Plan:
     sizes: dict[str, Any] = {"n_classes": 8, "n_instances": 25, "max_iter": 200, "work": 4e9}
     params, regs = {}, _REGS
@@ -116,64 +114,6 @@ def _draw_barycenters(data: DataSpec, ran: list[CellResult], keys: tuple[str, ..
         axis.set(xlabel="channel", ylabel="mass up to channel,\n% over the exact one")
         axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return FigureBlock.of("ablation-barycenter", data, drawing, pd.DataFrame(curves), keys)
-
-
-# ---------------------------------------------------------------------- permuted channels
-def _plan_permutations(context: Context) -> Plan:
-    n_runs = 2 if context.quick else 5
-    params = {"n_steps": 50} if context.quick else {}
-
-    def cell(data: DataSpec, seed: int, permutation: int) -> Cell:
-        options = {"permutation": permutation}
-        return Cell("permutation", data, PAPER.method, "", params, seed, options)
-
-    plan: dict[Any, list[Cell]] = {}
-    for data in context.data:
-        plan[data.name, "given"] = [cell(data, seed, 0) for seed in range(n_runs)]
-        plan[data.name, "permuted"] = [cell(data, 0, number + 1) for number in range(n_runs)]
-    return plan
-
-
-@experiment("Order of the channels", _plan_permutations)
-def permutations(outcome: Outcome) -> list[Block]:
-    """Beyond the paper. Its ground cost is the distance between channel numbers, but the channels
-    of a network's features come in no order. If the Wasserstein choice meant something, it should
-    survive a permutation of the channels; the Euclidean choice does by definition.
-    """
-    rows = [row for data in outcome.context.data for row in _permutation_rows(outcome, data)]
-    if not rows:
-        return [outcome.nothing("Permutations", *outcome.plan)]
-    columns = ["Data", "Channels", "Runs", "Same representative, %", "Same kNN edges, %", "H, %"]
-    return [TableBlock.of("ablation-permutation", None, columns, rows)]
-
-
-def _permutation_rows(outcome: Outcome, data: DataSpec) -> list[list[Value | str]]:
-    given, permuted = (data.name, "given"), (data.name, "permuted")
-    base, others = outcome.good(given), outcome.good(permuted)
-    keys = outcome.keys(permuted)
-    rows: list[list[Value | str]] = []
-    if outcome.ran(given):
-        same = [Value(100.0, form=".0f")] * 2
-        label = "as given, other seeds"
-        rows.append([data.name, label, str(len(base)), *same, outcome.value(given, "H")])
-    if outcome.ran(permuted):
-        same = _agreement([(base[0], other) for other in others] if base else [], keys)
-        rows.append([data.name, "permuted", str(len(others)), *same, outcome.value(permuted, "H")])
-    if len(others) > 1:
-        same = _agreement(list(combinations(others, 2)), keys)
-        rows.append([data.name, "permuted, among each other", str(len(others)), *same, Value()])
-    return rows
-
-
-def _agreement(pairs: list[tuple[CellResult, CellResult]], keys: tuple[str, ...]) -> list[Value]:
-    """Return how many representatives and edges pairs of runs have in common, in percent."""
-    arrays = [(a.arrays, b.arrays) for a, b in pairs]
-    same = [100.0 * float(np.mean(a["representatives"] == b["representatives"])) for a, b in arrays]
-    edges = [shared_edges(a["neighbors"], b["neighbors"]) for a, b in arrays]
-    return [
-        Value(float(np.mean(found)), n=len(found), keys=keys, form=".0f") if found else Value()
-        for found in (same, edges)
-    ]
 
 
 @dataclass(frozen=True)
@@ -311,48 +251,3 @@ def _compare(instances: Instances, code: int, sizes: Sizes, reg: float, seed: in
         (near[0], near[1]),
         not any("converge" in str(warning.message) for warning in caught),
     )
-
-
-def run_permutation(cell: Cell, dataset: GZSLDataset) -> Outputs:
-    """Choose representatives, join them and train, with permuted feature columns.
-
-    Means, distances and the loss do not depend on the order of the columns, and the initial
-    weights of the output are drawn alike for each of them: of all that is computed, only the
-    Wasserstein distances see the order. The draw itself is another one, as with another seed.
-
-    Parameters
-    ----------
-    cell : Cell
-        ``options["permutation"]``: 0 for the order as it is, else the seed of a permutation.
-    dataset : GZSLDataset
-        The data.
-
-    Returns
-    -------
-    values : dict
-        ``metrics`` of the test and ``classes``.
-    arrays : dict of ndarray
-        ``representatives`` (L,) and ``neighbors`` (L, k).
-
-    Examples
-    --------
-    >>> from hgkt.data import load_dataset
-    >>> from hgkt.experiments.plan import Cell, DataSpec
-    >>> cell = Cell("permutation", DataSpec("digits", "digits"), "hgkt-network", "",
-    ...             {"n_steps": 2, "n_hidden": 16}, options={"permutation": 1})
-    >>> values, arrays = run_permutation(cell, load_dataset("digits"))
-    >>> arrays["neighbors"].shape, sorted(values)
-    ((8, 2), ['classes', 'metrics'])
-    """
-    fold = final_fold(dataset)
-    number = int(cell.options.get("permutation", 0))
-    if number:
-        X, codes = instances_of(fold)
-        order = np.random.default_rng(number).permutation(X.shape[1])
-        permuted = Instances(X[:, order], codes)
-        fold = replace(fold, training=permuted, X_eval=fold.X_eval[:, order])
-    run = train_network(network_of(cell, dataset), fold)
-    (metrics,) = run.metrics.values()
-    graph = run.transfer.graph
-    arrays = {"representatives": graph.representatives, "neighbors": neighbor_table(graph)}
-    return {"metrics": metrics.to_dict(), "classes": fold.classes.tolist()}, arrays
