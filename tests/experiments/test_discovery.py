@@ -58,7 +58,7 @@ def test_discover_features_leave_out_folders_without_them(root):
     assert len(lines) == 1
     assert "apy is left out" in lines[0]
     assert "alex" in lines[0]
-    with pytest.raises(DataError, match="no feature file 'vgg'; feature files there: alex"):
+    with pytest.raises(DataError, match=r"no feature file vgg\.mat; feature files there: alex"):
         discover(root, ["apy"], features="vgg")
 
 

@@ -77,13 +77,10 @@ def rank_matrix(scores: Scores) -> tuple[list[str], NDArray[np.int64], list[floa
     """
     table = pd.DataFrame({label: dict(columns) for label, columns in scores.items()})
     ranks = table.rank(axis=1, ascending=False, method="min")
-    means = ranks.mean(axis=0).sort_values(kind="stable")
+    means = ranks.mean().sort_values(kind="stable")
     labels = [str(label) for label in means.index]
-    counts = np.zeros((len(labels), len(labels)), dtype=np.int64)
-    for position, label in enumerate(labels):
-        found = ranks[label].dropna().astype(int).to_numpy()
-        np.add.at(counts[position], found - 1, 1)
-    return labels, counts, [float(mean) for mean in means]
+    counts = ranks[labels].apply(pd.Series.value_counts).reindex(range(1, len(labels) + 1))
+    return labels, counts.T.fillna(0).to_numpy(dtype=np.int64), means.tolist()
 
 
 @experiment("Ranks of the methods", plan_evaluations)
@@ -126,7 +123,7 @@ def _rank_block(name: str, scores: Scores, keys: tuple[str, ...], **values: Any)
         for rank, count in enumerate(line)
     ]
     drawing = _draw_ranks(labels, counts, means)
-    return FigureBlock.of(name, None, drawing, pd.DataFrame(rows), keys, **values)
+    return FigureBlock.of(name, None, drawing, pd.DataFrame(rows), keys=keys, **values)
 
 
 def _draw_ranks(labels: list[str], counts: NDArray[np.int64], means: list[float]) -> Figure:
@@ -206,13 +203,12 @@ def thin(unseen: NDArray[Any], seen: NDArray[Any]) -> tuple[NDArray[Any], NDArra
     (300, 0.0, 0.0)
     """
     x, y = 100 * np.asarray(unseen, dtype=float), 100 * np.asarray(seen, dtype=float)
-    if len(x) > _MAX_POINTS:
-        along = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(x)) + np.abs(np.diff(y)))])
-        places = np.searchsorted(along, np.linspace(0, along[-1], _MAX_POINTS))
-        places = np.clip(places, 0, len(x) - 1)
-        places[-1] = len(x) - 1
-        x, y = x[places], y[places]
-    return x, y
+    if len(x) <= _MAX_POINTS:
+        return x, y
+    along = np.r_[0.0, np.cumsum(np.abs(np.diff(x)) + np.abs(np.diff(y)))]
+    places = np.searchsorted(along, np.linspace(0, along[-1], _MAX_POINTS)[:-1])
+    places = np.r_[places, len(x) - 1]
+    return x[places], y[places]
 
 
 @experiment("Seen–unseen curves", plan_evaluations)
@@ -244,7 +240,7 @@ def curves(outcome: Outcome) -> list[Block]:
     keys = tuple(key for curves in panels.values() for curve in curves for key in curve.keys)
     features = data_note(outcome.context)
     frame = pd.concat(frames)
-    return [FigureBlock.of("figure-curves", None, drawing, frame, keys, features=features)]
+    return [FigureBlock.of("figure-curves", None, drawing, frame, keys=keys, features=features)]
 
 
 def _looks(panels: dict[str, list[Curve]]) -> dict[str, dict[str, Any]]:
@@ -304,7 +300,7 @@ def _calibration_table(outcome: Outcome, data: DataSpec) -> TableBlock:
     harmonic = [place for place, head in enumerate(heads, start=1) if head.name in ("H", "H*")]
     ours = [position for position, row in enumerate(rows) if row.ours]
     marked = mark_columns(lines, harmonic)
-    return TableBlock.of("ablation-calibration", data, ["Method", *heads], marked, ours)
+    return TableBlock.of("ablation-calibration", data, ["Method", *heads], marked, ours=ours)
 
 
 def _draw_calibration(outcome: Outcome, data: DataSpec) -> Block:
@@ -333,7 +329,7 @@ def _draw_calibration(outcome: Outcome, data: DataSpec) -> Block:
         axis.grid(axis="y", visible=False)
         drawing.legend(loc="outside lower center", ncols=3)
     keys = outcome.keys(*slots.values())
-    return FigureBlock.of("ablation-calibration-figure", data, drawing, frame, keys)
+    return FigureBlock.of("ablation-calibration-figure", data, drawing, frame, keys=keys)
 
 
 # ---------------------------------------------------------------------- results by class
@@ -388,16 +384,14 @@ def class_table(
     >>> class_table(np.array([[3, 1], [0, 4]]), ["cat", "dog"], 1)
     [('cat', True, 4, 75.0, 'dog', 25.0), ('dog', False, 4, 100.0, '', 0.0)]
     """
+    totals, wrong = confusion.sum(axis=1), confusion - np.diag(confusion.diagonal())
     lines = []
-    for place, row in enumerate(confusion):
-        total = int(row.sum())
-        if total:
-            wrong = np.where(np.arange(len(row)) == place, 0, row)
-            other = int(wrong.argmax())
-            mistaken = names[other] if wrong[other] else ""
-            share = 100.0 * float(wrong[other]) / total
-            accuracy = 100.0 * float(row[place]) / total
-            lines.append((names[place], place < n_seen, total, accuracy, mistaken, share))
+    for place in np.flatnonzero(totals).tolist():
+        total, other = int(totals[place]), int(wrong[place].argmax())
+        accuracy = 100.0 * int(confusion[place, place]) / total
+        share = 100.0 * int(wrong[place, other]) / total
+        mistaken = names[other] if wrong[place, other] else ""
+        lines.append((names[place], place < n_seen, total, accuracy, mistaken, share))
     return sorted(lines, key=lambda line: line[3])
 
 
@@ -448,7 +442,7 @@ def _draw_confusion(outcome: Outcome, data: DataSpec, result: CellResult) -> Fig
         "n_unseen_rows": int(counts[n_seen:].sum()),
     }
     keys = outcome.keys(data.name)
-    return FigureBlock.of("figure-classes", data, drawing, frame, keys, **values)
+    return FigureBlock.of("figure-classes", data, drawing, frame, keys=keys, **values)
 
 
 def run_classes(cell: Cell, dataset: GZSLDataset) -> Outputs:

@@ -131,7 +131,7 @@ def _draw_pictures(
     total = len(next(iter(found.values())).values["classes"])
     which = f"the first {len(classes)} of {total}" if total > len(classes) else f"all {total}"
     frame = pd.DataFrame(lines)
-    return FigureBlock.of("figure-representatives", data, drawing, frame, keys, which=which)
+    return FigureBlock.of("figure-representatives", data, drawing, frame, keys=keys, which=which)
 
 
 def _rows_table(outcome: Outcome, data: DataSpec, found: dict[str, CellResult]) -> TableBlock:
@@ -255,7 +255,9 @@ def draw_graph(data: DataSpec, result: CellResult, keys: tuple[str, ...]) -> Fig
     )
     k = result.arrays["neighbors"].shape[1]
     few = "" if len(names) <= _FEW else "Only the classes that most others point to are named."
-    return FigureBlock.of("figure-graph", data, drawing, frame, keys, k=k, layout=how, named=few)
+    return FigureBlock.of(
+        "figure-graph", data, drawing, frame, keys=keys, k=k, layout=how, named=few
+    )
 
 
 def _draw_edges(

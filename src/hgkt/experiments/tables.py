@@ -59,7 +59,7 @@ def _method_table(outcome: Outcome, name: str, metrics: dict[str, Any]) -> Table
     columns: list[Column | str] = ["Method", *grouped]
     marked = mark_columns(lines)
     notes = f"{data_note(context)} {retraining_note(context)}".strip()
-    return TableBlock.of(name, None, columns, marked, ours, features=notes)
+    return TableBlock.of(name, None, columns, marked, ours=ours, features=notes)
 
 
 @experiment("Conventional zero-shot learning", plan_evaluations)

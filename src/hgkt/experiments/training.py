@@ -67,7 +67,7 @@ def _draw_iterations(data: DataSpec, result: CellResult, keys: tuple[str, ...]) 
         axes[0].set_ylabel("accuracy, %")
         axes[0].set_ylim(0, 100)
         drawing.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
-    return FigureBlock.of("figure-iterations", data, drawing, frame, keys, stop=stop)
+    return FigureBlock.of("figure-iterations", data, drawing, frame, keys=keys, stop=stop)
 
 
 def _mark_stop(axis: Any, steps: Any, table: Any, stop: int) -> None:

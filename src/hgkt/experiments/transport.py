@@ -113,7 +113,7 @@ def _draw_barycenters(data: DataSpec, ran: list[CellResult], keys: tuple[str, ..
             axis.plot(apart, label=label, **style.series(index, marker=False))
         axis.set(xlabel="channel", ylabel="mass up to channel,\n% over the exact one")
         axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    return FigureBlock.of("ablation-barycenter", data, drawing, pd.DataFrame(curves), keys)
+    return FigureBlock.of("ablation-barycenter", data, drawing, pd.DataFrame(curves), keys=keys)
 
 
 @dataclass(frozen=True)

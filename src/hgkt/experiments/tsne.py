@@ -90,7 +90,9 @@ def _drawing(outcome: Outcome, data: DataSpec) -> Block:
     shown, total = len(ran[0][1].values["classes"]), ran[0][1].values["n_unseen"]
     which = f"The first {shown} of {total}" if shown < total else f"All {total}"
     frame, keys = pd.concat(frames, ignore_index=True), outcome.keys(*slots.values())
-    return FigureBlock.of("figure-tsne", data, drawing, frame, keys, which=which, spaces=spaces)
+    return FigureBlock.of(
+        "figure-tsne", data, drawing, frame, keys=keys, which=which, spaces=spaces
+    )
 
 
 def _draw_plane(axis: Any, result: CellResult) -> pd.DataFrame:

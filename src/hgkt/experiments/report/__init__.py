@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import os
@@ -39,7 +40,7 @@ from hgkt.experiments.report.pages import (
     render_page,
     value_text,
 )
-from hgkt.experiments.style import inline, png_of, svg_of
+from hgkt.experiments.style import png_of, svg_of
 
 TITLE = "Generalized zero-shot learning with HGKT"
 LEAD = "Tables and figures of the paper, run again, and what goes beyond it."
@@ -185,7 +186,7 @@ def _named(block: Block, taken: set[str]) -> Block:
 def _block_files(
     sections: Sequence[Section],
 ) -> tuple[dict[str, bytes], dict[str, str], dict[str, str]]:
-    """Return the files of tables and figures, the inline drawings, and the CSV texts."""
+    """Return the files of tables and figures, addresses of drawings inside the page, CSV texts."""
     contents: dict[str, bytes] = {}
     drawings: dict[str, str] = {}
     downloads: dict[str, str] = {}
@@ -194,9 +195,11 @@ def _block_files(
             continue
         if isinstance(block, FigureBlock):
             path, frame = f"figures/{block.name}", block.data
-            svg, png = svg_of(block.figure), png_of(block.figure)
-            drawings[block.name] = inline(block.name, block.title, svg, png)
-            contents |= {f"{path}.svg": svg.encode(), f"{path}.png": png}
+            images = {"svg+xml": svg_of(block.figure).encode(), "png": png_of(block.figure)}
+            smaller = min(images, key=lambda kind: len(images[kind]))
+            content = base64.b64encode(images[smaller]).decode()
+            drawings[block.name] = f"data:image/{smaller};base64,{content}"
+            contents |= {f"{path}.svg": images["svg+xml"], f"{path}.png": images["png"]}
         else:
             path, frame = f"tables/{block.name}", tidy_table(block)
             contents[f"{path}.parquet"] = frame.to_parquet(index=False)

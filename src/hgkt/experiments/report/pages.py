@@ -70,7 +70,7 @@ def render_page(template: str, keys: Sequence[str], **parts: Any) -> str:
         Keys of the runs, in the order in which the page has them.
     **parts
         ``title``, ``lead``, ``facts`` of the run, ``warnings``, ``sections``; by the name of a
-        block the HTML of its figure (``drawings``) and its CSV text (``downloads``); and
+        block the address of its drawing (``drawings``) and its CSV text (``downloads``); and
         ``records``, what the panel says of the runs.
     """
     numbers = {key: number for number, key in enumerate(keys)}
