@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hgkt._validation import import_extra
 from hgkt.experiments import style
 from hgkt.experiments.blocks import Block, FigureBlock, Outcome, Plan, TableBlock, Value, experiment
 from hgkt.experiments.plan import Cell, CellResult, Context, DataSpec, Outputs
@@ -186,8 +187,8 @@ def edges_of(result: CellResult) -> list[tuple[int, int]]:
 
 def layout(
     n_classes: int, edges: list[tuple[int, int]], positions: NDArray[Any]
-) -> tuple[NDArray[np.float64], str]:
-    """Return positions (n_classes, 2) and how they were found.
+) -> NDArray[np.float64]:
+    """Return positions (n_classes, 2) as springs find them that are as long as the ways.
 
     Parameters
     ----------
@@ -196,13 +197,10 @@ def layout(
     edges : list of (int, int)
         The edges.
     positions : ndarray of shape (n_classes, 2)
-        Where nodes start, and stay where NetworkX is not installed.
+        Where nodes start.
     """
-    try:
-        import networkx
-    except ImportError:
-        return np.asarray(positions, dtype=np.float64), "attributes on their principal axes"
-    graph: Any = networkx.Graph()
+    networkx = import_extra("networkx", "report")
+    graph = networkx.Graph()
     graph.add_nodes_from(range(n_classes))
     graph.add_edges_from(edges)
     # Springs between all pairs, as long as the way between them, keep sparse graphs from curling
@@ -212,7 +210,7 @@ def layout(
         for code, found in networkx.all_pairs_shortest_path_length(graph)
     }
     places = networkx.kamada_kawai_layout(graph, dist=ways, pos=dict(enumerate(positions)))
-    return np.array([places[code] for code in range(n_classes)]), "springs as long as the ways"
+    return np.array([places[code] for code in range(n_classes)])
 
 
 def draw_graph(data: DataSpec, result: CellResult, keys: tuple[str, ...]) -> FigureBlock:
@@ -231,7 +229,7 @@ def draw_graph(data: DataSpec, result: CellResult, keys: tuple[str, ...]) -> Fig
 
     names = [*result.values["classes"], *result.values["unseen"]]
     n_seen, edges = len(result.values["classes"]), edges_of(result)
-    places, how = layout(len(names), edges, result.arrays["positions"])
+    places = layout(len(names), edges, result.arrays["positions"])
     side = float(np.clip(3.2 + 0.05 * len(names), 4.2, 9.0))
     with style.drawn(max(side, 6.4), side) as (drawing, axis):
         _draw_edges(axis, places, edges, n_seen, len(names))
@@ -255,9 +253,7 @@ def draw_graph(data: DataSpec, result: CellResult, keys: tuple[str, ...]) -> Fig
     )
     k = result.arrays["neighbors"].shape[1]
     few = "" if len(names) <= _FEW else "Only the classes that most others point to are named."
-    return FigureBlock.of(
-        "figure-graph", data, drawing, frame, keys=keys, k=k, layout=how, named=few
-    )
+    return FigureBlock.of("figure-graph", data, drawing, frame, keys=keys, k=k, named=few)
 
 
 def _draw_edges(

@@ -170,7 +170,6 @@ _COLUMNS = {
     "n_test_unseen": ("Images", "test unseen"),
     "n_features": ("", "Features"),
 }
-_MARKS = {"ok": "✓", "warning": "remark", "error": "error"}
 
 
 def _plan(context: Context) -> Plan:
@@ -190,18 +189,7 @@ def data_sets(outcome: Outcome) -> list[Block]:
     missing = f"Not found: {', '.join(context.missing)}." if context.missing else ""
     heads = [Column(name, group) for group, name in _COLUMNS.values()]
     columns: list[Column | str] = ["Data set", *heads, "Checked", "Split"]
-    findings: list[list[Value | str]] = [
-        [data.name, _MARKS[level], Value(words=sentence, keys=outcome.keys(data.name))]
-        for data in context.data
-        for result in outcome.good(data.name)
-        for level, sentence in result.values["findings"]
-    ]
-    return [
-        TableBlock.of("table-data", None, columns, rows, missing=missing),
-        TableBlock.of(
-            "table-data-details", None, ["Data set", "", "What was found"], findings, closed=True
-        ),
-    ]
+    return [TableBlock.of("table-data", None, columns, rows, missing=missing)]
 
 
 def _row(outcome: Outcome, data: DataSpec) -> list[Value | str]:
@@ -240,10 +228,8 @@ def _verdict(result: CellResult) -> str:
     if splits and found["fingerprint"]["split"] not in splits:
         wrong.append("the split is not the published one")
     n_remarks = sum(level == "warning" for level, _ in result.values["findings"])
-    words = ["; ".join(wrong) if wrong else "✓"]
-    if n_remarks:
-        words.append(f"{n_remarks} remark{'s' if n_remarks > 1 else ''} below")
-    return "; ".join(words)
+    remarks = f"; {n_remarks} remark{'s' if n_remarks > 1 else ''}" if n_remarks else ""
+    return ("; ".join(wrong) or "✓") + remarks
 
 
 def evaluate_cell(cell: Cell, dataset: GZSLDataset) -> Outputs:

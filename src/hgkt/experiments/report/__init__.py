@@ -63,18 +63,14 @@ class ReportFiles:
     Parameters
     ----------
     folder : Path
-        Holds all of it.
+        Holds all of it; ``tables`` as CSV and Parquet, ``figures`` as PNG, SVG and CSV.
     html, markdown : Path
         The report itself.
-    tables, figures : tuple of Path
-        CSV and Parquet files; PNG, SVG and CSV files.
     """
 
     folder: Path
     html: Path
     markdown: Path
-    tables: tuple[Path, ...]
-    figures: tuple[Path, ...]
 
 
 def write_report(
@@ -136,11 +132,7 @@ def write_report(
     for name in (MARKDOWN, HTML):
         contents[name] = render_page(name, keys, **parts).encode()
     put_files(folder, contents)
-    tables, figures = (
-        tuple(folder / name for name in contents if name.startswith(f"{part}/"))
-        for part in ("tables", "figures")
-    )
-    return ReportFiles(folder, folder / HTML, folder / MARKDOWN, tables, figures)
+    return ReportFiles(folder, folder / HTML, folder / MARKDOWN)
 
 
 def _section(name: str, experiment: Experiment, outcome: Outcome, taken: set[str]) -> Section:
