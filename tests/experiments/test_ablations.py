@@ -251,17 +251,6 @@ def test_calibration_reads_three_numbers_of_one_cell() -> None:
     assert groups[5] == ("γ chosen", "H")
 
 
-def test_choices_table_says_the_gain_over_the_preset() -> None:
-    results = {}
-    for number, cells in enumerate(CHOICES.plan(QUICK).values()):
-        results |= {cell.key: invented(cell, 40.0 - number) for cell in cells}
-    table = rendered(CHOICES, QUICK, results)[0]
-    assert isinstance(table, TableBlock)
-    gains = [value_text(row[-1]) for row in table.rows]
-    assert gains == ["0.0", "−1.0", "−2.0", "−3.0"]
-    assert [row[-1].mean for row in table.rows if isinstance(row[-1], Value)] == [0, -1, -2, -3]
-
-
 def test_barycenters_run_and_render_on_digits(digits: Any) -> None:
     experiment, results = EXPERIMENTS.load("ablation-barycenter"), {}
     for cell in cells_of(experiment, QUICK):
