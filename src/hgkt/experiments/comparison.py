@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hgkt.data import GZSLDataset
 from hgkt.experiments import style
 from hgkt.experiments.blocks import (
     Block,
@@ -40,7 +42,6 @@ from hgkt.experiments.rows import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from hgkt.data import GZSLDataset
 
 _MEASURES = ("ts", "tr", "H")
 _N_OTHERS = 3
@@ -341,10 +342,8 @@ def _plan_classes(context: Context) -> Plan:
     plan: dict[Any, list[Cell]] = {}
     for data in context.data:
         main = evaluate_cells(context, DEFAULT, data)[0]
-        plan["main", data.name] = [main]
-        plan[data.name] = [
-            Cell("classes", data, DEFAULT.method, DEFAULT.preset, {}, 0, {}, [main.key])
-        ]
+        counted = replace(main, task="classes", params={}, options={}, needs=[main.key])
+        plan |= {("main", data.name): [main], data.name: [counted]}
     return plan
 
 

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from hgkt._validation import import_extra
+from hgkt.data import GZSLDataset
 from hgkt.experiments import style
 from hgkt.experiments.blocks import Block, FigureBlock, Outcome, Plan, TableBlock, Value, experiment
 from hgkt.experiments.plan import Cell, CellResult, Context, DataSpec, Outputs
 from hgkt.experiments.rows import PAPER
 from hgkt.experiments.training import final_fold, graph_of, neighbor_table, network_of
-
-if TYPE_CHECKING:
-    from hgkt.data import GZSLDataset
 
 _WAYS = {"wasserstein": "Wasserstein", "euclidean": "Euclidean", "random": "random"}
 _N_SHOWN = 10

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -282,7 +281,7 @@ def run_cells(
     if not keep_failures:
         results = {key: result for key, result in results.items() if result.ok}
     todo = [cell for key, cell in wanted.items() if key not in results]
-    costs = Costs(chain(results.values(), store.results(but=wanted) if todo else ()))
+    costs = Costs(results.values())
     if not todo:
         Tracker(todo, len(results), costs, progress=progress)
         return {key: results[key] for key in wanted}

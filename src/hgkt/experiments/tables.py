@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from hgkt.data import GZSLDataset
 from hgkt.data.catalog import CATALOG, Facts
 from hgkt.evaluation.comparison import PairedDifference, paired_difference
 from hgkt.evaluation.metrics import ClassAccuracies
@@ -35,7 +36,6 @@ from hgkt.experiments.rows import (
 from hgkt.experiments.rows import ZSL as BY_ZSL
 
 if TYPE_CHECKING:
-    from hgkt.data import GZSLDataset
     from hgkt.estimators.base import GZSLClassifier
     from hgkt.evaluation import SeenUnseenCurve
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hgkt.data import GZSLDataset
 from hgkt.experiments import style
 from hgkt.experiments.blocks import Block, FigureBlock, Outcome, Plan, TableBlock, Value, experiment
 from hgkt.experiments.plan import Cell, CellResult, Context, DataSpec, Outputs
@@ -26,7 +27,6 @@ from hgkt.experiments.training import (
 
 if TYPE_CHECKING:
     from hgkt.calibration.folds import Instances
-    from hgkt.data import GZSLDataset
 
 _REGS: tuple[float, ...] = (1e-2, 1e-3)
 
