@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from hgkt.data import load_dataset
@@ -288,7 +289,7 @@ def test_rank_matrix_equals_counting():
     columns = [(data, name) for data in ("A", "B", "C") for name in ("ts", "tr", "H")]
     scores = {f"m{i}": {c: float(rng.integers(0, 6)) for c in columns} for i in range(5)}
     del scores["m3"]["A", "ts"]
-    labels, counts, means = rank_matrix(scores)
+    labels, counts, means = rank_matrix(pd.DataFrame(scores))
     for label, line, mean in zip(labels, counts, means, strict=True):
         own = [
             1 + sum(other.get(c, -1.0) > scores[label][c] for other in scores.values())

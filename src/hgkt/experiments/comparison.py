@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -46,19 +45,17 @@ if TYPE_CHECKING:
 _MEASURES = ("ts", "tr", "H")
 _N_OTHERS = 3
 _MAX_POINTS = 300
-Scores = Mapping[str, Mapping[tuple[str, str], float]]
-"""Accuracy by method label and by (data set, measure)."""
 
 
 # ---------------------------------------------------------------------- ranks
-def rank_matrix(scores: Scores) -> tuple[list[str], NDArray[np.int64], list[float]]:
+def rank_matrix(scores: pd.DataFrame) -> tuple[list[str], NDArray[np.int64], list[float]]:
     """Count how often each method has each rank; the best mean rank comes first.
 
     Parameters
     ----------
-    scores : mapping
-        Accuracy by label and by column. A method that lacks a column is not ranked there; equal
-        accuracies share the better rank.
+    scores : DataFrame
+        Accuracies, a column per method and a row per data set and measure. A method without a
+        number is not ranked there; equal accuracies share the better rank.
 
     Returns
     -------
@@ -71,13 +68,11 @@ def rank_matrix(scores: Scores) -> tuple[list[str], NDArray[np.int64], list[floa
 
     Examples
     --------
-    >>> scores = {"a": {("CUB", "H"): 2.0}, "b": {("CUB", "H"): 3.0}}
-    >>> labels, counts, means = rank_matrix(scores)
+    >>> labels, counts, means = rank_matrix(pd.DataFrame({"a": [2.0], "b": [3.0]}))
     >>> labels, counts.tolist(), means
     (['b', 'a'], [[1, 0], [0, 1]], [1.0, 2.0])
     """
-    table = pd.DataFrame({label: dict(columns) for label, columns in scores.items()})
-    ranks = table.rank(axis=1, ascending=False, method="min")
+    ranks = scores.rank(axis=1, ascending=False, method="min")
     means = ranks.mean().sort_values(kind="stable")
     labels = [str(label) for label in means.index]
     counts = ranks[labels].apply(pd.Series.value_counts).reindex(range(1, len(labels) + 1))
@@ -91,16 +86,14 @@ def ranks(outcome: Outcome) -> list[Block]:
     """
     if len(outcome.context.data) < 2:
         return [TextBlock("Ranks over one data set say no more than its table above.")]
-    scores: dict[str, dict[tuple[str, str], float]] = {}
-    for row in rows_of(outcome.context):
-        for data in outcome.context.data:
-            for measure in _MEASURES:
-                found = outcome.value((data.name, row.name), measure)
-                if found.mean is not None:
-                    scores.setdefault(row.label, {})[data.name, measure] = found.mean
-    if len(scores) > 1:
-        n_columns = len({column for columns in scores.values() for column in columns})
-        values = {"n_columns": n_columns, "features": data_note(outcome.context)}
+    columns = [(data.name, measure) for data in outcome.context.data for measure in _MEASURES]
+    found = {
+        row.label: [outcome.value((name, row.name), measure).mean for name, measure in columns]
+        for row in rows_of(outcome.context)
+    }
+    scores = pd.DataFrame(found, columns, dtype=float).dropna(axis=1, how="all").dropna(how="all")
+    if scores.shape[1] > 1:
+        values = {"n_columns": len(scores), "features": data_note(outcome.context)}
         keys = outcome.keys(*outcome.plan)
         ours: Block = _rank_block("figure-ranks", scores, keys, **values)
     else:
@@ -113,10 +106,12 @@ def ranks(outcome: Outcome) -> list[Block]:
         }
         for method, sets in PUBLISHED.items()
     }
-    return [ours, _rank_block("figure-ranks-paper", printed, ())]
+    return [ours, _rank_block("figure-ranks-paper", pd.DataFrame(printed), ())]
 
 
-def _rank_block(name: str, scores: Scores, keys: tuple[str, ...], **values: Any) -> FigureBlock:
+def _rank_block(
+    name: str, scores: pd.DataFrame, keys: tuple[str, ...], **values: Any
+) -> FigureBlock:
     labels, counts, means = rank_matrix(scores)
     rows = [
         {"method": label, "mean_rank": mean, "rank": rank + 1, "count": int(count)}
