@@ -243,16 +243,24 @@ class Outcome:
         return TextBlock(f"{title}: {self.why(*slots)}")
 
     def by_data(
-        self, title: str, render: Callable[[DataSpec, CellResult], Sequence[Block]]
+        self, title: str, *parts: Callable[[DataSpec, CellResult, tuple[str, ...]], Block]
     ) -> list[Block]:
-        """Return the blocks of each data set's first good result, or why there is none."""
+        """Return what parts make of each data set's first good result, or why there is none.
+
+        Parameters
+        ----------
+        title : str
+            What is missing then.
+        *parts : callable
+            ``part(data, result, keys)`` returns a block; `keys` are those of the data set's cells.
+        """
         blocks: list[Block] = []
         for data in self.context.data:
             result = self.first(data.name)
             if result is None:
                 blocks.append(self.nothing(f"{title}, {data.name}", data.name))
             else:
-                blocks += render(data, result)
+                blocks += [part(data, result, self.keys(data.name)) for part in parts]
         return blocks
 
     def value(

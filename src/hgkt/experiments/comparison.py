@@ -347,10 +347,7 @@ def classes(outcome: Outcome) -> list[Block]:
     """Beyond the paper. Which classes the closed form recognises and what it takes the others for,
     with the settings that the main table's first seed selected.
     """
-    parts = (_draw_confusion, _classes_table)
-    return outcome.by_data(
-        "Results by class", lambda data, result: [part(outcome, data, result) for part in parts]
-    )
+    return outcome.by_data("Results by class", _draw_confusion, _classes_table)
 
 
 def class_table(
@@ -389,8 +386,7 @@ def class_table(
     return sorted(lines, key=lambda line: line[3])
 
 
-def _classes_table(outcome: Outcome, data: DataSpec, result: CellResult) -> TableBlock:
-    keys = outcome.keys(data.name)
+def _classes_table(data: DataSpec, result: CellResult, keys: tuple[str, ...]) -> TableBlock:
     rows: list[list[Value | str]] = []
     for name, seen, total, accuracy, other, share in class_table(
         result.arrays["confusion"], result.values["classes"], result.values["n_seen"]
@@ -404,7 +400,7 @@ def _classes_table(outcome: Outcome, data: DataSpec, result: CellResult) -> Tabl
     return TableBlock.of("figure-classes-table", data, columns, rows, closed=True)
 
 
-def _draw_confusion(outcome: Outcome, data: DataSpec, result: CellResult) -> FigureBlock:
+def _draw_confusion(data: DataSpec, result: CellResult, keys: tuple[str, ...]) -> FigureBlock:
     names, n_seen = result.values["classes"], result.values["n_seen"]
     counts = result.arrays["confusion"].astype(np.float64)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
@@ -435,7 +431,6 @@ def _draw_confusion(outcome: Outcome, data: DataSpec, result: CellResult) -> Fig
         "n_unseen_as": int(counts[n_seen:, :n_seen].sum()),
         "n_unseen_rows": int(counts[n_seen:].sum()),
     }
-    keys = outcome.keys(data.name)
     return FigureBlock.of("figure-classes", data, drawing, frame, keys=keys, **values)
 
 

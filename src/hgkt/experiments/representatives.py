@@ -165,10 +165,7 @@ def graph(outcome: Outcome) -> list[Block]:
     """The graph that the paper's framework figure sketches: representatives joined to their k
     nearest others, and unseen classes to the seen ones they will be made from.
     """
-    return outcome.by_data(
-        "Graph of the classes",
-        lambda data, result: [draw_graph(data, result, outcome.keys(data.name))],
-    )
+    return outcome.by_data("Graph of the classes", draw_graph)
 
 
 def edges_of(result: CellResult) -> list[tuple[int, int]]:

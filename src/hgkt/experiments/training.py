@@ -47,10 +47,7 @@ def iterations(outcome: Outcome) -> list[Block]:
     that training converges quickly. Here the same curves for validation classes stand beside them,
     and they alone decide when to stop.
     """
-    return outcome.by_data(
-        "Accuracy against iterations",
-        lambda data, result: [_draw_iterations(data, result, outcome.keys(data.name))],
-    )
+    return outcome.by_data("Accuracy against iterations", _draw_iterations)
 
 
 def _draw_iterations(data: DataSpec, result: CellResult, keys: tuple[str, ...]) -> Block:
