@@ -28,7 +28,7 @@ from hgkt._files import sha256
 from hgkt.data import GZSLDataset, load_dataset, write_attribute_file
 from hgkt.estimators import HGKTClassifier
 from hgkt.evaluation import evaluate
-from hgkt.language import describe_table, load_encoder
+from hgkt.language import describe_classes, load_encoder, read_class_list
 
 N_STRONGEST = 10  # about as many facts as a person puts into a sentence
 DIGITS = {
@@ -80,7 +80,7 @@ def describe(
     """Encode names and descriptions; return the file and the first sentence."""
     table = folder / f"{stem}.csv"
     pd.DataFrame({"name": rows.keys(), "description": rows.values()}).to_csv(table, index=False)
-    described = describe_table(table, load_encoder("minilm", template=template))
+    described = describe_classes(read_class_list(table), load_encoder("minilm", template=template))
     file = write_attribute_file(folder / f"{stem}.parquet", described.file, described.descriptions)
     return str(file), described.sentences[0]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hgkt._validation import import_extra
-from hgkt.exceptions import DataError, first_line
+from hgkt.exceptions import DataError, DownloadError, first_line
 
 WEIGHTS = "model*.safetensors"
 WEIGHTS_VARIABLE = "HGKT_WEIGHTS"
@@ -62,8 +62,8 @@ def hub_folder(
 
     Raises
     ------
-    Exception
-        Whatever the hub's client, or one of three network libraries, says.
+    DownloadError
+        One sentence: there is no local copy, and it could not be fetched.
     """
     hub = import_extra("huggingface_hub", extra)
     settings = {"revision": revision, "allow_patterns": list(patterns)}
@@ -73,18 +73,26 @@ def hub_folder(
             return folder
     except Exception:  # not in the cache
         pass
-    return Path(hub.snapshot_download(name, **settings))
+    try:
+        return Path(hub.snapshot_download(name, **settings))
+    except Exception as error:  # of the hub's client, or of one of three network libraries
+        raise DownloadError(
+            f"the model {name} has no local copy and could not be fetched from the hub: "
+            f"{first_line(error)}"
+        ) from None
 
 
 @contextmanager
-def quiet_transformers(extra: str) -> Iterator[None]:
-    """Keep loading bars and notes about unused parameters off the terminal."""
+def loading(what: str, extra: str) -> Iterator[None]:
+    """Load without bars and notes on the terminal; say in one sentence what fails."""
     logging = import_extra("transformers.utils.logging", extra)
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
         yield
+    except Exception as error:  # damaged files surface as errors of several libraries
+        raise DataError(f"{what} cannot be loaded: {first_line(error)}") from None
     finally:
         logging.set_verbosity(level)
         if bars:
@@ -109,15 +117,10 @@ def load_pretrained(class_name: str, folder: Path, extra: str, **options: Any) -
     if not any(folder.glob(WEIGHTS)):
         raise DataError(f"{folder} has no model.safetensors; other weight formats are not read")
     options |= {"local_files_only": True, "use_safetensors": True}
-    with quiet_transformers(extra):
-        try:
-            model, info = getattr(transformers, class_name).from_pretrained(
-                folder, output_loading_info=True, **options
-            )
-        except Exception as error:  # damaged files surface as errors of several libraries
-            raise DataError(
-                f"the model in {folder} cannot be loaded: {first_line(error)}"
-            ) from None
+    with loading(f"the model in {folder}", extra):
+        model, info = getattr(transformers, class_name).from_pretrained(
+            folder, output_loading_info=True, **options
+        )
     missing = sorted(info["missing_keys"])
     if missing:
         raise DataError(

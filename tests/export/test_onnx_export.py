@@ -18,7 +18,6 @@ DATA = load_dataset("digits")
 X, Y = DATA.rows("train")
 SEEN, UNSEEN = (DATA.attributes_of(part) for part in (DATA.seen_classes, DATA.unseen_classes))
 ROWS = np.concatenate([DATA.rows("test_seen")[0][:40], DATA.rows("test_unseen")[0][:40]])
-NETWORK = {"n_steps": 20, "n_hidden": 32, "random_state": 0, "device": "cpu"}
 MODELS = {
     "closed form": HGKTClassifier(calibration=0.07),
     "power map, hubs": HGKTClassifier(feature_map=0.3, attribute_map="l2", norm_power=1.5),
@@ -41,14 +40,6 @@ MODELS = {
         members=[{"weight": 3.0, "observed": True}, {"kernel": "linear", "ridge": 0.3}],
         metric="euclidean",
     ),
-    "network": HGKTNetworkClassifier(**NETWORK),
-    "network, cosine": HGKTNetworkClassifier(
-        **NETWORK, metric="cosine", output_activation="relu", feature_map="sqrt+l2"
-    ),
-    "network, visual space": HGKTNetworkClassifier(
-        **NETWORK, unseen_space="visual", attribute_map="l2", calibration=0.5
-    ),
-    "network, no neighbours": HGKTNetworkClassifier(**NETWORK, n_neighbors=0, mu=0.1),
 }
 
 _ZERO_SHOT = [
@@ -194,6 +185,8 @@ def test_export_onnx_refuses_other_methods_and_unfitted_models(tmp_path):
     ridge = METHODS.load("ridge")().fit(X, Y, class_attributes=SEEN)
     with pytest.raises(DataError, match="covers hgkt"):
         export_onnx(ridge, tmp_path / "onnx")
+    with pytest.raises(DataError, match="covers hgkt"):
+        export_onnx(HGKTNetworkClassifier(), tmp_path / "onnx")
     with pytest.raises(DataError, match="not fitted"):
         export_onnx(HGKTClassifier(), tmp_path / "onnx")
     assert not (tmp_path / "onnx").exists()

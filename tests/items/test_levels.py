@@ -10,7 +10,7 @@ import pytest
 
 import hgkt
 from hgkt.exceptions import DataError
-from hgkt.items.tables import gather_classes, read_parents
+from hgkt.items.tables import read_classes, read_parents
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SENTENCES, INTENTS = EXAMPLES / "sentences.csv", EXAMPLES / "intents.csv"
@@ -133,10 +133,10 @@ def test_a_column_of_parents_that_is_no_tree_is_refused(rows, sentence):
 def test_a_class_in_a_group_of_its_own_name_is_in_none():
     frame = pd.DataFrame({"name": ["leek", "gala"], "parent": ["leek", "apple"]})
     assert read_parents(frame) == {"gala": "apple"}
-    assert list(gather_classes(frame, ["gala"], "photos").texts) == ["leek", "gala"]
+    assert list(read_classes(frame, ["gala"], "photos").texts) == ["leek", "gala"]
 
 
 def test_groups_with_photos_are_classes_too():
     frame = pd.DataFrame({"name": ["orange", "blood orange"], "parent": [None, "orange"]})
-    assert list(gather_classes(frame, ["orange"], "photos").texts) == ["orange", "blood orange"]
-    assert list(gather_classes(frame, [], "photos").texts) == ["blood orange"]
+    assert list(read_classes(frame, ["orange"], "photos").texts) == ["orange", "blood orange"]
+    assert list(read_classes(frame, [], "photos").texts) == ["blood orange"]

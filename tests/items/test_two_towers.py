@@ -214,9 +214,10 @@ def test_class_vectors_from_a_file_share_the_space_of_their_own_tower_only(
     names = sorted(path.name for path in (drawings / "photos").iterdir())
     pd.DataFrame({"name": names}).to_csv(tmp_path / "names.csv", index=False)
     from hgkt.data import write_attribute_file
-    from hgkt.language import describe_table
+    from hgkt.language import describe_classes, read_class_list
 
-    described = describe_table(tmp_path / "names.csv", load_encoder(str(folder), template=PROMPT))
+    encoder = load_encoder(str(folder), template=PROMPT)
+    described = describe_classes(read_class_list(tmp_path / "names.csv"), encoder)
     file = write_attribute_file(tmp_path / "c.parquet", described.file, described.descriptions)
     own = read_photos(drawings / "photos", file, backbone=str(folder), device="cpu").dataset
     assert own.about["shares_space"] is True

@@ -8,8 +8,11 @@ import pytest
 
 from hgkt.data import AttributeFile, read_attribute_file, write_attribute_file
 from hgkt.exceptions import DataError
-from hgkt.language import describe_table, load_encoder
-from hgkt.language.class_lists import read_class_list
+from hgkt.language import describe_classes, load_encoder, read_class_list
+
+
+def describe_table(path, encoder, with_attributes=None):
+    return describe_classes(read_class_list(path, with_attributes), encoder)
 
 
 def test_describe_table_averages_the_rows_of_a_class(encoder, tmp_path):

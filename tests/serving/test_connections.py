@@ -103,9 +103,9 @@ def test_a_worker_refuses_a_folder_that_was_changed(digits_folder, serve, tmp_pa
         model.save(folder, overwrite=True)
         os.kill(min(first), signal.SIGKILL)
         line = service.process.stderr.readline()
-        while line and "its place stays empty" not in line:
+        while line and "cannot start" not in line:
             line = service.process.stderr.readline()
-        assert "found another model" in line
+        assert "is not the one that the service was started with" in line
         assert set(service.ask("/ready")) == {max(first)}  # which goes on with what it has
         os.kill(max(first), signal.SIGKILL)
         _, errors = service.process.communicate(timeout=60)

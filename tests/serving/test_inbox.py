@@ -75,9 +75,14 @@ def test_a_group_becomes_a_class_and_undo_brings_its_items_back(make_client, new
     rejected = y[[label is None for label in labels]]
     name = max(set(rejected.tolist()), key=rejected.tolist().count)
     body = {"name": name, "items": group["items"], "vector": vector(digits, name)}
-    made = client.post("/v1/unknown/classes", json=body)
+    key = {"Idempotency-Key": "one-try"}
+    made = client.post("/v1/unknown/classes", json=body, headers=key)
     assert made.status_code == 201, made.text
+    again = client.post("/v1/unknown/classes", json=body, headers=key)
+    assert again.json() == made.json()  # it is not taught the same items twice
     made = made.json()
+    assert (made["before"], made["revision"]) == (0, 1)
+    assert [line["kind"] for line in client.get("/v1/events").json()["events"]] == ["add", "grow"]
     assert made["n_examples"] == len(group["items"])
     assert ask(client, X).count(name) > 0.3 * (y == name).sum()
     left = client.get("/v1/unknown").json()

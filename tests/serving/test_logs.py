@@ -1,4 +1,4 @@
-"""Request ids, traces, lines of the log, and keys that show in none of them."""
+"""Request ids, lines of the log, and keys that show in none of them."""
 
 from __future__ import annotations
 
@@ -22,64 +22,37 @@ from starlette.requests import ClientDisconnect
 
 from hgkt.serving import ServiceSettings, create_app
 from hgkt.serving.auth import key_id
-from hgkt.serving.logs import CURRENT, JsonLines, RequestContext, TextLines, logging_config
+from hgkt.serving.logs import CURRENT, Lines, RequestContext, logging_config, request_id
 from hgkt.serving.middleware import CLIENT_GONE, RequestEnvelope
 from hgkt.serving.problems import Problem
 
 KEY = "c0rrect/horse&battery+ staple"
-TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
-PARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
 MADE = re.compile(r"[0-9a-f]{32}")
 
 
-# ---------------------------------------------------------------------- ids and traces
+# ---------------------------------------------------------------------- ids
 @pytest.mark.parametrize("given", ["7f3", "a" * 128, "01J9Z-3:x/y+z=~._"])
 def test_a_sane_id_is_kept(given):
-    assert RequestContext.of([(b"x-request-id", given.encode())]).request_id == given
+    assert request_id([given]) == given
 
 
 @pytest.mark.parametrize(
-    "headers",
+    "given",
     [
         [],
-        [(b"x-request-id", b"")],
-        [(b"x-request-id", b"a" * 129)],
-        [(b"x-request-id", b"two words")],
-        [(b"x-request-id", b"line\nbreak")],
-        [(b"x-request-id", "zwölf".encode())],
-        [(b"x-request-id", b'"}{"')],
-        [(b"x-request-id", b"one"), (b"x-request-id", b"two")],
+        [""],
+        ["a" * 129],
+        ["two words"],
+        ["line\nbreak"],
+        ["zwölf"],
+        ['"}{"'],
+        ["one", "two"],
     ],
 )
-def test_otherwise_an_id_is_made(headers):
-    ids = {RequestContext.of(headers).request_id for _ in range(3)}
+def test_otherwise_an_id_is_made(given):
+    ids = {request_id(given) for _ in range(3)}
     assert len(ids) == 3
     assert all(MADE.fullmatch(found) for found in ids)
-
-
-@pytest.mark.parametrize("value", [PARENT, PARENT[:-2] + "00"])
-def test_a_valid_traceparent_is_kept(value):
-    request = RequestContext.of([(b"traceparent", value.encode())])
-    assert (request.traceparent, request.trace_id) == (value, TRACE)
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        "",
-        "00",
-        PARENT.upper(),
-        "ff" + PARENT[2:],
-        PARENT + "-more",
-        PARENT.replace(TRACE, "0" * 32),
-        PARENT.replace("00f067aa0ba902b7", "0" * 16),
-        PARENT[:-1],
-        PARENT + "\n",
-    ],
-)
-def test_another_traceparent_is_left_out(value):
-    request = RequestContext.of([(b"traceparent", value.encode())])
-    assert (request.traceparent, request.trace_id) == (None, None)
 
 
 # ---------------------------------------------------------------------- masking
@@ -136,22 +109,22 @@ def mishap(logger):
 
 def test_json_lines_are_objects_with_the_request_and_without_keys():
     def act(logger):
-        CURRENT.set(RequestContext("7f3", "/x", PARENT))
+        CURRENT.set(RequestContext("7f3"))
         mishap(logger)
 
-    text = contextvars.copy_context().run(lines_of, JsonLines([KEY]), act)
+    text = contextvars.copy_context().run(lines_of, Lines("json", [KEY]), act)
     (line,) = text.splitlines()
     document = json.loads(line)
     assert document["message"] == "with *** and ***"
     assert document["exception"].endswith("ValueError: bad key ***")
-    assert (document["request_id"], document["trace_id"]) == ("7f3", TRACE)
+    assert document["request_id"] == "7f3"
     assert (document["level"], document["logger"]) == ("error", "lines")
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", document["time"])
     assert "horse" not in line
 
 
 def test_text_lines_outside_of_a_request_have_no_id():
-    text = lines_of(TextLines([KEY]), mishap)
+    text = lines_of(Lines("text", [KEY]), mishap)
     first, *rest = text.splitlines()
     assert re.fullmatch(r"\S+Z ERROR lines with \*\*\* and \*\*\*", first)
     assert rest[-1] == "ValueError: bad key ***"
@@ -189,13 +162,11 @@ async def fine(scope, receive, send):
 def test_an_access_line_says_who_asked_what_and_how_it_went(caplog):
     headers = [
         (b"x-request-id", b"7f3"),
-        (b"traceparent", PARENT.encode()),
         (b"authorization", f"Bearer {KEY}".encode()),
     ]
     with caplog.at_level(logging.INFO, "hgkt.access"):
         start, *_ = call(fine, "/v1/model", headers, b"token=abc")
     assert (b"x-request-id", b"7f3") in start["headers"]
-    assert (b"traceparent", PARENT.encode()) in start["headers"]
     fields = caplog.records[-1].fields
     assert fields.pop("duration_ms") >= 0
     assert fields == {
@@ -206,7 +177,7 @@ def test_an_access_line_says_who_asked_what_and_how_it_went(caplog):
         "client": "10.0.0.9",
         "key_id": key_id(KEY),
     }
-    assert f"key={key_id(KEY)} trace={TRACE}" in caplog.text
+    assert f"key={key_id(KEY)}" in caplog.text
     assert f"key 1 of 1 has the id {key_id(KEY)}" in caplog.text
     assert "horse" not in caplog.text
 
@@ -293,7 +264,7 @@ def test_threads_of_a_request_log_its_id(digits_folder, tmp_path):
         with TestClient(app) as client:
             client.get("/worker", headers={"X-Request-ID": "7f3"})
 
-    assert "[7f3] from a thread" in lines_of(TextLines(), act)
+    assert "[7f3] from a thread" in lines_of(Lines(), act)
 
 
 # ---------------------------------------------------------------------- the real server
@@ -329,7 +300,7 @@ def test_the_command_logs_json_and_no_key(digits_folder, tmp_path, workers):
         address = process.stdout.readline().split()[-1]
         with httpx.Client(base_url=address, headers={"X-API-Key": KEY}) as client:
             wait_until_ready(client)
-            own = {"traceparent": PARENT, "X-Request-ID": "7f3", "X-Forwarded-For": "203.0.113.9"}
+            own = {"X-Request-ID": "7f3", "X-Forwarded-For": "203.0.113.9"}
             client.get("/health", headers=own)
             client.get(f"/v1/classes/{quote(KEY, safe='')}?x={quote(KEY, safe='')}&Token=other")
         process.terminate()
@@ -340,7 +311,7 @@ def test_the_command_logs_json_and_no_key(digits_folder, tmp_path, workers):
     lines = [json.loads(line) for line in errors.splitlines()]
     assert "everybody on this machine may read it" in lines[0]["message"]
     health = next(line for line in lines if line.get("path") == "/health")
-    assert (health["request_id"], health["trace_id"], health["status"]) == ("7f3", TRACE, 200)
+    assert (health["request_id"], health["status"]) == ("7f3", 200)
     assert (health["key_id"], health["client"]) == (key_id(KEY), "203.0.113.9")
     assert any(line.get("path") == "/v1/classes/***" for line in lines)
     assert "horse" not in errors

@@ -40,7 +40,7 @@ def extract_command(
     out_path : OUT
         Folder to write.
     backbone : NAME
-        efficientnet-lite0 … 4; resnet101:FILE; a hub name or folder of transformers.
+        efficientnet-lite0 … 4, or a hub name or folder of transformers.
     manifest
         Table of file, class, split; files are inside IMAGES.
     classes : FILE
@@ -50,7 +50,7 @@ def extract_command(
     batch_size
         Images a pass.
     workers
-        Processes that decode; 0: none of their own.
+        Threads that decode; 0: none of their own.
     """
     from hgkt.vision.output import extract_folder, partial_folder
 

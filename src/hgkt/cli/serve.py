@@ -179,9 +179,7 @@ def _run(settings: ServiceSettings, log_config: dict[str, Any], sockets: list[so
     """Serve in this process, or in several."""
     logging.config.dictConfig(log_config)
     from hgkt.serving.app import check_folder, create_app
-    from hgkt.serving.server import Ending, ServiceServer, Supervisor, server_options
-
-    options = server_options(settings, log_config)
+    from hgkt.serving.server import ServiceServer, Supervisor
 
     def announce(n_classes: int, n_added: int) -> None:
         _announce(settings, n_classes, n_added)
@@ -190,11 +188,10 @@ def _run(settings: ServiceSettings, log_config: dict[str, Any], sockets: list[so
         app = create_app(settings)
         edition = app.state.served.current()
         announce(len(edition.names), edition.n_added)
-        ending = Ending(settings.grace_seconds, settings.shutdown_seconds)
-        ServiceServer(app, ending, **options).run(sockets)
+        ServiceServer(app, settings, log_config, alone=True).run(sockets)
         return
     settings = settings.model_copy(update={"model_digest": check_folder(settings)})
-    if not Supervisor(settings, sockets, options, announce).run():
+    if not Supervisor(settings, sockets, log_config, announce).run():
         raise typer.Exit(1)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,15 @@ class AttributeFile:
     encoder: dict[str, Any] | None = None
     attribute_names: tuple[str, ...] | None = None
 
+    def origin(self) -> dict[str, Any]:
+        """Return how the vectors were made, as files and ``about`` keep it."""
+        return {
+            "attribute_blocks": list(self.blocks),
+            "attribute_kinds": list(self.kinds),
+            "attribute_names": self.attribute_names and list(self.attribute_names),
+            **({"encoder": self.encoder} if self.encoder else {}),
+        }
+
 
 @dataclass(frozen=True, eq=False)
 class _Part:
@@ -73,7 +82,26 @@ def read_attribute_file(path: str | Path, columns: Sequence[str] | None = None) 
     AttributeFile
     """
     path = Path(path)
-    frame, origin = read_table(path)
+    return attribute_file(*read_table(path), path, columns)
+
+
+def attribute_file(
+    frame: pd.DataFrame,
+    origin: dict[str, Any],
+    path: Path,
+    columns: Sequence[str] | None = None,
+) -> AttributeFile:
+    """Return the class vectors of a table that has been read; see `read_attribute_file`.
+
+    Parameters
+    ----------
+    frame, origin : DataFrame, dict
+        What `read_table` returned.
+    path : Path
+        Where they come from, for messages.
+    columns : sequence of str, optional
+        Attribute columns to take.
+    """
     if columns and {"name", *columns} <= set(map(str, frame.columns)):
         frame = frame[["name", *columns]]
     names, attributes, attribute_names = parse_classes(frame, path)
@@ -157,16 +185,10 @@ def write_attribute_file(
     if path.suffix != ".parquet":
         raise DataError(f"{path} must end in .parquet: only that format can say who made it")
     texts = descriptions or [""] * len(file.names)
-    origin = {
-        "attribute_blocks": list(file.blocks),
-        "attribute_kinds": list(file.kinds),
-        "attribute_names": None if file.attribute_names is None else list(file.attribute_names),
-        "encoder": file.encoder,
-    }
     with atomic_file(path) as scratch:
         frame = _names_frame(file, seen, parents)
         frame.insert(1, "description", list(texts))
-        write_classes(scratch, frame, file.attributes, origin)
+        write_classes(scratch, frame, file.attributes, file.origin())
     return path
 
 
@@ -251,7 +273,7 @@ def join_attributes(
             found = dataset.about.get("encoder")
         else:
             file = read_attribute_file(_located(kind, folder))
-            parts += _file_parts(file, dataset.class_names, kind)
+            parts += _parts(file, dataset.class_names, kind)
             found = file.encoder
         if found and encoder and found["identity"] != encoder["identity"]:
             raise DataError(
@@ -280,31 +302,29 @@ def join_attributes(
     )
 
 
-def _own_parts(dataset: GZSLDataset, kinds: Sequence[str]) -> Iterator[list[_Part]]:
-    """Yield for each own kind its parts: one of a benchmark's folder, else all there are."""
-    blocks = list(dataset.about.get("attribute_blocks") or [dataset.class_attributes.shape[1]])
-    one_each = len(kinds) == len(blocks) and dataset.about.get("layout") == "xlsa17"
-    own_kinds = dataset.about.get("attribute_kinds") or (
-        kinds if one_each else ["att"] * len(blocks)
-    )
+def _own_parts(dataset: GZSLDataset, kinds: Sequence[str]) -> list[list[_Part]]:
+    """Return for each own kind its parts: one of a benchmark's folder, else all there are."""
+    about, names = dataset.about, dataset.class_names
+    blocks = about.get("attribute_blocks") or [dataset.class_attributes.shape[1]]
+    one_each = len(kinds) == len(blocks) and about.get("layout") == "xlsa17"
     if kinds and not one_each and list(kinds) != ["att"]:
         raise DataError(
             f"data set {dataset.name!r} has one kind of attributes of its own, 'att'; "
             f"got {'+'.join(kinds)!r}"
         )
-    columns = np.split(dataset.class_attributes.astype(np.float64), np.cumsum(blocks)[:-1], axis=1)
-    parts = [
-        _Part(values, kind, dataset.attribute_names if len(blocks) == 1 else None)
-        for values, kind in zip(columns, own_kinds, strict=True)
-    ]
-    yield from ([part] for part in parts) if one_each else [parts]
+    made = about.get("attribute_kinds") or (kinds if one_each else ["att"] * len(blocks))
+    attributes, words = dataset.class_attributes, dataset.attribute_names
+    file = AttributeFile(names, attributes, tuple(blocks), tuple(made), None, words)
+    parts = _parts(file, names, dataset.name)
+    return [[part] for part in parts] if one_each else [parts]
 
 
-def _file_parts(file: AttributeFile, class_names: Sequence[str], path: str) -> list[_Part]:
+def _parts(file: AttributeFile, class_names: Sequence[str], where: str) -> list[_Part]:
+    """Return the blocks of class vectors, for some classes."""
     position = {name: row for row, name in enumerate(file.names)}
     for name in class_names:
         if name not in position:
-            raise DataError(f"class {name!r} has no row in {path}")
+            raise DataError(f"class {name!r} has no row in {where}")
     rows = file.attributes[[position[name] for name in class_names]].astype(np.float64)
     columns = np.split(rows, np.cumsum(file.blocks)[:-1], axis=1)
     names = file.attribute_names or ()

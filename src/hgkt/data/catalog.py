@@ -249,9 +249,8 @@ def download(
 ) -> Path:
     """Fetch a file from the first mirror that has it.
 
-    A transfer that breaks off leaves ``<target>.part`` and is taken up where it stopped: from the
-    same mirror if the file there is unchanged, from another mirror if `sha256` can tell whether
-    the pieces fit. The file gets its name only when it is whole.
+    A transfer that breaks off leaves ``<target>.part`` and is taken up where it stopped, if the
+    file of that mirror is unchanged. The file gets its name only when it is whole.
 
     Parameters
     ----------
@@ -284,13 +283,14 @@ def download(
     expected = sha256.lower() if sha256 else None
     if target.is_file() and expected in (None, file_sha256(target)):
         return target
-    transfer = _Transfer(target, expected, progress, timeout)
-    answers = []
+    part, answers = target.with_name(f"{target.name}.part"), []
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         for url in [urls] if isinstance(urls, str) else urls:
             try:
-                transfer.complete(url, complaint)
+                _fetch(url, part, progress, timeout)
+                _check(part, expected, complaint)
+                os.replace(part, target)
                 return target
             except _MirrorError as error:
                 answers.append(f"{url} said: {error}")
@@ -306,98 +306,76 @@ class _MirrorError(Exception):
     """What one mirror said."""
 
 
-class _Transfer:
-    """A file on its way: its beginning in a .part, and beside it where that came from."""
+def _check(
+    part: Path, expected: str | None, complaint: Callable[[Path], str | None] | None
+) -> None:
+    """Refuse and remove a file that is another one than expected."""
+    wrong = complaint(part) if complaint is not None and expected is None else None
+    if expected is not None and (found := file_sha256(part)) != expected:
+        wrong = f"a file with checksum {found[:12]}…, expected {expected[:12]}…"
+    if wrong:
+        part.unlink()
+        raise _MirrorError(wrong)
 
-    def __init__(
-        self,
-        target: Path,
-        expected: str | None,
-        progress: DownloadProgress | None,
-        timeout: float,
-    ) -> None:
-        self.target, self.expected = target, expected
-        self.progress, self.timeout = progress, timeout
-        self.part = target.with_name(target.name + ".part")
-        self.note = target.with_name(target.name + ".part.json")
 
-    def complete(self, url: str, complaint: Callable[[Path], str | None] | None) -> None:
-        """Complete the .part from one mirror, check it and rename it."""
-        if not re.match(r"https?://", url):
-            raise _MirrorError("not an http or https address")
-        resumed = self._fetch(url)
-        wrong = self._mismatch()
-        if wrong and resumed:
-            # The beginning may stem from another file: once more, from the start.
-            self.part.unlink()
-            self._fetch(url)
-            wrong = self._mismatch()
-        if self.expected is None and complaint is not None:
-            wrong = complaint(self.part)
-        self.note.unlink(missing_ok=True)
-        if wrong:
-            self.part.unlink()
-            raise _MirrorError(wrong)
-        os.replace(self.part, self.target)
+def _fetch(url: str, part: Path, progress: DownloadProgress | None, timeout: float) -> None:
+    """Fetch what the .part lacks; a note beside it says where its beginning came from."""
+    if not re.match(r"https?://", url):
+        raise _MirrorError("not an http or https address")
+    note = part.with_name(f"{part.name}.json")
+    offset, headers = _resume_point(url, part, note)
+    try:
+        with urlopen(Request(url, headers=headers), timeout=timeout) as response:
+            offset, total = _agreed_range(response, offset)
+            note.write_text(json.dumps({"url": url, "validator": _validator(response)}))
+            done = _append(response, part, offset, total, progress)
+    except HTTPError as error:
+        error.close()
+        if error.code == 416 and offset:
+            # Nothing is left to send, or the file there is shorter: the whole file settles it.
+            part.unlink(missing_ok=True)
+            return _fetch(url, part, progress, timeout)
+        raise _MirrorError(f"{error.code} {error.reason}") from error
+    except (URLError, HTTPException, TimeoutError, ConnectionError, ValueError) as error:
+        reason = getattr(error, "reason", None) or error or type(error).__name__
+        raise _MirrorError(str(reason)) from error
+    if total is not None and done != total:
+        raise _MirrorError(f"the transfer broke off after {done} of {total} bytes")
+    note.unlink(missing_ok=True)
 
-    def _mismatch(self) -> str | None:
-        """Return what is wrong with the checksum of the .part, where one is expected."""
-        found = None if self.expected is None else file_sha256(self.part)
-        if self.expected is None or found == self.expected:
-            return None
-        return f"a file with checksum {str(found)[:12]}…, expected {self.expected[:12]}…"
 
-    def _fetch(self, url: str) -> bool:
-        """Fetch what the .part lacks; return whether it was continued rather than begun."""
-        offset, headers = self._resume_point(url)
-        try:
-            with urlopen(Request(url, headers=headers), timeout=self.timeout) as response:
-                offset, total = _agreed_range(response, offset)
-                self.note.write_text(json.dumps({"url": url, "validator": _validator(response)}))
-                done = self._append(response, offset, total)
-        except HTTPError as error:
-            error.close()
-            if error.code == 416 and offset:
-                # Nothing is left to send, or the file there is shorter: the whole file settles it.
-                self.part.unlink(missing_ok=True)
-                return self._fetch(url)
-            raise _MirrorError(f"{error.code} {error.reason}") from error
-        except (URLError, HTTPException, TimeoutError, ConnectionError, ValueError) as error:
-            reason = getattr(error, "reason", None) or error or type(error).__name__
-            raise _MirrorError(str(reason)) from error
-        if total is not None and done != total:
-            raise _MirrorError(f"the transfer broke off after {done} of {total} bytes")
-        return offset > 0
+def _resume_point(url: str, part: Path, note: Path) -> tuple[int, dict[str, str]]:
+    """Return how much of the .part may stay and the headers that ask for the rest."""
+    headers = {"User-Agent": "hgkt", "Accept-Encoding": "identity"}
+    try:
+        offset, known = part.stat().st_size, read_json(note)
+    except (OSError, DataError):
+        return 0, headers
+    if not offset or known.get("url") != url or not known.get("validator"):
+        return 0, headers
+    return offset, {**headers, "Range": f"bytes={offset}-", "If-Range": str(known["validator"])}
 
-    def _resume_point(self, url: str) -> tuple[int, dict[str, str]]:
-        """Return how much of the .part may stay and the headers that ask for the rest."""
-        headers = {"User-Agent": "hgkt", "Accept-Encoding": "identity"}
-        try:
-            offset, note = self.part.stat().st_size, read_json(self.note)
-        except (OSError, DataError):
-            return 0, headers
-        if note.get("url") == url and note.get("validator"):
-            headers["If-Range"] = str(note["validator"])
-        elif self.expected is None:
-            return 0, headers
-        if offset:
-            headers["Range"] = f"bytes={offset}-"
-        return offset, headers
 
-    def _append(self, response: Any, offset: int, total: int | None) -> int:
-        """Write what comes to the .part; return how much there is then."""
-        done = offset
-        with open(self.part, "r+b" if offset else "wb") as file:
-            file.seek(offset)
-            file.truncate()
-            while chunk := _read(response):
-                file.write(chunk)
-                done += len(chunk)
-                if self.progress is not None:
-                    self.progress(done, total)
-            file.flush()
-            os.fsync(file.fileno())
-        return done
+def _append(
+    response: Any,
+    part: Path,
+    offset: int,
+    total: int | None,
+    progress: DownloadProgress | None,
+) -> int:
+    """Write what comes to the .part; return how much there is then."""
+    done = offset
+    with open(part, "r+b" if offset else "wb") as file:
+        file.seek(offset)
+        file.truncate()
+        while chunk := _read(response):
+            file.write(chunk)
+            done += len(chunk)
+            if progress is not None:
+                progress(done, total)
+        file.flush()
+        os.fsync(file.fileno())
+    return done
 
 
 def _agreed_range(response: Any, offset: int) -> tuple[int, int | None]:

@@ -1,6 +1,6 @@
 """Rows that never are in memory together: shards, each a range of rows of one file.
 
-A folder of Parquet files, of .npy pairs, of .npz files, or any folder that `load_dataset` reads, is
+A folder of Parquet files, of .npy pairs, or any folder that `load_dataset` reads, is
 opened as `ShardedData`: what it is made of and what its classes are, without its features.
 """
 
@@ -22,7 +22,7 @@ from pyarrow import parquet
 from hgkt._arrays import batches
 from hgkt._files import reading, sha256
 from hgkt._validation import check_number, label_text
-from hgkt.data.arrays import open_npy, read_npy, read_npz
+from hgkt.data.arrays import open_npy, read_npy
 from hgkt.data.attributes import is_file
 from hgkt.data.dataset import GZSLDataset, provenance
 from hgkt.data.load import find_folder, load_dataset
@@ -168,49 +168,6 @@ class NpyShard:
         for part in batches(len(names), batch_rows(open_npy(self.features).shape[1])):
             X = open_npy(self.features)[np.asarray(self.rows[part])]
             yield np.asarray(X, dtype=np.float32), names[part]
-
-
-@dataclass(frozen=True)
-class NpzShard:
-    """A .npz file with arrays ``features`` (n, D), ``class`` (n,) and perhaps ``split`` (n,)."""
-
-    path: Path
-
-    @property
-    def name(self) -> str:
-        """Name of the file."""
-        return self.path.name
-
-    def digest(self) -> str:
-        """Return another text when the file has changed."""
-        return file_digest(self.path)
-
-    def labels(self) -> Labels:
-        """Return the class (n,) of every row, and which are trained on."""
-        arrays = read_npz(self.path, ["class", "split"])
-        if "class" not in arrays:
-            raise DataError(f"{self.path} has no array 'class'; the class of each row is expected")
-        names = _class_vector(arrays["class"], self.path).astype(str)
-        split = arrays.get("split", np.full(len(names), _TRAIN))
-        if split.shape != names.shape:
-            raise DataError(
-                f"split in {self.path} has shape {split.shape}; class has {names.shape}"
-            )
-        return names, split.astype(str) == _TRAIN
-
-    def batches(self) -> Iterator[Batch]:
-        """Yield the train rows; a file is read whole, an archive cannot be mapped."""
-        features = read_npz(self.path, ["features"]).get("features")
-        if features is None or features.ndim != 2 or features.dtype.kind not in "fiu":
-            raise DataError(f"{self.path} has no array 'features' of numbers (n, D)")
-        names, train = self.labels()
-        if len(features) != len(names):
-            raise DataError(
-                f"{self.path} has {len(features)} rows of features for {len(names)} classes"
-            )
-        rows = np.flatnonzero(train)
-        for part in batches(len(rows), batch_rows(features.shape[1])):
-            yield np.asarray(features[rows[part]], dtype=np.float32), names[rows[part]]
 
 
 @dataclass(frozen=True)
@@ -366,7 +323,7 @@ class FilteredShard:
             yield X[others], names[others]
 
 
-Shard = NpyShard | NpzShard | ParquetShard | FilteredShard
+Shard = NpyShard | ParquetShard | FilteredShard
 """A range of rows of one file. It can be pickled and holds no rows itself.
 
 Every kind has a `name` within its folder, a cheap `digest` that changes with it, `labels`, which
@@ -516,7 +473,6 @@ def open_shards(
     - Parquet files, in any depth: a column ``class``, the features as a list column ``features``
       or as numeric columns, and perhaps ``split``, by which only "train" rows are read;
     - pairs ``NAMEfeatures.npy`` (N, D) and ``NAMElabels.npy`` (N,), names or whole numbers;
-    - .npz files with arrays ``features``, ``class`` and perhaps ``split``;
     - whatever `load_dataset` reads from ``features.npy`` or the benchmark's .mat files. A .mat file
       is converted once, in pieces, see `load_dataset`.
 
@@ -563,7 +519,7 @@ def open_shards(
     if not shards:
         raise DataError(
             f"{folder} has no rows to train on: Parquet files, pairs of {_FEATURES}.npy and "
-            f"{_LABELS}.npy, .npz files or a data set of the benchmark's layout are expected"
+            f"{_LABELS}.npy or a data set of the benchmark's layout are expected"
         )
     return _open(folder, shards, what, attributes)
 
@@ -573,7 +529,7 @@ def has_shards(path: str | Path) -> bool:
     folder = Path(path)
     if not folder.is_dir() or (folder / "att_splits.mat").is_file() or _has_samples(folder):
         return False
-    return bool(_parquet_files(folder) or _npy_pairs(folder) or list(folder.glob("*.npz")))
+    return bool(_parquet_files(folder) or _npy_pairs(folder))
 
 
 def _has_samples(folder: Path) -> bool:
@@ -589,9 +545,7 @@ def _shards_in(folder: Path, size: int) -> tuple[list[Shard], str]:
         return shards, "*.parquet"
     for features, labels in _npy_pairs(folder):
         shards += npy_shards(features, labels, size)
-    if shards:
-        return shards, "*.npy"
-    return [NpzShard(path) for path in sorted(folder.glob("*.npz"))], "*.npz"
+    return shards, "*.npy"
 
 
 def _parquet_files(folder: Path) -> list[Path]:

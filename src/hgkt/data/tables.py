@@ -39,7 +39,7 @@ PARENT = "parent"
 _CLASS_COLUMNS = ("name", "seen", "description", "attributes", PARENT)
 _METADATA_KEY = b"hgkt"
 FORMATS = ("parquet", "csv", "npz", "npy")
-TEXT_COLUMNS = ("name", "class", "split", "id", "description", "file")
+TEXT_COLUMNS = ("name", "class", "split", "id", "description", "file", PARENT)
 _MOST_COLUMNS = 20_000
 _MISSING = ("", "nan", "NaN", "NA")
 
@@ -218,13 +218,19 @@ def parse_seen(frame: pd.DataFrame, path: Path) -> NDArray[np.bool_] | None:
     return flags.to_numpy(dtype=bool)
 
 
-def parse_parents(frame: pd.DataFrame) -> dict[str, str]:
+def parse_parents(frame: pd.DataFrame, path: Path) -> dict[str, str]:
     """Return the group of each class that a column ``parent`` puts into one."""
     if PARENT not in frame:
         return {}
-    pairs = frame[["name", PARENT]].dropna().astype(str)
-    pairs = pairs[(pairs[PARENT].str.strip() != "") & (pairs[PARENT] != pairs["name"])]
-    return dict(zip(pairs["name"], pairs[PARENT], strict=True))
+    found: dict[str, str] = {}
+    pairs = frame[["name", PARENT]].dropna()
+    for name, parent in zip(pairs["name"], pairs[PARENT], strict=True):
+        # A class whose parent is its own name is in no group.
+        if parent == name or not str(parent).strip():
+            continue
+        if found.setdefault(name, parent) != parent:
+            raise DataError(f"{path} has class {name!r} in {found[name]!r} and in {parent!r}")
+    return found
 
 
 def has_attributes(frame: pd.DataFrame) -> bool:
@@ -414,7 +420,7 @@ def read_tables(
     about: dict[str, Any] = {
         "features": feature_file, "attributes": classes_path.name, "split": note,
     }  # fmt: skip
-    if parents := parse_parents(classes):
+    if parents := parse_parents(classes, classes_path):
         about["parents"] = parents
     return GZSLDataset(
         name=str(extra.get("name", folder.resolve().name)),
@@ -601,19 +607,21 @@ def _parquet(dataset: GZSLDataset, samples: pd.DataFrame, folder: Path) -> None:
 
 def _csv(dataset: GZSLDataset, samples: pd.DataFrame, folder: Path) -> None:
     _csv_classes(dataset, folder)
-    columns = [f"f{number}" for number in range(dataset.features.shape[1])]
     for rows in batches(len(samples)):
-        part = escape_frame(samples.iloc[rows].reset_index(drop=True))
-        values = np.asarray(dataset.features[rows], dtype=np.float32)
-        frame = pd.concat([part, pd.DataFrame(values, columns=columns)], axis=1)
-        frame.to_csv(folder / "samples.csv", mode="a", header=rows.start == 0, index=False)
+        part = _with_numbers(samples.iloc[rows].reset_index(drop=True), dataset.features[rows], "f")
+        part.to_csv(folder / "samples.csv", mode="a", header=rows.start == 0, index=False)
 
 
 def _csv_classes(dataset: GZSLDataset, folder: Path) -> None:
-    columns = [f"a{number}" for number in range(dataset.class_attributes.shape[1])]
-    values = pd.DataFrame(dataset.class_attributes, columns=columns)
-    frame = pd.concat([escape_frame(_classes_frame(dataset)), values], axis=1)
+    frame = _with_numbers(_classes_frame(dataset), dataset.class_attributes, "a")
     frame.to_csv(folder / "classes.csv", index=False)
+
+
+def _with_numbers(frame: pd.DataFrame, values: NDArray[Any], letter: str) -> pd.DataFrame:
+    """Return a table for CSV: words, then numbers in columns ``f0, f1, …``."""
+    columns = [f"{letter}{number}" for number in range(values.shape[1])]
+    numbers = pd.DataFrame(np.asarray(values, dtype=np.float32), columns=columns)
+    return pd.concat([escape_frame(frame), numbers], axis=1)
 
 
 def _npz(dataset: GZSLDataset, samples: pd.DataFrame, folder: Path) -> None:

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._arrays import batches, unit_rows
+from hgkt._arrays import unit_rows
 from hgkt._files import atomic_folder, read_json
 from hgkt._plain import json_text
-from hgkt._validation import check_choice, import_extra
 from hgkt.data.arrays import cached_npy, open_npy, read_npy
 from hgkt.data.dataset import (
     ClassFold,
@@ -477,9 +476,7 @@ def _classes_first(
 
 
 # ---------------------------------------------------------------------- writing
-def write_xlsa17(
-    dataset: GZSLDataset, path: str | Path, features: str = "features", version: str = "auto"
-) -> Path:
+def write_xlsa17(dataset: GZSLDataset, path: str | Path, features: str = "features") -> Path:
     """Write ``<features>.mat``, ``att_splits.mat`` and the class lists to a new folder.
 
     What features and attributes were made with goes to ``<features>.json``.
@@ -495,8 +492,6 @@ def write_xlsa17(
         A folder that does not exist yet, or is empty.
     features : str
         Name of the feature file, without suffix.
-    version : {"auto", "5", "7.3"}
-        Generation of the feature file; "auto" takes 5 unless the features exceed its 2 GB.
 
     Returns
     -------
@@ -515,15 +510,14 @@ def write_xlsa17(
     """
     from scipy.io import savemat
 
-    check_choice("version", version, ("auto", "5", "7.3"))
-    if version == "auto":
-        version = "5" if dataset.features.size * 4 < _V5_LIMIT else "7.3"
+    if dataset.features.size * 4 > _V5_LIMIT:
+        raise DataError(
+            f"the features of {dataset.name!r} exceed the 2 GB of a MATLAB file of version 5; "
+            "tables have no such limit"
+        )
     with atomic_folder(path) as folder:
-        target = folder / f"{features}.mat"
-        if version == "5":
-            savemat(target, _feature_variables(dataset), do_compression=True)
-        else:
-            _write_hdf5(dataset, target)
+        variables = _feature_variables(dataset)
+        savemat(folder / f"{features}.mat", variables, do_compression=True)
         savemat(folder / "att_splits.mat", _split_variables(dataset), do_compression=True)
         _write_lists(dataset, folder)
         keys = ("backbone", *_ATTRIBUTE_KEYS)
@@ -580,35 +574,3 @@ def _write_lists(dataset: GZSLDataset, folder: Path) -> None:
     for name, classes in lists.items():
         text = "".join(f"{item}\n" for item in classes)
         (folder / f"{name}.txt").write_text(text, encoding="utf-8")
-
-
-def _write_hdf5(dataset: GZSLDataset, target: Path) -> None:
-    """Write MAT v7.3: HDF5 with reversed axes behind a 512-byte block that MATLAB looks for."""
-    h5py = import_extra("h5py", "matlab")
-
-    with h5py.File(target, "w", userblock_size=512) as file:
-        shape = dataset.features.shape
-        features = file.create_dataset("features", shape, np.float32)
-        features.attrs["MATLAB_class"] = np.bytes_("single")
-        for rows in batches(shape[0]):
-            features[rows] = np.asarray(dataset.features[rows], dtype=np.float32)
-        labels = file.create_dataset("labels", data=_column(dataset.labels).T)
-        labels.attrs["MATLAB_class"] = np.bytes_("double")
-        if dataset.image_files is not None:
-            _hdf5_cell(file, "image_files", dataset.image_files)
-    header = b"MATLAB 7.3 MAT-file, written by hgkt".ljust(116) + bytes(8) + b"\x00\x02IM"
-    with open(target, "r+b") as raw:
-        raw.write(header)
-
-
-def _hdf5_cell(file: Any, name: str, texts: Sequence[str]) -> None:
-    h5py = import_extra("h5py", "matlab")
-
-    pool = file.require_group("#refs#")
-    cell = file.create_dataset(name, (1, len(texts)), h5py.ref_dtype)
-    cell.attrs["MATLAB_class"] = np.bytes_("cell")
-    for position, text in enumerate(texts):
-        codes = np.frombuffer(text.encode("utf-16-le"), dtype="<u2")[:, None]
-        item = pool.create_dataset(f"{name}{position}", data=codes)
-        item.attrs["MATLAB_class"] = np.bytes_("char")
-        cell[0, position] = item.ref

@@ -16,8 +16,6 @@ from hgkt.calibration import Calibration, Temperatures
 from hgkt.closed_form.kernels import ClassKernel, KernelSettings
 from hgkt.closed_form.member import Ensemble, Member
 from hgkt.closed_form.transfer import ClosedFormTransfer
-from hgkt.network.transfer import NetworkTransfer
-from hgkt.network.weights import NEGATIVE_SLOPE, EmbedderWeights
 from hgkt.statistics import SpannedStatistics
 
 OPSET = 18  # the first whose reductions take axes as an input throughout
@@ -190,23 +188,17 @@ def joined(blocks: Sequence[Value]) -> Value:
     return first.node("Concat", *others, axis=1) if others else first
 
 
-def embedder_graph(transfer: ClosedFormTransfer | NetworkTransfer) -> Any:
+def embedder_graph(transfer: ClosedFormTransfer) -> Any:
     """Return the model from ``attributes`` (U, d) float64 to ``embeddings`` (U, G·D)."""
     graph = GraphBuilder("hgkt embedder")
-    if isinstance(transfer, ClosedFormTransfer):
-        n_attributes = transfer.seen_attributes.shape[1]
-        attributes = graph.input("attributes", _WIDE, ["n_classes", n_attributes])
-        embedding = _class_rows(attributes, transfer)
-    else:
-        n_attributes = transfer.attributes.shape[1]
-        attributes = graph.input("attributes", _WIDE, ["n_classes", n_attributes])
-        embedding = _network_embedding(attributes, transfer)
-    embeddings = embedding.cast(_score_dtype(transfer))
+    n_attributes = transfer.seen_attributes.shape[1]
+    attributes = graph.input("attributes", _WIDE, ["n_classes", n_attributes])
+    embeddings = _class_rows(attributes, transfer).cast(transfer.dtype)
     return graph.finish({"embeddings": embeddings}, ["n_classes", _embedding_width(transfer)])
 
 
 def scorer_graph(
-    transfer: ClosedFormTransfer | NetworkTransfer,
+    transfer: ClosedFormTransfer,
     n_features: int,
     calibration: Calibration,
     temperatures: Temperatures | None = None,
@@ -222,15 +214,11 @@ def scorer_graph(
     follows their number as it does in the model.
     """
     graph = GraphBuilder("hgkt scorer")
-    dtype = _score_dtype(transfer)
+    dtype = transfer.dtype
     features = graph.input("features", dtype, ["n_rows", n_features])
     table = graph.input("embeddings", dtype, ["n_classes", _embedding_width(transfer)])
     paying = graph.input("penalised", np.bool_, ["n_classes"]).cast(dtype)
-    if isinstance(transfer, ClosedFormTransfer):
-        scores = _closed_form_scores(features, table, transfer)
-    else:
-        rows = _mapped(features, transfer.settings.feature_map)
-        scores = _compared(rows, table, transfer.settings.metric)
+    scores = _scores(features, table, transfer)
     scores -= paying * _gamma(paying, calibration)
     if grown:
         scores -= graph.input("learned", dtype, ["n_classes"]) * calibration.offset
@@ -326,7 +314,7 @@ def _descriptions(attributes: Value, settings: Ensemble) -> Value:
     return attributes.split(widths)[int(settings.shared_space)]
 
 
-def _closed_form_scores(features: Value, table: Value, transfer: ClosedFormTransfer) -> Value:
+def _scores(features: Value, table: Value, transfer: ClosedFormTransfer) -> Value:
     """`Scorer.features` and `Scorer.scores`: rows in every metric, times rows of the table."""
     settings = transfer.settings
     projected = {}
@@ -357,25 +345,11 @@ def _coordinates(rows: Value, span: NDArray[np.float64]) -> Value:
     return joined([inside, (rest * rest).row_sums().node("Sqrt")])
 
 
-def _compared(rows: Value, table: Value, metric: str) -> Value:
-    if metric == "euclidean":
-        return -rows.squared_distances(table)
-    return rows @ table.unit_rows().T / rows.row_norms()  # `hgkt._arrays.normalised_scores`
-
-
-def _score_dtype(transfer: ClosedFormTransfer | NetworkTransfer) -> DTypeLike:
-    if isinstance(transfer, ClosedFormTransfer):
-        return transfer.dtype
-    return transfer.seen.representative.dtype
-
-
-def _embedding_width(transfer: ClosedFormTransfer | NetworkTransfer) -> int:
-    if isinstance(transfer, ClosedFormTransfer):
-        settings = transfer.settings
-        width = len(settings.metric_keys) * len(transfer.center)
-        width += 2 if settings.metric == "euclidean" else 0
-        return width + (len(transfer.center) if settings.zero_shot else 0)
-    return int(transfer.weights.w2.shape[0])
+def _embedding_width(transfer: ClosedFormTransfer) -> int:
+    settings = transfer.settings
+    width = len(settings.metric_keys) * len(transfer.center)
+    width += 2 if settings.metric == "euclidean" else 0
+    return width + (len(transfer.center) if settings.zero_shot else 0)
 
 
 def _mapped(rows: Value, kind: FeatureMap) -> Value:
@@ -390,84 +364,33 @@ def _mapped(rows: Value, kind: FeatureMap) -> Value:
     return rows.unit_rows()
 
 
-# ---------------------------------------------------------------------- the closed form's kernel
 def _kernel(attributes: Value, kernel: ClassKernel) -> Value:
     """`ClassKernel.__call__`: a weighted sum over blocks."""
     parts = attributes.split([block.shape[1] for block in kernel.references])
     return _sum(
-        _values(*_pair(parts[index], kernel, index), kernel) * weight
+        _block_values(parts[index], kernel, index) * weight
         for index, weight in enumerate(kernel.weights)
         if weight > 0
     )
 
 
-def _pair(part: Value, kernel: ClassKernel, index: int) -> tuple[Value, Value]:
-    """Products, and squared distances over their median, of one block with the references."""
-    rows = _mapped(part, kernel.settings.attribute_map)
-    if kernel.settings.relevance:
+def _block_values(part: Value, kernel: ClassKernel, index: int) -> Value:
+    """Values of the kernel between new classes and the seen ones, by one block of attributes."""
+    settings: KernelSettings = kernel.settings
+    rows = _mapped(part, settings.attribute_map)
+    if settings.relevance:
         rows *= kernel.relevance[index]
     references = part.graph.constant(kernel.references[index], _WIDE)
-    distances = rows.squared_distances(references).node("Max", 0.0)
-    return rows @ references.T, distances / kernel.medians[index]
-
-
-def _values(products: Value, distances: Value, kernel: ClassKernel) -> Value:
-    settings: KernelSettings = kernel.settings
     if settings.kernel == "linear":
-        return products
+        return rows @ references.T
     if settings.kernel == "quadratic":
-        shifted = products + 1.0
+        shifted = rows @ references.T + 1.0
         return shifted * shifted * 0.25
+    distances = rows.squared_distances(references).node("Max", 0.0) / kernel.medians[index]
     values = (distances * -settings.kernel_scale).node("Exp")
     if settings.kernel == "rbf" or kernel.n_neighbors >= len(kernel.seen):
         return values
     k = np.array([kernel.n_neighbors])
-    largest, _ = values.graph.nodes("TopK", values, k, n_outputs=2, axis=1)
+    largest, _ = part.graph.nodes("TopK", values, k, n_outputs=2, axis=1)
     smallest = largest.node("ReduceMin", _ROW, keepdims=1)
     return values * values.node("GreaterOrEqual", smallest).cast(_WIDE)
-
-
-# ---------------------------------------------------------------------- the network
-def _network_embedding(attributes: Value, transfer: NetworkTransfer) -> Value:
-    """Algorithm 3: the nearest seen classes of a new one, then the two layers."""
-    settings = transfer.settings
-    mapped = _mapped(attributes, settings.attribute_map)
-    rows = mapped.cast(transfer.weights.w1.dtype)
-    if settings.n_neighbors == 0:
-        return _two_layers(rows, None, transfer)
-    if settings.unseen_space == "attributes":
-        queries = mapped.unit_rows()
-        lengths = np.linalg.norm(transfer.attributes, axis=1, keepdims=True)
-        references = transfer.attributes / np.where(lengths > 0, lengths, 1.0)
-    else:
-        queries = _two_layers(rows, None, transfer).cast(_WIDE)
-        references = transfer.seen.representative
-    distances = queries.squared_distances(attributes.graph.constant(references, _WIDE))
-    k = min(settings.n_neighbors, len(references))
-    _, nearest = attributes.graph.nodes(
-        "TopK", distances, np.array([k]), n_outputs=2, axis=1, largest=0
-    )
-    return _two_layers(rows, nearest, transfer)
-
-
-def _two_layers(rows: Value, nearest: Value | None, transfer: NetworkTransfer) -> Value:
-    """`EmbedderWeights.embed_new`; without neighbours a class averages over itself."""
-
-    def means(references: Any, own: Value) -> Value:
-        if nearest is None:
-            return own
-        gathered = rows.graph.constant(references, rows.dtype).node("Gather", nearest, axis=0)
-        return gathered.node("ReduceMean", _ROW, keepdims=0)
-
-    hidden = _layer(rows, means(transfer.attributes, rows), transfer.weights, 1)
-    return _layer(hidden, means(transfer.seen.hidden, hidden), transfer.weights, 2)
-
-
-def _layer(states: Value, means: Value, weights: EmbedderWeights, number: int) -> Value:
-    w, b = (weights.w1, weights.b1) if number == 1 else (weights.w2, weights.b2)
-    activation = "leaky_relu" if number == 1 else weights.output_activation
-    values = joined([states, means * weights.mu]) @ w.T + b
-    if activation == "linear":
-        return values
-    slope = NEGATIVE_SLOPE if activation == "leaky_relu" else 0.0
-    return values.node("LeakyRelu", alpha=slope)

@@ -28,7 +28,7 @@ from hgkt.data.arrays import read_npy
 from hgkt.exceptions import DataError, ModelFolderError
 
 if TYPE_CHECKING:
-    from hgkt.estimators import GZSLClassifier, HGKTClassifier, HGKTNetworkClassifier
+    from hgkt.estimators import GZSLClassifier, HGKTClassifier
 
 EMBEDDER, SCORER, TABLE, CLASSES = "embedder.onnx", "scorer.onnx", "embeddings.npy", "classes.json"
 FORMAT = "hgkt-onnx-1"
@@ -47,7 +47,7 @@ def export_onnx(model: GZSLClassifier, folder: str | Path) -> Path:
     Parameters
     ----------
     model : GZSLClassifier
-        A fitted HGKTClassifier or HGKTNetworkClassifier.
+        A fitted HGKTClassifier.
     folder : path
         Written in one step; an earlier export there is replaced.
 
@@ -56,10 +56,10 @@ def export_onnx(model: GZSLClassifier, folder: str | Path) -> Path:
     Path
         The folder.
     """
-    from hgkt.estimators import HGKTClassifier, HGKTNetworkClassifier
+    from hgkt.estimators import HGKTClassifier
     from hgkt.export.graphs import embedder_graph, scorer_graph
 
-    if not isinstance(model, HGKTClassifier | HGKTNetworkClassifier):
+    if not isinstance(model, HGKTClassifier):
         raise DataError(
             f"ONNX export covers hgkt, not {type(model).__name__}; train with --method hgkt"
         )
@@ -87,7 +87,7 @@ def _is_export(path: Path) -> bool:
     return {child.name for child in path.iterdir()} <= {EMBEDDER, SCORER, TABLE, CLASSES}
 
 
-def _description(model: HGKTClassifier | HGKTNetworkClassifier) -> dict[str, Any]:
+def _description(model: HGKTClassifier) -> dict[str, Any]:
     labels, seen = model.classes_.tolist(), model.seen_mask_.tolist()
     penalised = (model.class_groups() == SEEN).tolist()
     learned = np.where(penalised, 0.0, model.learned_shares()).tolist()
@@ -134,16 +134,15 @@ class OnnxClassifier:
             )
             self._n_features = int(description["n_features"])
             self._n_attributes = int(description["n_attributes"])
-            self.classes = [entry["name"] for entry in description["classes"]]
-            self._penalised = np.array([entry["penalised"] for entry in description["classes"]])
-            shares = [entry.get("learned", 0.0) for entry in description["classes"]]
+            entries = description["classes"]
+            self.classes = [entry["name"] for entry in entries]
+            self._penalised = np.array([entry["penalised"] for entry in entries])
+            shares = [entry["learned"] for entry in entries]
             self._learned = np.array(shares, dtype=self._table.dtype)
-            self._calibration = Calibration.of(description.get("calibration", 0.0))
-            arrays = description.get("confidence") or {}
-            self._confidence = (
-                Confidence.from_arrays({k: np.asarray(v) for k, v in arrays.items()})
-                if arrays
-                else None
+            self._calibration = Calibration.of(description["calibration"])
+            arrays = description["confidence"]
+            self._confidence = arrays and Confidence.from_arrays(
+                {name: np.asarray(values) for name, values in arrays.items()}
             )
             if self._table.ndim != 2 or len(self._table) != len(self.classes):
                 raise ModelFolderError(
@@ -266,7 +265,7 @@ class OnnxClassifier:
         if self._confidence is None:
             raise DataError(
                 "this export cannot say how sure it is: its model had no thresholds from "
-                "validation classes, or was exported by an earlier version"
+                "validation classes"
             )
         return self._confidence
 

@@ -190,9 +190,9 @@ class ItemClassifier(ABC):
         parents : mapping, optional
             The groups that they lie in, by class; see `GZSLClassifier.set_parents`.
         """
-        vectors = self._vectors(classes)
+        vectors, texts = self._described(classes)
         self.classifier.add_classes(vectors, parents)
-        self._keep_descriptions(classes, vectors)
+        keep_descriptions(self.classifier, vectors, texts)
         return self
 
     def check_class(
@@ -215,7 +215,7 @@ class ItemClassifier(ABC):
             ``str(check)`` says it in sentences.
         """
         label = "new class" if name is None else name
-        vector = self._vectors({label: description})[label]
+        vector = self._described({label: description})[0][label]
         return self.classifier.check_class(vector, name, parent)
 
     def grow(self, examples: Mapping[str, Any], classes: Mapping[str, Any] | None = None) -> Self:
@@ -230,9 +230,9 @@ class ItemClassifier(ABC):
         """
         model = self.classifier
         sums = {name: model.example_sums(self.features(items)) for name, items in examples.items()}
-        vectors = self._vectors(classes) if classes else {}
+        vectors, texts = self._described(classes or {})
         model.grow(sums, vectors or None)
-        self._keep_descriptions(classes or {}, vectors)
+        keep_descriptions(model, vectors, texts)
         return self
 
     def remove_classes(self, classes: Sequence[str]) -> Self:
@@ -240,18 +240,14 @@ class ItemClassifier(ABC):
         self.classifier.remove_classes(classes)
         return self
 
-    def _vectors(self, classes: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:
-        """Return the attribute vectors of classes that are described."""
+    def _described(
+        self, classes: Mapping[str, Any]
+    ) -> tuple[dict[str, NDArray[np.float64]], dict[str, list[str]]]:
+        """Return the attribute vectors of classes, and the texts they were described by."""
         described = [ClassDescription.of(name, value) for name, value in classes.items()]
-        return dict(zip(classes, self.describer.vectors(described), strict=True))
-
-    def _keep_descriptions(
-        self, classes: Mapping[str, Any], vectors: Mapping[str, NDArray[np.float64]]
-    ) -> None:
-        texts = {
-            name: ClassDescription.of(name, said).texts or () for name, said in classes.items()
-        }
-        keep_descriptions(self.classifier, vectors, texts)
+        vectors = dict(zip(classes, self.describer.vectors(described), strict=True))
+        texts = {name: each.texts or [] for name, each in zip(classes, described, strict=True)}
+        return vectors, texts
 
     # ------------------------------------------------------------------ answers
     # `items` is one item or several, as `features` takes them; `among` are the candidates: "all",
@@ -313,9 +309,8 @@ class ItemClassifier(ABC):
         level : "group" or int, optional
             Name the groups of this level that hold the classes of the set.
         """
-        depth = self._level(level)
-        found = self.classifier.answers(self.features(items), among, coverage=coverage)
-        return _sets(found, self._tree(found), depth)
+        answers = self.answers(self.features(items), 1, among, coverage=coverage, level=level)
+        return [np.array(answer.set) for answer in answers]
 
     def novelty(self, items: Any) -> NDArray[np.float64]:
         """Return how little each item looks like any known class, from 0 to 1."""
@@ -402,9 +397,9 @@ class ItemClassifier(ABC):
             raise DataError(
                 "level and at_least exclude each other: say either how deep or how sure"
             )
-        depth = self._level(level)
+        depth = None if level is None else self.taxonomy().level(level)
         found = self.classifier.answers(features, among, reject, coverage)
-        tree = self._tree(found)
+        tree = Taxonomy.of(found.classes.tolist(), self.classifier.parents_)
         classes, chances, scores = found.classes, found.probabilities, found.scores
         if depth is not None:
             classes, chances = tree.at_level(chances, depth)
@@ -439,13 +434,6 @@ class ItemClassifier(ABC):
             )
             for row in range(len(guesses))
         ]
-
-    def _level(self, level: str | int | None) -> int | None:
-        return None if level is None else self.taxonomy().level(level)
-
-    def _tree(self, found: Answers) -> Taxonomy:
-        """Return the tree above the candidates, in the order in which they were scored."""
-        return Taxonomy.of(found.classes.tolist(), self.classifier.parents_)
 
     def _learned(self, tree: Taxonomy) -> set[Any]:
         """Return the classes that were learned from examples, and the groups that hold one."""

@@ -14,26 +14,16 @@ from numpy.typing import NDArray
 
 from hgkt._hub import WEIGHTS_VARIABLE, find_local
 from hgkt._typing import Progress
-from hgkt.data import GZSLDataset
-from hgkt.data.attributes import AttributeFile
 from hgkt.estimators import GZSLClassifier
 from hgkt.exceptions import DataError
 from hgkt.items.base import ItemClassifier
-from hgkt.items.tables import (
-    ReadItems,
-    describe_with,
-    gather_classes,
-    item_dataset,
-    read_parents,
-)
-from hgkt.language.class_lists import ClassList
+from hgkt.items.tables import ReadItems, class_vectors, item_dataset, read_classes
 from hgkt.language.encoder import load_encoder
 from hgkt.language.towers import TOWERS, tower_type
 from hgkt.vision import Extraction, ImageEntry, extract_features, load_backbone
-from hgkt.vision.backbones import Backbone
+from hgkt.vision.backbones import Backbone, feature_stem
 from hgkt.vision.extraction import feature_journal
 from hgkt.vision.listing import class_folders, find_entries, passed_over
-from hgkt.vision.output import feature_stem
 
 
 class ImageClassifier(ItemClassifier):
@@ -76,8 +66,7 @@ class ImageClassifier(ItemClassifier):
     @cached_property
     def backbone(self) -> Backbone:
         """The network that makes features of images, loaded on first use."""
-        n_features = self.classifier.n_features_in_
-        return load_backbone(self.about["backbone"], self._device, self._weights, n_features)
+        return load_backbone(self.about["backbone"], self._device, self._weights)
 
     def features(self, items: Any) -> NDArray[np.float32]:
         """Return the features of images; one that cannot be read is an error.
@@ -166,15 +155,34 @@ def read_photos(
     images = Path(images)
     entries = find_entries(images)
     labels = sorted({*(entry.label for entry in entries), *class_folders(images)})
-    gathered, parents = gather_classes(classes, labels, str(images)), read_parents(classes)
+    class_info = read_classes(classes, labels, str(images))
     network = load_backbone(backbone, device)
     # Words first: they take seconds, and what is wrong with them is known before hours of work.
     name = encoder or text_tower(network.record) or "minilm"
-    vectors, n_cut = describe_with(gathered, lambda: load_encoder(name, "cpu", template), progress)
+    vectors, n_cut = class_vectors(
+        class_info, lambda: load_encoder(name, "cpu", template), progress
+    )
     journal = None if cache is None else feature_journal(network, cache)
     with nullcontext() if journal is None else journal:
         found = extract_features(entries, network, journal, batch_size, workers, progress=progress)
-        dataset = _dataset(images, labels, found, gathered, vectors, network.record)
+        features = found.features
+    tower = (vectors.encoder or {}).get("weights")
+    dataset = item_dataset(
+        images.resolve().stem,
+        features,
+        [entry.label for entry in found.entries],
+        labels,
+        class_info,
+        vectors,
+        about={
+            "features": feature_stem(network.record),
+            "layout": "images",
+            "backbone": dict(network.record),
+            "shares_space": tower is not None and tower == network.record["sha256"],
+        },
+        splits=[entry.split for entry in found.entries],
+        image_files=tuple(entry.id for entry in found.entries),
+    )
     return ReadItems(
         dataset,
         dataset.image_files or (),
@@ -182,7 +190,7 @@ def read_photos(
         found.n_resumed,
         n_cut,
         passed_over(images),
-        parents,
+        class_info.parents,
     )
 
 
@@ -193,42 +201,3 @@ def text_tower(record: Mapping[str, Any]) -> str | None:
         return None
     folder = find_local(source, WEIGHTS_VARIABLE)  # one of the hub is a whole model
     return source if folder is None or tower_type(folder) else None
-
-
-def _shares_space(encoder: Mapping[str, Any] | None, backbone: Mapping[str, Any]) -> bool:
-    """Say whether class vectors came from the text tower that belongs to the backbone."""
-    weights = (encoder or {}).get("weights")
-    return weights is not None and weights == backbone["sha256"]
-
-
-def _dataset(
-    images: Path,
-    labels: Sequence[str],
-    found: Extraction,
-    gathered: ClassList | AttributeFile,
-    vectors: AttributeFile,
-    record: dict[str, Any],
-) -> GZSLDataset:
-    splits = np.array([entry.split for entry in found.entries])
-    # Without a manifest no photograph has a split, and all of them are there to learn from.
-    train = np.flatnonzero(splits == ("train" if splits.astype(bool).any() else ""))
-    if not len(train):
-        raise DataError(f"{images} has no photograph to train on")
-    return item_dataset(
-        images.resolve().stem,
-        found.features,
-        [entry.label for entry in found.entries],
-        labels,
-        gathered,
-        vectors,
-        about={
-            "features": feature_stem(record),
-            "layout": "images",
-            "backbone": dict(record),
-            "shares_space": _shares_space(vectors.encoder, record),
-        },
-        train=train,
-        test_seen=np.flatnonzero(splits == "test_seen"),
-        test_unseen=np.flatnonzero(splits == "test_unseen"),
-        image_files=tuple(entry.id for entry in found.entries),
-    )

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from hgkt._typing import Progress
 from hgkt._validation import refuse_twins
 from hgkt.data import GZSLDataset
-from hgkt.data.attributes import AttributeFile, read_attribute_file
-from hgkt.data.tables import PARENT, check_named, has_attributes, parse_classes, read_table
+from hgkt.data.attributes import AttributeFile, attribute_file
+from hgkt.data.dataset import SPLITS
+from hgkt.data.tables import PARENT, check_named, has_attributes, parse_parents, read_table
 from hgkt.estimators.taxonomy import check_parents
 from hgkt.exceptions import DataError
 from hgkt.language.class_lists import ClassList, class_list, describe_classes
 from hgkt.language.describer import DESCRIPTIONS, described_by
 from hgkt.language.encoder import Encoder, class_words
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,17 +53,18 @@ class ReadItems:
     n_resumed: int = 0
     n_cut: int = 0
     passed_over: dict[str, int] = field(default_factory=dict)
-    parents: dict[str, str] = field(default_factory=dict)
+    parents: Mapping[str, str] = field(default_factory=dict)
 
 
-def gather_classes(classes: Any, labels: Sequence[str], where: str) -> ClassList | AttributeFile:
-    """Bring together the classes that have items and what is said about classes.
+def read_classes(classes: Any, labels: Sequence[str], where: str) -> ClassList:
+    """Return the classes that have items and those that are only described, and what they are.
 
     Parameters
     ----------
     classes : path, mapping, DataFrame or None
-        A table (.csv, .parquet) or DataFrame with ``name`` and ``description``, numbers, or both;
-        a mapping from name to text, to several texts, or to a vector. None: names say it all.
+        A table (.csv, .parquet) or DataFrame with ``name`` and ``description``, numbers, or both,
+        and maybe ``parent``; a mapping from name to text, to several texts, or to a vector. None:
+        names say it all.
     labels : sequence of str
         Classes of the items.
     where : str
@@ -72,36 +72,32 @@ def gather_classes(classes: Any, labels: Sequence[str], where: str) -> ClassList
 
     Returns
     -------
-    ClassList or AttributeFile
-        Texts that are to be encoded, or vectors that are ready. Every one of `labels` is in it;
-        further classes are those without items.
+    ClassList
+        Every one of `labels` is in it; further classes are those without items.
 
     Examples
     --------
-    >>> gather_classes({"okapi": "with striped legs"}, ["horse"], "photos").texts
+    >>> read_classes({"okapi": "with striped legs"}, ["horse"], "photos").texts
     {'okapi': ['with striped legs'], 'horse': ['']}
     """
     if classes is None:
         return ClassList(where, {label: [""] for label in labels})
-    source, frame, made = _table_of(classes)
-    if made.get("encoder"):
-        return _with_all(read_attribute_file(source), labels, where, source)
+    source, frame, origin = _table_of(classes)
+    parents = _parents(frame, source)
     frame = _without_groups(frame, labels)
-    if not has_attributes(frame):
-        listed = class_list(frame, source)
-        _check_spelling(listed.texts, labels, where, source)
-        texts = {**listed.texts, **{n: [""] for n in labels if n not in listed.texts}}
-        return ClassList(source, texts)
-    if _has_words(frame):
-        listed = class_list(frame, source, frame)
-        _check_complete(list(listed.texts), labels, where, source)
-        return listed
-    names, values, columns = parse_classes(frame, Path(source))
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"{source} has class {twice!r} twice; one row per class is expected")
-    file = AttributeFile(names, values, (values.shape[1],), ("att",), None, columns)
-    return _with_all(file, labels, where, source)
+    has_numbers = has_attributes(frame)
+    if origin.get("encoder") or (has_numbers and not _has_words(frame)):
+        made = origin if origin.get("encoder") else {"attribute_kinds": ["att"]}
+        vectors = attribute_file(frame, made, Path(source))
+        _check_complete(vectors, labels, where, source)
+        return ClassList(source, {}, vectors=vectors, parents=parents)
+    listed = class_list(frame, source, frame if has_numbers else None)
+    bare = [label for label in labels if label not in listed.texts]
+    if has_numbers and bare:
+        raise _missing(bare[0], where, source)
+    _check_spelling(set(listed.texts).difference(labels), bare, where, source)
+    texts = {**listed.texts, **{label: [""] for label in bare}}
+    return replace(listed, texts=texts, parents=parents)
 
 
 def read_parents(classes: Any) -> dict[str, str]:
@@ -109,8 +105,8 @@ def read_parents(classes: Any) -> dict[str, str]:
 
     Parameters
     ----------
-    classes : path, mapping, DataFrame or None
-        As `gather_classes` takes it. A row may be that of a group, which has no items of its own.
+    classes : path, mapping or DataFrame
+        As `read_classes` takes it. A row may be that of a group, which has no items of its own.
         A class with its own name as its parent is in no group.
 
     Returns
@@ -125,23 +121,19 @@ def read_parents(classes: Any) -> dict[str, str]:
     >>> read_parents(pd.DataFrame(table))
     {'gala': 'apple', 'apple': 'fruit'}
     """
-    if classes is None or isinstance(classes, Mapping):
-        return {}
     source, frame, _ = _table_of(classes)
-    if PARENT not in frame:
-        return {}
-    found: dict[str, str] = {}
-    for name, parent in zip(frame["name"], frame[PARENT], strict=True):
-        if parent == name or (isinstance(parent, str) and not parent.strip()) or parent != parent:
-            continue
-        if parent is not None and found.setdefault(name, parent) != parent:
-            raise DataError(f"{source} has class {name!r} in {found[name]!r} and in {parent!r}")
+    return _parents(frame, source)
+
+
+def _parents(frame: pd.DataFrame, source: str) -> dict[str, str]:
+    found = parse_parents(frame, Path(source))
     try:
         checked = check_parents(found)
-        refuse_twins({*frame["name"].astype(str), *checked.values()})
-        return checked
+        if checked:
+            refuse_twins({*frame["name"].astype(str), *checked.values()})
     except DataError as error:
         raise DataError(f"{source}: {error}") from None
+    return checked
 
 
 def _table_of(classes: Any) -> tuple[str, pd.DataFrame, dict[str, Any]]:
@@ -163,31 +155,27 @@ def _without_groups(frame: pd.DataFrame, labels: Sequence[str]) -> pd.DataFrame:
     return frame[~frame["name"].isin(groups)].drop(columns=PARENT).reset_index(drop=True)
 
 
-def describe_with(
-    classes: ClassList | AttributeFile,
-    load: Callable[[], Encoder],
-    progress: Progress | None = None,
+def class_vectors(
+    classes: ClassList, load: Callable[[], Encoder], progress: Progress | None = None
 ) -> tuple[AttributeFile, int]:
     """Return class vectors, and how many sentences were longer than the encoder reads.
 
     Parameters
     ----------
-    classes : ClassList or AttributeFile
-        As `gather_classes` returns them.
+    classes : ClassList
+        As `read_classes` returns it.
     load : callable
         Returns the encoder; vectors that are ready need none.
     progress : callable, optional
         Called as ``progress(stage, done, total, values)``.
     """
-    if isinstance(classes, AttributeFile):
-        return classes, 0
+    if classes.vectors is not None:
+        return classes.vectors, 0
     described = describe_classes(classes, load(), progress)
     return described.file, described.n_cut
 
 
 def _as_frame(classes: Any) -> pd.DataFrame:
-    import pandas as pd
-
     if isinstance(classes, pd.DataFrame):
         named = classes if "name" in classes else classes.rename_axis("name").reset_index()
         return named.assign(name=named["name"].astype(str))
@@ -216,31 +204,27 @@ def _has_words(frame: pd.DataFrame) -> bool:
     return any(isinstance(text, str) and text.strip() for text in frame["description"])
 
 
-def _with_all(file: AttributeFile, labels: Sequence[str], where: str, source: str) -> AttributeFile:
-    _check_complete(file.names, labels, where, source)
-    if not np.isfinite(file.attributes).all():
-        row = int(np.flatnonzero(~np.isfinite(file.attributes).all(axis=1))[0])
-        raise DataError(f"{source}: class {file.names[row]!r} lacks a number")
-    return file
-
-
-def _check_complete(names: Sequence[str], labels: Sequence[str], where: str, source: str) -> None:
-    """Refuse a class with items but without the numbers that all others have."""
+def _check_complete(file: AttributeFile, labels: Sequence[str], where: str, source: str) -> None:
+    """Refuse a class with items, or any, without the numbers that all others have."""
     for label in labels:
-        if label not in names:
-            raise DataError(
-                f"class {label!r} of {where} has no row in {source}; one row per class is expected"
-            )
+        if label not in file.names:
+            raise _missing(label, where, source)
+    for row in np.flatnonzero(~np.isfinite(file.attributes).all(axis=1))[:1]:
+        raise DataError(f"{source}: class {file.names[row]!r} lacks a number")
 
 
-def _check_spelling(
-    texts: Mapping[str, Any], labels: Sequence[str], where: str, source: str
-) -> None:
+def _missing(label: str, where: str, source: str) -> DataError:
+    return DataError(
+        f"class {label!r} of {where} has no row in {source}; one row per class is expected"
+    )
+
+
+def _check_spelling(names: Iterable[str], labels: Sequence[str], where: str, source: str) -> None:
     """Refuse a class that is spelt in two ways; it would become two classes."""
-    alone = {class_words(label).casefold(): label for label in labels if label not in texts}
-    for name in texts:
-        other = alone.get(class_words(name).casefold())
-        if other is not None and name not in labels:
+    words = {class_words(label).casefold(): label for label in labels}
+    for name in names:
+        other = words.get(class_words(name).casefold())
+        if other is not None:
             raise DataError(
                 f"{source} calls a class {name!r} that is {other!r} in {where}; spell it alike"
             )
@@ -251,10 +235,11 @@ def item_dataset(
     features: NDArray[np.float32],
     labels: Sequence[str],
     classes: Sequence[str],
-    gathered: ClassList | AttributeFile,
+    class_info: ClassList,
     vectors: AttributeFile,
     about: dict[str, Any],
-    **more: Any,
+    splits: Sequence[str] | None = None,
+    image_files: tuple[str, ...] | None = None,
 ) -> GZSLDataset:
     """Return items and the vectors of their classes as a data set.
 
@@ -267,35 +252,40 @@ def item_dataset(
         The class of each item.
     classes : sequence of str
         The classes of the items; those that have a vector only come after them.
-    gathered : ClassList or AttributeFile
+    class_info : ClassList
         What is said about the classes: a model keeps the texts to show them.
     vectors : AttributeFile
         What the classes are.
     about : dict
         What made the features.
-    **more
-        Splits and other fields of `GZSLDataset`.
+    splits : sequence of str of length n, optional
+        The part of the split that each item is in; where none is in any, all are there to train on.
+    image_files : tuple of str, optional
+        The file of each item.
     """
+    split_of = np.array(splits or [""] * len(labels))
+    parts: dict[str, Any] = {part: np.flatnonzero(split_of == part) for part in SPLITS}
+    if not split_of.astype(bool).any():
+        parts["train"] = np.arange(len(labels))
+    if not len(parts["train"]):
+        raise DataError(f"data set {name!r} has nothing to train on: no item is in train")
     names = tuple(dict.fromkeys([*classes, *vectors.names]))
     code = {name: position for position, name in enumerate(names)}
-    row_of = {name: row for row, name in enumerate(vectors.names)}
-    texts = gathered.texts if isinstance(gathered, ClassList) else {}
-    descriptions = described_by(dict(zip(vectors.names, vectors.attributes, strict=True)), texts)
+    rows = dict(zip(vectors.names, vectors.attributes, strict=True))
+    descriptions = described_by(rows, class_info.texts)
     return GZSLDataset(
         name=name,
         features=features,
         labels=np.array([code[label] for label in labels], dtype=np.intp),
         class_names=names,
-        class_attributes=vectors.attributes[[row_of[name] for name in names]],
+        class_attributes=np.array([rows[name] for name in names]),
         attribute_names=vectors.attribute_names if vectors.encoder is None else None,
         about={
             **about,
             "attributes": "+".join(vectors.kinds),
-            "attribute_blocks": list(vectors.blocks),
-            "attribute_kinds": list(vectors.kinds),
-            "attribute_names": vectors.attribute_names and list(vectors.attribute_names),
-            **({"encoder": vectors.encoder} if vectors.encoder else {}),
+            **vectors.origin(),
             **({DESCRIPTIONS: descriptions} if descriptions else {}),
         },
-        **more,
+        **parts,
+        image_files=image_files,
     ).validate()

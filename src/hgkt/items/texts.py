@@ -6,30 +6,22 @@ from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from hgkt._arrays import batches, torch_device
-from hgkt._files import parse_json, reading, sha256
+from hgkt._files import reading, sha256
 from hgkt._journal import Journal, MemoryRows
 from hgkt._typing import Progress
 from hgkt.data.tables import check_column, read_frame
 from hgkt.estimators import GZSLClassifier
 from hgkt.exceptions import DataError
 from hgkt.items.base import ItemClassifier
-from hgkt.items.tables import (
-    ReadItems,
-    describe_with,
-    gather_classes,
-    item_dataset,
-    read_parents,
-)
+from hgkt.items.tables import ReadItems, class_vectors, item_dataset, read_classes
 from hgkt.language.encoder import TEXT_TEMPLATE, Encoder, load_encoder
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _JSON_LINES = (".jsonl", ".ndjson")
 _STEP = 256  # texts that an interrupt loses at most
@@ -101,19 +93,14 @@ def read_text_table(path: str | Path) -> pd.DataFrame:
     -------
     DataFrame
     """
-    import pandas as pd
-
     path = Path(path)
-    if path.suffix.lower() not in _JSON_LINES:
-        frame = read_frame(path)
-    else:
+    if path.suffix.lower() in _JSON_LINES:
+        expected = "one JSON object with a text per line"
         with reading(path, "JSON lines"):
-            lines = path.read_text(encoding="utf-8").splitlines()
-            rows = [parse_json(line) for line in lines if line.strip()]
-        if not all(isinstance(row, dict) for row in rows):
-            raise DataError(f"{path} must hold one JSON object per line")
-        frame = pd.DataFrame(rows)
-    check_column(frame, path, "text", "the texts")
+            frame = pd.read_json(path, lines=True, dtype=False)
+    else:
+        expected, frame = "the texts", read_frame(path)
+    check_column(frame, path, "text", expected)
     return frame
 
 
@@ -160,10 +147,10 @@ def read_texts(
     if not sentences:
         raise DataError(f"{where} holds no text to train on")
     seen = sorted(set(names))
-    gathered, parents = gather_classes(classes, seen, where), read_parents(classes)
+    class_info = read_classes(classes, seen, where)
     # One encoder for both: a text and the name of its class are then vectors of one space.
     model = load_encoder(encoder, torch_device(device), template or TEXT_TEMPLATE)
-    vectors, n_cut = describe_with(gathered, lambda: model, progress)
+    vectors, n_cut = class_vectors(class_info, lambda: model, progress)
     features, n_resumed = _encode(sentences, model, cache, progress)
     shares = vectors.encoder is not None and vectors.encoder["identity"] == model.record["identity"]
     dataset = item_dataset(
@@ -171,7 +158,7 @@ def read_texts(
         features,
         names,
         seen,
-        gathered,
+        class_info,
         vectors,
         about={
             "features": Path(str(model.record["name"])).name,
@@ -179,18 +166,13 @@ def read_texts(
             "text_encoder": dict(model.record),
             "shares_space": shares,
         },
-        train=np.arange(len(sentences)),
-        test_seen=np.arange(0),
-        test_unseen=np.arange(0),
     )
     n_cut += sum(model.is_cut(sentences))
-    return ReadItems(dataset, sentences, unreadable, n_resumed, n_cut, parents=parents)
+    return ReadItems(dataset, sentences, unreadable, n_resumed, n_cut, parents=class_info.parents)
 
 
 def _labelled(texts: Any, labels: Sequence[str] | None) -> tuple[str, pd.DataFrame]:
     """Return what to call the texts in messages, and a table with columns text and class."""
-    import pandas as pd
-
     if isinstance(texts, str | Path | pd.DataFrame):
         if labels is not None:
             raise DataError("labels go with a sequence of texts; a table has a column class")

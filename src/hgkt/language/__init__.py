@@ -7,7 +7,6 @@ from hgkt.language.class_lists import (
     ClassList,
     DescribedClasses,
     describe_classes,
-    describe_table,
     read_class_list,
 )
 from hgkt.language.describer import (
@@ -17,8 +16,6 @@ from hgkt.language.describer import (
     keep_descriptions,
 )
 from hgkt.language.encoder import (
-    DEFAULT_TEMPLATE,
-    TEXT_TEMPLATE,
     Encoder,
     class_words,
     load_encoder,
@@ -26,8 +23,6 @@ from hgkt.language.encoder import (
 )
 
 __all__ = [
-    "DEFAULT_TEMPLATE",
-    "TEXT_TEMPLATE",
     "ClassDescription",
     "ClassList",
     "DescribedClasses",
@@ -35,7 +30,6 @@ __all__ = [
     "Encoder",
     "class_words",
     "describe_classes",
-    "describe_table",
     "description_of",
     "keep_descriptions",
     "load_encoder",

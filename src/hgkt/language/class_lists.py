@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from hgkt._arrays import unit_rows
@@ -17,9 +18,6 @@ from hgkt.data.attributes import TEXT, AttributeFile
 from hgkt.data.tables import check_named, parse_classes, parse_seen, read_table
 from hgkt.exceptions import DataError
 from hgkt.language.encoder import Encoder, uses_description
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +36,10 @@ class ClassList:
         What they mean.
     seen : tuple of bool, optional
         Which classes are meant to be seen in training.
+    vectors : AttributeFile, optional
+        Vectors of the classes that are ready; then there is nothing to encode.
+    parents : mapping of str to str
+        The group of each class, and of each group, that lies in one.
     """
 
     where: str
@@ -45,6 +47,8 @@ class ClassList:
     numbers: NDArray[np.float64] | None = None
     number_names: tuple[str, ...] | None = None
     seen: tuple[bool, ...] | None = None
+    vectors: AttributeFile | None = None
+    parents: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,16 +196,6 @@ def describe_classes(
         sentences,
         sum(encoder.is_cut(sentences)),
     )
-
-
-def describe_table(
-    path: str | Path,
-    encoder: Encoder,
-    with_attributes: str | Path | None = None,
-    progress: Progress | None = None,
-) -> DescribedClasses:
-    """Read a table of classes and encode it: `read_class_list`, then `describe_classes`."""
-    return describe_classes(read_class_list(path, with_attributes), encoder, progress)
 
 
 def _seen(frame: pd.DataFrame, where: str) -> tuple[bool, ...] | None:

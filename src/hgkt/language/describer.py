@@ -128,9 +128,13 @@ class Describer:
     @property
     def accepts_name_alone(self) -> bool:
         """Whether a class may be described by nothing but its name."""
-        if not self.accepts_text or self._n_plain or self._record is None:
+        if not self.accepts_text or self._n_plain:
             return False
-        return self._takes_names or not uses_description(check_record(self._record)["template"])
+        return self._takes_names or not self._reads_descriptions
+
+    @property
+    def _reads_descriptions(self) -> bool:
+        return uses_description(check_record(self._record or {})["template"])
 
     @property
     def accepts_attributes(self) -> bool:
@@ -162,26 +166,15 @@ class Describer:
         -------
         ndarray of shape (len(descriptions), n_attributes)
         """
-        texts: dict[int, list[str]] = {}
-        rows: list[NDArray[np.float64]] = []
-        for position, description in enumerate(descriptions):
-            row = self._numbers(description)
-            if row is None or len(row) != self.n_attributes or description.text is not None:
-                text = self._checked_texts(description, row)
-                if text is not None:
-                    texts[position] = text
-            rows.append(np.zeros(0) if row is None else row)
-        if texts:
-            # Keyed by position: two descriptions of one call may carry the same name.
-            encoded = self._encode([(descriptions[p].name, t) for p, t in texts.items()])
-            for position, vector in zip(texts, encoded, strict=True):
-                rows[position] = self._joined(rows[position], vector)
-        names = [description.name for description in descriptions]
-        checked = [
-            attribute_matrix({name: row}, [name], self.n_attributes)
-            for name, row in zip(names, rows, strict=True)
+        rows = [self._numbers(description) for description in descriptions]
+        texts = [self._texts(*pair) for pair in zip(descriptions, rows, strict=True)]
+        texts_of = [(d.name, text) for d, text in zip(descriptions, texts, strict=True) if text]
+        encoded = iter(self.encoder.describe(texts_of) if texts_of else ())
+        whole = [
+            self._joined(row, next(encoded)) if text else row
+            for row, text in zip(rows, texts, strict=True)
         ]
-        return np.concatenate(checked) if checked else np.zeros((0, self.n_attributes))
+        return np.array(whole, dtype=np.float64).reshape(len(whole), self.n_attributes)
 
     def check_made_with(
         self,
@@ -214,107 +207,93 @@ class Describer:
                 )
             return
         difference = encoder_difference(check_record(self._record), encoder)
+        is_text = [kind == "text" for kind in kinds]
+        if difference is None and (is_text, list(blocks)) != (self._is_text, self._blocks):
+            difference = f"have the parts {list(blocks)}, and the model expects {self._blocks}"
         if difference is not None:
             raise DataError(
                 f"the vectors in {where} {difference}; make them with `hgkt describe` as the "
                 "model's were made"
             )
-        is_text = [kind == "text" for kind in kinds]
-        if is_text != self._is_text or list(blocks) != self._blocks:
-            raise DataError(
-                f"the vectors in {where} have the parts {list(blocks)}; the model expects "
-                f"{self._blocks} in this order"
-            )
 
     def _numbers(self, description: ClassDescription) -> NDArray[np.float64] | None:
-        who = f"class {description.name!r}"
-        if description.attributes is not None and description.vector is not None:
-            raise DataError(f"{who} has a vector and attributes by name; give one of them")
+        """Return the numbers of a class, None where it has none."""
+        name, vector = description.name, description.vector
         if description.attributes is not None:
-            return self._named(description)
-        if description.vector is None:
+            if vector is not None:
+                raise DataError(
+                    f"class {name!r} has a vector and attributes by name; give one of them"
+                )
+            vector = self._named(name, description.attributes)
+        if vector is None:
             return None
-        try:
-            row = np.asarray(description.vector, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise DataError(f"the attributes of {who} are not numbers") from None
+        row = attribute_matrix({name: vector}, [name])[0]
         widths = {self.n_attributes, *([self._n_plain] if self.accepts_text else [])} - {0}
-        if row.ndim != 1 or len(row) not in widths:
+        if len(row) not in widths:
             expected = " or ".join(map(str, sorted(widths)))
-            shown = f"{len(row)} attributes" if row.ndim == 1 else f"an array of shape {row.shape}"
-            raise DataError(f"{who} has {shown}; {expected} are expected")
+            raise DataError(f"class {name!r} has {len(row)} attributes; {expected} are expected")
         return row
 
-    def _named(self, description: ClassDescription) -> NDArray[np.float64]:
+    def _named(self, who: str, attributes: Mapping[str, float]) -> NDArray[np.float64]:
         names = self.attribute_names
         if not names:
             hint = "describe the class with a text" if self.accepts_text else "give all numbers"
-            raise DataError(
-                f"class {description.name!r}: this model knows no attribute names; {hint}"
-            )
+            raise DataError(f"class {who!r}: this model knows no attribute names; {hint}")
         columns = {name.lower(): column for column, name in enumerate(names)}
         row = np.zeros(len(names))
-        for name, value in (description.attributes or {}).items():
+        for name, value in attributes.items():
             column = columns.get(str(name).strip().lower())
             if column is None:
                 raise DataError(
-                    f"class {description.name!r}: the model has no attribute {name!r}; it has: "
+                    f"class {who!r}: the model has no attribute {name!r}; it has: "
                     f"{_listing(str(name), names)}"
                 )
             try:
                 row[column] = float(value)
             except (TypeError, ValueError):
                 raise DataError(
-                    f"class {description.name!r}: attribute {name!r} has the value {value!r}; a "
-                    "number is expected"
+                    f"class {who!r}: attribute {name!r} has the value {value!r}; a number is "
+                    "expected"
                 ) from None
         return row
 
-    def _checked_texts(
+    def _texts(
         self, description: ClassDescription, row: NDArray[np.float64] | None
     ) -> list[str] | None:
         """Return the texts to encode, None where the numbers are all the model takes."""
-        who = f"class {description.name!r}"
-        texts = description.texts
-        if not self.accepts_text:
-            if texts is not None:
-                raise DataError(
-                    f"{who} is described by a text, but this model was not trained on texts of "
-                    "one encoder; give its attributes"
-                )
-            if row is None:
-                raise DataError(f"{who} has no attributes; {self.n_attributes} are expected")
+        who, texts = f"class {description.name!r}", description.texts
+        is_whole = row is not None and len(row) == self.n_attributes
+        if is_whole and texts is None:
             return None
-        if row is not None and len(row) == self.n_attributes:
-            raise DataError(f"{who} has a full vector and a text; give one of them")
-        record = check_record(self._record or {})
-        if uses_description(record["template"]):
-            if not self._takes_names and not any(text.strip() for text in texts or []):
-                also = "also " if row is not None else ""
-                raise DataError(f"{who} {also}needs a text: this model was trained on sentences")
-        elif any(text.strip() for text in texts or []):
+        if not self.accepts_text:
+            if texts is None:
+                raise DataError(f"{who} has no attributes; {self.n_attributes} are expected")
             raise DataError(
-                f"{who} has a text, but this model reads names only, by the template "
-                f"{record['template']!r}; leave the text empty"
+                f"{who} is described by a text, but this model was not trained on texts of one "
+                "encoder; give its attributes"
             )
+        if is_whole:
+            raise DataError(f"{who} has a full vector and a text; give one of them")
+        has_text = any(text.strip() for text in texts or [])
+        if not self._reads_descriptions and has_text:
+            raise DataError(
+                f"{who} has a text, but this model reads names only; leave the text empty"
+            )
+        if self._reads_descriptions and not (has_text or self._takes_names):
+            also = "" if row is None else "also "
+            raise DataError(f"{who} {also}needs a text: this model was trained on sentences")
         if self._n_plain and row is None:
             raise DataError(
                 f"{who} has a text only; this model also needs its {self._n_plain} attributes"
             )
         return texts or [""]
 
-    def _encode(self, texts: Sequence[tuple[str, list[str]]]) -> NDArray[np.float64]:
-        encoder = self.encoder
-        width = self._blocks[self._is_text.index(True)]
-        if encoder.n_dimensions != width:
-            raise DataError(
-                f"the encoder gives {encoder.n_dimensions} numbers per text; the model expects "
-                f"{width}"
-            )
-        return encoder.describe(texts)
-
-    def _joined(self, row: NDArray[np.float64], text: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _joined(
+        self, row: NDArray[np.float64] | None, text: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
         """Put the parts side by side, each of length one where there are several."""
+        if row is None:
+            return text
         parts, start = [], 0
         for width, is_text in zip(self._blocks, self._is_text, strict=True):
             if is_text:

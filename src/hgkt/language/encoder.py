@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from hgkt._arrays import unit_rows
 from hgkt._files import files_sha256
-from hgkt._hub import WEIGHTS, WEIGHTS_VARIABLE, find_local, hub_folder, quiet_transformers
+from hgkt._hub import WEIGHTS, WEIGHTS_VARIABLE, find_local, hub_folder, loading
 from hgkt._typing import Progress
 from hgkt._validation import import_extra
-from hgkt.exceptions import DataError, MissingExtraError, UnknownNameError, first_line
+from hgkt.exceptions import DataError, UnknownNameError
 from hgkt.language.towers import TOWER_FILES, TextTower, hub_tower, tower_type
 
 DEFAULT_TEMPLATE = "a photo of a {name}. {description}"
@@ -40,7 +40,7 @@ FOLDERS_VARIABLE = "HGKT_ENCODERS"
 _SHELVES = (FOLDERS_VARIABLE, WEIGHTS_VARIABLE)  # a text tower lies where its image tower lies
 _MODULES = "modules.json"
 _SUFFIXES = (".safetensors", ".json", ".txt", ".model")
-_PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+_PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl"}
 _NOT_READ = ("data_config.json",)  # lists what the encoder was trained on
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 _BATCH = 32
@@ -167,14 +167,14 @@ def make_sentence(
     >>> make_sentence("accept_reservations", template="text")
     'accept reservations'
     """
-    shown = class_words(name) if words else name
-    if not description.strip() and check_template(template) == TEXT_TEMPLATE:
+    shown, template = class_words(name) if words else name, check_template(template)
+    if not description.strip() and template == TEXT_TEMPLATE:
         return shown  # a full stop after it would only take it away from what people write
     if shown.lower().startswith("the "):
         article = ""
     else:
         article = "an " if _SPOKEN_VOWEL.match(shown.lower()) else "a "
-    text = _ARTICLE.sub(article, check_template(template))
+    text = _ARTICLE.sub(article, template)
     return text.format(name=shown, description=" ".join(description.split())).strip()
 
 
@@ -199,26 +199,12 @@ def find_encoder(name: str) -> Path:
     if path is not None and path.is_dir():
         return path
     if _HUB_NAME.fullmatch(name):
-        return _from_hub(name)
+        patterns = [f"*{suffix}" for suffix in _SUFFIXES]
+        return hub_tower(name) or hub_folder(name, patterns, _MODULES, "language")
     raise UnknownNameError(
         f"encoder {name!r} is not here: expected is {BUNDLED!r}, the folder of a "
         "sentence-transformers model, or a hub name such as 'sentence-transformers/LaBSE'"
     )
-
-
-def _from_hub(name: str) -> Path:
-    try:
-        tower = hub_tower(name)
-        if tower is not None:
-            return tower
-        return hub_folder(name, [f"*{suffix}" for suffix in _SUFFIXES], _MODULES, "language")
-    except MissingExtraError:
-        raise
-    except Exception as error:
-        raise UnknownNameError(
-            f"encoder {name!r} is no folder, has no local copy and could not be fetched from the "
-            f"hub ({type(error).__name__}); give the folder of a copy, or {BUNDLED!r}"
-        ) from error
 
 
 def read_modules(folder: Path) -> list[Path]:
@@ -256,19 +242,13 @@ def read_modules(folder: Path) -> list[Path]:
         if part not in folders:
             folders.append(part)
     for part in folders:
-        _check_weights(part)
-    return folders
-
-
-def _check_weights(folder: Path) -> None:
-    files = [path for path in folder.glob("*") if path.is_file()]
-    if any(path.suffix == ".safetensors" for path in files):
-        return
-    for path in files:
-        if path.suffix in _PICKLES:
+        kinds = {path.suffix for path in part.glob("*")}
+        if kinds & _PICKLES and ".safetensors" not in kinds:
             raise DataError(
-                f"{path} may hold code, so it is not loaded; weights as .safetensors are expected"
+                f"the weights in {part} may hold code, so they are not loaded; .safetensors are "
+                "expected"
             )
+    return folders
 
 
 def identity(folder: Path) -> str:
@@ -319,18 +299,14 @@ def load_model(folder: Path, device: str) -> Any:
     if tower_type(folder) is not None:
         return TextTower.open(folder, device)
     library = import_extra("sentence_transformers", "language")
-    try:
-        with quiet_transformers("language"):
-            model = library.SentenceTransformer(
-                str(folder),
-                device=device,
-                trust_remote_code=False,
-                local_files_only=True,
-                model_kwargs={"use_safetensors": True},
-            )
-    except Exception as error:  # whatever the libraries raise on a broken folder
-        reason = first_line(error)
-        raise DataError(f"{folder} cannot be loaded as a sentence encoder: {reason}") from error
+    with loading(f"the sentence encoder in {folder}", "language"):
+        model = library.SentenceTransformer(
+            str(folder),
+            device=device,
+            trust_remote_code=False,
+            local_files_only=True,
+            model_kwargs={"use_safetensors": True},
+        )
     return model.eval()
 
 

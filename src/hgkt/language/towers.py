@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._files import read_json
-from hgkt._hub import WEIGHTS, hub_folder, load_pretrained, quiet_transformers
+from hgkt._hub import WEIGHTS, hub_folder, load_pretrained, loading
 from hgkt._validation import import_extra
-from hgkt.exceptions import DataError, first_line
+from hgkt.exceptions import DataError
 
 _CONFIG, _TOKENIZERS = "config.json", "tokenizer*.json"
 TOWER_FILES = (
@@ -88,15 +88,10 @@ class TextTower:
             )
         model = load_pretrained(reading.class_name, folder, "vision").eval().to(device)
         transformers = import_extra("transformers", "vision")
-        with quiet_transformers("vision"):
-            try:
-                tokenizer = transformers.AutoTokenizer.from_pretrained(
-                    folder, local_files_only=True, trust_remote_code=False
-                )
-            except Exception as error:  # damaged files surface as errors of several libraries
-                raise DataError(
-                    f"the tokenizer in {folder} cannot be loaded: {first_line(error)}"
-                ) from None
+        with loading(f"the tokenizer in {folder}", "vision"):
+            tokenizer = transformers.AutoTokenizer.from_pretrained(
+                folder, local_files_only=True, trust_remote_code=False
+            )
         return cls(model, tokenizer, reading, device)
 
     def get_embedding_dimension(self) -> int:

@@ -371,6 +371,21 @@ def grow_events(
     ]
 
 
+def add_grown_events(
+    table: ClassTable,
+    entries: Sequence[ClassEntry],
+    sums: Mapping[str, ExampleSums],
+    saved: Collection[str],
+    learned: Collection[str],
+) -> list[ClassEvent]:
+    """Return the events that add classes and let these or others grow; either may be none."""
+    adds = add_events(table, entries, saved) if entries else []
+    if not sums:
+        return adds
+    after, _ = replay(table, adds)
+    return [*adds, *grow_events(after, sums, saved, learned)]
+
+
 def rollback_events(now: ClassTable, then: ClassTable) -> list[ClassEvent]:
     """Return the events that make an earlier table of today's, one per class that differs."""
     lines = [ClassEvent("rollback", ClassEntry(""), present=False, target=then.revision)]

@@ -26,13 +26,14 @@ from sqlalchemy.engine import Connection
 
 from hgkt.estimators import GZSLClassifier
 from hgkt.estimators.scoring import ConfidentRanking, rank_with_confidence
-from hgkt.exceptions import DataError, HGKTError
+from hgkt.exceptions import DataError
 from hgkt.language import ClassDescription
 from hgkt.serving import database as db
 from hgkt.serving.database import Database, FileId, RegistryError
 from hgkt.serving.edition import Edition, model_identity
 from hgkt.serving.events import Origin, UnknownItemError
 from hgkt.serving.live_model import ServedModel
+from hgkt.serving.registry import KeyedRequest
 from hgkt.serving.settings import ServiceSettings
 from hgkt.unknown import Group, find_groups
 
@@ -375,8 +376,9 @@ def make_class(
     ids: Collection[str],
     description: ClassDescription,
     origin: Origin,
+    request: KeyedRequest | None = None,
 ) -> Made:
-    """Add a class, unless the model has it, and let it learn from kept items.
+    """Let a class learn from kept items, and add it unless the model has it, in one change.
 
     A class that the model has keeps its description. The items wait again when the class is gone.
     """
@@ -384,22 +386,12 @@ def make_class(
     places = {name: place for place, name in enumerate(items.ids)}
     if missing := sorted(set(ids) - places.keys()):
         raise UnknownItemError(missing[0])
-    served.check_growth()
-    edition, doubts = served.refresh(), list[str]()
-    before, name = edition.revision, edition.canonical(description.name)
-    is_new = name not in edition.columns
-    if is_new:
-        edition, doubts = served.add([description], origin=origin)
     rows = np.array(sorted(places[own] for own in set(ids)), dtype=np.intp)
-    try:
-        edition = served.grow(name, items.features[rows], origin=origin)
-    except HGKTError:
-        if is_new:
-            served.remove([name], origin=origin)
-        raise
+    edition, revision, doubts = served.teach(description, items.features[rows], request, origin)
+    name = edition.canonical(description.name)
     # Last: were the process killed before it, most items are recognised and wait no longer.
     inbox.set_class(ids, name)
-    return Made(before, edition, name, len(rows), tuple(doubts))
+    return Made(revision - 1, edition, name, len(rows), tuple(doubts))
 
 
 class InboxWriter:

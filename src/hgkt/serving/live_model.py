@@ -32,14 +32,17 @@ from hgkt.serving.edition import (
 from hgkt.serving.events import (
     NOBODY,
     ClassEntry,
+    ClassEvent,
     ClassExistsError,
     ClassLearnedError,
+    ClassTable,
     NoGrowthError,
     Origin,
     UnknownClassError,
     UnknownRevisionError,
-    grow_events,
+    add_grown_events,
     replay,
+    stamp_events,
 )
 from hgkt.serving.registry import AnsweredError, ClassRegistry, KeyedRequest, Receipt
 
@@ -245,7 +248,14 @@ class ServedModel:
         doubts : list of str
             What is doubtful about them, in sentences.
         """
-        edition = self.refresh()
+        entries, doubts = self._described(self.refresh(), descriptions)
+        self.registry.add(entries, saved=self.saved, request=request, origin=origin, doubts=doubts)
+        return self._catch_up(), doubts
+
+    def _described(
+        self, edition: Edition, descriptions: Sequence[ClassDescription]
+    ) -> tuple[list[ClassEntry], list[str]]:
+        """Return new classes as the registry keeps them, and what is doubtful about them."""
         names = [self._free_name(edition, one.name) for one in descriptions]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
@@ -258,8 +268,7 @@ class ServedModel:
             ClassEntry(name, vectors[name], _text(one))
             for name, one in zip(names, descriptions, strict=True)
         ]
-        self.registry.add(entries, saved=self.saved, request=request, origin=origin, doubts=doubts)
-        return self._catch_up(), doubts
+        return entries, doubts
 
     def remove(
         self,
@@ -334,18 +343,63 @@ class ServedModel:
         """
         with self._growing:  # one after another: every change solves the model anew
             edition = self.refresh()
-            model = edition.model
             self.check_growth()
             known = edition.names[edition.find(name)]
-            sums = {known: model.example_sums(X)}
-            (event,) = grow_events(edition.table, sums, self.saved, edition.learned)
-            table, grown = replay(edition.table, [replace(event, revision=edition.revision + 1)])
-            trial = edition.follow(self.base, table, grown)
-            refuse_unsound(trial.model, known)
-            self.registry.grow(
-                sums, edition.learned, saved=self.saved, request=request, origin=origin
-            )
-            return self._catch_up(trial)
+            return self._add_grown(edition, [], known, X, request, origin, [])[0]
+
+    def teach(
+        self,
+        description: ClassDescription,
+        X: NDArray[Any],
+        request: KeyedRequest | None = None,
+        origin: Origin = NOBODY,
+    ) -> tuple[Edition, int, list[str]]:
+        """Let a class learn from feature rows, and add it where it is not there, in one change.
+
+        A class that is there keeps its description. Parameters are those of `add` and `grow`.
+
+        Returns
+        -------
+        edition : Edition
+            One that has the class.
+        revision : int
+            The number of the change.
+        doubts : list of str
+            What is doubtful about the description, in sentences.
+        """
+        with self._growing:
+            edition = self.refresh()
+            self.check_growth()
+            name = edition.canonical(description.name)
+            if name in edition.columns:
+                return *self._add_grown(edition, [], name, X, request, origin, []), []
+            entries, doubts = self._described(edition, [description])
+            return *self._add_grown(edition, entries, name, X, request, origin, doubts), doubts
+
+    def _add_grown(
+        self,
+        edition: Edition,
+        entries: list[ClassEntry],
+        name: str,
+        X: NDArray[Any],
+        request: KeyedRequest | None,
+        origin: Origin,
+        doubts: list[str],
+    ) -> tuple[Edition, int]:
+        """Add classes, and let one grow, where the model that comes of it is sound."""
+        sums = {name: edition.model.example_sums(X)}
+
+        def make(table: ClassTable) -> list[ClassEvent]:
+            return add_grown_events(table, entries, sums, self.saved, edition.learned)
+
+        log = stamp_events(make(edition.table), edition.revision + 1)
+        table, grown = replay(edition.table, log)
+        trial = edition.follow(self.base, table, grown)
+        refuse_unsound(trial.model, name)
+        revision = self.registry.change(
+            make, saved=self.saved, request=request, origin=origin, doubts=doubts
+        )
+        return self._catch_up(trial), revision
 
     def check_growth(self) -> None:
         """Refuse examples where the method of the model cannot take them in."""

@@ -19,11 +19,10 @@ from urllib.parse import quote
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
-from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hgkt.serving.auth import KeyRing
-from hgkt.serving.logs import ACCESS_LOGGER, CURRENT, RequestContext, mask_keys
+from hgkt.serving.logs import ACCESS_LOGGER, CURRENT, RequestContext, mask_keys, request_id
 from hgkt.serving.metrics import Metrics
 from hgkt.serving.problems import Problem
 from hgkt.serving.settings import ServiceSettings
@@ -33,7 +32,6 @@ CLIENT_GONE = 499  # nginx's number for a client that did not wait; no answer ca
 MIN_BYTES_PER_SECOND = 64 * 1024
 """How fast a body must come, on the average, beyond the first seconds."""
 
-_METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 _READING = frozenset(("GET", "HEAD", "OPTIONS"))
 _MAX_PATH = 1000
 _PLAIN = "!$&'()*+,-./:;=@_~"  # what a path may hold unescaped
@@ -88,20 +86,16 @@ class RequestEnvelope:
             await self.app(scope, receive, send)
             return
         start = time.perf_counter()
-        request = RequestContext.of(scope["headers"], scope["path"])
-        CURRENT.set(request)
-        headers = _own_headers(scope["path"], request)
+        own_id = request_id(Headers(scope=scope).getlist("x-request-id"))
+        CURRENT.set(RequestContext(own_id, scope["path"]))
+        headers = _own_headers(scope["path"], own_id)
         status = n_bytes = 0
 
         async def watched(message: Message) -> None:
             nonlocal status, n_bytes
             if message["type"] == "http.response.start":
                 status = message["status"]
-                own = message.get("headers", ())
-                if status == HTTPStatus.METHOD_NOT_ALLOWED:
-                    own = [item for item in own if item[0].lower() != b"allow"]
-                    own.append((b"allow", ", ".join(_methods(scope)).encode()))
-                message["headers"] = [*own, *headers]
+                message["headers"] = [*message.get("headers", ()), *headers]
             else:
                 n_bytes += len(message.get("body", b""))
             await send(message)
@@ -122,11 +116,9 @@ class RequestEnvelope:
             endpoint = getattr(scope.get("route"), "path", "other")
             self._metrics.count(endpoint, status or 500, seconds)
             if access.isEnabledFor(logging.INFO):
-                self._log(scope, status, n_bytes, seconds, request)
+                self._log(scope, status, n_bytes, seconds)
 
-    def _log(
-        self, scope: Scope, status: int, n_bytes: int, seconds: float, request: RequestContext
-    ) -> None:
+    def _log(self, scope: Scope, status: int, n_bytes: int, seconds: float) -> None:
         client = scope.get("client")
         fields: dict[str, Any] = {
             "method": scope["method"],
@@ -138,9 +130,8 @@ class RequestEnvelope:
             "key_id": self._ring.identify(scope),
         }
         line = "{method} {path} {status} {duration_ms}ms {bytes}B client={client}".format(**fields)
-        for name, value in (("key", fields["key_id"]), ("trace", request.trace_id)):
-            if value is not None:
-                line += f" {name}={value}"
+        if fields["key_id"] is not None:
+            line += f" key={fields['key_id']}"
         access.info("%s", line, extra={"fields": fields})
 
     def _path(self, scope: Scope) -> str:
@@ -149,42 +140,18 @@ class RequestEnvelope:
         return shown if len(shown) <= _MAX_PATH else shown[: _MAX_PATH - 1] + "…"
 
 
-def _own_headers(path: str, request: RequestContext) -> list[tuple[bytes, bytes]]:
+def _own_headers(path: str, own_id: str) -> list[tuple[bytes, bytes]]:
     """Return what every answer carries: what a browser may do with it, who answered, and its id."""
     policy = _DOCS_POLICY if path == "/docs" else _API_POLICY
     if path == "/" or path.startswith(_OPEN_FOLDER):
         policy = _PAGE_POLICY
-    found = [
+    return [
         (b"x-content-type-options", b"nosniff"),
         (b"referrer-policy", b"no-referrer"),
         (b"cross-origin-resource-policy", b"same-origin"),
         (b"content-security-policy", policy.encode()),
         (WORKER_HEADER.lower().encode(), str(os.getpid()).encode()),
-        (b"x-request-id", request.request_id.encode()),
-    ]
-    if request.traceparent is not None:
-        found.append((b"traceparent", request.traceparent.encode()))
-    return found
-
-
-def _methods(scope: Scope) -> list[str]:
-    """Return all methods that a path answers to; the router names those of its first route.
-
-    Each is tried: routes of routers that were included are not in the list of routes everywhere.
-    """
-    asked = {
-        "type": "http",
-        "path": scope["path"],
-        "root_path": scope.get("root_path", ""),
-        "headers": scope["headers"],
-    }
-    return [
-        method
-        for method in _METHODS
-        if any(
-            route.matches({**asked, "method": method})[0] is Match.FULL
-            for route in scope["app"].routes
-        )
+        (b"x-request-id", own_id.encode()),
     ]
 
 

@@ -78,10 +78,10 @@ class Problem(HTTPException):
             "detail": detail,
         }
         request = CURRENT.get()
-        if request is not None:
+        if request.request_id:
             document["request_id"] = request.request_id
-            if f"{request.path}/".startswith("/v2/"):
-                document["error"] = detail  # what clients of the inference protocol read
+        if f"{request.path}/".startswith("/v2/"):
+            document["error"] = detail  # what clients of the inference protocol read
         # ASCII with escapes: what a client sent, and is told again, need not be valid Unicode.
         content = json.dumps(document, ensure_ascii=True).encode("ascii")
         return Response(content, self.status_code, self.headers, MEDIA_TYPE)

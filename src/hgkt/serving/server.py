@@ -1,30 +1,25 @@
 """The server: uvicorn with a stated way to end, in one process or in several.
 
 Told to stop, the service says so at /ready and goes on answering for a grace, so that load
-balancers can turn elsewhere. Then it accepts those who wait in the listen queue, closes the queue,
-answers every request that it has begun to read, and ends. Who connects while the queue closes is
-refused before a byte of the request is read, and can safely ask elsewhere.
+balancers can turn elsewhere. Then uvicorn closes the listen queue, answers every request that it
+has begun to read, and ends. Whom it turns away had no byte of the request read, and can safely ask
+elsewhere.
 
-Several server processes share one port. Their parent starts, watches, replaces and ends them; there
-is no other process. It talks to a worker over a pipe and not by signals alone: a terminal and a
-service manager signal all processes at once.
+Several server processes share one port. Their parent starts, replaces and ends them.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import errno
+import faulthandler
 import logging.config
 import multiprocessing
 import os
-import selectors
 import signal
 import socket
 import sys
-import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http.client import responses
@@ -45,67 +40,21 @@ from hgkt.serving.problems import Problem
 from hgkt.serving.settings import ServiceSettings
 
 _MARGIN_SECONDS = 2.0  # for what is not a request: closing the registry and the process itself
-_MAX_QUEUED = 4096  # more than any system lets wait in a listen queue by default
+_BACKLOG = 2048  # connections that wait to be accepted
 _MAX_PIPELINED = 16  # requests sent ahead on one connection; no client in use sends any
 _GOODBYE = (b"connection", b"close")
 # What a name may stand for, and this machine lacks: often the address ::1.
 _NO_SUCH_ADDRESS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
-_STOP, _STOP_NOW, _ALIVE = "stop", "stop now", "alive"
-_OTHER_MODEL = 4  # exit code of a worker whose model folder is not the one of its parent
-_BEAT_SECONDS = 1.0
+_CANNOT_START, _OTHER_MODEL = 3, 4  # exit codes of a worker
 _LOOK_SECONDS = 0.2
-_SILENCE_SECONDS = 60.0  # a worker that says nothing for so long hangs
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+_PAUSE_SECONDS = 2.0  # between two starts of one worker
+_STOPS = (signal.SIGINT, signal.SIGTERM)
 
 logger = logging.getLogger(__name__)
 
 
 class OtherModelError(ModelFolderError):
     """A model folder is not the one that the service was started with."""
-
-
-@dataclass(frozen=True)
-class Ending:
-    """How the service ends.
-
-    Parameters
-    ----------
-    grace : float
-        Seconds in which it goes on answering after it was told to stop.
-    timeout : float
-        Seconds that requests under way may take after that.
-    """
-
-    grace: float
-    timeout: float
-
-    @property
-    def limit(self) -> float:
-        """Seconds after which a process that was told to stop has ended, whatever happens."""
-        return self.grace + self.timeout + _MARGIN_SECONDS
-
-    def announce(self) -> None:
-        """Say in the log what happens between a signal and the end; at once without a grace."""
-        if self.grace > 0:
-            logger.warning(
-                "told to stop: requests are taken for %g s more; a second signal skips that",
-                self.grace,
-            )
-
-
-def server_options(settings: ServiceSettings, log_config: dict[str, Any]) -> dict[str, Any]:
-    """Return the limits of a service as uvicorn takes them."""
-    return {
-        "log_config": log_config,
-        "host": settings.host,
-        "port": settings.port,
-        "access_log": False,  # the service writes its own lines
-        "server_header": False,
-        "ws": "none",
-        "http": f"{__name__}:{BoundedProtocol.__name__}",
-        "h11_max_incomplete_event_size": settings.max_head_bytes,  # which that one reads too
-        "limit_concurrency": settings.max_connections,
-    }
 
 
 # ---------------------------------------------------------------------- connections
@@ -116,12 +65,7 @@ class BoundedProtocol(HttpToolsProtocol):
     """
 
     _problem: Problem | None = None
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self._max_head = self.config.h11_max_incomplete_event_size or 32 * 1024
-        self._n_unread = 0  # bytes since a head was complete or a part of a body came
-        self._cycles: deque[Any] = deque()  # requests that are not answered, in order
+    _n_unread = 0  # bytes since a head was complete or a part of a body came
 
     def data_received(self, data: bytes) -> None:
         """Read what came; refuse a header, a trailer or the frame of a chunk without an end."""
@@ -136,13 +80,12 @@ class BoundedProtocol(HttpToolsProtocol):
         n_bytes = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
         if n_bytes > self._max_head:
             self._problem = self._too_large()
-        elif len(self._cycles) > _MAX_PIPELINED:
+        elif len(self.pipeline) >= _MAX_PIPELINED:
             self._problem = Problem.busy("too many requests were sent ahead")
         if self._problem is not None:
             raise ValueError(self._problem.detail)  # ends the parsing
         super().on_headers_complete()
         self._n_unread = 0
-        self._cycles.append(self.cycle)
 
     def on_body(self, body: bytes) -> None:
         """Take a part of the body."""
@@ -151,24 +94,12 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Wait for the next request; close where the rest of this one is not wanted."""
-        if self._cycles and self._cycles.popleft().more_body:
+        if self.cycle.more_body:
             self.transport.close()
         super().on_response_complete()
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Tell all requests that nobody waits for them."""
-        self._abandon()
-        super().connection_lost(exc)
-
-    def _abandon(self) -> None:
-        # uvicorn tells the last request alone, and not that a bad one was answered for it.
-        for cycle in self._cycles:
-            cycle.disconnected = True
-            cycle.message_event.set()
-
     def send_400_response(self, msg: str) -> None:
         """Say why the request cannot be read."""
-        self._abandon()
         problem = self._problem or Problem(400, "this is not a request that HTTP knows")
         answer = problem.response()
         status = f"HTTP/1.1 {problem.status_code} {responses[problem.status_code]}".encode()
@@ -176,66 +107,73 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport.write(b"\r\n".join([status, *headers, b"", bytes(answer.body)]))
         self.transport.close()
 
+    @property
+    def _max_head(self) -> int:
+        return self.config.h11_max_incomplete_event_size or 32 * 1024
+
     def _too_large(self) -> Problem:
         return Problem(431, f"the head of the request is larger than {self._max_head:,} bytes")
 
 
 # ---------------------------------------------------------------------- one process
 class ServiceServer(uvicorn.Server):
-    """A uvicorn server that ends as `Ending` says; a second signal skips the grace.
+    """A uvicorn server that goes on answering for a grace after it was told to stop.
+
+    A second signal skips the grace. In a worker SIGTERM is one signal however often it comes: a
+    service manager sends it to all processes, and so does the parent.
 
     Parameters
     ----------
     app : FastAPI
         The service.
-    ending : Ending
-        How it ends.
+    settings : ServiceSettings
+        Where it listens, its limits, and how long it may take to end.
+    log_config : dict
+        As `logging.config.dictConfig` takes it.
     alone : bool
-        Whether this is the whole service, and tells its operator that it is about to end.
-    **options
-        For ``uvicorn.Config``.
+        Whether this is the whole service, and not a worker.
     """
 
-    def __init__(self, app: FastAPI, ending: Ending, alone: bool = True, **options: Any) -> None:
-        options["timeout_graceful_shutdown"] = ending.timeout
-        super().__init__(uvicorn.Config(app, **options))
-        self._app, self._ending, self._alone = app, ending, alone
-        self._announced = False
+    def __init__(
+        self, app: FastAPI, settings: ServiceSettings, log_config: dict[str, Any], alone: bool
+    ) -> None:
+        config = uvicorn.Config(
+            app,
+            host=settings.host,
+            port=settings.port,
+            log_config=log_config,
+            access_log=False,  # the service writes its own lines
+            server_header=False,
+            ws="none",
+            http=BoundedProtocol,
+            h11_max_incomplete_event_size=settings.max_head_bytes,  # which that one reads too
+            limit_concurrency=settings.max_connections,
+            timeout_graceful_shutdown=settings.shutdown_seconds,  # type: ignore[arg-type]
+        )
+        super().__init__(config)
+        self._app, self._settings, self._alone = app, settings, alone
         self._stop_at: float | None = None
-        self._told = threading.Event()
+        self._announced = False
 
-    # ------------------------------------------------------------------ being told to stop
-    def stop(self) -> None:
-        """Begin to end, unless it has begun; any thread and signal handler may call this."""
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until told to stop."""
+        try:
+            super().run(sockets)
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Take a signal; that it came is all that is remembered, so that it is not raised again."""
         if self._stop_at is None:
             # While it starts nobody can have connected. It ends on its first look then, and not
             # by `should_exit`, with which uvicorn would leave the registry's thread running.
-            grace = self._ending.grace if self.started else 0.0
+            grace = self._settings.grace_seconds if self.started else 0.0
             self._stop_at = time.monotonic() + grace
             self._app.state.running = False  # /ready says so from now on
-            self._told.set()
-
-    def stop_now(self) -> None:
-        """Begin to end without the grace, or leave out what is left of it."""
-        self.stop()
-        self._stop_at = 0.0
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Take a signal; that it came is all that is remembered, so that it is not raised again.
-
-        A worker's parent counts for it: where all processes are signalled at once, the parent's
-        word may come before the worker's own signal, which is no second one.
-        """
-        if self._stop_at is not None and self._alone:
-            self.stop_now()
-        else:
-            self.stop()
-
-    # ------------------------------------------------------------------ the way to the end
-    def run(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve until told to stop."""
-        threading.Thread(target=self._cut_off, name="hgkt-end", daemon=True).start()
-        super().run(sockets)
+            # Whatever hangs, the process ends, and says where it was.
+            faulthandler.dump_traceback_later(_longest_end(self._settings), exit=True)
+        elif self._alone or sig == signal.SIGINT:
+            self._stop_at = 0.0
 
     async def on_tick(self, counter: int) -> bool:
         """Look, ten times a second, whether it is time to go."""
@@ -244,70 +182,31 @@ class ServiceServer(uvicorn.Server):
             return over
         if self._alone and not self._announced:
             self._announced = True
-            self._ending.announce()
+            _announce_end(self._settings)
         # Clients shall not keep connections that are about to be closed; uvicorn writes the
         # headers anew every second.
         if _GOODBYE not in self.server_state.default_headers:
             self.server_state.default_headers = [*self.server_state.default_headers, _GOODBYE]
         return over or time.monotonic() >= self._stop_at
 
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Let in who waits in the listen queue, close it, answer what was accepted, and end."""
-        begin = time.monotonic()
-        waiting = [client for sock in sockets or [] for client in _accept_all(sock)]
-        for server in self.servers:
-            server.close()
-        loop = asyncio.get_running_loop()
-        for client in waiting:
-            await loop.connect_accepted_socket(self._protocol, client)
-        # uvicorn closes connections on which no request has begun: first read what has arrived.
-        await asyncio.sleep(0)  # whoever was accepted just now is counted from here on
-        while self._unread() and time.monotonic() - begin < self._ending.timeout:
-            await asyncio.sleep(0)
-        left = begin + self._ending.timeout - time.monotonic()
-        self.config.timeout_graceful_shutdown = max(0.0, left)  # type: ignore[assignment]
-        await super().shutdown(sockets)
 
-    def _protocol(self) -> asyncio.Protocol:
-        """Return what speaks HTTP on a connection, as uvicorn makes it on accepting one."""
-        return self.config.http_protocol_class(  # type: ignore[call-arg]
-            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+def _longest_end(settings: ServiceSettings) -> float:
+    """Return after how many seconds a process that was told to stop has ended in any case."""
+    return settings.grace_seconds + settings.shutdown_seconds + _MARGIN_SECONDS
+
+
+def _announce_end(settings: ServiceSettings) -> None:
+    """Say in the log what happens between a signal and the end; nothing without a grace."""
+    if settings.grace_seconds > 0:
+        logger.warning(
+            "told to stop: requests are taken for %g s more; a second signal skips that",
+            settings.grace_seconds,
         )
-
-    def _unread(self) -> bool:
-        """Return whether bytes wait on a connection on which no request is under way."""
-        connections: set[Any] = self.server_state.connections  # of HTTP: nothing here upgrades
-        with selectors.DefaultSelector() as selector:
-            for connection in connections:
-                cycle, transport = connection.cycle, connection.transport
-                if (cycle is None or cycle.response_complete) and not transport.is_closing():
-                    selector.register(transport.get_extra_info("socket"), selectors.EVENT_READ)
-            return bool(selector.select(timeout=0))
-
-    def _cut_off(self) -> None:
-        self._told.wait()
-        time.sleep(self._ending.limit)
-        logger.error("the process did not end within %g s and is cut off", self._ending.limit)
-        os._exit(1)
-
-
-def _accept_all(sock: socket.socket) -> list[socket.socket]:
-    """Return the connections in the listen queue of a socket; at most its length of them."""
-    clients: list[socket.socket] = []
-    sock.setblocking(False)
-    while len(clients) < _MAX_QUEUED:
-        try:
-            client, _ = sock.accept()
-        except OSError:  # the queue is empty, or no file can be opened
-            break
-        client.setblocking(False)
-        clients.append(client)
-    return clients
 
 
 # ---------------------------------------------------------------------- sockets
 def bind_sockets(host: str, port: int) -> list[socket.socket]:
-    """Take a port at all addresses of a host; they listen when a server takes them.
+    """Take a port at all addresses of a host.
 
     Parameters
     ----------
@@ -317,25 +216,26 @@ def bind_sockets(host: str, port: int) -> list[socket.socket]:
         The port; 0 takes a free one.
     """
     sockets: list[socket.socket] = []
-    problem: OSError | None = None
+    lacking: OSError | None = None
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         for family, _, _, _, address in dict.fromkeys(found):
             # With port 0 the other addresses take the one that the first was given.
-            chosen = sockets[0].getsockname()[1] if sockets else port
+            own = sockets[0].getsockname()[1] if sockets else port
             try:
-                sockets.append(_bind(family, (address[0], chosen, *address[2:])))
+                place = (address[0], own, *address[2:])
+                sockets.append(socket.create_server(place, family=family, backlog=_BACKLOG))
             except OSError as error:
                 if error.errno not in _NO_SUCH_ADDRESS:
                     raise
-                problem = error
-        if problem is not None and not sockets:
-            raise problem
+                lacking = error
+        if not sockets and lacking is not None:
+            raise lacking
     except OSError as error:
         close_sockets(sockets)
-        raise DataError(
-            f"cannot listen at {host}, port {port}: {error.strerror or error}"
-        ) from None
+        # Python adds the address to the words of a number above 0; those of getaddrinfo are below.
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+        raise DataError(f"cannot listen at {host}, port {port}: {reason}") from None
     return sockets
 
 
@@ -345,122 +245,56 @@ def close_sockets(sockets: Sequence[socket.socket]) -> None:
         sock.close()
 
 
-def _bind(family: int, address: tuple[Any, ...]) -> socket.socket:
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        if os.name == "posix":
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        sock.bind(address)
-    except OSError:
-        sock.close()
-        raise
-    return sock
-
-
 # ---------------------------------------------------------------------- several processes
 def _work(
     settings: ServiceSettings,
     sockets: list[socket.socket],
-    control: Connection,
-    options: dict[str, Any],
+    log_config: dict[str, Any],
+    news: Connection,
 ) -> None:
-    """Be a worker: load the model, and serve until the parent says so or ends."""
-    for sign in (signal.SIGINT, signal.SIGTERM):
+    """Be a worker: load the model, tell the parent of it or why not, and serve."""
+    for sign in _STOPS:
         signal.signal(sign, signal.SIG_DFL)
+    if os.name == "posix":
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
+        os.setpgid(0, 0)  # what a terminal says is for the parent, which tells the workers
     end_with_parent(os.getppid())
-    logging.config.dictConfig(options["log_config"])
-    started: list[ServiceServer] = []
-    threading.Thread(target=_obey, args=(control, started), daemon=True).start()
+    logging.config.dictConfig(log_config)
     from hgkt.serving.app import create_app
 
     try:
         app = create_app(settings)
-        served = app.state.served
-        counts = len(served.current().names), served.current().n_added
-        control.send((counts, served.registry.database.file))
-        ending = Ending(settings.grace_seconds, settings.shutdown_seconds)
-        server = ServiceServer(app, ending, alone=False, **options)
-        started.append(server)
-        server.run(sockets)
     except (HGKTError, OSError) as error:
         logger.error("worker %d cannot start: %s", os.getpid(), error)
         with contextlib.suppress(OSError):
-            control.send(str(error))
-        sys.exit(_OTHER_MODEL if isinstance(error, OtherModelError) else 3)
-
-
-def _obey(control: Connection, started: list[ServiceServer]) -> None:
-    """Do what the parent says, and say that this worker lives."""
-    try:
-        while True:
-            if control.poll(_BEAT_SECONDS):
-                message = control.recv()
-                if not started:
-                    os._exit(0)  # nothing has been accepted
-                if message == _STOP:
-                    started[0].stop()
-                else:
-                    started[0].stop_now()
-            control.send(_ALIVE)
-    except (EOFError, OSError):
-        os._exit(1)  # the parent has gone
-
-
-class _Worker:
-    """A worker process and the pipe to it.
-
-    Parameters
-    ----------
-    process : BaseProcess
-        The process; it is started here.
-    control, theirs : Connection
-        The two ends of the pipe.
-    """
-
-    def __init__(self, process: BaseProcess, control: Connection, theirs: Connection) -> None:
-        self.process, self.control = process, control
-        process.start()
-        theirs.close()  # so that the worker's end is the end of the pipe
-        self.heard_at = time.monotonic()
-
-    def tell(self, message: str) -> None:
-        """Say something to a worker, which may have ended."""
-        with contextlib.suppress(OSError):
-            self.control.send(message)
-
-    def messages(self) -> list[Any]:
-        """Return what the worker has said, but that it lives."""
-        found = []
-        with contextlib.suppress(EOFError, OSError):
-            while self.control.poll(0):
-                found.append(self.control.recv())
-                self.heard_at = time.monotonic()
-        return [message for message in found if message != _ALIVE]
-
-    def kill(self, reason: str) -> None:
-        """End a worker that does not end by itself."""
-        logger.error("worker %d %s", self.process.pid, reason)
-        self.process.kill()
-        self.process.join()
+            news.send(str(error))
+        sys.exit(_OTHER_MODEL if isinstance(error, OtherModelError) else _CANNOT_START)
+    served = app.state.served
+    edition = served.current()
+    news.send((len(edition.names), edition.n_added, served.registry.database.file))
+    news.close()
+    ServiceServer(app, settings, log_config, alone=False).run(sockets)
 
 
 @dataclass
-class _Place:
-    """A worker's place: the one that fills it now, and how those before it fared."""
+class _Worker:
+    """A worker's place: the process that fills it, and when it was started."""
 
-    worker: _Worker | None = None
-    start_at: float = 0.0
-    n_failures: int = 0
-    closed: bool = False
+    process: BaseProcess
+    news: Connection
+    started_at: float
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs; one that has ended is a zombie until it is cleared."""
+        return self.process.exitcode is None
 
 
 class Supervisor:
     """Keeps a number of workers serving until it is told to stop.
 
-    uvicorn's own starts workers anew without a pause where they cannot serve, waits for hanging
-    ones for ever at the end, and needs a helper process.
+    uvicorn's own takes no other class of servers, starts workers anew without a pause where they
+    cannot serve, and waits for hanging ones for ever at the end.
 
     Parameters
     ----------
@@ -468,8 +302,8 @@ class Supervisor:
         What they serve.
     sockets : sequence of socket
         Where they listen.
-    options : dict
-        For ``uvicorn.Config``.
+    log_config : dict
+        As `logging.config.dictConfig` takes it.
     announce : callable
         Called with the numbers of classes and of added ones once the first worker has the model.
     """
@@ -478,119 +312,115 @@ class Supervisor:
         self,
         settings: ServiceSettings,
         sockets: Sequence[socket.socket],
-        options: dict[str, Any],
+        log_config: dict[str, Any],
         announce: Callable[[int, int], None],
     ) -> None:
-        self._settings, self._sockets, self._options = settings, list(sockets), options
-        self._ending = Ending(settings.grace_seconds, settings.shutdown_seconds)
+        self._settings, self._sockets, self._log_config = settings, list(sockets), log_config
+        self._announce = announce
         # On Linux workers are forked from this process, which has imported everything and done
         # nothing, so that one that died is replaced in a fraction of a second.
         self._context: Any = multiprocessing.get_context(
             "fork" if sys.platform == "linux" else "spawn"
         )
-        self._places = [_Place() for _ in range(settings.workers)]
-        self._announce = announce
+        self._workers: list[_Worker] = []
         self._announced = False
-        self._stopped_at: float | None = None
+        self._signals: list[int] = []
 
     def run(self) -> bool:
         """Serve until SIGTERM or SIGINT; return whether every worker ended by itself."""
-        came: list[int] = []
-        stops = (signal.SIGINT, signal.SIGTERM)
-        before = {sign: signal.signal(sign, lambda own, _frame: came.append(own)) for sign in stops}
+        before = {
+            sign: signal.signal(sign, lambda own, _frame: self._signals.append(own))
+            for sign in _STOPS
+        }
         try:
-            while True:
-                while came:
-                    came.pop()
-                    self._stop()
-                if self._stopped_at is None:
-                    self._fill_places()
-                elif time.monotonic() > self._stopped_at + self._ending.limit:
-                    for worker in self._workers():
-                        worker.kill(f"did not end within {self._ending.limit:g} s and is killed")
-                    return False
-                if not self._workers():
-                    if self._stopped_at is not None:
-                        return True
-                    if all(place.closed for place in self._places):
-                        raise OtherModelError(
-                            f"no worker can serve {self._settings.model} any more, since the "
-                            "folder is not the one that the service was started with"
-                        )
-                self._watch()
+            # One worker is started, and the others once it has the model: a mistake is told once.
+            self._workers.append(self._start())
+            while not self._signals:
+                codes = [worker.process.exitcode for worker in self._workers]
+                self._hear_first()
+                self._replace_ended(codes)
+                self._wait()
+            return self._stop()
         finally:
             for sign, handler in before.items():
                 signal.signal(sign, handler)
 
-    def _workers(self) -> list[_Worker]:
-        return [place.worker for place in self._places if place.worker is not None]
+    def _start(self) -> _Worker:
+        news, theirs = self._context.Pipe(duplex=False)
+        arguments = (self._settings, self._sockets, self._log_config, theirs)
+        process = self._context.Process(target=_work, args=arguments, name="hgkt-worker")
+        # A signal must not come before the worker is ready to die of it.
+        if os.name == "posix":
+            signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
+        process.start()
+        if os.name == "posix":
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
+        theirs.close()  # so that the worker's end is the end of the pipe
+        return _Worker(process, news, time.monotonic())
 
-    def _stop(self) -> None:
-        """Have the workers stop; without the grace where they were told so before."""
-        message = _STOP if self._stopped_at is None else _STOP_NOW
-        if self._stopped_at is None:
-            self._stopped_at = time.monotonic()
-            self._ending.announce()
-            close_sockets(self._sockets)  # the last worker that closes them ends the queue
-        for worker in self._workers():
-            worker.tell(message)
-
-    # ------------------------------------------------------------------ starting and watching
-    def _fill_places(self) -> None:
-        now = time.monotonic()
-        for place in self._places if self._announced else self._places[:1]:
-            if place.worker is None and not place.closed and now >= place.start_at:
-                control, theirs = self._context.Pipe()
-                arguments = (self._settings, self._sockets, theirs, self._options)
-                process = self._context.Process(target=_work, args=arguments, name="hgkt-worker")
-                place.worker = _Worker(process, control, theirs)
-
-    def _watch(self) -> None:
-        """Wait for something to happen, and take it in."""
-        wait(
-            [end for one in self._workers() for end in (one.control, one.process.sentinel)],
-            timeout=_LOOK_SECONDS,
-        )
-        for place in self._places:
-            worker = place.worker
-            if worker is None:
-                continue
-            for message in worker.messages():
-                self._hear(place, message)
-            if worker.process.exitcode is not None:
-                self._clear(place, worker)
-            elif time.monotonic() - worker.heard_at > _SILENCE_SECONDS:
-                worker.kill("hangs and is replaced")
-
-    def _hear(self, place: _Place, message: Any) -> None:
-        """Take in that a worker has the model, or why it cannot start."""
-        if isinstance(message, str):
-            if not self._announced:  # nothing ever worked: say why and end
-                raise DataError(message)
+    def _hear_first(self) -> None:
+        """Take in that the first worker has the model, or why it cannot start."""
+        news = self._workers[0].news
+        if self._announced or not news.poll():
             return
-        counts, file = message
-        place.n_failures = 0
-        if not self._announced:
-            self._announced = True
-            self._settings = self._settings.model_copy(update={"database_id": file})
-            self._announce(*counts)
+        try:
+            told = news.recv()
+        except EOFError:  # somebody killed it
+            return
+        if isinstance(told, str):
+            raise DataError(told)
+        n_classes, n_added, file = told
+        self._announced = True
+        self._settings = self._settings.model_copy(update={"database_id": file})
+        self._announce(n_classes, n_added)
+        self._workers += [self._start() for _ in range(self._settings.workers - 1)]
 
-    def _clear(self, place: _Place, worker: _Worker) -> None:
-        """Clear the place of a worker that has ended, and say when another comes."""
-        code, number = worker.process.exitcode, worker.process.pid
+    def _replace_ended(self, codes: Sequence[int | None]) -> None:
+        """Start a worker in the place of each that has ended; a short-lived one has to wait."""
+        if all(code == _OTHER_MODEL for code in codes):
+            raise OtherModelError(
+                f"no worker can serve {self._settings.model} any more, since the folder is not "
+                "the one that the service was started with"
+            )
+        for place, code in enumerate(codes):
+            worker = self._workers[place]
+            if code is not None and time.monotonic() >= worker.started_at + _PAUSE_SECONDS:
+                logger.warning(
+                    "worker %d ended with code %s; another is started", worker.process.pid, code
+                )
+                self._clear(worker)
+                self._workers[place] = self._start()
+
+    def _stop(self) -> bool:
+        """Have the workers stop, each signal once more; kill those that do not in time."""
+        _announce_end(self._settings)
+        close_sockets(self._sockets)  # the last worker that closes them ends the queue
+        limit = _longest_end(self._settings)
+        end, n_told, in_time = time.monotonic() + limit, 0, True
+        while alive := [worker.process for worker in self._workers if worker.alive]:
+            if time.monotonic() > end:
+                in_time = False
+                for process in alive:
+                    logger.error(
+                        "worker %d did not end within %g s and is killed", process.pid, limit
+                    )
+                    process.kill()
+            elif n_told < len(self._signals):
+                for process in alive:  # the second one skips the grace
+                    os.kill(process.pid or 0, signal.SIGINT if n_told else signal.SIGTERM)
+                n_told += 1
+            self._wait()
+        for worker in self._workers:
+            self._clear(worker)
+        return in_time
+
+    def _wait(self) -> None:
+        """Wait a moment, or until a worker ends."""
+        wait([one.process.sentinel for one in self._workers if one.alive], _LOOK_SECONDS)
+
+    def _clear(self, worker: _Worker) -> None:
+        if MULTIPROCESS_FOLDER in os.environ:
+            mark_process_dead(worker.process.pid)  # its gauges count no more
         worker.process.join()
         worker.process.close()
-        worker.control.close()
-        place.worker = None
-        if MULTIPROCESS_FOLDER in os.environ:
-            mark_process_dead(number)  # its gauges count no more
-        if self._stopped_at is not None:
-            return
-        if code == _OTHER_MODEL:
-            place.closed = True
-            logger.error("worker %d found another model; its place stays empty", number)
-            return
-        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**place.n_failures) if place.n_failures else 0.0
-        place.n_failures += 1
-        place.start_at = time.monotonic() + pause
-        logger.warning("worker %d ended with code %s; another is started", number, code)
+        worker.news.close()

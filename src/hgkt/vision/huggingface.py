@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,8 @@ from typing import Any
 from hgkt._files import files_sha256, read_json
 from hgkt._hub import WEIGHTS, WEIGHTS_VARIABLE, find_local, hub_folder, load_pretrained
 from hgkt._validation import import_extra
-from hgkt.exceptions import DataError, DownloadError, MissingExtraError, first_line
-from hgkt.vision.backbones import Backbone, BackboneRequest, package_versions
+from hgkt.exceptions import DataError
+from hgkt.vision.backbones import Backbone, package_versions
 from hgkt.vision.images import INTERPOLATIONS, Preprocessing
 
 _FETCHED = ("config.json", "*processor_config.json", WEIGHTS, "*.index.json")
@@ -75,15 +76,17 @@ POOLINGS = {
 }
 
 
-def open_transformers(request: BackboneRequest) -> Backbone:
+def open_transformers(request: Mapping[str, Any], device: str) -> Backbone:
     """Open a vision model of transformers; `POOLINGS` says which types and which features.
 
     Only safetensors weights are read, and only code of transformers itself is run.
 
     Parameters
     ----------
-    request : BackboneRequest
-        Source (a folder or a hub name), revision and device.
+    request : mapping
+        Has its ``source``, a folder or a hub name, and maybe the ``revision``.
+    device : str
+        Where to compute.
 
     Returns
     -------
@@ -91,23 +94,24 @@ def open_transformers(request: BackboneRequest) -> Backbone:
     """
     import torch
 
-    if not request.source:
+    source = request.get("source")
+    if not source:
         raise DataError("transformers needs a model: its hub name (owner/model) or a folder")
-    folder, revision = _folder(request.source, request.revision)
+    folder, revision = _folder(source, request.get("revision"))
     config = read_json(folder / "config.json")
     kind = str(config.get("model_type"))
     # A folder may hold one tower alone.
     kind = kind.removesuffix("_vision_model")
     if kind not in POOLINGS:
         raise DataError(
-            f"{request.source} is a model of type {kind!r}; image features are taken from: "
+            f"{source} is a model of type {kind!r}; image features are taken from: "
             f"{', '.join(POOLINGS)}"
         )
     pooling = POOLINGS[kind]
     how = read_preprocessing(folder)
     bare = {"add_pooling_layer": False} if pooling.output == "class_token" else {}
     model = load_pretrained(pooling.class_name, folder, "vision", **bare)
-    model = model.eval().to(request.device)
+    model = model.eval().to(device)
     if pooling.convolutional:
         model = model.to(memory_format=torch.channels_last)
 
@@ -120,12 +124,11 @@ def open_transformers(request: BackboneRequest) -> Backbone:
 
     with torch.inference_mode():
         height, width = how.crop or (how.resized(256, 256)[1], how.resized(256, 256)[0])
-        n_features = int(forward(torch.zeros(1, 3, height, width, device=request.device)).shape[1])
-    is_folder = find_local(request.source, WEIGHTS_VARIABLE) is not None
+        n_features = int(forward(torch.zeros(1, 3, height, width, device=device)).shape[1])
     record = {
         "name": "transformers",
         "family": "transformers",
-        "source": str(folder) if is_folder else request.source,
+        "source": source if revision else str(folder),  # a folder has no revision
         "revision": revision,
         "model_type": kind,
         "sha256": files_sha256(folder.glob(WEIGHTS)),
@@ -134,7 +137,7 @@ def open_transformers(request: BackboneRequest) -> Backbone:
         "preprocessing": how.to_dict(),
         "versions": package_versions(["transformers", "torch", "pillow"]),
     }
-    return Backbone(record, how, forward, request.device, pooling.convolutional)
+    return Backbone(record, how, forward, device, pooling.convolutional)
 
 
 def _folder(source: str, revision: str | None) -> tuple[Path, str | None]:
@@ -149,15 +152,7 @@ def _folder(source: str, revision: str | None) -> tuple[Path, str | None]:
             f"the folder {source} does not exist; give a folder, a hub name (owner/model), or put "
             "it in the folder that $HGKT_WEIGHTS names"
         )
-    try:
-        folder = hub_folder(source, _FETCHED, WEIGHTS, "vision", revision)
-    except MissingExtraError:
-        raise
-    except Exception as error:
-        raise DownloadError(
-            f"the model {source} is neither in the cache nor could it be downloaded: "
-            f"{first_line(error)}"
-        ) from None
+    folder = hub_folder(source, _FETCHED, WEIGHTS, "vision", revision)
     return folder, folder.name
 
 

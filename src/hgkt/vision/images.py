@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from hgkt._files import reading
+from hgkt._plain import plain
 from hgkt._validation import import_extra
 from hgkt.exceptions import DataError, first_line
 
@@ -29,13 +31,11 @@ IMAGE_SUFFIXES = frozenset(
 )
 MAX_PIXELS = 89_478_485  # Pillow's own limit: 256 MB of RGB
 MAX_SIDE = 100_000  # JPEG and WebP end earlier; resizing a line takes memory by its length
-_STRIP_PIXELS = 2**20
 
 # Pillow knows more formats; some of them start other programs (PostScript) or are rarely tested.
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF", "MPO", "HEIF")
-# The brands by which a file says, in bytes 4 to 12, that it is an image of these formats.
+# The brands by which a file says, in bytes 4 to 12, that it is a HEIC image.
 _HEIF_BRANDS = (b"ftypheic", b"ftypheix", b"ftyphevc", b"ftyphevx", b"ftypmif1", b"ftypmsf1")
-_AVIF_BRANDS = (b"ftypavif", b"ftypavis")
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 # Pillow's numbers, which are also those of a transformers `resample`.
 INTERPOLATIONS = ("nearest", "lanczos", "bilinear", "bicubic", "box", "hamming")
@@ -49,8 +49,7 @@ def open_image(
     """Decode an image to upright 8-bit RGB.
 
     The rotation that a camera noted (EXIF) is applied; transparent parts become white; of an
-    animation the first frame is taken; 16-bit gray values are divided by 257; 32-bit and
-    floating-point values are stretched from their smallest to their largest.
+    animation the first frame is taken; 16-bit gray values are divided by 257.
 
     Parameters
     ----------
@@ -122,13 +121,7 @@ def _opened(source: Any, max_pixels: int) -> Iterator[Any]:
     name, stream = _stream(source)
     try:
         with pil.open(stream, formats=_formats(pil)) as image:
-            if image.width * image.height > max_pixels:
-                raise _too_large(name, f" ({image.width}×{image.height})", max_pixels)
-            if max(image.size) > MAX_SIDE:
-                raise DataError(
-                    f"{name} is too long and narrow ({image.width}×{image.height}); sides of at "
-                    f"most {MAX_SIDE:,} pixels are accepted"
-                )
+            _check_head(image, name, max_pixels)
             yield image
     except DataError:
         raise
@@ -137,17 +130,29 @@ def _opened(source: Any, max_pixels: int) -> Iterator[Any]:
     except pil.DecompressionBombError:
         raise _too_large(name, "", min(max_pixels, MAX_PIXELS)) from None
     except Exception as error:  # decoders meet damaged bytes with errors of every kind
-        if "truncated" in str(error).lower():
-            raise DataError(f"{name} is truncated; its end is missing") from None
         raise DataError(f"{name} is damaged: {first_line(error)}") from None
     finally:
         if isinstance(source, str | os.PathLike):
             stream.close()
 
 
-def _from_open(image: Any, max_pixels: int) -> Any:
+def _check_head(image: Any, name: str, max_pixels: int) -> None:
+    """Refuse an image by what its head says."""
+    size = f"{image.width}×{image.height}"
     if image.width * image.height > max_pixels:
-        raise _too_large("the image", f" ({image.width}×{image.height})", max_pixels)
+        raise _too_large(name, f" ({size})", max_pixels)
+    if max(image.size) > MAX_SIDE:
+        raise DataError(
+            f"{name} is too long and narrow ({size}); sides of at most {MAX_SIDE:,} pixels are "
+            "accepted"
+        )
+    # PPM and PNG files of 16 bits are opened as if they had 32.
+    if image.mode == "F" or (image.mode == "I" and image.format not in ("PPM", "PNG")):
+        raise DataError(f"{name} has pixels of 32 bits; 8 or 16 bits are expected")
+
+
+def _from_open(image: Any, max_pixels: int) -> Any:
+    _check_head(image, "the image", max_pixels)
     try:
         return _to_rgb(_upright(image))
     except Exception as error:  # it is read from its file only now
@@ -177,16 +182,12 @@ def _stream(source: Any) -> tuple[str, Any]:
     if hasattr(source, "read"):
         return str(getattr(source, "name", None) or "the image given as a file"), source
     path = Path(source)
-    if path.is_dir():
-        raise DataError(f"{path} is a folder; an image file is expected")
-    try:
+    with reading(path, "an image"):
+        if path.is_dir():
+            raise DataError(f"{path} is a folder; an image file is expected")
         if path.stat().st_size == 0:
             raise DataError(f"{path} is empty; it has no bytes")
         return str(path), path.open("rb")
-    except FileNotFoundError:
-        raise DataError(f"{path} does not exist") from None
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path} cannot be read: {getattr(error, 'strerror', error)}") from None
 
 
 def _formats(pil: Any) -> list[str]:
@@ -200,11 +201,8 @@ def _formats(pil: Any) -> list[str]:
 def _unread_format(stream: Any) -> str:
     """Say in a clause what a file is that no reader takes, and what would read it."""
     stream.seek(4)
-    brand = stream.read(8)
-    if brand in _HEIF_BRANDS:
+    if stream.read(8) in _HEIF_BRANDS:
         return "is a HEIC image; reading it needs pip install 'hgkt[heif]'"
-    if brand in _AVIF_BRANDS:
-        return "is an AVIF image; reading it needs Pillow 11.3 or later"
     return "is not an image in a format that is read"
 
 
@@ -240,60 +238,19 @@ def _upright(image: Any) -> Any:
 
 
 def _to_rgb(image: Any) -> Any:
-    """Convert to RGB; what needs more than one step goes strip by strip, to keep memory low."""
+    """Convert to RGB; what is transparent becomes white."""
     pil = import_extra("PIL.Image", "vision")
-    convert: Callable[[Any], Any]
-    if image.mode.startswith("I;16"):
-        convert = _from_16_bits
-    elif image.mode in ("I", "F"):
-        convert = _stretching(image)
-    elif image.has_transparency_data:
-        convert = _on_white
-    else:
+    if image.mode.startswith("I"):
+        values = np.array(image, dtype=np.float32)
+        values /= 257.0  # in place, since such an image may be large
+        np.rint(values, out=values)
+        return pil.fromarray(values.astype(np.uint8)).convert("RGB")
+    if not image.has_transparency_data:
         return image.convert("RGB")
-    result = pil.new("RGB", image.size, None)  # not filled: all of it is written below
-    for box in _strips(image):
-        result.paste(convert(image.crop(box)), box)
-    return result
-
-
-def _strips(image: Any) -> Iterator[tuple[int, int, int, int]]:
-    step = max(1, _STRIP_PIXELS // image.width)
-    for top in range(0, image.height, step):
-        yield 0, top, image.width, min(top + step, image.height)
-
-
-def _on_white(image: Any) -> Any:
-    pil = import_extra("PIL.Image", "vision")
-    top = image.convert("RGBA")
-    canvas = pil.new("RGBA", top.size, (255, 255, 255, 255))
-    return pil.alpha_composite(canvas, top).convert("RGB")
-
-
-def _from_16_bits(image: Any) -> Any:
-    pil = import_extra("PIL.Image", "vision")
-    values = np.asarray(image).astype(np.float32) / 257.0
-    return pil.fromarray(np.rint(values).astype(np.uint8)).convert("RGB")
-
-
-def _stretching(image: Any) -> Callable[[Any], Any]:
-    """Return what stretches strips from the smallest to the largest value of the whole image."""
-    pil = import_extra("PIL.Image", "vision")
-    low, high = np.inf, -np.inf
-    for box in _strips(image):
-        values = np.asarray(image.crop(box), dtype=np.float64)
-        if not np.isfinite(values).all():
-            raise ValueError("its pixels contain NaN or infinity")
-        low, high = min(low, values.min()), max(high, values.max())
-
-    def stretch(strip: Any) -> Any:
-        values = np.asarray(strip, dtype=np.float64)
-        if high == low:
-            return pil.new("RGB", strip.size)
-        scaled = np.rint((values - low) * (255.0 / (high - low))).astype(np.uint8)
-        return pil.fromarray(scaled).convert("RGB")
-
-    return stretch
+    top = image if image.mode == "RGBA" else image.convert("RGBA")
+    canvas = pil.new("RGB", top.size, "white")
+    canvas.paste(top, mask=top)
+    return canvas
 
 
 @dataclass(frozen=True)
@@ -355,8 +312,8 @@ class Preprocessing:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON can say."""
-        values = asdict(self)
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
+        values: dict[str, Any] = plain(self)
+        return values
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Preprocessing:
@@ -420,8 +377,12 @@ def to_pixels(image: Image, how: Preprocessing) -> NDArray[np.uint8]:
         )
     if size != image.size:
         image = image.resize(size, pil.Resampling(INTERPOLATIONS.index(how.interpolation)))
-    pixels = np.asarray(image, dtype=np.uint8)
-    return pixels if how.crop is None else _center_crop(pixels, how.crop)
+    if how.crop is not None:
+        height, width = how.crop
+        # Of a smaller image this is negative, and Pillow adds black borders.
+        left, top = (image.width - width) // 2, (image.height - height) // 2
+        image = image.crop((left, top, left + width, top + height))
+    return np.asarray(image, dtype=np.uint8)
 
 
 def normalize(pixels: NDArray[np.uint8], how: Preprocessing) -> NDArray[np.float32]:
@@ -430,14 +391,3 @@ def normalize(pixels: NDArray[np.uint8], how: Preprocessing) -> NDArray[np.float
     shift = np.asarray(how.mean, dtype=np.float32) / np.asarray(how.std, dtype=np.float32)
     values = pixels * slope - shift
     return np.ascontiguousarray(np.moveaxis(values, -1, -3), dtype=np.float32)
-
-
-def _center_crop(pixels: NDArray[np.uint8], crop: tuple[int, int]) -> NDArray[np.uint8]:
-    height, width = crop
-    missing = [max(0, length - has) for length, has in zip(crop, pixels.shape, strict=False)]
-    if any(missing):
-        # The larger half goes before the image, as transformers does it.
-        borders = [(missed - missed // 2, missed // 2) for missed in missing]
-        pixels = np.pad(pixels, [*borders, (0, 0)])
-    top, left = (pixels.shape[0] - height) // 2, (pixels.shape[1] - width) // 2
-    return np.ascontiguousarray(pixels[top : top + height, left : left + width])

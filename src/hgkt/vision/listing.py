@@ -81,12 +81,8 @@ def passed_over_text(counts: Mapping[str, int]) -> str:
     """
     total = sum(counts.values())
     kinds = ", ".join(f"{suffix} ({count})" for suffix, count in counts.items())
-    subject = (
-        "1 file was passed over, since its"
-        if total == 1
-        else (f"{total} files were passed over, since their")
-    )
-    return f"{subject} suffix is not that of an image: {kinds}"
+    files, their = ("file was", "its") if total == 1 else ("files were", "their")
+    return f"{total} {files} passed over, since {their} suffix is not that of an image: {kinds}"
 
 
 def find_entries(images: str | Path, manifest: str | Path | None = None) -> list[ImageEntry]:

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import csv
-import re
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyarrow import parquet
 
-from hgkt._files import atomic_folder, check_place, escape_cell, escape_frame
+from hgkt._files import atomic_folder, check_place, escape_frame
 from hgkt._plain import json_text
 from hgkt._typing import Progress
+from hgkt.data import load_dataset, read_attribute_file
+from hgkt.data.tables import read_frame, write_samples
 from hgkt.exceptions import DataError
 from hgkt.vision.backbones import load_backbone
 from hgkt.vision.extraction import Extraction, extract_features, feature_journal
 from hgkt.vision.listing import ImageEntry, find_entries, passed_over
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -96,14 +97,22 @@ def extract_folder(
     """
     out = Path(out)
     check_place(out)
-    plan = _Plan(out.resolve().name, None if classes is None else Path(classes), unseen)
+    table = None if classes is None else Path(classes)
     entries = find_entries(images, manifest)
-    needed = plan.check(entries)
+    needed = _check_classes(entries, table, unseen)
     network = load_backbone(backbone, device)
     with feature_journal(network, partial_folder(out)) as journal:
         found = extract_features(entries, network, journal, batch_size, workers, progress=progress)
         with atomic_folder(out) as folder:
-            plan.write(found, folder, network.record)
+            _write_samples(folder, found.entries, found.n_features, found.rows)
+            _write_classes(folder, table, unseen)
+            about = {"backbone": network.record}
+            text = json_text({"name": out.resolve().name, "about": about})
+            (folder / "dataset.json").write_text(text, encoding="utf-8")
+            if found.unreadable:
+                rows = [(entry.id, reason) for entry, reason in found.unreadable]
+                frame = pd.DataFrame(rows, columns=["file", "reason"])
+                escape_frame(frame).to_csv(folder / "unreadable.csv", index=False)
         journal.remove()
     others = {} if manifest else passed_over(images)
     return ExtractedFolder(out, found, network.record, needed, others)
@@ -115,106 +124,67 @@ def partial_folder(out: str | Path) -> Path:
     return place.with_name(f"{place.name}.partial")
 
 
-def feature_stem(record: Mapping[str, Any]) -> str:
-    """Return how the features of a backbone are called: its name, fit for a file name."""
-    source = str(record.get("source") or "")
-    name = source if record["name"] == "transformers" else str(record["name"])
-    return re.sub(r"[^\w.-]+", "-", Path(name).name).strip("-") or "features"
+def _check_classes(
+    entries: Sequence[ImageEntry], table: Path | None, unseen: Sequence[str]
+) -> str | None:
+    """Return before hours of work what is still needed to load the folder, one sentence."""
+    if table is None:
+        if unseen:
+            raise DataError("--unseen needs the table of classes; give it with --classes FILE")
+        return "to load it, put classes.parquet or classes.csv (name, attributes) in it"
+    names = read_attribute_file(table).names
+    for name in unseen:
+        if name not in names:
+            raise DataError(f"the unseen class {name!r} is not in {table}")
+    for entry in entries:
+        if entry.label not in names:
+            raise DataError(
+                f"{entry.id} has class {entry.label!r}, which is not in {table}; one row per class "
+                "is expected there"
+            )
+    # The folder as it will be, but for the features, which are not made yet.
+    with tempfile.TemporaryDirectory() as scratch:
+        _write_samples(Path(scratch), entries, 1, lambda rows: np.zeros((len(entries[rows]), 1)))
+        copy = _write_classes(Path(scratch), table, unseen)
+        try:
+            load_dataset(scratch)
+        except DataError as error:
+            return str(error).replace(str(copy), str(table))
+    return None
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """How a folder of features is to be written; the fields are those of `extract_folder`."""
-
-    name: str
-    classes: Path | None
-    unseen: Sequence[str]
-
-    def check(self, entries: Sequence[ImageEntry]) -> str | None:
-        """Return before hours of work what is still needed to load the folder, one sentence."""
-        from hgkt.data import read_attribute_file
-
-        if self.classes is None:
-            if self.unseen:
-                raise DataError("--unseen needs the table of classes; give it with --classes FILE")
-            return "to load it, put classes.parquet or classes.csv (name, attributes) in it"
-        names = read_attribute_file(self.classes).names
-        for name in self.unseen:
-            if name not in names:
-                raise DataError(f"the unseen class {name!r} is not in {self.classes}")
-        for entry in entries:
-            if entry.label not in names:
-                raise DataError(
-                    f"{entry.id} has class {entry.label!r}, which is not in {self.classes}; one "
-                    "row per class is expected there"
-                )
-        return self._load_empty(entries)
-
-    def _load_empty(self, entries: Sequence[ImageEntry]) -> str | None:
-        """Load the folder as it will be, with a single zero for features; say what is wrong."""
-        from hgkt.data import load_dataset
-
-        with tempfile.TemporaryDirectory() as scratch:
-            folder = Path(scratch)
-            escape_frame(_samples_frame(entries)).to_csv(folder / "samples.csv", index=False)
-            np.save(folder / "features.npy", np.zeros((len(entries), 1), dtype=np.float32))
-            copy = self._write_classes(folder, {})
-            try:
-                load_dataset(folder)
-            except DataError as error:
-                return str(error).replace(str(copy), str(self.classes))
-        return None
-
-    def write(self, found: Extraction, folder: Path, record: Mapping[str, Any]) -> None:
-        """Write features, classes, the backbone's record and what could not be read."""
-        from hgkt.data.tables import write_samples
-
-        samples = _samples_frame(found.entries)
-        samples.insert(0, "id", [entry.id for entry in found.entries])
-        write_samples(folder / "samples.parquet", samples, found.n_features, found.rows)
-        self._write_classes(folder, {"backbone": dict(record)})
-        if found.unreadable:
-            with open(folder / "unreadable.csv", "w", newline="", encoding="utf-8") as file:
-                rows = [
-                    (escape_cell(entry.id), escape_cell(why)) for entry, why in found.unreadable
-                ]
-                csv.writer(file).writerows([("file", "reason"), *rows])
-
-    def _write_classes(self, folder: Path, about: dict[str, Any]) -> Path | None:
-        """Write name and origin of the data set, and a copy of the classes; return the copy."""
-        text = json_text({"name": self.name, "about": about})
-        (folder / "dataset.json").write_text(text, encoding="utf-8")
-        if self.classes is None:
-            return None
-        target = folder / f"classes{self.classes.suffix}"
-        shutil.copyfile(self.classes, target)
-        if self.unseen:
-            _mark_unseen(target, self.unseen)
-        return target
-
-
-def _samples_frame(entries: Sequence[ImageEntry]) -> pd.DataFrame:
-    """Return the class of each image and, where one has it, the part of the split."""
-    import pandas as pd
-
-    columns = {"class": [entry.label for entry in entries]}
+def _write_samples(
+    folder: Path,
+    entries: Sequence[ImageEntry],
+    n_features: int,
+    rows: Callable[[slice], NDArray[Any]],
+) -> None:
+    """Write name and class of each image, its features and, where one has it, its split."""
+    columns = {"id": [entry.id for entry in entries], "class": [entry.label for entry in entries]}
     if any(entry.split for entry in entries):
         columns["split"] = [entry.split for entry in entries]
-    return pd.DataFrame(columns, dtype=str)
+    frame = pd.DataFrame(columns, dtype=str)
+    write_samples(folder / "samples.parquet", frame, n_features, rows)
+
+
+def _write_classes(folder: Path, table: Path | None, unseen: Sequence[str]) -> Path | None:
+    """Copy the table of classes, and mark in it those to test on only; return the copy."""
+    if table is None:
+        return None
+    target = folder / f"classes{table.suffix}"
+    shutil.copyfile(table, target)
+    if unseen:
+        _mark_unseen(target, unseen)
+    return target
 
 
 def _mark_unseen(path: Path, unseen: Sequence[str]) -> None:
     """Set the column ``seen``; what a Parquet file says about its vectors stays in it."""
     if path.suffix == ".csv":
-        from hgkt.data.tables import read_frame
-
         frame = read_frame(path)
         marked = frame.assign(seen=~frame["name"].isin(unseen))
         escape_frame(marked).to_csv(path, index=False)
         return
-    import pyarrow as pa
-    from pyarrow import parquet
-
     table = parquet.read_table(path)
     seen = pa.array([str(name) not in unseen for name in table["name"].to_pylist()])
     if "seen" in table.column_names:

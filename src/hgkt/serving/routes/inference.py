@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.metadata import version
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
 from fastapi import APIRouter, Request, Response
-from msgspec import Struct
+from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from hgkt._predictions import Question
@@ -23,7 +23,6 @@ from hgkt.serving.routes.predict import Asked, Predictor
 
 VERSION = "1"
 """The one version of a model that a service has; its classes change, what it learned does not."""
-INPUT = "features"
 OUTPUTS = {
     "label": ("BYTES", 1),
     "seen": ("BOOL", 1),
@@ -32,33 +31,50 @@ OUTPUTS = {
     "top_scores": ("FP64", 2),
 }
 """Data type and number of dimensions of what can be asked for."""
-_NUMBERS = ("FP16", "FP32", "FP64")
-_HARMLESS = frozenset({"priority", "timeout", "content_type", "headers", "binary_data_output"})
 
 
 class TensorIn(Struct):
     """The tensor that came; its data is not decoded yet."""
 
-    name: str
-    shape: list[int]
-    datatype: str
-    data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    name: Literal["features"]
+    shape: tuple[Annotated[int, Meta(ge=1)], int]
+    datatype: Literal["FP16", "FP32", "FP64"]
+    data: msgspec.Raw
 
 
 class TensorWanted(Struct):
     """A tensor that is asked for."""
 
-    name: str
+    name: Literal["label", "seen", "score", "top_labels", "top_scores"]
     parameters: dict[str, Any] = {}
 
 
 class InferRequest(Struct):
-    """What was asked."""
+    """What was asked; of its parameters ``top_k`` and ``among`` are read."""
 
-    inputs: list[TensorIn]
+    inputs: Annotated[list[TensorIn], Meta(min_length=1, max_length=1)]
     id: str = ""
     parameters: dict[str, Any] = {}
     outputs: list[TensorWanted] = []
+
+    def question(self) -> Question:
+        """Return what the parameters ask."""
+        own = {key: self.parameters[key] for key in ("top_k", "among") if key in self.parameters}
+        try:
+            return msgspec.convert(own, Question)
+        except msgspec.ValidationError as error:
+            raise bodies.wrong_value(error, "parameters.") from None
+
+    def names(self) -> list[str]:
+        """Return the names of the tensors that are asked for."""
+        for output in self.outputs:
+            if "classification" in output.parameters:
+                raise Problem(422, "the extension 'classification' is not known; use top_k")
+            if output.parameters.get("binary_data"):
+                raise Problem(422, "tensors are answered as JSON; binary tensors are not known")
+        several = self.parameters.get("top_k", 1) != 1
+        wanted: list[str] = [output.name for output in self.outputs]
+        return wanted or [name for name, (_, n_axes) in OUTPUTS.items() if n_axes == 1 or several]
 
 
 def build_router(service: Service, check_ready: Callable[[], Any]) -> APIRouter:
@@ -75,7 +91,7 @@ def build_router(service: Service, check_ready: Callable[[], Any]) -> APIRouter:
 
     def read(body: bytes) -> Asked:
         sent = bodies.decode_rows_body(body, InferRequest, n_features, settings.max_rows)
-        question, names = asked_question(sent), wanted_outputs(sent)
+        names = sent.names()
 
         def write(edition: Edition, ranking: Ranking, _reasons: Any) -> dict[str, Any]:
             return {
@@ -86,7 +102,8 @@ def build_router(service: Service, check_ready: Callable[[], Any]) -> APIRouter:
                 "outputs": tensors(edition, ranking, names),
             }
 
-        return Asked(tensor_rows(sent.inputs, n_features, settings.max_rows), question, write)
+        rows = tensor_rows(sent.inputs[0], n_features, settings.max_rows)
+        return Asked(rows, sent.question(), write)
 
     @router.get("")
     async def server_metadata() -> dict[str, Any]:
@@ -125,7 +142,7 @@ def build_router(service: Service, check_ready: Callable[[], Any]) -> APIRouter:
             "name": own_name,
             "versions": [VERSION],
             "platform": f"hgkt_{METHODS.name_of(type(served.base)) or type(served.base).__name__}",
-            "inputs": [{"name": INPUT, "datatype": "FP32", "shape": [-1, n_features]}],
+            "inputs": [{"name": "features", "datatype": "FP32", "shape": [-1, n_features]}],
             "outputs": outputs,
         }
 
@@ -152,68 +169,24 @@ def build_router(service: Service, check_ready: Callable[[], Any]) -> APIRouter:
     return router
 
 
-def wanted_outputs(asked: InferRequest) -> list[str]:
-    """Return the names of the tensors that are asked for."""
-    if not asked.outputs:
-        several = asked.parameters.get("top_k", 1) != 1
-        return [name for name, (_, n_dimensions) in OUTPUTS.items() if n_dimensions == 1 or several]
-    for output in asked.outputs:
-        if output.name not in OUTPUTS:
-            known = ", ".join(OUTPUTS)
-            raise Problem(422, f"there is no output {output.name[:80]!r}; there are {known}")
-        if "classification" in output.parameters:
-            raise Problem(422, "the extension 'classification' is not known; use top_k")
-        if output.parameters.get("binary_data"):
-            raise Problem(422, "tensors are answered as JSON; binary tensors are not known")
-    return [output.name for output in asked.outputs]
-
-
-def asked_question(asked: InferRequest) -> Question:
-    """Return the question that the parameters of a request hold."""
-    own = {key: asked.parameters[key] for key in ("top_k", "among") if key in asked.parameters}
-    strange = sorted(asked.parameters.keys() - own.keys() - _HARMLESS)
-    if strange:
-        raise Problem(422, f"the parameter {strange[0][:80]!r} is not known; top_k and among are")
-    try:
-        return msgspec.convert(own, Question)
-    except msgspec.ValidationError as error:
-        raise bodies.wrong_value(error, "parameters.") from None
-
-
-def tensor_rows(inputs: list[TensorIn], n_features: int, max_rows: int) -> NDArray[np.float32]:
-    """Return the feature rows (n, n_features) of a request, nested or flat."""
-    if len(inputs) != 1 or inputs[0].name != INPUT:
-        names = ", ".join(repr(tensor.name[:80]) for tensor in inputs[:5])
-        raise Problem(422, f"one input called {INPUT!r} is expected; got {names or 'none'}")
-    (tensor,) = inputs
-    if tensor.datatype not in _NUMBERS:
-        known = ", ".join(_NUMBERS)
-        raise Problem(422, f"{INPUT} is {tensor.datatype[:80]!r}; one of {known} is expected")
-    if len(tensor.shape) != 2 or tensor.shape[0] < 1 or tensor.shape[1] != n_features:
-        raise Problem(
-            422, f"{INPUT} has shape {str(tensor.shape)[:80]}; [n, {n_features}] is expected"
-        )
-    if tensor.shape[0] > max_rows:
-        raise Problem(
-            413, f"{INPUT} has {tensor.shape[0]} rows; at most {max_rows} are accepted at once"
-        )
-    if isinstance(tensor.data, msgspec.UnsetType):
-        raise Problem(422, f"{INPUT} has no data")
+def tensor_rows(tensor: TensorIn, n_features: int, max_rows: int) -> NDArray[np.float32]:
+    """Return the feature rows (n, n_features) of a tensor, nested or flat."""
+    n_rows, width = tensor.shape
+    if width != n_features:
+        raise Problem(422, f"features has shape {[*tensor.shape]}; [n, {n_features}] is expected")
+    if n_rows > max_rows:
+        raise Problem(413, f"features has {n_rows} rows; at most {max_rows} are accepted at once")
     octets = bytes(tensor.data).strip()
     if octets.count(b"[") > 1:
-        rows = bodies.decode(octets, list[msgspec.Raw], INPUT)
-        X = bodies.json_rows(rows, n_features, max_rows)
+        X = bodies.json_rows(
+            bodies.decode(octets, list[msgspec.Raw], "features"), n_features, max_rows
+        )
     else:
-        numbers = bodies.decode(octets, list[float], INPUT)
-        if len(numbers) != tensor.shape[0] * n_features:
-            raise Problem(
-                422, f"{INPUT} has shape {tensor.shape}, but data of {len(numbers)} numbers"
-            )
         with np.errstate(over="ignore"):
-            X = np.array(numbers).astype(np.float32).reshape(-1, n_features)
-    if len(X) != tensor.shape[0]:
-        raise Problem(422, f"{INPUT} has shape {tensor.shape}, but data of {len(X)} rows")
-    return X
+            X = np.array(bodies.decode(octets, list[float], "features")).astype(np.float32)
+    if X.size != n_rows * n_features:
+        raise Problem(422, f"features has shape {[*tensor.shape]}, but data of {X.size} numbers")
+    return X.reshape(n_rows, n_features)
 
 
 def tensors(edition: Edition, ranking: Ranking, names: list[str]) -> list[dict[str, Any]]:

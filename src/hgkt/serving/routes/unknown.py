@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -13,9 +14,18 @@ from hgkt.serving.auth import require_key
 from hgkt.serving.edition import Edition
 from hgkt.serving.events import Origin, UnknownItemError
 from hgkt.serving.inbox import InboxWriter, ItemKind, Waiting, make_class
+from hgkt.serving.registry import Receipt
 from hgkt.serving.routes import Service
 from hgkt.serving.routes.bodies import FEW_VALUES, json_body, sent
-from hgkt.serving.routes.classes import ClassesChanged, Described, Name, Reason
+from hgkt.serving.routes.classes import (
+    Change,
+    ClassesChanged,
+    Described,
+    Name,
+    Reason,
+    change_of,
+    receipt_of,
+)
 from hgkt.unknown import MIN_SIZE
 
 ItemId = Annotated[str, Meta(pattern="^[0-9a-f]{32}$", description="Name of a kept item.")]
@@ -95,7 +105,7 @@ def build_router(service: Service, writer: InboxWriter) -> APIRouter:
     router = APIRouter(prefix="/v1/unknown", tags=["unknown"], dependencies=[by])
     n_attributes = served.base.class_attributes_.shape[1]
 
-    wanted = sent(ClassOfItems, FEW_VALUES + n_attributes)
+    changing, wanted = change_of(service), sent(ClassOfItems, FEW_VALUES + n_attributes)
 
     @lru_cache(maxsize=1)  # items and classes that have not changed give the same answer
     def waiting_in(edition: Edition, _stamp: Any) -> Waiting:
@@ -158,24 +168,21 @@ def build_router(service: Service, writer: InboxWriter) -> APIRouter:
         summary="Make a class of some of them, or give them to one",
         openapi_extra=json_body(ClassOfItems),
     )
-    async def make_of_items(who: str | None = by, body: ClassOfItems = wanted) -> ClassMade:
-        """Add the class, unless the model has it, and let it learn from the items."""
+    async def make_of_items(change: Change = changing, body: ClassOfItems = wanted) -> ClassMade:
+        """Let the class learn from the items, and add it unless the model has it; in one change."""
+        request = change.keyed("make", repr(body))
 
-        def work() -> ClassMade:
+        def work() -> Receipt:
             description = body.description(body.name)
-            origin = Origin(who, body.reason)
-            made = make_class(served, inbox, body.items, description, origin)
+            origin = Origin(change.who, body.reason)
+            made = make_class(served, inbox, body.items, description, origin, request)
             service.metrics.examples.inc(made.n_examples)
-            return ClassMade(
-                revision=made.edition.revision,
-                before=made.before,
-                names=[made.name],
-                n_examples=made.n_examples,
-                n_classes=len(made.edition.names),
-                warnings=list(made.doubts),
-            )
+            found = receipt_of(made.edition, [made.name], made.doubts)
+            return replace(found, revision=made.before + 1)
 
-        return await queues.changes.run(work)
+        changed = await change.make(request, work)
+        own = {"before": changed.revision - 1, "n_examples": len(set(body.items))}
+        return ClassMade(**{**vars(changed), **own})
 
     @router.get(
         "/{name}/content",
