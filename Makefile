@@ -5,7 +5,7 @@ BIN = $(VENV)/bin
 # PyTorch's CPU build on plain PyPI: make test PIP_OPTIONS="--extra-index-url https://download.pytorch.org/whl/cpu"
 INSTALL = $(BIN)/python -m pip install --quiet --constraint constraints.txt $(PIP_OPTIONS)
 
-.PHONY: demo page test endure slow coverage oldest mutants mutated bench report tables docs lint format clean chaos fuzz
+.PHONY: demo page test endure slow coverage oldest mutated bench report tables docs lint format clean chaos fuzz
 
 demo: $(VENV)/.demo
 	$(BIN)/hgkt demo
@@ -53,12 +53,6 @@ oldest:
 	$(OLDEST)/bin/python -m pip install --quiet --constraint $(OLDEST)/constraints.txt \
 	  --editable '.[network,transport,matlab,report,graph,hub]' pytest pytest-timeout hypothesis
 	OMP_NUM_THREADS=1 $(OLDEST)/bin/python -m pytest $(addprefix tests/,$(OLDEST_ROOMS))
-
-# How much of a change the tests notice, by room: `make mutants SAMPLE=40 ROOMS=graph JOBS=2`.
-# Without SAMPLE every mutant is tried, which takes hours.
-mutants: $(VENV)/.mutants
-	$(BIN)/python tests/robustness/mutants.py --jobs $(or $(JOBS),1) $(if $(SAMPLE),--sample $(SAMPLE)) \
-	  $(if $(SEED),--seed $(SEED)) $(if $(ROOMS),--rooms $(ROOMS)) $(if $(REPORT),--report $(REPORT))
 
 # 10,000 damaged files of every kind that hgkt reads: `make mutated FILES=500 SEED=1 JOBS=2`.
 mutated: $(VENV)/.test
@@ -119,6 +113,3 @@ $(VENV)/.lint: pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) --editable '.[test,lint]'
 	touch $@
 
-$(VENV)/.mutants: pyproject.toml constraints.txt | $(BIN)/python
-	$(INSTALL) --editable '.[test,mutants]'
-	touch $@

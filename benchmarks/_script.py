@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
+import re
+import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +22,48 @@ FEATURES = {"CUB": "efflite2", "AWA1": "rgsift", "EMOJI": "efflite0"}
 
 def without_installation() -> None:
     """Let this process and those it starts find hgkt where it is not installed."""
-    import os
-
     source = str(DOCS.parent / "src")
     sys.path.insert(0, source)
     os.environ["PYTHONPATH"] = os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])
+
+
+@contextmanager
+def served(model: Path, *options: str, log: Path | None = None) -> Iterator[tuple[int, int]]:
+    """Start `hgkt serve` on a model folder; yield its port and process number.
+
+    Parameters
+    ----------
+    model : Path
+        The folder.
+    *options
+        Further words of the command.
+    log : Path, optional
+        Where it writes what it says on stderr; by default to this process's own.
+    """
+    command = [sys.executable, "-m", "hgkt", "serve", "--model", str(model), "--port", "0"]
+    with open(log, "wb") if log else nullcontext() as errors:
+        process = subprocess.Popen(
+            [*command, *options], stdout=subprocess.PIPE, stderr=errors, text=True,
+            env={**os.environ, "COLUMNS": "1000"},
+        )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        found = re.search(r":(\d+)$", process.stdout.readline().strip())
+        if found is None:
+            raise RuntimeError(f"the server did not start: {log.read_text() if log else ''}")
+        yield int(found[1]), process.pid
+    finally:
+        process.terminate()
+        process.wait(timeout=60)
 
 
 Labelled = tuple[Any, Any]
 """Features (n, D) and the class of each row."""
 
 
-def arguments(description: str | None, record: str = "") -> argparse.ArgumentParser:
+def arguments(
+    description: str | None, record: str = "", root: bool = True
+) -> argparse.ArgumentParser:
     """Return a parser with the data's root and, where a record is written, its file.
 
     Parameters
@@ -38,11 +72,14 @@ def arguments(description: str | None, record: str = "") -> argparse.ArgumentPar
         The script's docstring.
     record : str
         Name of its record in docs/results, without suffix.
+    root : bool
+        Whether it reads data sets of the benchmark.
     """
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--root", required=True, help="folder that holds the data sets")
+    if root:
+        parser.add_argument("--root", required=True, help="folder that holds the data sets")
     if record:
         parser.add_argument("--out", type=Path, default=RESULTS / f"{record}.json")
     return parser

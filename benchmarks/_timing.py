@@ -8,9 +8,10 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from inspect import getfile
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -89,18 +90,37 @@ def timed(call: Callable[[], T]) -> tuple[T, Timed]:
     return result, Timed(time.perf_counter() - wall, time.process_time() - cpu)
 
 
-def in_fresh_process(measure: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+def in_fresh_process(
+    measure: Callable[..., dict[str, Any]],
+    *arguments: Any,
+    limit: float | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
     """Call a function of a module with plain arguments in a process of its own.
 
     The peak of resident memory never goes down again, so what is measured there must be alone.
+
+    Parameters
+    ----------
+    measure : callable
+        What is called.
+    *arguments
+        What JSON can say.
+    limit : float, optional
+        Seconds after which it is given up: `subprocess.TimeoutExpired`.
+    environment : mapping, optional
+        Variables that are set there besides.
     """
     code = (
         "import json, sys; sys.path.append(sys.argv[1]); "
-        f"from {measure.__module__} import {measure.__name__} as measure; "
+        f"from {Path(getfile(measure)).stem} import {measure.__name__} as measure; "
         "json.dump(measure(*json.loads(sys.argv[2])), sys.stdout)"
     )
     command = [sys.executable, "-c", code, str(Path(__file__).parent), json.dumps(arguments)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        command, check=True, capture_output=True, text=True, timeout=limit,
+        env={**os.environ, **(environment or {})},
+    )  # fmt: skip
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 

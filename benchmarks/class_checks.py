@@ -14,7 +14,6 @@ kept: times are best taken while nothing else runs.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from _script import FEATURES, arguments, one_thread, write_record
+from _timing import timed
 from add_class import FULL, fitted_model
 from hgkt._arrays import unit_rows
 from hgkt.calibration import HeldOutClasses
@@ -193,9 +193,8 @@ def timing() -> dict[str, Any]:
 
 def _milliseconds(work: Callable[[], Any]) -> tuple[float, float]:
     """Return wall and CPU time."""
-    wall, cpu = time.perf_counter(), time.process_time()
-    work()
-    return 1000.0 * (time.perf_counter() - wall), 1000.0 * (time.process_time() - cpu)
+    took = timed(work)[1]
+    return 1000.0 * took.wall, 1000.0 * took.cpu
 
 
 def rows_of(n_seeds: int, root: str) -> Iterator[dict[str, Any]]:

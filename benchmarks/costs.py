@@ -5,10 +5,7 @@ python benchmarks/costs.py --root DATA [--methods a,b] [--limit 300] [--out FILE
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-import resource
 import subprocess
 import sys
 import time
@@ -17,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from _script import FEATURES, arguments, write_record
+from _timing import in_fresh_process, peak_mb, timed
 from hgkt.data import load_dataset
 from hgkt.estimators.methods import attribute_methods, build_method
 from page_tables.records import mathematics
 
 DATA = "CUB"
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-_MIB = 2**20
+_MIB = 2**20 / 1e6  # in MB
 _LEAST_SECONDS = 1.0  # a shorter prediction is repeated
 
 
@@ -44,11 +42,6 @@ def _forget_peak() -> None:
     Path("/proc/self/clear_refs").write_text("5")
 
 
-def _peak() -> int:
-    """Return the most bytes this process had resident."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
 def measure(method: str, root: str) -> dict[str, Any]:
     """Fit, add and predict in this process; return seconds, images per second and MiB."""
     _warm_up(method)
@@ -60,12 +53,11 @@ def measure(method: str, root: str) -> dict[str, Any]:
     tests = [dataset.rows(part)[0] for part in ("test_seen", "test_unseen")]
     model = _build(method)
     _forget_peak()
-    loaded = _peak()
-    wall, cpu = time.perf_counter(), time.process_time()
-    model.fit(X, y, class_attributes=seen)
+    loaded = peak_mb()
+    _, fit = timed(lambda: model.fit(X, y, class_attributes=seen))
     cost: dict[str, Any] = {"mathematics": mathematics(method)}
-    cost |= {"fit_cpu_s": time.process_time() - cpu, "fit_wall_s": time.perf_counter() - wall}
-    cost["fit_peak_mib"] = (_peak() - loaded) / _MIB
+    cost |= {"fit_cpu_s": fit.cpu, "fit_wall_s": fit.wall}
+    cost["fit_peak_mib"] = (peak_mb() - loaded) / _MIB
     cost["add_class_cpu_s"] = _add(model, unseen)
     n_rows, cpu, wall = 0, time.process_time(), time.perf_counter()
     while n_rows == 0 or time.perf_counter() - wall < _LEAST_SECONDS:
@@ -73,7 +65,7 @@ def measure(method: str, root: str) -> dict[str, Any]:
             n_rows += len(model.predict(rows))
     cost["images_per_cpu_s"] = n_rows / (time.process_time() - cpu)
     cost["images_per_wall_s"] = n_rows / (time.perf_counter() - wall)
-    cost["peak_mib"] = (_peak() - loaded) / _MIB
+    cost["peak_mib"] = (peak_mb() - loaded) / _MIB
     return cost
 
 
@@ -81,22 +73,17 @@ def _add(model: Any, classes: dict[Any, Any]) -> float:
     """Add classes and return the CPU seconds that the last one of them took."""
     *first, last = classes
     model.add_classes({name: classes[name] for name in first})
-    cpu = time.process_time()
-    model.add_classes({last: classes[last]})
-    return time.process_time() - cpu
+    return timed(lambda: model.add_classes({last: classes[last]}))[1].cpu
 
 
 def measure_apart(method: str, root: str, limit: float) -> dict[str, Any]:
     """Measure in a fresh process; what needs more than `limit` seconds is given up."""
-    command = [sys.executable, __file__, "--root", root, "--one", method]
-    env = {**os.environ, **_ONE_THREAD}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=limit, env=env)
+        return in_fresh_process(measure, method, root, limit=limit, environment=_ONE_THREAD)
     except subprocess.TimeoutExpired:
         return {"skipped": f"more than {limit:.0f} s"}
-    if done.returncode:
-        return {"skipped": done.stderr.strip().splitlines()[-1]}
-    return dict(json.loads(done.stdout))
+    except subprocess.CalledProcessError as error:
+        return {"skipped": error.stderr.strip().splitlines()[-1]}
 
 
 def main(given: Sequence[str] | None = None) -> None:
@@ -104,11 +91,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser = arguments(__doc__, "costs")
     parser.add_argument("--methods", default="", help="comma-separated; by default all")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds a method may take")
-    parser.add_argument("--one", default="", help=argparse.SUPPRESS)
     args = parser.parse_args(given)
-    if args.one:
-        print(json.dumps(measure(args.one, args.root)))
-        return
     methods = json.loads(args.out.read_text())["methods"] if args.out.is_file() else {}
     for method in args.methods.split(",") if args.methods else attribute_methods():
         methods[method] = measure_apart(method, args.root, args.limit)

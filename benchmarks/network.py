@@ -12,16 +12,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from _timing import Size, document, timed
 from hgkt._validation import import_extra
 from hgkt.estimators import HGKTNetworkClassifier
-from train import Task, make_task, training_config
+from hgkt.graph import HeterogeneousGraph, Quotient, class_graph
 
 if TYPE_CHECKING:
     import torch
 
     from hgkt.network.layers import HGKTEmbedder
+    from hgkt.network.loss import Targets
     from hgkt.network.train import TrainingConfig
 
 _EVERY = 5  # sampled steps between two looks at the loss over the full graph
@@ -41,6 +43,17 @@ class Sizes:
 
 FULL = Sizes(Size("a class of 30", 1_200, 2048, 40, 85), 1600, 100, 5, seconds_sampled=120.0)
 QUICK = Sizes(Size("small", 60, 8, 6, 6), 16, 10, 2, seconds_sampled=2.0)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What the embedder is trained on."""
+
+    graph: HeterogeneousGraph
+    quotient: Quotient
+    attributes: NDArray[np.float64]
+    targets: Targets
+    instances: tuple[NDArray[Any], NDArray[np.intp]]
 
 
 def run(quick: bool = False) -> dict[str, Any]:
@@ -202,3 +215,29 @@ def _way(name: str, times: list[float], loss: float) -> dict[str, Any]:
         "cpu_seconds": float(np.sum(times)),
         "loss": loss,
     }
+
+
+def training_config(size: Size, **settings: Any) -> TrainingConfig:
+    """Return settings under which the loss per feature has the paper's weight decay of 0.001."""
+    from hgkt.network.train import TrainingConfig
+
+    decay = 1e-3 * size.n_features
+    return TrainingConfig(optimizer="adam", device="cpu", mu=1.0, weight_decay=decay, **settings)
+
+
+def make_task(size: Size) -> Task:
+    """Make noisy instances around random class centres, and the graph between them."""
+    from hgkt.network.loss import Targets
+
+    rng = np.random.default_rng(0)
+    codes = np.arange(size.n_instances) % size.n_classes
+    attributes = rng.random((size.n_classes, size.n_attributes))
+    centers = rng.random((size.n_classes, size.n_features), dtype=np.float32)
+    noise = rng.random((size.n_instances, size.n_features), dtype=np.float32)
+    X = centers[codes] + 0.3 * noise
+    graph = HeterogeneousGraph(
+        codes, np.arange(size.n_classes), class_graph(centers, 2, "euclidean")
+    )
+    targets = Targets.from_features(X, codes, size.n_classes)
+    quotient = Quotient.from_graph(graph.validate())
+    return Task(graph, quotient, attributes, targets, (X, codes))

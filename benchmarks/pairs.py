@@ -8,14 +8,12 @@ two hidden digits of the data set are not used.
 
 from __future__ import annotations
 
-import argparse
 from itertools import combinations
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from _script import RESULTS, one_thread, tested, write_record
+from _script import arguments, one_thread, tested, write_record
 from hgkt.closed_form.ensemble import MemberPool
 from hgkt.data import load_dataset
 from hgkt.estimators import HGKTClassifier
@@ -50,11 +48,7 @@ def result(X: Any, y: Any, table: dict[Any, Any], pair: tuple[Any, Any]) -> dict
 
 def main() -> None:
     """Run every variant on every pair and write the record."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--out", type=Path, default=RESULTS / "pairs.json")
-    args = parser.parse_args()
+    args = arguments(__doc__, "pairs", root=False).parse_args()
     one_thread()
     data = load_dataset("digits")
     X, y = (np.asarray(part) for part in data.rows("train"))

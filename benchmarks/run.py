@@ -16,14 +16,12 @@ from importlib import import_module
 from inspect import signature
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
+import pandas as pd
 
 from _script import without_installation
 
 NAMES = (
-    "predict", "representatives", "train", "network", "add-class", "gather", "fit", "suite",
-    "serve",
+    "predict", "representatives", "network", "add-class", "gather", "fit", "suite", "serve",
 )  # fmt: skip
 
 
@@ -56,21 +54,11 @@ def main(given: Sequence[str] | None = None) -> None:
 def _show(result: dict[str, Any]) -> None:
     for key, value in result.items():
         if isinstance(value, list) and value and isinstance(value[0], dict):
-            table = Table(*value[0], title=key, box=None, title_justify="left")
-            for row in value:
-                table.add_row(*map(_text, row.values()))
-            Console().print(table)
+            rows = pd.DataFrame(value).to_string(index=False, float_format="{:.4g}".format)
+            print(f"\n{key}\n{rows}")
         else:
             for item in value if isinstance(value, list) else [value]:
-                print(f"{key}: {_text(item)}")
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, list) and value and isinstance(value[0], dict):
-        return f"({len(value)} records)"
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {_text(item)}" for name, item in value.items())
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+                print(f"{key}: {item}")
 
 
 if __name__ == "__main__":

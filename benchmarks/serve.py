@@ -6,9 +6,6 @@ import http.client
 import json
 import multiprocessing
 import os
-import re
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -23,12 +20,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from _script import served
 from _timing import Size, document, make_problem
 from hgkt.client import Client
 from hgkt.estimators import HGKTClassifier
 from hgkt.evaluation.records import machine
 
-_SERVE = [sys.executable, "-m", "hgkt", "serve"]
 _SECONDS_BETWEEN_PROBES = 0.02
 
 
@@ -117,24 +114,11 @@ def _save_model(sizes: Sizes, folder: Path) -> Path:
 
 @contextmanager
 def _server(model: Path) -> Iterator[tuple[int, int]]:
-    """Start the real server; yield its port and process number."""
-    process = subprocess.Popen(
-        [*_SERVE, "--model", str(model), "--port", "0", "--grace", "0"],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "COLUMNS": "1000"},
-    )
-    try:
-        assert process.stdout is not None
-        found = re.search(r":(\d+)$", process.stdout.readline().strip())
-        if found is None:
-            raise RuntimeError("the server did not start")
-        with Client(f"http://127.0.0.1:{found[1]}", timeout=60) as client:
+    """Start the real server and wait for it; yield its port and process number."""
+    with served(model, "--grace", "0") as (port, process):
+        with Client(f"http://127.0.0.1:{port}", timeout=60) as client:
             client.wait_until_ready()
-        yield int(found[1]), process.pid
-    finally:
-        process.terminate()
-        process.wait(timeout=60)
+        yield port, process
 
 
 def _measure(setting: Setting, form: str, n_rows: int, n_clients: int) -> dict[str, Any]:

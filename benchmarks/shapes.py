@@ -8,14 +8,12 @@ readings of its shapes; how many images are read right then, of it and of the se
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from _script import RESULTS, one_thread, write_record
+from _script import arguments, one_thread, write_record
 from hgkt.data import load_dataset
 from hgkt.estimators import HGKTClassifier
 from hgkt.evaluation import ClassFoldSearch
@@ -41,9 +39,7 @@ def readings(seen: NDArray[np.float64], own: NDArray[np.float64]) -> Iterator[tu
 
 def main() -> None:
     """Add each hidden digit in each way and write the record."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=RESULTS / "shapes.json")
-    args = parser.parse_args()
+    args = arguments(__doc__, "shapes", root=False).parse_args()
     one_thread()
     digits = load_dataset("digits")
     X, y = digits.rows("train")

@@ -5,13 +5,10 @@ python benchmarks/unequal_weights.py [--out FILE]
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-
 import numpy as np
 import ot
 
-from _script import RESULTS, write_record
+from _script import arguments, write_record
 from hgkt.transport import line_barycenter, line_distances
 
 N_BINS, WEIGHTS, N_ITERATIONS = 15, np.array([0.3, 0.7]), 20_000
@@ -20,9 +17,7 @@ SOLVERS, REGS = ("sinkhorn", "sinkhorn_stabilized", "sinkhorn_log"), (1e-2, 1e-3
 
 def main() -> None:
     """Solve for two bumps on a line and write the record."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=RESULTS / "unequal_weights.json")
-    args = parser.parse_args()
+    args = arguments(__doc__, "unequal_weights", root=False).parse_args()
     bins = np.arange(N_BINS, dtype=float)
     bumps = np.exp(-((bins - np.array([[3.0], [11.0]])) ** 2) / 2)
     bumps /= bumps.sum(axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""What every benchmark says of the run, and the two whose claims other tests do not measure."""
+"""What every benchmark says of the run, and the one whose claims other tests do not measure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 
 import _timing
 import representatives
-import train
 from hgkt._plain import plain
 from hgkt.estimators import HGKTClassifier
 
@@ -44,10 +43,3 @@ def test_representatives_are_exact_and_beat_pot():
         assert run["excess"] == pytest.approx(run["objective"] / run["objective_exact"] - 1)
         factor = result["sizes"]["n_instances"] / run["n_instances"]
         assert run["cpu_seconds_extrapolated"] == pytest.approx(run["cpu_seconds"] * factor)
-
-
-def test_same_minimum_compares_both_ways_of_training():
-    losses = train.same_minimum(600)
-    assert max(losses["quotient"], losses["sampled"]) < 0.5 * losses["start"]
-    gap = abs(losses["sampled"] - losses["quotient"])
-    assert losses["difference_of_start"] == pytest.approx(gap / losses["start"])

@@ -73,7 +73,7 @@ def test_a_changed_number_is_found_and_made_good(tables, docs):
     [
         ("hgkt", "growing.json"),
         ("hgkt", "bench/add-class.json, hgkt"),
-        ("hgkt-network", "bench/train.json, hgkt-network"),
+        ("hgkt-network", "bench/network.json, hgkt-network"),
         ("ridge", "costs.json, ridge"),
     ],
 )

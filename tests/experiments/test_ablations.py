@@ -29,13 +29,14 @@ from hgkt.experiments.plan import EXPERIMENTS, Cell, CellResult, Context, DataSp
 from hgkt.experiments.report.pages import value_text
 from hgkt.experiments.rows import PAPER, RELATIONS
 from hgkt.experiments.training import (
-    choose_and_join,
-    final_division,
+    final_fold,
+    graph_of,
+    instances_of,
+    neighbor_table,
     shared_edges,
     train_network,
-    validation_division,
+    validation_fold,
 )
-from hgkt.network.loss import Targets
 from hgkt.transport import entropic_barycenter, ground_cost, line_barycenter, to_simplex
 
 CALIBRATION = EXPERIMENTS.load("ablation-calibration")
@@ -81,96 +82,45 @@ def invented(cell: Cell, H: float = 40.0) -> CellResult:
 
 # ---------------------------------------------------------------- the network behind the ablations
 def test_train_network_equals_fit_and_evaluate(digits: Any) -> None:
-    run = train_network(paper(), final_division(digits), steps=(10, 40))
+    run = train_network(paper(), final_fold(digits), steps=(10, 40))
     for step in (10, 40):
         direct = evaluate(paper(n_steps=step), digits, calibrate=False)
         assert run.metrics[step] == direct.metrics
 
 
-def test_train_network_loss_is_the_mean_over_instances(digits: Any) -> None:
-    division = final_division(digits)
-    run = train_network(paper(), division, steps=(30,))
-    embeddings = run.transfer.seen.representative.astype(np.float64)
-    brute = ((embeddings[division.codes] - division.X) ** 2).sum(axis=1).mean()
-    assert run.losses[30] == pytest.approx(brute, rel=1e-6)
-
-
-def test_validation_division_scores_as_the_search_does(digits: Any) -> None:
+def test_validation_fold_scores_as_the_search_does(digits: Any) -> None:
     X, y = digits.rows("train")
     for seed in (0, 3):
         steps = [{"n_steps": [40]}]
         search = ClassFoldSearch(paper(), stages=steps, n_folds=1, random_state=seed)
         search.fit(X, y, digits.attributes_of(digits.seen_classes))
-        run = train_network(paper(), validation_division(digits, seed), steps=(40,))
+        run = train_network(paper(), validation_fold(digits, seed), steps=(40,))
         # Forty steps of L-BFGS end where rounding takes them: a few rows in ten thousand.
         assert pytest.approx(search.best_score_, abs=0.01) == run.metrics[40].ausuc
 
 
 # ---------------------------------------------------------------- tasks
-def test_permutation_task_leaves_euclidean_choices_alone(digits: Any) -> None:
-    params = {"representative": "euclidean", "graph_space": "euclidean", "n_steps": 1}
-    cells = [
-        Cell("permutation", DIGITS, NETWORK, "", params, options={"permutation": number})
-        for number in (0, 5)
-    ]
-    given, permuted = (load_task("permutation")(cell, digits)[1] for cell in cells)
-    np.testing.assert_array_equal(given["representatives"], permuted["representatives"])
-    np.testing.assert_array_equal(given["neighbors"], permuted["neighbors"])
-
-
-def test_permutation_task_chooses_on_permuted_columns(digits: Any) -> None:
-    cell = Cell("permutation", DIGITS, NETWORK, "", {"n_steps": 1}, options={"permutation": 2})
-    _, arrays = load_task("permutation")(cell, digits)
-    X, y = digits.rows("train")
-    order = np.random.default_rng(2).permutation(X.shape[1])
-    model = paper(n_steps=1).fit(X[:, order], y, digits.attributes_of(digits.seen_classes))
-    np.testing.assert_array_equal(arrays["representatives"], model.representatives_)
-    rows = model.graph_.neighbors.indices.reshape(len(model.classes_), -1)
-    np.testing.assert_array_equal(arrays["neighbors"], rows)
-
-
-def test_choose_and_join_is_the_graph_of_a_fit(digits: Any) -> None:
+def test_graph_of_is_the_graph_of_a_fit(digits: Any) -> None:
     X, y = digits.rows("train")
     for parameters in ({}, {"graph_space": "attributes", "n_neighbors": 3}):
         model = paper(n_steps=1, **parameters)
-        chosen, neighbors = choose_and_join(model, final_division(digits))
+        graph = graph_of(model, final_fold(digits))
         fitted = model.fit(X, y, digits.attributes_of(digits.seen_classes))
-        np.testing.assert_array_equal(chosen, fitted.representatives_)
-        np.testing.assert_array_equal(neighbors.ravel(), fitted.graph_.neighbors.indices)
-
-
-def test_training_task_reports_the_floor_of_the_loss(digits: Any) -> None:
-    cell = Cell("training", DIGITS, NETWORK, "", {"n_hidden": 16}, options={"steps": [0, 5]})
-    values, arrays = load_task("training")(cell, digits)
-    division = final_division(digits)
-    targets = Targets.from_features(division.X, division.codes, len(division.seen))
-    assert targets.scatter is not None
-    assert values["constant"] == pytest.approx(targets.scatter.sum() / len(division.X))
-    assert arrays["losses"][-1] == values["loss"] > values["constant"]
-    assert 0 < values["seconds_per_step"] < 1
-
-
-def test_training_task_sampled_descends_the_same_loss(digits: Any) -> None:
-    params = {"n_hidden": 64, "learning_rate": 1e-2}
-    found = {}
-    for mode, n_sampled in {"quotient": None, "sampled": 10}.items():
-        given = {**params, "n_sampled": n_sampled}
-        cell = Cell("training", DIGITS, NETWORK, "", given, options={"steps": [0, 60]})
-        values, arrays = load_task("training")(cell, digits)
-        found[mode] = arrays["losses"] - values["constant"]
-    assert found["sampled"][0] == pytest.approx(found["quotient"][0], rel=1e-6)
-    assert max(losses[-1] / losses[0] for losses in found.values()) < 0.2
+        np.testing.assert_array_equal(graph.representatives, fitted.representatives_)
+        np.testing.assert_array_equal(
+            neighbor_table(graph).ravel(), fitted.graph_.neighbors.indices
+        )
 
 
 def test_barycenters_task_agrees_with_linear_programs(digits: Any) -> None:
     options = {"n_classes": 2, "n_instances": 6, "max_iter": 60, "reg": 0.01}
     cell = Cell("barycenters", DIGITS, NETWORK, "", {"n_steps": 2}, options=options)
     values, arrays = load_task("barycenters")(cell, digits)
-    division = final_division(digits)
-    code = np.sort(np.random.default_rng(0).permutation(len(division.seen))[:2])[0]
-    members = np.flatnonzero(division.codes == code)
+    instances = instances_of(final_fold(digits))
+    code = np.sort(np.random.default_rng(0).permutation(instances.codes.max() + 1)[:2])[0]
+    members = np.flatnonzero(instances.codes == code)
     members = np.sort(np.random.default_rng([0, int(code)]).permutation(members)[:6])
-    rows = to_simplex(division.X[members].astype(np.float64))
+    rows = to_simplex(instances.X[members].astype(np.float64))
     with pytest.warns(UserWarning, match="converge"):
         entropic = entropic_barycenter(rows, "squared", 0.01, max_iter=60)
     for position, center in enumerate((line_barycenter(rows), entropic)):
@@ -301,23 +251,8 @@ def test_calibration_reads_three_numbers_of_one_cell() -> None:
     assert groups[5] == ("γ chosen", "H")
 
 
-def test_choices_table_says_the_gain_over_the_preset() -> None:
-    results = {}
-    for number, cells in enumerate(CHOICES.plan(QUICK).values()):
-        results |= {cell.key: invented(cell, 40.0 - number) for cell in cells}
-    table = rendered(CHOICES, QUICK, results)[0]
-    assert isinstance(table, TableBlock)
-    gains = [value_text(row[-1]) for row in table.rows]
-    assert gains == ["0.0", "−1.0", "−2.0", "−3.0"]
-    assert [row[-1].mean for row in table.rows if isinstance(row[-1], Value)] == [0, -1, -2, -3]
-
-
-OWN_TASKS = ["ablation-barycenter", "ablation-permutation", "ablation-training"]
-
-
-@pytest.mark.parametrize("name", OWN_TASKS)
-def test_own_tasks_run_and_render_on_digits(name: str, digits: Any) -> None:
-    experiment, results = EXPERIMENTS.load(name), {}
+def test_barycenters_run_and_render_on_digits(digits: Any) -> None:
+    experiment, results = EXPERIMENTS.load("ablation-barycenter"), {}
     for cell in cells_of(experiment, QUICK):
         small = replace(cell, params={**cell.params, "n_hidden": 16})
         values, arrays = load_task(cell.task)(small, digits)

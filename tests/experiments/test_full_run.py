@@ -70,7 +70,7 @@ def test_report_has_every_experiment_with_something_in_it(run):
     assert "Ranks over one data set say no more" in found[NOT_DRAWN]
     for name in EXPERIMENTS:
         if name != NOT_DRAWN:
-            assert "<table" in found[name] or "<svg" in found[name], name
+            assert "<table" in found[name] or "<img" in found[name], name
         assert "cannot be shown" not in found[name], name
         assert "runs not made" not in found[name], name
 
@@ -112,7 +112,7 @@ def test_tables_show_what_evaluate_gives(run, method):
 def test_report_opens_in_a_browser_and_asks_for_nothing(visit):
     page = visit()  # complaints and requests are counted when it closes
     assert page.locator("section").count() >= len(EXPERIMENTS)
-    for drawing in page.locator("figure svg").all():
+    for drawing in page.locator("figure img").all():
         box = drawing.bounding_box()
         assert box is not None
         assert min(box["width"], box["height"]) > 100

@@ -132,10 +132,6 @@ def _ground(page) -> list[int]:
 def test_dark_mode_follows_the_system_and_the_button(visit):
     dark = visit(color_scheme="dark")
     assert max(_ground(dark)) < 60
-    ink = dark.evaluate(
-        "getComputedStyle(document.querySelector('svg.drawing [style*=\"--ink\"]')).fill"
-    )
-    assert min(int(part) for part in ink[4:-1].split(",")) > 180
     dark.locator("#theme").click()
     assert min(_ground(dark)) > 240
     assert min(_ground(visit(color_scheme="light"))) > 240

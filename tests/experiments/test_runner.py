@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from hgkt import HGKTClassifier, evaluate, load_dataset
-from hgkt.exceptions import UnknownNameError
+from hgkt.exceptions import HGKTError, UnknownNameError
 from hgkt.experiments.discovery import discover
 from hgkt.experiments.plan import EXPERIMENTS, TASKS, Cell, Context, DataSpec, use_device
 from hgkt.experiments.run import load_experiments, reproduce, run_cell
@@ -93,8 +93,10 @@ def test_task_evaluate_equals_evaluate_and_its_curve_has_the_area():
 
 def test_task_evaluate_refuses_options_it_does_not_have():
     cell = Cell("evaluate", DIGITS, "ridge", options={"selct": True})
-    assert "'selct'" in run_cell(cell).error
-    assert "has no presets" in run_cell(Cell("evaluate", DIGITS, "ridge", "paper")).error
+    with pytest.raises(TypeError, match="'selct'"):
+        run_cell(cell)
+    with pytest.raises(HGKTError, match="has no presets"):
+        run_cell(Cell("evaluate", DIGITS, "ridge", "paper"))
 
 
 def test_run_cell_computes_where_it_is_told():

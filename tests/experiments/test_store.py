@@ -58,16 +58,6 @@ def test_store_finds_a_result_where_the_folder_moved_but_not_for_other_data(tmp_
     assert store.get(a_cell(seed=3)) is None
 
 
-def test_store_results_lists_everything_readable(tmp_path):
-    store = ResultStore(tmp_path)
-    cells = [a_cell(seed=seed) for seed in range(3)]
-    for cell in cells:
-        store.put(a_result(cell))
-    (tmp_path / "notes.txt").write_text("mine")
-    assert {result.cell.key for result in store.results()} == {cell.key for cell in cells}
-    assert all(not result.arrays for result in store.results())
-
-
 def test_store_failure_never_replaces_a_success(tmp_path):
     store, cell = ResultStore(tmp_path), a_cell()
     store.put(CellResult(cell, error="it broke", versions=versions_of(cell)))
@@ -172,10 +162,10 @@ def test_store_takes_no_result_of_other_mathematics(tmp_path, monkeypatch):
     # Another method's result stays; this one's is not there, so it is not shown and runs again.
     assert store.get(cell) is None
     assert store.get(other) is not None
-    assert [result.cell.method for result in store.results()] == ["ridge"]
+    assert list(store.load([cell, other])) == [other.key]
     shown = reproduce(tmp_path, context, ["table-zsl"], run=False)
     assert [result.cell.method for result in shown.results.values()] == ["ridge"]
-    assert f"records/{cell.key}.json" not in shown.report.markdown.read_text()
+    assert f"cells/{cell.key}.json" not in shown.report.markdown.read_text()
     store.put(run_cell(cell))
     assert store.get(cell).versions["mathematics"] == str(now + 1)
     # A failure of today replaces a success of yesterday's mathematics.

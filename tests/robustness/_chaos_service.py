@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import json
 import os
 import signal
 import socket
@@ -18,7 +17,6 @@ from pathlib import Path
 import numpy as np
 
 _HGKT = [sys.executable, "-m", "hgkt"]
-_LAUNCHER = Path(__file__).with_name("_chaos_launcher.py")
 _MARK = "HGKT_CHAOS_MARK"
 _SHARED = "hgkt-serve-"
 
@@ -48,8 +46,6 @@ class RunningService:
         Number of server processes.
     grace, shutdown_timeout : float
         How it ends when told to.
-    warm : bool
-        Whether it is forked from a process that has imported everything, for many starts.
     """
 
     def __init__(
@@ -59,7 +55,6 @@ class RunningService:
         n_workers: int,
         grace: float = 0.0,
         shutdown_timeout: float = 10.0,
-        warm: bool = False,
     ) -> None:
         self.n_workers = n_workers
         self._place = _held_port()
@@ -75,42 +70,21 @@ class RunningService:
         self._words = ["serve", *(str(word) for option in options.items() for word in option)]
         self._environment = {**os.environ, _MARK: self._mark, "HGKT_DATABASE": database}
         self._process: subprocess.Popen[bytes] | None = None
-        self._launcher: subprocess.Popen[str] | None = None
-        if warm:
-            self._launcher = subprocess.Popen(
-                [sys.executable, str(_LAUNCHER)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-                env=self._environment,
-            )
 
     def start(self) -> None:
         """Start it; it may take a while to answer."""
-        if self._launcher is None:
-            with open(self._log, "ab") as log:
-                self._process = subprocess.Popen(
-                    [*_HGKT, *self._words],
-                    stdout=subprocess.DEVNULL,
-                    stderr=log,
-                    env=self._environment,
-                )
-            self.number = self._process.pid
-            return
-        assert self._launcher.stdin is not None
-        assert self._launcher.stdout is not None
-        print(
-            json.dumps({"words": self._words, "log": str(self._log)}),
-            file=self._launcher.stdin,
-            flush=True,
-        )
-        self.number = int(self._launcher.stdout.readline())
+        with open(self._log, "ab") as log:
+            self._process = subprocess.Popen(
+                [*_HGKT, *self._words],
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                env=self._environment,
+            )
+        self.number = self._process.pid
 
     def running(self) -> bool:
         """Return whether the parent lives."""
-        if self._process is not None:
-            return self._process.poll() is None
-        return Path(f"/proc/{self.number}").exists()
+        return self._process is not None and self._process.poll() is None
 
     def log(self) -> str:
         """Return what it wrote on stderr, all starts together."""
@@ -142,22 +116,16 @@ class RunningService:
             self.wait(10.0)
 
     def close(self) -> None:
-        """Kill the parent and what starts it, and forget the log."""
+        """Kill the parent and forget the log."""
         self.kill()
-        if self._launcher is not None:
-            self._launcher.communicate()
         self._log.unlink(missing_ok=True)
         self._place.close()
 
     def wait(self, seconds: float) -> int | None:
         """Wait for the parent's end; return its exit code where it is known."""
-        if self._process is not None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                return self._process.wait(timeout=seconds)
-            return None
-        deadline = time.monotonic() + seconds
-        while self.running() and time.monotonic() < deadline:
-            time.sleep(0.005)
+        assert self._process is not None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._process.wait(timeout=seconds)
         return None
 
     def stop(self) -> int:
@@ -183,7 +151,7 @@ class RunningService:
             with contextlib.suppress(OSError):
                 if mark in (folder / "environ").read_bytes():
                     found.add(int(folder.name))
-        return found - ({self._launcher.pid} if self._launcher is not None else set())
+        return found
 
 
 def _parent(process: int) -> int | None:

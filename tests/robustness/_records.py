@@ -5,6 +5,6 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
-from _script import RESULTS, one_thread, without_installation, write_record
+from _script import RESULTS, one_thread, served, without_installation, write_record
 
-__all__ = ["RESULTS", "one_thread", "without_installation", "write_record"]
+__all__ = ["RESULTS", "one_thread", "served", "without_installation", "write_record"]

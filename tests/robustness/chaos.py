@@ -77,7 +77,7 @@ def kill_at_random(
     kind = database.partition(":")[0]
     count = Count(kind, n_workers)
     rng = random.Random(f"{seed} {kind} {n_workers}")
-    service = RunningService(model, database, n_workers, warm=True)
+    service = RunningService(model, database, n_workers)
     clients = [Changer(service.port, number, seed) for number in range(N_CHANGERS)]
     start = time.monotonic()
     try:

@@ -42,22 +42,6 @@ def representatives(records: Records) -> str:
     return with_place(f"{table(header, lines)}\n\n{memory}", found)
 
 
-def train(records: Records) -> str:
-    """Return an epoch on the quotient beside one on drawn neighbours."""
-    found = records.bench("train")
-    line = [f"{amount(found[name])} s" for name in ("epoch_sampled_s", "epoch_quotient_s")]
-    lines = table(["sampled epoch", "quotient epoch", "ratio"], [[*line, amount(found["ratio"])]])
-    end = found["minimum"]
-    same = (
-        f"The sampled epoch is extrapolated from the median of {found['n_steps_timed']} of its "
-        f"{found['steps_per_epoch']} steps. Both ways trained on a small problem end at the same "
-        f"loss over the full graph: from {end['start']:.4f} to {end['quotient']:.5f} on the "
-        f"quotient and to {end['sampled']:.5f} with drawn neighbours, a difference of "
-        f"{100 * end['difference_of_start']:.3f} % of the start."
-    )
-    return with_place(f"{lines}\n\n{same}", found)
-
-
 def serve(records: Records) -> str:
     """Return the service under load beside the estimator itself."""
     found = records.bench("serve")
@@ -290,6 +274,6 @@ def _attack(name: str, part: dict[str, Any]) -> list[str]:
 
 TABLES = {
     "gather": gather, "scale": scale, "scale predict": scale_predict,
-    "representatives": representatives, "train": train, "serve": serve, "chaos": chaos,
+    "representatives": representatives, "serve": serve, "chaos": chaos,
     "fuzz": fuzz, "speed": speed,
 }  # fmt: skip

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pandas as pd
+
 from hgkt.estimators import METHODS
 from hgkt.estimators.methods import attribute_methods, build_method
 from hgkt.evaluation import PairedDifference
@@ -140,8 +142,7 @@ def _ranks(values: dict[str, float]) -> dict[str, int]:
 
 def _correlation(first: dict[str, int], second: dict[str, int]) -> float:
     """Return Spearman's rank correlation of two rankings of the same names."""
-    n = len(first)
-    return 1 - 6 * sum((first[name] - second[name]) ** 2 for name in first) / (n * (n * n - 1))
+    return float(pd.Series(first).corr(pd.Series(second), method="spearman"))
 
 
 def comparison(records: Records) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from page_tables.markdown import METRICS, spread, table
@@ -78,7 +79,7 @@ def one_space(records: Records) -> str:
             *(spread([row[name] for row in rows]) for name in ("zsl", "ts", "tr", "H", "ausuc")),
             f"{sum(row['seconds'] for row in rows) / len(rows):.0f}",
         ]
-        for method, rows in _by_method(records.script("one_space")["rows"]).items()
+        for method, rows in _grouped(records.script("one_space")["rows"], "method")
     ]
     return table(["method", *METRICS, "seconds"], lines)
 
@@ -86,7 +87,7 @@ def one_space(records: Records) -> str:
 def out_of_scope(records: Records) -> str:
     """Return what becomes of sentences that fit no class, beside those that do."""
     lines = []
-    for method, rows in _by_method(records.script("one_space")["rows"]).items():
+    for method, rows in _grouped(records.script("one_space")["rows"], "method"):
         known = [row for row in rows if row["out_of_scope"]]
         if not known:
             continue
@@ -104,9 +105,13 @@ def out_of_scope(records: Records) -> str:
     return table(["method", *header, "in a 90 % set: seen", "described"], lines)
 
 
-def _by_method(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    names = dict.fromkeys(row["method"] for row in rows)
-    return {name: [row for row in rows if row["method"] == name] for name in names}
+def _grouped(rows: list[dict[str, Any]], *names: str) -> Iterator[tuple[Any, list[dict[str, Any]]]]:
+    """Yield rows that have the same values under some names, and these values."""
+    groups: dict[Any, list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in names), []).append(row)
+    for values, own in groups.items():
+        yield values if len(names) > 1 else values[0], own
 
 
 def ensemble(records: Records) -> str:
@@ -159,14 +164,6 @@ def few_classes(records: Records) -> str:
     return table(header, lines)
 
 
-def _by_data(records: Records) -> dict[str, list[dict[str, Any]]]:
-    """Rows of the record of confidence, one list of seeds per data set."""
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for row in records.script("confidence")["rows"]:
-        groups.setdefault(row["data"], []).append(row)
-    return groups
-
-
 def confidence(records: Records) -> str:
     """Return calibration error, log loss and sets, for seen and unseen rows apart."""
     columns = {"ece": "calibration error", "ece_before": "before", "log_loss": "log loss",
@@ -175,7 +172,8 @@ def confidence(records: Records) -> str:
     lines = [
         [data, group, *(spread([row[group][name] for row in rows], 2 if "log" in name else 1)
                         for name in columns)]
-        for data, rows in _by_data(records).items() for group in ("seen", "unseen")
+        for data, rows in _grouped(records.script("confidence")["rows"], "data")
+        for group in ("seen", "unseen")
     ]  # fmt: skip
     return table(["data", "rows", *columns.values()], lines, text=["rows"])
 
@@ -190,7 +188,7 @@ def unknown_classes(records: Records) -> str:
     lines = [
         [f"{data} ({rows[0]['unknown']['n_unknown']})",
          *(spread([row["unknown"][name] for row in rows]) for name in columns)]
-        for data, rows in _by_data(records).items()
+        for data, rows in _grouped(records.script("confidence")["rows"], "data")
     ]  # fmt: skip
     return table(["data (never added)", *columns.values()], lines)
 
@@ -202,7 +200,7 @@ def beside_mapie(records: Records) -> str:
     lines = [
         [data, *(spread([row["mapie"][name] for row in rows]) for name in columns),
          f"{sum(row['cost']['ratio'] for row in rows) / len(rows):.2f}"]
-        for data, rows in _by_data(records).items()
+        for data, rows in _grouped(records.script("confidence")["rows"], "data")
     ]  # fmt: skip
     return table(["data", *columns.values(), "time of all answers / `predict`"], lines)
 
@@ -292,12 +290,10 @@ _READ_WELL = ("right answer", "one sentence", "another answer")
 
 def class_checks(records: Records) -> str:
     """Return how expected and real accuracy of unseen classes rank, and which classes are named."""
-    groups: dict[tuple[str, str, bool], list[dict[str, Any]]] = {}
-    for row in records.script("class_checks")["rows"]:
-        groups.setdefault((row["data"], row["attributes"], row["selected"]), []).append(row)
     ranked = ("together", "alone", "ahead", "held out", "attribute distance")
     lines = []
-    for (data, attributes, selected), rows in groups.items():
+    checked = _grouped(records.script("class_checks")["rows"], "data", "attributes", "selected")
+    for (data, attributes, selected), rows in checked:
         told = {"att": "attributes", "sent": "sentences"}[attributes]
         cells = [_spread([row["rank_correlation"][name] for row in rows]) for name in ranked]
         shares = [
@@ -367,14 +363,11 @@ def inbox(records: Records) -> str:
 
 def inbox_settings(records: Records) -> str:
     """Return purity and number of items of the ten largest groups, by HDBSCAN's settings."""
-    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for row in records.script("inbox", fixed=True)["settings"]:
-        key = row["n_directions"], row["min_samples"], row["selection"]
-        groups.setdefault(key, []).append(row)
+    settings = records.script("inbox", fixed=True)["settings"]
     lines = [
         [*map(str, key), spread([100 * row["purity"] for row in rows]),
          spread([row["n_items"] for row in rows], 0), spread([row["order"] for row in rows], 2)]
-        for key, rows in groups.items()
+        for key, rows in _grouped(settings, "n_directions", "min_samples", "selection")
     ]  # fmt: skip
     header = ["directions", "min_samples", "selection", "purity, %", "items", "order"]
     return table(header, lines, text=["selection"])

@@ -28,6 +28,8 @@ from hgkt.experiments.discovery import with_fingerprint
 from hgkt.experiments.plan import Cell, Context, DataSpec
 from hgkt.experiments.rows import DEFAULT, METRICS, PAPER, RELATIONS, MethodRow, evaluate_cells
 
+_HATCHES = ("", "//", "..")
+
 
 @dataclass(frozen=True)
 class Variant:
@@ -62,10 +64,16 @@ class Variant:
 
     def cells(self, context: Context, data: DataSpec) -> list[Cell]:
         """Return its cells on one data set, one per seed; none where it does not apply."""
-        used = other_attributes(data, self.attributes) if self.attributes else data
-        if used is None or (context.quick and not self.quick):
+        if context.quick and not self.quick:
             return []
-        return evaluate_cells(context, self.row, used, dict(self.params))
+        if self.attributes:
+            if data.attributes != "att":
+                return []
+            try:
+                data = with_fingerprint(replace(data, attributes=self.attributes))
+            except HGKTError:
+                return []
+        return evaluate_cells(context, self.row, data, dict(self.params))
 
 
 @dataclass(frozen=True)
@@ -80,8 +88,8 @@ class VariantTable:
         Heads of what variants say of themselves.
     variants : sequence of Variant
         The rows; those of one model stand together.
-    gain : bool
-        Whether to show how much H differs from the first row's.
+    bars : mapping of str to str, optional
+        Name, title and note of a bar chart of the same.
     """
 
     name: str
@@ -89,7 +97,7 @@ class VariantTable:
     heads: Sequence[str]
     variants: Sequence[Variant]
     note: str = ""
-    gain: bool = False
+    bars: Mapping[str, str] | None = None
 
     def plan(self, context: Context) -> dict[Slot, list[Cell]]:
         """Return the cells of the variants that apply."""
@@ -108,11 +116,40 @@ class VariantTable:
             planned = [v for v in self.variants if v.slot(data) in outcome.plan]
             for _, group in groupby(planned, key=lambda variant: variant.row):
                 lines = [_line(outcome, data, variant) for variant in group]
-                if self.gain:
-                    lines = [[*line, _gain(line[position], lines[0][position])] for line in lines]
                 rows += mark_columns(lines, [position])
-        columns = ["Data", *self.heads, *METRICS, *(["ΔH"] if self.gain else [])]
-        return [TableBlock(self.name, self.title, columns, rows, self.note)]
+        columns = ["Data", *self.heads, *METRICS]
+        table = TableBlock(self.name, self.title, columns, rows, self.note)
+        return [table] if self.bars is None else [self._draw_bars(outcome, **self.bars), table]
+
+    def _draw_bars(self, outcome: Outcome, name: str, title: str, note: str) -> Block:
+        """Draw the H of at most three variants of one model, named by the last of their words."""
+        sets, variants = outcome.context.data, self.variants
+        slots = [variant.slot(data) for data in sets for variant in variants]
+        lines = [
+            {"data": data.name, "variant": variant.words[-1], "H": h.mean,
+             "H_std": h.deviation or 0.0, "n_seeds": h.n}
+            for data in sets
+            for variant in variants
+            if (h := outcome.value(variant.slot(data), "H")).n
+        ]  # fmt: skip
+        if not lines:
+            return outcome.nothing(title, *slots)
+        frame = pd.DataFrame(lines)
+        names = list(dict.fromkeys(frame["data"]))
+        with style.drawn(max(3.6, 1.6 + 1.3 * len(names)), 3.2) as (drawing, axis):
+            for index, (variant, part) in enumerate(frame.groupby("variant", sort=False)):
+                places = part["data"].map(names.index) + 0.26 * (index - 1)
+                axis.bar(
+                    places, part["H"], 0.23, yerr=part["H_std"], label=variant,
+                    color=style.colour(index), hatch=_HATCHES[index], edgecolor=style.PAPER,
+                    error_kw={"capsize": 3, "ecolor": style.INK, "elinewidth": 0.9},
+                )  # fmt: skip
+            axis.set_xticks(range(len(names)), names)
+            axis.set_ylabel("H, %")
+            axis.grid(axis="x", visible=False)
+            axis.set_xlim(-0.6, len(names) - 0.4)
+            drawing.legend(loc="outside lower center", ncols=2)
+        return FigureBlock(name, title, drawing, frame, note, outcome.keys(*slots))
 
 
 def _line(outcome: Outcome, data: DataSpec, variant: Variant) -> list[Value | str]:
@@ -124,35 +161,8 @@ def _line(outcome: Outcome, data: DataSpec, variant: Variant) -> list[Value | st
     return [data.name, *variant.words, *values]
 
 
-def _gain(h: Value | str, reference: Value | str) -> Value | str:
-    if not (isinstance(h, Value) and isinstance(reference, Value)):
-        return ""
-    if h.mean is None or reference.mean is None:
-        return Value()
-    return Value(h.mean - reference.mean, n=h.n, keys=h.keys, form="+.1f")
-
-
-def other_attributes(data: DataSpec, attributes: str) -> DataSpec | None:
-    """Return a benchmark folder with other attributes, or None where it has none of them.
-
-    Parameters
-    ----------
-    data : DataSpec
-        The data set with the usual attributes.
-    attributes : str
-        Those wanted.
-    """
-    if data.attributes != "att":
-        return None
-    try:
-        return with_fingerprint(replace(data, attributes=attributes))
-    except HGKTError:
-        return None
-
-
 _WORDS = {"ts": "ts (unseen)", "tr": "tr (seen)", "H": "H"}
 _CURVES: dict[str, Metric] = {**{n: n for n in _WORDS}, "validation": ("validation", "score")}
-_HATCHES = ("", "//", "..")
 
 
 @dataclass(frozen=True)
@@ -206,15 +216,12 @@ class Sweep:
         """
         lines = []
         for item, slot in self.slots(outcome.context, data).items():
-            line: dict[str, Any] = {
-                "model": self.row.label,
-                "parameter": self.parameter,
-                "value": str(item),
-            }
             found = {name: outcome.value(slot, metric) for name, metric in _CURVES.items()}
-            for name, value in found.items():
-                line |= {name: value.mean, f"{name}_std": value.deviation or 0.0}
             if found["H"].n:
+                line: dict[str, Any] = {"model": self.row.label, "parameter": self.parameter}
+                line["value"] = str(item)
+                for name, value in found.items():
+                    line |= {name: value.mean, f"{name}_std": value.deviation or 0.0}
                 lines.append(line)
         frame = pd.DataFrame(lines)
         if lines:
@@ -296,61 +303,6 @@ def _draw_sweep(axis: Any, frame: pd.DataFrame) -> None:
     axis.set_xticks(list(places), frame["value"].tolist())
 
 
-@dataclass(frozen=True)
-class Bars:
-    """A bar chart of the H of a table's variants; the table plans their cells.
-
-    Parameters
-    ----------
-    name, title, note : str
-        Of the block.
-    table : VariantTable
-        At most three variants of one model; the last of their words names them.
-    """
-
-    name: str
-    title: str
-    table: VariantTable
-    note: str
-
-    def plan(self, context: Context) -> dict[Slot, list[Cell]]:
-        """Return the cells of the table."""
-        return self.table.plan(context)
-
-    def render(self, outcome: Outcome) -> list[Block]:
-        """Draw the bars."""
-        sets, variants = outcome.context.data, self.table.variants
-        slots = [variant.slot(data) for data in sets for variant in variants]
-        lines = []
-        for data in sets:
-            for variant in variants:
-                h = outcome.value(variant.slot(data), "H")
-                if h.n:
-                    lines.append(
-                        {"data": data.name, "variant": variant.words[-1], "H": h.mean,
-                         "H_std": h.deviation or 0.0, "n_seeds": h.n}
-                    )  # fmt: skip
-        if not lines:
-            return [outcome.nothing(self.title, *slots)]
-        frame = pd.DataFrame(lines)
-        names = list(dict.fromkeys(frame["data"]))
-        with style.drawn(max(3.6, 1.6 + 1.3 * len(names)), 3.2) as (drawing, axis):
-            for index, variant in enumerate(variants):
-                part = frame[frame["variant"] == variant.words[-1]]
-                axis.bar(
-                    [names.index(name) + 0.26 * (index - 1) for name in part["data"]], part["H"],
-                    0.23, yerr=part["H_std"], label=variant.words[-1], color=style.colour(index),
-                    hatch=_HATCHES[index], edgecolor=style.PAPER,
-                    error_kw={"capsize": 3, "ecolor": style.INK, "elinewidth": 0.9},
-                )  # fmt: skip
-            axis.set_xticks(range(len(names)), names)
-            axis.set_ylabel("H, %")
-            axis.grid(axis="x", visible=False)
-            axis.set_xlim(-0.6, len(names) - 0.4)
-            drawing.legend(loc="outside lower center", ncols=2)
-        return [FigureBlock(self.name, self.title, drawing, frame, self.note, outcome.keys(*slots))]
-
-
 # ---------------------------------------------------------------------- the experiments
 _MODELS = {"network": PAPER, "closed form": DEFAULT}
 
@@ -360,18 +312,21 @@ def _experiment(
     about: str,
     table: dict[str, Any] | None = None,
     curves: dict[str, Any] | None = None,
-    bars: dict[str, Any] | None = None,
 ) -> Experiment:
     """Return the experiment that an entry of ``ablations.toml`` describes."""
-    parts: list[Any] = []
+    parts: list[VariantTable | SweepFigure] = []
     if table is not None:
         variants = [Variant(row=_MODELS[v.pop("model")], **v) for v in table.pop("variants")]
-        shown = VariantTable(variants=variants, **table)
-        parts += [shown] if bars is None else [Bars(table=shown, **bars), shown]
+        parts.append(VariantTable(variants=variants, **table))
     if curves is not None:
         sweeps = [Sweep(row=_MODELS[s.pop("model")], **s) for s in curves.pop("panels")]
         parts.append(SweepFigure(sweeps=sweeps, **curves))
-    return Experiment.of(title, about, *parts)
+    return Experiment(
+        title,
+        about,
+        lambda context: {slot: c for part in parts for slot, c in part.plan(context).items()},
+        lambda outcome: [block for part in parts for block in part.render(outcome)],
+    )
 
 
 INTRA, INTER, SELECTION, MU, NEIGHBORS, CHOICES = (

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -94,19 +94,39 @@ def _read_captions() -> dict[str, dict[str, dict[str, str]]]:
     return tomllib.loads(Path(__file__).with_name("captions.toml").read_text(encoding="utf-8"))
 
 
-def _caption(
-    kind: str, name: str, data: DataSpec | None, values: Mapping[str, Any]
-) -> tuple[str, str, str]:
-    """Return name, title and note of a block, as ``captions.toml`` has them."""
-    caption = _read_captions()[kind][name]
-    title, note = caption["title"], " ".join(caption["note"].format(**values).split())
-    if data is None:
-        return name, title, note
-    return f"{name}-{data.name}", f"{title}, {data.name}", note
+@dataclass(frozen=True)
+class _Captioned:
+    KIND: ClassVar[str]
+    name: str
+    title: str
+
+    @classmethod
+    def of(cls, name: str, data: DataSpec | None, *content: Any, **more: Any) -> Self:
+        """Return a block, of a data set or of all, with its title and note of ``captions.toml``.
+
+        Parameters
+        ----------
+        name : str
+            Its name there.
+        data : DataSpec or None
+            Its name is added to those of the block.
+        *content
+            Columns and rows of a table, drawing and numbers of a figure.
+        **more
+            ``keys``, ``ours`` and ``closed`` of the block, and what stands in braces in its note.
+        """
+        caption = _read_captions()[cls.KIND][name]
+        options: dict[str, Any] = {
+            key: more.pop(key) for key in ("keys", "ours", "closed") if key in more
+        }
+        options["note"] = " ".join(caption["note"].format(**more).split())
+        if data is None:
+            return cls(name, caption["title"], *content, **options)
+        return cls(f"{name}-{data.name}", f"{caption['title']}, {data.name}", *content, **options)
 
 
 @dataclass(frozen=True)
-class TableBlock:
+class TableBlock(_Captioned):
     """A table: heads and rows of values or plain texts.
 
     Parameters
@@ -123,28 +143,12 @@ class TableBlock:
         Whether a reader has to open it.
     """
 
-    name: str
-    title: str
+    KIND = "table"
     columns: Sequence[Column | str]
     rows: Sequence[Sequence[Value | str]]
     note: str = ""
     ours: Collection[int] = ()
     closed: bool = False
-
-    @classmethod
-    def of(
-        cls,
-        name: str,
-        data: DataSpec | None,
-        columns: Sequence[Column | str],
-        rows: Sequence[Sequence[Value | str]],
-        ours: Collection[int] = (),
-        closed: bool = False,
-        **values: Any,
-    ) -> TableBlock:
-        """Return a table, of a data set or of all, with its caption, in which `values` stand."""
-        name, title, note = _caption("table", name, data, values)
-        return cls(name, title, columns, rows, note, ours, closed)
 
     @property
     def heads(self) -> list[Column]:
@@ -153,29 +157,14 @@ class TableBlock:
 
 
 @dataclass(frozen=True)
-class FigureBlock:
+class FigureBlock(_Captioned):
     """A figure, the numbers it draws, and the cells they come from."""
 
-    name: str
-    title: str
+    KIND = "figure"
     figure: Figure
     data: pd.DataFrame
     note: str = ""
     keys: tuple[str, ...] = ()
-
-    @classmethod
-    def of(
-        cls,
-        name: str,
-        data: DataSpec | None,
-        figure: Figure,
-        frame: pd.DataFrame,
-        keys: tuple[str, ...],
-        **values: Any,
-    ) -> FigureBlock:
-        """Return a figure, of a data set or of all, with its caption, in which `values` stand."""
-        name, title, note = _caption("figure", name, data, values)
-        return cls(name, title, figure, frame, note, keys)
 
 
 @dataclass(frozen=True)
@@ -254,16 +243,24 @@ class Outcome:
         return TextBlock(f"{title}: {self.why(*slots)}")
 
     def by_data(
-        self, title: str, render: Callable[[DataSpec, CellResult], Sequence[Block]]
+        self, title: str, *parts: Callable[[DataSpec, CellResult, tuple[str, ...]], Block]
     ) -> list[Block]:
-        """Return the blocks of each data set's first good result, or why there is none."""
+        """Return what parts make of each data set's first good result, or why there is none.
+
+        Parameters
+        ----------
+        title : str
+            What is missing then.
+        *parts : callable
+            ``part(data, result, keys)`` returns a block; `keys` are those of the data set's cells.
+        """
         blocks: list[Block] = []
         for data in self.context.data:
             result = self.first(data.name)
             if result is None:
                 blocks.append(self.nothing(f"{title}, {data.name}", data.name))
             else:
-                blocks += render(data, result)
+                blocks += [part(data, result, self.keys(data.name)) for part in parts]
         return blocks
 
     def value(
@@ -336,16 +333,6 @@ class Experiment:
     about: str
     plan: Callable[[Context], Plan]
     render: Callable[[Outcome], Sequence[Block]]
-
-    @classmethod
-    def of(cls, title: str, about: str, *parts: Any) -> Experiment:
-        """Join parts, each with a ``plan`` and a ``render`` of its own, to one experiment."""
-        return cls(
-            title,
-            about,
-            lambda context: {k: v for part in parts for k, v in part.plan(context).items()},
-            lambda outcome: [block for part in parts for block in part.render(outcome)],
-        )
 
 
 def experiment(

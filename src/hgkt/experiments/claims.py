@@ -15,46 +15,7 @@ from hgkt.experiments.tables import difference_of
 # Where a record has the figures that claims compare.
 _PATHS: dict[str, Metric] = {"H": "H", "H_uncalibrated": ("uncalibrated", "H")}
 _PATHS |= {"zsl": ("by_zsl", "zsl"), "own_space": ("own_space",)}
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One comparison: a figure of ours with that of the best rival on one data set.
-
-    Parameters
-    ----------
-    data : str
-        The data set.
-    ours, theirs : float
-        The two figures.
-    rival : str
-        Whose the second one is.
-    low, high : float
-        Between which bounds the difference lies.
-    """
-
-    data: str
-    ours: float
-    theirs: float
-    rival: str
-    low: float
-    high: float
-
-    @property
-    def holds(self) -> bool | None:
-        """Whether ours is higher; None where the bounds include 0."""
-        if self.low > 0:
-            return True
-        return False if self.high < 0 else None
-
-    def __str__(self) -> str:
-        gap, *ends = (
-            number_text(n, "+.1f") for n in (self.ours - self.theirs, self.low, self.high)
-        )
-        within = f" ({' to '.join(ends)})" if self.low < self.high else ""
-        return (
-            f"{self.data}: {self.ours:.1f} against {self.theirs:.1f} of {self.rival}, {gap}{within}"
-        )
+_VERDICTS = ("yes", "no", "undecided")
 
 
 @dataclass(frozen=True)
@@ -63,24 +24,27 @@ class Judgement:
 
     Parameters
     ----------
+    sentence, paper : str
+        The claim, and what the paper says; empty where the claim is ours.
     here : tuple of str
         The numbers, one line per data set.
     holds : str
         "yes", "no", "undecided", on which data sets, or "not run".
-    keys : tuple of str
-        Cells that it was made from.
     """
 
+    sentence: str
+    paper: str
     here: tuple[str, ...]
     holds: str
-    keys: tuple[str, ...] = ()
 
-
-NOT_RUN = Judgement((), "not run")
+    @property
+    def mark(self) -> str:
+        """ "yes", "no" or "open": how the verdict is coloured."""
+        return self.holds if self.holds in ("yes", "no") else "open"
 
 
 @dataclass(frozen=True)
-class PairedClaim:
+class Claim:
     """The claim that one setting has a higher figure than the best of some others.
 
     It holds on a data set where the 95 % interval of the paired difference, over test classes and
@@ -112,19 +76,24 @@ class PairedClaim:
 
     def judge(self, outcome: Outcome) -> Judgement:
         """Compare on every data set."""
-        found: list[Finding] = []
-        keys: list[str] = []
+        lines: list[str] = []
+        verdicts: dict[str, list[str]] = {word: [] for word in _VERDICTS}
         for data in outcome.context.data:
             own, rivals = self.slots(outcome, data)
             level = outcome.value(own, _PATHS[self.metric]).mean
             figures = {n: outcome.value(s, _PATHS[self.metric]).mean for n, s in rivals.items()}
             ran = {label: figure for label, figure in figures.items() if figure is not None}
-            if level is not None and ran:
-                best = max(ran, key=lambda label: ran[label])
-                low, high = _bounds(outcome, own, rivals[best], self.metric)
-                found.append(Finding(data.name, level, ran[best], best, low, high))
-                keys += outcome.keys(own, rivals[best])
-        return judged(found, keys)
+            if level is None or not ran:
+                continue
+            best = max(ran, key=lambda label: ran[label])
+            low, high = _bounds(outcome, own, rivals[best], self.metric)
+            gap, *ends = (number_text(n, "+.1f") for n in (level - ran[best], low, high))
+            within = f" ({' to '.join(ends)})" if low < high else ""
+            lines.append(
+                f"{data.name}: {level:.1f} against {ran[best]:.1f} of {best}, {gap}{within}"
+            )
+            verdicts["yes" if low > 0 else "no" if high < 0 else "undecided"].append(data.name)
+        return Judgement(self.sentence, self.paper, tuple(lines), _verdict(verdicts))
 
 
 def _bounds(outcome: Outcome, first: Slot, second: Slot, metric: str) -> tuple[float, float]:
@@ -141,71 +110,20 @@ def _bounds(outcome: Outcome, first: Slot, second: Slot, metric: str) -> tuple[f
     return difference - spread, difference + spread
 
 
-def judged(found: Sequence[Finding], keys: Sequence[str]) -> Judgement:
-    """Sum comparisons up.
-
-    Examples
-    --------
-    >>> findings = [Finding("CUB", 40.0, 35.0, "DEM", 2.0, 8.0)]
-    >>> findings += [Finding("SUN", 9.0, 9.0, "DEM", -1.0, 1.0)]
-    >>> judged(findings[:1], ()).here
-    ('CUB: 40.0 against 35.0 of DEM, +5.0 (+2.0 to +8.0)',)
-    >>> judged(findings, ()).holds
-    'yes on CUB; undecided on SUN'
-    """
-    if not found:
-        return NOT_RUN
-    words = {True: "yes", False: "no", None: "undecided"}
-    sets: dict[str, list[str]] = {}
-    for finding in found:
-        sets.setdefault(words[finding.holds], []).append(finding.data)
-    holds = next(iter(sets))
-    if len(sets) > 1:
-        found_words = [word for word in words.values() if word in sets]
-        holds = "; ".join(f"{word} on {', '.join(sets[word])}" for word in found_words)
-    return Judgement(tuple(map(str, found)), holds, tuple(dict.fromkeys(keys)))
-
-
-@dataclass(frozen=True)
-class CalibrationClaim:
-    """The claim that the calibration chosen on validation classes raises H."""
-
-    sentence: str = "A calibration γ chosen on validation classes raises H."
-    paper: str = ""
-
-    def judge(self, outcome: Outcome) -> Judgement:
-        """Count the methods and data sets where it does."""
-        rows, sets = rows_of(outcome.context), outcome.context.data
-        slots = [(data.name, row.name) for row in rows for data in sets]
-        pairs = [
-            (after.mean, before.mean)
-            for slot in slots
-            if (after := outcome.value(slot, ("calibrated", "H"))).mean is not None
-            and (before := outcome.value(slot, ("uncalibrated", "H"))).mean is not None
-        ]
-        if not pairs:
-            return NOT_RUN
-        n_raised = sum(after > before for after, before in pairs)
-        n_lowered = sum(after < before for after, before in pairs)
-        here = (
-            f"H rises in {n_raised} and falls in {n_lowered} of {len(pairs)} pairs of method and "
-            "data set"
-        )
-        holds = "yes" if n_raised == len(pairs) else f"in {n_raised} of {len(pairs)}"
-        return Judgement((here,), holds if n_raised else "no", outcome.keys(*slots))
-
-
-Claim = PairedClaim | CalibrationClaim
+def _verdict(verdicts: Mapping[str, Sequence[str]]) -> str:
+    """Return one word where all data sets agree, else which data sets say what."""
+    found = {word: sets for word, sets in verdicts.items() if sets}
+    if len(found) < 2:
+        return next(iter(found), "not run")
+    return "; ".join(f"{word} on {', '.join(sets)}" for word, sets in found.items())
 
 
 def _read_claims() -> dict[str, Sequence[Claim]]:
     text = Path(__file__).with_name("claims.toml").read_text(encoding="utf-8")
-    claims = tomllib.loads(text)
-    return {name: [PairedClaim(**claim) for claim in found] for name, found in claims.items()}
+    return {
+        name: [Claim(**claim) for claim in found] for name, found in tomllib.loads(text).items()
+    }
 
 
-CLAIMS: Mapping[str, Sequence[Claim]] = {
-    **_read_claims(),
-    "ablation-calibration": (CalibrationClaim(),),
-}
+CLAIMS: Mapping[str, Sequence[Claim]] = _read_claims()
 """Claims by the name of the experiment that tests them; others test none."""

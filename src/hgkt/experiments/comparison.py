@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hgkt.data import GZSLDataset
 from hgkt.experiments import style
 from hgkt.experiments.blocks import (
     Block,
@@ -40,24 +41,21 @@ from hgkt.experiments.rows import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from hgkt.data import GZSLDataset
 
 _MEASURES = ("ts", "tr", "H")
 _N_OTHERS = 3
 _MAX_POINTS = 300
-Scores = Mapping[str, Mapping[tuple[str, str], float]]
-"""Accuracy by method label and by (data set, measure)."""
 
 
 # ---------------------------------------------------------------------- ranks
-def rank_matrix(scores: Scores) -> tuple[list[str], NDArray[np.int64], list[float]]:
+def rank_matrix(scores: pd.DataFrame) -> tuple[list[str], NDArray[np.int64], list[float]]:
     """Count how often each method has each rank; the best mean rank comes first.
 
     Parameters
     ----------
-    scores : mapping
-        Accuracy by label and by column. A method that lacks a column is not ranked there; equal
-        accuracies share the better rank.
+    scores : DataFrame
+        Accuracies, a column per method and a row per data set and measure. A method without a
+        number is not ranked there; equal accuracies share the better rank.
 
     Returns
     -------
@@ -70,20 +68,15 @@ def rank_matrix(scores: Scores) -> tuple[list[str], NDArray[np.int64], list[floa
 
     Examples
     --------
-    >>> scores = {"a": {("CUB", "H"): 2.0}, "b": {("CUB", "H"): 3.0}}
-    >>> labels, counts, means = rank_matrix(scores)
+    >>> labels, counts, means = rank_matrix(pd.DataFrame({"a": [2.0], "b": [3.0]}))
     >>> labels, counts.tolist(), means
     (['b', 'a'], [[1, 0], [0, 1]], [1.0, 2.0])
     """
-    table = pd.DataFrame({label: dict(columns) for label, columns in scores.items()})
-    ranks = table.rank(axis=1, ascending=False, method="min")
-    means = ranks.mean(axis=0).sort_values(kind="stable")
+    ranks = scores.rank(axis=1, ascending=False, method="min")
+    means = ranks.mean().sort_values(kind="stable")
     labels = [str(label) for label in means.index]
-    counts = np.zeros((len(labels), len(labels)), dtype=np.int64)
-    for position, label in enumerate(labels):
-        found = ranks[label].dropna().astype(int).to_numpy()
-        np.add.at(counts[position], found - 1, 1)
-    return labels, counts, [float(mean) for mean in means]
+    counts = ranks[labels].apply(pd.Series.value_counts).reindex(range(1, len(labels) + 1))
+    return labels, counts.T.fillna(0).to_numpy(dtype=np.int64), means.tolist()
 
 
 @experiment("Ranks of the methods", plan_evaluations)
@@ -93,16 +86,14 @@ def ranks(outcome: Outcome) -> list[Block]:
     """
     if len(outcome.context.data) < 2:
         return [TextBlock("Ranks over one data set say no more than its table above.")]
-    scores: dict[str, dict[tuple[str, str], float]] = {}
-    for row in rows_of(outcome.context):
-        for data in outcome.context.data:
-            for measure in _MEASURES:
-                found = outcome.value((data.name, row.name), measure)
-                if found.mean is not None:
-                    scores.setdefault(row.label, {})[data.name, measure] = found.mean
-    if len(scores) > 1:
-        n_columns = len({column for columns in scores.values() for column in columns})
-        values = {"n_columns": n_columns, "features": data_note(outcome.context)}
+    columns = [(data.name, measure) for data in outcome.context.data for measure in _MEASURES]
+    found = {
+        row.label: [outcome.value((name, row.name), measure).mean for name, measure in columns]
+        for row in rows_of(outcome.context)
+    }
+    scores = pd.DataFrame(found, columns, dtype=float).dropna(axis=1, how="all").dropna(how="all")
+    if scores.shape[1] > 1:
+        values = {"n_columns": len(scores), "features": data_note(outcome.context)}
         keys = outcome.keys(*outcome.plan)
         ours: Block = _rank_block("figure-ranks", scores, keys, **values)
     else:
@@ -115,10 +106,12 @@ def ranks(outcome: Outcome) -> list[Block]:
         }
         for method, sets in PUBLISHED.items()
     }
-    return [ours, _rank_block("figure-ranks-paper", printed, ())]
+    return [ours, _rank_block("figure-ranks-paper", pd.DataFrame(printed), ())]
 
 
-def _rank_block(name: str, scores: Scores, keys: tuple[str, ...], **values: Any) -> FigureBlock:
+def _rank_block(
+    name: str, scores: pd.DataFrame, keys: tuple[str, ...], **values: Any
+) -> FigureBlock:
     labels, counts, means = rank_matrix(scores)
     rows = [
         {"method": label, "mean_rank": mean, "rank": rank + 1, "count": int(count)}
@@ -126,7 +119,7 @@ def _rank_block(name: str, scores: Scores, keys: tuple[str, ...], **values: Any)
         for rank, count in enumerate(line)
     ]
     drawing = _draw_ranks(labels, counts, means)
-    return FigureBlock.of(name, None, drawing, pd.DataFrame(rows), keys, **values)
+    return FigureBlock.of(name, None, drawing, pd.DataFrame(rows), keys=keys, **values)
 
 
 def _draw_ranks(labels: list[str], counts: NDArray[np.int64], means: list[float]) -> Figure:
@@ -206,13 +199,12 @@ def thin(unseen: NDArray[Any], seen: NDArray[Any]) -> tuple[NDArray[Any], NDArra
     (300, 0.0, 0.0)
     """
     x, y = 100 * np.asarray(unseen, dtype=float), 100 * np.asarray(seen, dtype=float)
-    if len(x) > _MAX_POINTS:
-        along = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(x)) + np.abs(np.diff(y)))])
-        places = np.searchsorted(along, np.linspace(0, along[-1], _MAX_POINTS))
-        places = np.clip(places, 0, len(x) - 1)
-        places[-1] = len(x) - 1
-        x, y = x[places], y[places]
-    return x, y
+    if len(x) <= _MAX_POINTS:
+        return x, y
+    along = np.r_[0.0, np.cumsum(np.abs(np.diff(x)) + np.abs(np.diff(y)))]
+    places = np.searchsorted(along, np.linspace(0, along[-1], _MAX_POINTS)[:-1])
+    places = np.r_[places, len(x) - 1]
+    return x[places], y[places]
 
 
 @experiment("Seen–unseen curves", plan_evaluations)
@@ -244,7 +236,7 @@ def curves(outcome: Outcome) -> list[Block]:
     keys = tuple(key for curves in panels.values() for curve in curves for key in curve.keys)
     features = data_note(outcome.context)
     frame = pd.concat(frames)
-    return [FigureBlock.of("figure-curves", None, drawing, frame, keys, features=features)]
+    return [FigureBlock.of("figure-curves", None, drawing, frame, keys=keys, features=features)]
 
 
 def _looks(panels: dict[str, list[Curve]]) -> dict[str, dict[str, Any]]:
@@ -304,7 +296,7 @@ def _calibration_table(outcome: Outcome, data: DataSpec) -> TableBlock:
     harmonic = [place for place, head in enumerate(heads, start=1) if head.name in ("H", "H*")]
     ours = [position for position, row in enumerate(rows) if row.ours]
     marked = mark_columns(lines, harmonic)
-    return TableBlock.of("ablation-calibration", data, ["Method", *heads], marked, ours)
+    return TableBlock.of("ablation-calibration", data, ["Method", *heads], marked, ours=ours)
 
 
 def _draw_calibration(outcome: Outcome, data: DataSpec) -> Block:
@@ -333,7 +325,7 @@ def _draw_calibration(outcome: Outcome, data: DataSpec) -> Block:
         axis.grid(axis="y", visible=False)
         drawing.legend(loc="outside lower center", ncols=3)
     keys = outcome.keys(*slots.values())
-    return FigureBlock.of("ablation-calibration-figure", data, drawing, frame, keys)
+    return FigureBlock.of("ablation-calibration-figure", data, drawing, frame, keys=keys)
 
 
 # ---------------------------------------------------------------------- results by class
@@ -345,10 +337,8 @@ def _plan_classes(context: Context) -> Plan:
     plan: dict[Any, list[Cell]] = {}
     for data in context.data:
         main = evaluate_cells(context, DEFAULT, data)[0]
-        plan["main", data.name] = [main]
-        plan[data.name] = [
-            Cell("classes", data, DEFAULT.method, DEFAULT.preset, {}, 0, {}, [main.key])
-        ]
+        counted = replace(main, task="classes", params={}, options={}, needs=[main.key])
+        plan |= {("main", data.name): [main], data.name: [counted]}
     return plan
 
 
@@ -357,10 +347,7 @@ def classes(outcome: Outcome) -> list[Block]:
     """Beyond the paper. Which classes the closed form recognises and what it takes the others for,
     with the settings that the main table's first seed selected.
     """
-    parts = (_draw_confusion, _classes_table)
-    return outcome.by_data(
-        "Results by class", lambda data, result: [part(outcome, data, result) for part in parts]
-    )
+    return outcome.by_data("Results by class", _draw_confusion, _classes_table)
 
 
 def class_table(
@@ -388,21 +375,18 @@ def class_table(
     >>> class_table(np.array([[3, 1], [0, 4]]), ["cat", "dog"], 1)
     [('cat', True, 4, 75.0, 'dog', 25.0), ('dog', False, 4, 100.0, '', 0.0)]
     """
+    totals, wrong = confusion.sum(axis=1), confusion - np.diag(confusion.diagonal())
     lines = []
-    for place, row in enumerate(confusion):
-        total = int(row.sum())
-        if total:
-            wrong = np.where(np.arange(len(row)) == place, 0, row)
-            other = int(wrong.argmax())
-            mistaken = names[other] if wrong[other] else ""
-            share = 100.0 * float(wrong[other]) / total
-            accuracy = 100.0 * float(row[place]) / total
-            lines.append((names[place], place < n_seen, total, accuracy, mistaken, share))
+    for place in np.flatnonzero(totals).tolist():
+        total, other = int(totals[place]), int(wrong[place].argmax())
+        accuracy = 100.0 * int(confusion[place, place]) / total
+        share = 100.0 * int(wrong[place, other]) / total
+        mistaken = names[other] if wrong[place, other] else ""
+        lines.append((names[place], place < n_seen, total, accuracy, mistaken, share))
     return sorted(lines, key=lambda line: line[3])
 
 
-def _classes_table(outcome: Outcome, data: DataSpec, result: CellResult) -> TableBlock:
-    keys = outcome.keys(data.name)
+def _classes_table(data: DataSpec, result: CellResult, keys: tuple[str, ...]) -> TableBlock:
     rows: list[list[Value | str]] = []
     for name, seen, total, accuracy, other, share in class_table(
         result.arrays["confusion"], result.values["classes"], result.values["n_seen"]
@@ -416,7 +400,7 @@ def _classes_table(outcome: Outcome, data: DataSpec, result: CellResult) -> Tabl
     return TableBlock.of("figure-classes-table", data, columns, rows, closed=True)
 
 
-def _draw_confusion(outcome: Outcome, data: DataSpec, result: CellResult) -> FigureBlock:
+def _draw_confusion(data: DataSpec, result: CellResult, keys: tuple[str, ...]) -> FigureBlock:
     names, n_seen = result.values["classes"], result.values["n_seen"]
     counts = result.arrays["confusion"].astype(np.float64)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
@@ -447,8 +431,7 @@ def _draw_confusion(outcome: Outcome, data: DataSpec, result: CellResult) -> Fig
         "n_unseen_as": int(counts[n_seen:, :n_seen].sum()),
         "n_unseen_rows": int(counts[n_seen:].sum()),
     }
-    keys = outcome.keys(data.name)
-    return FigureBlock.of("figure-classes", data, drawing, frame, keys, **values)
+    return FigureBlock.of("figure-classes", data, drawing, frame, keys=keys, **values)
 
 
 def run_classes(cell: Cell, dataset: GZSLDataset) -> Outputs:

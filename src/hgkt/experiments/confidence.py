@@ -10,7 +10,7 @@ import pandas as pd
 from hgkt.evaluation.confidence import COLUMNS
 from hgkt.experiments import style
 from hgkt.experiments.blocks import Block, FigureBlock, Outcome, Plan, TableBlock, Value, experiment
-from hgkt.experiments.plan import Cell, Context, DataSpec
+from hgkt.experiments.plan import CellResult, Context, DataSpec
 from hgkt.experiments.rows import DEFAULT, evaluate_cells
 
 if TYPE_CHECKING:
@@ -60,10 +60,7 @@ def _percent(rows: list[list[float]], names: list[str]) -> pd.DataFrame:
 
 
 def _plan(context: Context) -> Plan:
-    plan: dict[Any, list[Cell]] = {}
-    for data in context.data:
-        plan[data.name] = evaluate_cells(context, DEFAULT, data)
-    return plan
+    return {data.name: evaluate_cells(context, DEFAULT, data) for data in context.data}
 
 
 @experiment("Confidence", _plan)
@@ -71,24 +68,19 @@ def confidence(outcome: Outcome) -> list[Block]:
     """Beyond the paper. Probabilities, the risk of answering only what is sure, and prediction sets
     of the closed form. Temperatures and thresholds come from validation classes.
     """
-    blocks: list[Block] = []
-    for data in outcome.context.data:
-        result = outcome.first(data.name)
-        if result is None or not result.values.get("confidence_seen"):
-            blocks.append(outcome.nothing(f"Confidence, {data.name}", data.name))
-        else:
-            blocks += [_drawing(outcome, data, result.values), _table(outcome, data)]
-    return blocks
+    return outcome.by_data("Confidence", _drawing, lambda data, *_: _table(outcome, data))
 
 
-def _drawing(outcome: Outcome, data: DataSpec, values: dict[str, Any]) -> FigureBlock:
-    groups = {words: values[name] for name, words in GROUPS.items()}
+def _drawing(data: DataSpec, result: CellResult, keys: tuple[str, ...]) -> FigureBlock:
+    groups = {words: result.values[name] for name, words in GROUPS.items()}
     frame = pd.concat(
         _percent(group["risk"], ["coverage", "risk"]).assign(group=name)
         for name, group in groups.items()
     )
-    drawing, keys = draw_confidence(groups), outcome.keys(data.name)
-    return FigureBlock.of("figure-confidence", data, drawing, frame.reset_index(drop=True), keys)
+    drawing = draw_confidence(groups)
+    return FigureBlock.of(
+        "figure-confidence", data, drawing, frame.reset_index(drop=True), keys=keys
+    )
 
 
 def _table(outcome: Outcome, data: DataSpec) -> TableBlock:

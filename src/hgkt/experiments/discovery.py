@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from hgkt._files import sha256
 from hgkt.data import DATASETS, data_root, find_folder
 from hgkt.data.catalog import find_facts
+from hgkt.data.xlsa17 import feature_files
 from hgkt.exceptions import DataError, HGKTError
 from hgkt.experiments.plan import DataSpec
 
@@ -141,28 +142,6 @@ def fingerprint_of(dataset: GZSLDataset) -> str:
     return sha256(f"{parts['split']} {parts['content']}")
 
 
-def feature_file(folder: Path, features: str = "") -> str:
-    """Return the feature file to take of a folder: the one asked for, res101, or the first.
-
-    Parameters
-    ----------
-    folder : Path
-        A folder in the benchmark's layout.
-    features : str
-        The one wanted, without suffix; empty for any.
-    """
-    from hgkt.data.xlsa17 import feature_files
-
-    files = feature_files(folder)
-    if not files:
-        raise DataError(f"{folder} holds no feature file; a .mat with 'features' is expected")
-    if features and features not in files:
-        raise DataError(
-            f"{folder} has no feature file {features!r}; feature files there: {', '.join(files)}"
-        )
-    return features or (_USUAL if _USUAL in files else files[0])
-
-
 def _locate(name: str, root: str | Path | None, features: str, attributes: str) -> DataSpec:
     if name.lower() in DATASETS:
         return DataSpec(name.lower(), name.lower())
@@ -173,8 +152,10 @@ def _locate(name: str, root: str | Path | None, features: str, attributes: str) 
 
 
 def _spec(folder: Path, features: str, attributes: str) -> DataSpec:
-    chosen = feature_file(folder, features)
-    return DataSpec(_name(folder), str(folder.resolve()), chosen, attributes)
+    """Return a folder in the benchmark's layout; without a wish, with res101 or the first."""
+    files = feature_files(folder)
+    usual = files[0] if files and _USUAL not in files else _USUAL
+    return DataSpec(_name(folder), str(folder.resolve()), features or usual, attributes)
 
 
 def _folders(base: Path | None) -> list[Path]:

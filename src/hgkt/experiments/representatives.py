@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hgkt._validation import import_extra
+from hgkt.data import GZSLDataset
 from hgkt.experiments import style
 from hgkt.experiments.blocks import Block, FigureBlock, Outcome, Plan, TableBlock, Value, experiment
 from hgkt.experiments.plan import Cell, CellResult, Context, DataSpec, Outputs
 from hgkt.experiments.rows import PAPER
-from hgkt.experiments.training import choose_and_join, final_division, network_of
-
-if TYPE_CHECKING:
-    from hgkt.data import GZSLDataset
+from hgkt.experiments.training import final_fold, graph_of, neighbor_table, network_of
 
 _WAYS = {"wasserstein": "Wasserstein", "euclidean": "Euclidean", "random": "random"}
 _N_SHOWN = 10
@@ -131,7 +130,7 @@ def _draw_pictures(
     total = len(next(iter(found.values())).values["classes"])
     which = f"the first {len(classes)} of {total}" if total > len(classes) else f"all {total}"
     frame = pd.DataFrame(lines)
-    return FigureBlock.of("figure-representatives", data, drawing, frame, keys, which=which)
+    return FigureBlock.of("figure-representatives", data, drawing, frame, keys=keys, which=which)
 
 
 def _rows_table(outcome: Outcome, data: DataSpec, found: dict[str, CellResult]) -> TableBlock:
@@ -166,10 +165,7 @@ def graph(outcome: Outcome) -> list[Block]:
     """The graph that the paper's framework figure sketches: representatives joined to their k
     nearest others, and unseen classes to the seen ones they will be made from.
     """
-    return outcome.by_data(
-        "Graph of the classes",
-        lambda data, result: [draw_graph(data, result, outcome.keys(data.name))],
-    )
+    return outcome.by_data("Graph of the classes", draw_graph)
 
 
 def edges_of(result: CellResult) -> list[tuple[int, int]]:
@@ -186,8 +182,8 @@ def edges_of(result: CellResult) -> list[tuple[int, int]]:
 
 def layout(
     n_classes: int, edges: list[tuple[int, int]], positions: NDArray[Any]
-) -> tuple[NDArray[np.float64], str]:
-    """Return positions (n_classes, 2) and how they were found.
+) -> NDArray[np.float64]:
+    """Return positions (n_classes, 2) as springs find them that are as long as the ways.
 
     Parameters
     ----------
@@ -196,13 +192,10 @@ def layout(
     edges : list of (int, int)
         The edges.
     positions : ndarray of shape (n_classes, 2)
-        Where nodes start, and stay where NetworkX is not installed.
+        Where nodes start.
     """
-    try:
-        import networkx
-    except ImportError:
-        return np.asarray(positions, dtype=np.float64), "attributes on their principal axes"
-    graph: Any = networkx.Graph()
+    networkx = import_extra("networkx", "report")
+    graph = networkx.Graph()
     graph.add_nodes_from(range(n_classes))
     graph.add_edges_from(edges)
     # Springs between all pairs, as long as the way between them, keep sparse graphs from curling
@@ -212,7 +205,7 @@ def layout(
         for code, found in networkx.all_pairs_shortest_path_length(graph)
     }
     places = networkx.kamada_kawai_layout(graph, dist=ways, pos=dict(enumerate(positions)))
-    return np.array([places[code] for code in range(n_classes)]), "springs as long as the ways"
+    return np.array([places[code] for code in range(n_classes)])
 
 
 def draw_graph(data: DataSpec, result: CellResult, keys: tuple[str, ...]) -> FigureBlock:
@@ -231,7 +224,7 @@ def draw_graph(data: DataSpec, result: CellResult, keys: tuple[str, ...]) -> Fig
 
     names = [*result.values["classes"], *result.values["unseen"]]
     n_seen, edges = len(result.values["classes"]), edges_of(result)
-    places, how = layout(len(names), edges, result.arrays["positions"])
+    places = layout(len(names), edges, result.arrays["positions"])
     side = float(np.clip(3.2 + 0.05 * len(names), 4.2, 9.0))
     with style.drawn(max(side, 6.4), side) as (drawing, axis):
         _draw_edges(axis, places, edges, n_seen, len(names))
@@ -255,7 +248,7 @@ def draw_graph(data: DataSpec, result: CellResult, keys: tuple[str, ...]) -> Fig
     )
     k = result.arrays["neighbors"].shape[1]
     few = "" if len(names) <= _FEW else "Only the classes that most others point to are named."
-    return FigureBlock.of("figure-graph", data, drawing, frame, keys, k=k, layout=how, named=few)
+    return FigureBlock.of("figure-graph", data, drawing, frame, keys=keys, k=k, named=few)
 
 
 def _draw_edges(
@@ -324,24 +317,24 @@ def run_representatives(cell: Cell, dataset: GZSLDataset) -> Outputs:
     """
     from hgkt.graph import nearest_classes
 
-    division = final_division(dataset)
+    fold = final_fold(dataset)
     model = network_of(cell, dataset)
     start = time.perf_counter()
-    chosen, neighbors = choose_and_join(model, division)
+    graph = graph_of(model, fold)
     seconds = time.perf_counter() - start
-    rows = dataset.train[chosen]
+    rows = dataset.train[graph.representatives]
     values: dict[str, Any] = {
-        "classes": list(division.seen),
-        "unseen": list(division.unseen),
+        "classes": fold.classes.tolist(),
+        "unseen": list(fold.new_classes),
         "seconds": seconds,
     }
     arrays = {
         "rows": rows,
-        "neighbors": neighbors,
+        "neighbors": neighbor_table(graph),
         "unseen_neighbors": nearest_classes(
-            division.new_attributes, division.attributes, model.n_neighbors, "attributes"
+            fold.new_attributes, fold.attributes, model.n_neighbors, "attributes"
         ),
-        "positions": principal_axes(np.concatenate([division.attributes, division.new_attributes])),
+        "positions": principal_axes(np.concatenate([fold.attributes, fold.new_attributes])),
     }
     if dataset.image_files is not None:
         values["files"] = [dataset.image_files[row] for row in rows]

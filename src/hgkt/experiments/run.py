@@ -7,25 +7,23 @@ from __future__ import annotations
 
 import json
 import time
-import traceback
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import chain
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hgkt._plain import plain
 from hgkt._validation import check_choice, check_number
 from hgkt.engines import ENGINES, Engine, ProcessEngine
 from hgkt.engines.local import usual_workers
 from hgkt.evaluation.records import machine, versions
-from hgkt.exceptions import DataError, HGKTError
+from hgkt.exceptions import DataError
 from hgkt.experiments.blocks import Experiment, Plan
 from hgkt.experiments.discovery import forget_loaded, load_once
 from hgkt.experiments.plan import (
@@ -283,7 +281,7 @@ def run_cells(
     if not keep_failures:
         results = {key: result for key, result in results.items() if result.ok}
     todo = [cell for key, cell in wanted.items() if key not in results]
-    costs = Costs(chain(results.values(), store.results(but=wanted) if todo else ()))
+    costs = Costs(results.values())
     if not todo:
         Tracker(todo, len(results), costs, progress=progress)
         return {key: results[key] for key in wanted}
@@ -291,24 +289,21 @@ def run_cells(
     schedule = Schedule(todo, results)
     with _open(engine, n_jobs, len(todo), device, address) as runner:
         tracker = Tracker(todo, len(results), costs, runner.n_workers, progress)
-
-        def keep(result: CellResult) -> None:
-            store.put(result)
-            results[result.cell.key] = result
-            tracker.ended(result)
-
         with closing(_run(runner, schedule, device, tracker.started)) as stream:  # type: ignore[type-var]
-            for result in chain(schedule.hopeless(), stream):
-                keep(result)
-                for follower in schedule.hopeless():
-                    keep(follower)
+            for result in stream:
+                store.put(result)
+                results[result.cell.key] = result
+                tracker.ended(result)
     return {key: results[key] for key in wanted}
 
 
 def _run(
     engine: Engine, schedule: Schedule, device: str, started: Callable[[Cell], None]
 ) -> Iterator[CellResult]:
-    """Yield results as they come; a cell whose process dies twice has failed."""
+    """Yield results as they come; a cell whose process dies twice has failed.
+
+    What is yielded has to be among the schedule's results before the next one is asked for.
+    """
     apart = isinstance(engine, ProcessEngine)
     if apart:
         forget_loaded()  # the processes have data sets of their own
@@ -321,13 +316,13 @@ def _run(
     def arguments(cell: Cell) -> tuple[Any, ...]:
         return cell, device, None if apart else share(cell.data), schedule.taken(cell)
 
+    yield from schedule.hopeless()
     ends = engine.run(run_cell, schedule, arguments=arguments, started=started, n_retries=1)
     with closing(ends) as stream:  # type: ignore[type-var]
         for end in stream:
-            if end.n_deaths or end.problem is not None:  # or the way to the worker or back
-                yield failed(end.task, _DIED if end.n_deaths else str(end.problem))
-            else:
-                yield end.value
+            problem = _DIED if end.n_deaths else end.problem
+            yield end.value if problem is None else failed(end.task, str(problem))
+            yield from schedule.hopeless()
 
 
 def _open(name: str, n_jobs: int | None, n_cells: int, device: str, address: str | None) -> Engine:
@@ -347,7 +342,7 @@ def run_cell(
     dataset: GZSLDataset | None = None,
     taken: Mapping[str, Any] | None = None,
 ) -> CellResult:
-    """Run one cell; whatever it raises becomes its error, in one sentence.
+    """Run one cell; what it raises is put into a sentence by the engine.
 
     Parameters
     ----------
@@ -367,36 +362,24 @@ def run_cell(
     Examples
     --------
     >>> from hgkt.experiments.plan import DataSpec
-    >>> cell = Cell("evaluate", DataSpec("digits", "digits"), "eszsl", params={"rigde": 1})
-    >>> run_cell(cell).error  # doctest: +ELLIPSIS
-    "method 'eszsl' has no parameter 'rigde'; choose from: ..."
+    >>> cell = Cell("evaluate", DataSpec("digits", "digits"), "eszsl", options={"select": False})
+    >>> run_cell(cell).values["method"]
+    'eszsl'
     """
     start = time.perf_counter()
-    values: dict[str, Any] = {}
-    arrays: dict[str, NDArray[Any]] = {}
-    error = ""
-    try:
-        dataset = load_once(cell.data) if dataset is None else dataset
-        work = replace(cell, params={**(taken or {}), **cell.params})
-        with use_device(device):
-            values, arrays = load_task(cell.task)(work, dataset)
-        if cell.needs:
-            values = {**values, "taken": dict(taken or {})}
-    except HGKTError as problem:
-        error = str(problem)
-    except Exception as problem:
-        where = traceback.extract_tb(problem.__traceback__)[-1]
-        detail = " ".join(str(problem).split()) or "no message"
-        place = f"{Path(where.filename).name}:{where.lineno}"
-        error = f"{type(problem).__name__}: {detail} ({place})"
+    dataset = load_once(cell.data) if dataset is None else dataset
+    work = replace(cell, params={**(taken or {}), **cell.params})
+    with use_device(device):
+        values, arrays = load_task(cell.task)(work, dataset)
+    if cell.needs:
+        values = {**values, "taken": dict(taken or {})}
     return CellResult(
         cell,
         plain(values),
         {name: np.asarray(array) for name, array in arrays.items()},
-        error,
-        time.perf_counter() - start,
-        _versions(cell),
-        machine(),
+        seconds=time.perf_counter() - start,
+        versions=_versions(cell),
+        machine=machine(),
     )
 
 
@@ -410,7 +393,6 @@ def _versions(cell: Cell) -> dict[str, str]:
 
 
 # ---------------------------------------------------------------------- order and time
-_LATE = 0.2
 _TRAINED, _USUAL = 300.0, 60.0
 _LOOPS = {"n_steps", "n_epochs", "n_iterations"}
 
@@ -504,27 +486,24 @@ class Costs:
     """
 
     def __init__(self, results: Iterable[CellResult] = ()) -> None:
-        self._sums: dict[str, tuple[float, int]] = {}
+        self._seconds: defaultdict[str, list[float]] = defaultdict(list)
         for result in results:
             self.learn(result)
 
     def learn(self, result: CellResult) -> None:
         """Take a result's time into account."""
         for level in _levels(result.cell) if result.ok else ():
-            total, count = self._sums.get(level, (0.0, 0))
-            self._sums[level] = (total + result.seconds, count + 1)
+            self._seconds[level].append(result.seconds)
 
     def seconds(self, cell: Cell) -> float:
         """Return how long a cell is expected to take."""
-        for level in _levels(cell):
-            if level in self._sums:
-                total, count = self._sums[level]
-                return total / count
-        return _guess(cell)
+        found = (self._seconds[level] for level in _levels(cell) if level in self._seconds)
+        known = next(found, None)
+        return _guess(cell) if known is None else fmean(known)
 
     def is_guess(self, cell: Cell) -> bool:
         """Whether nothing like the cell has been learned."""
-        return not any(level in self._sums for level in _levels(cell))
+        return not any(level in self._seconds for level in _levels(cell))
 
 
 def _levels(cell: Cell) -> list[str]:
@@ -613,33 +592,25 @@ class Tracker:
         self.state.n_guessed = sum(map(costs.is_guess, todo))
         self._costs, self._n_workers, self._progress = costs, n_workers, progress
         self._left = {cell.key: cell for cell in todo}
-        self._begun: dict[str, float] = {}
-        self._report()
+        self._report(None)
 
     def started(self, cell: Cell) -> None:
         """Note that a cell runs."""
         self.state.running[cell.key] = cell
-        self.state.last = None
-        self._begun[cell.key] = time.monotonic()
-        self._report()
+        self._report(None)
 
     def ended(self, result: CellResult) -> None:
         """Note what a cell gave."""
         self._costs.learn(result)
         self.state.running.pop(result.cell.key, None)
-        self._left.pop(result.cell.key, None)
+        del self._left[result.cell.key]
         self.state.n_done += 1
         self.state.n_failed += not result.ok
-        self.state.last = result
-        self._report()
+        self._report(result)
 
-    def _report(self) -> None:
+    def _report(self, last: CellResult | None) -> None:
+        self.state.last = last
         if self._progress is not None:
-            left = [self._cell_left(key, cell) for key, cell in self._left.items()]
+            left = [self._costs.seconds(cell) for cell in self._left.values()]
             self.state.seconds_left = max(sum(left) / self._n_workers, max(left, default=0.0))
             self._progress(self.state)
-
-    def _cell_left(self, key: str, cell: Cell) -> float:
-        elapsed = time.monotonic() - self._begun[key] if key in self._begun else 0.0
-        # What takes longer than expected will hardly end this second.
-        return max(self._costs.seconds(cell) - elapsed, _LATE * elapsed)

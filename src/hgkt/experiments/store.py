@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -72,13 +72,6 @@ class ResultStore:
         """Return what is stored for several cells, by key."""
         found = {cell.key: self.get(cell) for cell in cells}
         return {key: result for key, result in found.items() if result is not None}
-
-    def results(self, but: Collection[str] = ()) -> Iterator[CellResult]:
-        """Yield everything readable in the folder, without arrays, but for some keys."""
-        for path in sorted(self.folder.glob("*.json")):
-            result = None if path.stem in but else self._read(path, arrays=False)
-            if result is not None:
-                yield result
 
     def put(self, result: CellResult) -> Path:
         """Write a result and return its JSON file; a failure never replaces a success."""

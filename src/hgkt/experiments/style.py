@@ -1,19 +1,15 @@
 """The look that all figures share, and figures as files and as part of a page.
 
 Fonts, thin rules, colours that colour-blind readers tell apart. Figures are made without pyplot,
-so nothing depends on a display or on global state. Ink, rules and paper are drawn in the colours
-named here; the report exchanges them in dark mode.
+so nothing depends on a display or on global state.
 """
 
 from __future__ import annotations
 
-import base64
 import io
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +27,6 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
 LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 2)))
 
 _DPI = 200
-_MAX_INLINE = 600_000
-_VARIABLES = {INK: "--ink", MUTED: "--muted", RULE: "--rule", PAPER: "--paper"}
 
 
 @cache
@@ -213,44 +207,3 @@ def svg_of(figure: Figure) -> str:
         figure.savefig(buffer, format="svg", bbox_inches="tight", pad_inches=0.06,
                        metadata={"Date": None, "Creator": None})  # fmt: skip
     return buffer.getvalue()
-
-
-def inline(name: str, title: str, svg: str, png: bytes) -> str:
-    """Return the HTML of a figure: its SVG, or the PNG where the SVG is large.
-
-    Parameters
-    ----------
-    name : str
-        Goes before every id, so that two figures on a page never share one.
-    title : str
-        For those who do not see it.
-    svg : str
-        As `svg_of` returns it.
-    png : bytes
-        As `png_of` returns it.
-    """
-    width = _width(svg)
-    box = f'style="--width: {width}pt"'
-    if len(svg) > _MAX_INLINE:
-        data = base64.b64encode(png).decode()
-        label = escape(title, quote=True)
-        return f'<img class="drawing" {box} alt="{label}" src="data:image/png;base64,{data}">'
-    body = svg[svg.index("<svg") :]
-    body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
-    body = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', body)
-    body = re.sub(r'(href="#|url\(#)([^")]+)', rf"\1{name}-\2", body)
-    for colour, variable in _VARIABLES.items():
-        body = body.replace(f": {colour}", f": var({variable}, {colour})")
-    head = f'<svg class="drawing" {box} role="img" aria-label="{escape(title, quote=True)}"'
-    return re.sub(
-        r'<svg([^>]*?) width="[^"]*"', lambda m: head + m.group(1), _without_height(body), count=1
-    )
-
-
-def _without_height(svg: str) -> str:
-    return re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
-
-
-def _width(svg: str) -> int:
-    found = re.search(r'<svg[^>]*?\bwidth="([\d.]+)', svg)
-    return round(float(found.group(1))) if found else 460

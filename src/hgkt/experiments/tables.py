@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from hgkt._plain import short
-from hgkt._validation import check_choice
+from hgkt.data import GZSLDataset
 from hgkt.data.catalog import CATALOG, Facts
 from hgkt.evaluation.comparison import PairedDifference, paired_difference
 from hgkt.evaluation.metrics import ClassAccuracies
@@ -37,12 +36,10 @@ from hgkt.experiments.rows import (
 from hgkt.experiments.rows import ZSL as BY_ZSL
 
 if TYPE_CHECKING:
-    from hgkt.data import GZSLDataset
     from hgkt.estimators.base import GZSLClassifier
     from hgkt.evaluation import SeenUnseenCurve
 
 _ACCURACIES = {name: metric for name, metric in METRICS.items() if name != "ZSL"}
-_SELECTED_BY = {"H": "H", "ausuc": "AUSUC", "zsl": "ZSL"}
 
 
 def _method_table(outcome: Outcome, name: str, metrics: dict[str, Any]) -> TableBlock:
@@ -62,7 +59,7 @@ def _method_table(outcome: Outcome, name: str, metrics: dict[str, Any]) -> Table
     columns: list[Column | str] = ["Method", *grouped]
     marked = mark_columns(lines)
     notes = f"{data_note(context)} {retraining_note(context)}".strip()
-    return TableBlock.of(name, None, columns, marked, ours, features=notes)
+    return TableBlock.of(name, None, columns, marked, ours=ours, features=notes)
 
 
 @experiment("Conventional zero-shot learning", plan_evaluations)
@@ -83,53 +80,7 @@ def gzsl(outcome: Outcome) -> list[Block]:
     chosen by AUSUC on validation classes, then the calibration γ.
     """
     table = _method_table(outcome, "table-gzsl", _ACCURACIES)
-    return [table, *paired_table(outcome), _chosen(outcome)]
-
-
-def _chosen(outcome: Outcome) -> TableBlock:
-    rows: list[list[Value | str]] = []
-    for row in rows_of(outcome.context):
-        for data in outcome.context.data:
-            slot = (data.name, row.name)
-            found = outcome.good(slot)
-            if found:
-                validation = found[0].values.get("validation") or {}
-                metric = str(validation.get("metric", "–"))
-                rows.append([
-                    row.label,
-                    data.name,
-                    _SELECTED_BY.get(metric, metric),
-                    str(validation.get("n_settings", "–")),
-                    outcome.value(slot, ("validation", "score")),
-                    Value(words=_choice(found), keys=outcome.keys(slot)),
-                ])  # fmt: skip
-    columns = ["Method", "Data set", "By", "Settings", "Score", "Chosen"]
-    return TableBlock.of("table-gzsl-details", None, columns, rows, closed=True)
-
-
-def _choice(found: list[CellResult]) -> str:
-    """Return what was chosen, by seed where seeds chose otherwise."""
-    texts: dict[str, list[str]] = {}
-    for result in found:
-        text = chosen_text(result.values.get("selected") or {})
-        texts.setdefault(text, []).append(str(result.cell.seed))
-    if len(texts) == 1:
-        return next(iter(texts))
-    return "; ".join(f"seed {', '.join(seeds)}: {text}" for text, seeds in texts.items())
-
-
-def chosen_text(selected: dict[str, Any]) -> str:
-    """Return chosen parameters in words.
-
-    Examples
-    --------
-    >>> chosen_text({"kernel": "rbf", "ridge": 0.0301234})
-    'kernel = rbf, ridge = 0.0301'
-    >>> chosen_text({})
-    'nothing to choose'
-    """
-    words = [f"{name} = {short(item, 3)}" for name, item in selected.items()]
-    return ", ".join(words) or "nothing to choose"
+    return [table, *paired_table(outcome)]
 
 
 DIFFERENCES = {"ΔH": "H", "ΔH, γ = 0": "H_uncalibrated", "ΔZSL": "zsl"}
@@ -219,7 +170,6 @@ _COLUMNS = {
     "n_test_unseen": ("Images", "test unseen"),
     "n_features": ("", "Features"),
 }
-_MARKS = {"ok": "✓", "warning": "remark", "error": "error"}
 
 
 def _plan(context: Context) -> Plan:
@@ -239,18 +189,7 @@ def data_sets(outcome: Outcome) -> list[Block]:
     missing = f"Not found: {', '.join(context.missing)}." if context.missing else ""
     heads = [Column(name, group) for group, name in _COLUMNS.values()]
     columns: list[Column | str] = ["Data set", *heads, "Checked", "Split"]
-    findings: list[list[Value | str]] = [
-        [data.name, _MARKS[level], Value(words=sentence, keys=outcome.keys(data.name))]
-        for data in context.data
-        for result in outcome.good(data.name)
-        for level, sentence in result.values["findings"]
-    ]
-    return [
-        TableBlock.of("table-data", None, columns, rows, missing=missing),
-        TableBlock.of(
-            "table-data-details", None, ["Data set", "", "What was found"], findings, closed=True
-        ),
-    ]
+    return [TableBlock.of("table-data", None, columns, rows, missing=missing)]
 
 
 def _row(outcome: Outcome, data: DataSpec) -> list[Value | str]:
@@ -289,13 +228,8 @@ def _verdict(result: CellResult) -> str:
     if splits and found["fingerprint"]["split"] not in splits:
         wrong.append("the split is not the published one")
     n_remarks = sum(level == "warning" for level, _ in result.values["findings"])
-    words = ["; ".join(wrong) if wrong else "✓"]
-    if n_remarks:
-        words.append(f"{n_remarks} remark{'s' if n_remarks > 1 else ''} below")
-    return "; ".join(words)
-
-
-OPTIONS = ("select", "calibrate", "n_folds", "metric", "stages")
+    remarks = f"; {n_remarks} remark{'s' if n_remarks > 1 else ''}" if n_remarks else ""
+    return ("; ".join(wrong) or "✓") + remarks
 
 
 def evaluate_cell(cell: Cell, dataset: GZSLDataset) -> Outputs:
@@ -329,8 +263,6 @@ def evaluate_cell(cell: Cell, dataset: GZSLDataset) -> Outputs:
     """
     from hgkt.evaluation import evaluate
 
-    for name in cell.options:
-        check_choice("an option of the task 'evaluate'", name, OPTIONS)
     options = {"select": True, **cell.options}
     arrays: dict[str, NDArray[Any]] = {}
 

@@ -1,38 +1,36 @@
-"""What the optimal transport gives: exact barycenters against Sinkhorn's, channels permuted."""
+"""What exact transport gives: barycenters of the closed form against Sinkhorn's."""
 
 from __future__ import annotations
 
 import time
 import warnings
 from dataclasses import asdict, dataclass
-from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hgkt.data import GZSLDataset
 from hgkt.experiments import style
 from hgkt.experiments.blocks import Block, FigureBlock, Outcome, Plan, TableBlock, Value, experiment
 from hgkt.experiments.plan import Cell, CellResult, Context, DataSpec, Outputs
 from hgkt.experiments.rows import PAPER
 from hgkt.experiments.training import (
-    Division,
-    choose_and_join,
-    final_division,
-    neighbors_of,
+    final_fold,
+    instances_of,
+    neighbor_table,
     network_of,
     shared_edges,
     train_network,
 )
 
 if TYPE_CHECKING:
-    from hgkt.data import GZSLDataset
+    from hgkt.calibration.folds import Instances
 
 _REGS: tuple[float, ...] = (1e-2, 1e-3)
 
 
-# ---------------------------------------------------------------------- barycenters
 def _plan_barycenters(context: Context) -> Plan:
     sizes: dict[str, Any] = {"n_classes": 8, "n_instances": 25, "max_iter": 200, "work": 4e9}
     params, regs = {}, _REGS
@@ -115,65 +113,7 @@ def _draw_barycenters(data: DataSpec, ran: list[CellResult], keys: tuple[str, ..
             axis.plot(apart, label=label, **style.series(index, marker=False))
         axis.set(xlabel="channel", ylabel="mass up to channel,\n% over the exact one")
         axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    return FigureBlock.of("ablation-barycenter", data, drawing, pd.DataFrame(curves), keys)
-
-
-# ---------------------------------------------------------------------- permuted channels
-def _plan_permutations(context: Context) -> Plan:
-    n_runs = 2 if context.quick else 5
-    params = {"n_steps": 50} if context.quick else {}
-
-    def cell(data: DataSpec, seed: int, permutation: int) -> Cell:
-        options = {"permutation": permutation}
-        return Cell("permutation", data, PAPER.method, "", params, seed, options)
-
-    plan: dict[Any, list[Cell]] = {}
-    for data in context.data:
-        plan[data.name, "given"] = [cell(data, seed, 0) for seed in range(n_runs)]
-        plan[data.name, "permuted"] = [cell(data, 0, number + 1) for number in range(n_runs)]
-    return plan
-
-
-@experiment("Order of the channels", _plan_permutations)
-def permutations(outcome: Outcome) -> list[Block]:
-    """Beyond the paper. Its ground cost is the distance between channel numbers, but the channels
-    of a network's features come in no order. If the Wasserstein choice meant something, it should
-    survive a permutation of the channels; the Euclidean choice does by definition.
-    """
-    rows = [row for data in outcome.context.data for row in _permutation_rows(outcome, data)]
-    if not rows:
-        return [outcome.nothing("Permutations", *outcome.plan)]
-    columns = ["Data", "Channels", "Runs", "Same representative, %", "Same kNN edges, %", "H, %"]
-    return [TableBlock.of("ablation-permutation", None, columns, rows)]
-
-
-def _permutation_rows(outcome: Outcome, data: DataSpec) -> list[list[Value | str]]:
-    given, permuted = (data.name, "given"), (data.name, "permuted")
-    base, others = outcome.good(given), outcome.good(permuted)
-    keys = outcome.keys(permuted)
-    rows: list[list[Value | str]] = []
-    if outcome.ran(given):
-        same = [Value(100.0, form=".0f")] * 2
-        label = "as given, other seeds"
-        rows.append([data.name, label, str(len(base)), *same, outcome.value(given, "H")])
-    if outcome.ran(permuted):
-        same = _agreement([(base[0], other) for other in others] if base else [], keys)
-        rows.append([data.name, "permuted", str(len(others)), *same, outcome.value(permuted, "H")])
-    if len(others) > 1:
-        same = _agreement(list(combinations(others, 2)), keys)
-        rows.append([data.name, "permuted, among each other", str(len(others)), *same, Value()])
-    return rows
-
-
-def _agreement(pairs: list[tuple[CellResult, CellResult]], keys: tuple[str, ...]) -> list[Value]:
-    """Return how many representatives and edges pairs of runs have in common, in percent."""
-    arrays = [(a.arrays, b.arrays) for a, b in pairs]
-    same = [100.0 * float(np.mean(a["representatives"] == b["representatives"])) for a, b in arrays]
-    edges = [shared_edges(a["neighbors"], b["neighbors"]) for a, b in arrays]
-    return [
-        Value(float(np.mean(found)), n=len(found), keys=keys, form=".0f") if found else Value()
-        for found in (same, edges)
-    ]
+    return FigureBlock.of("ablation-barycenter", data, drawing, pd.DataFrame(curves), keys=keys)
 
 
 @dataclass(frozen=True)
@@ -244,46 +184,41 @@ def run_barycenters(cell: Cell, dataset: GZSLDataset) -> Outputs:
     """
     from hgkt.transport import select_representatives
 
-    division = final_division(dataset)
+    fold = final_fold(dataset)
     model = network_of(cell, dataset)
+    rows, n_seen = instances_of(fold), len(fold.classes)
     options = dict(cell.options)
     reg = float(options.pop("reg", 1e-3))
-    n_seen = len(division.seen)
-    sizes = Sizes(**options).within(n_seen, division.X.shape[1])
+    sizes = Sizes(**options).within(n_seen, rows.X.shape[1])
     picked = np.sort(np.random.default_rng(cell.seed).permutation(n_seen)[: sizes.n_classes])
-    classes = [_compare(division, code, sizes, reg, cell.seed) for code in picked.tolist()]
-    exact = select_representatives(division.X, division.codes, n_seen).indices
+    classes = [_compare(rows, code, sizes, reg, cell.seed) for code in picked.tolist()]
+    exact = select_representatives(*rows, n_seen).indices
     entropic = exact.copy()
-    for code, found in zip(picked.tolist(), classes, strict=True):
-        # Both from the same instances: the barycenter is all that differs.
-        exact[code], entropic[code] = found.rows
-    tables = [neighbors_of(model, division, chosen) for chosen in (exact, entropic)]
-    tests = [
-        next(iter(train_network(model, division, (), chosen).metrics.values()))
-        for chosen in (exact, entropic)
-    ]
+    # Both from the same instances: the barycenter is all that differs.
+    exact[picked], entropic[picked] = np.array([found.rows for found in classes]).T
+    runs = [train_network(model, fold, (), chosen) for chosen in (exact, entropic)]
+    tables = [neighbor_table(run.transfer.graph)[picked] for run in runs]
     objectives = np.array([found.objectives for found in classes])
     seconds = np.array([found.seconds for found in classes]).mean(axis=0)
-    same = [found.rows[0] == found.rows[1] for found in classes]
     values: dict[str, Any] = {
         **asdict(sizes),
         "n_seen": n_seen,
         "reg": reg,
         "converged": 100.0 * float(np.mean([found.converged for found in classes])),
-        "same_representative": 100.0 * float(np.mean(same)),
-        "same_edges": shared_edges(tables[0][picked], tables[1][picked]),
+        "same_representative": 100.0 * float(np.mean(exact[picked] == entropic[picked])),
+        "same_edges": shared_edges(*tables),
     }
     for position, name in enumerate(("exact", "sinkhorn")):
+        (metrics,) = runs[position].metrics.values()
         values[name] = {
             "objective": float(objectives[:, position].mean()),
             "seconds": float(seconds[position]),
-            **tests[position].to_dict(),
+            **metrics.to_dict(),
         }
     return values, {"objectives": objectives, "barycenters": np.stack(classes[0].centers)}
 
 
-@dataclass(frozen=True)
-class _Comparison:
+class _Comparison(NamedTuple):
     """One class: exact first, Sinkhorn second."""
 
     centers: tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -293,13 +228,13 @@ class _Comparison:
     converged: bool
 
 
-def _compare(division: Division, code: int, sizes: Sizes, reg: float, seed: int) -> _Comparison:
+def _compare(instances: Instances, code: int, sizes: Sizes, reg: float, seed: int) -> _Comparison:
     from hgkt.transport import entropic_barycenter, line_barycenter, line_distances, to_simplex
 
-    members = np.flatnonzero(division.codes == code)
+    members = np.flatnonzero(instances.codes == code)
     rng = np.random.default_rng([seed, code])
     members = np.sort(rng.permutation(members)[: sizes.n_instances])
-    histograms = to_simplex(division.X[members].astype(np.float64))
+    histograms = to_simplex(instances.X[members].astype(np.float64))
     start = time.perf_counter()
     exact = line_barycenter(histograms)
     middle = time.perf_counter()
@@ -316,46 +251,3 @@ def _compare(division: Division, code: int, sizes: Sizes, reg: float, seed: int)
         (near[0], near[1]),
         not any("converge" in str(warning.message) for warning in caught),
     )
-
-
-def run_permutation(cell: Cell, dataset: GZSLDataset) -> Outputs:
-    """Choose representatives, join them and train, with permuted feature columns.
-
-    Means, distances and the loss do not depend on the order of the columns, and the initial
-    weights of the output are drawn alike for each of them: of all that is computed, only the
-    Wasserstein distances see the order. The draw itself is another one, as with another seed.
-
-    Parameters
-    ----------
-    cell : Cell
-        ``options["permutation"]``: 0 for the order as it is, else the seed of a permutation.
-    dataset : GZSLDataset
-        The data.
-
-    Returns
-    -------
-    values : dict
-        ``metrics`` of the test and ``classes``.
-    arrays : dict of ndarray
-        ``representatives`` (L,) and ``neighbors`` (L, k).
-
-    Examples
-    --------
-    >>> from hgkt.data import load_dataset
-    >>> from hgkt.experiments.plan import Cell, DataSpec
-    >>> cell = Cell("permutation", DataSpec("digits", "digits"), "hgkt-network", "",
-    ...             {"n_steps": 2, "n_hidden": 16}, options={"permutation": 1})
-    >>> values, arrays = run_permutation(cell, load_dataset("digits"))
-    >>> arrays["neighbors"].shape, sorted(values)
-    ((8, 2), ['classes', 'metrics'])
-    """
-    division = final_division(dataset)
-    number = int(cell.options.get("permutation", 0))
-    if number:
-        order = np.random.default_rng(number).permutation(division.X.shape[1])
-        division = division.permuted(order)
-    model = network_of(cell, dataset)
-    chosen, neighbors = choose_and_join(model, division)
-    (metrics,) = train_network(model, division, representatives=chosen).metrics.values()
-    values = {"metrics": metrics.to_dict(), "classes": list(division.seen)}
-    return values, {"representatives": chosen, "neighbors": neighbors}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hgkt.data import GZSLDataset
 from hgkt.exceptions import DataError
 from hgkt.experiments import style
 from hgkt.experiments.blocks import Block, FigureBlock, Outcome, Plan, TableBlock, Value, experiment
@@ -15,7 +17,6 @@ from hgkt.experiments.plan import Cell, CellResult, Context, DataSpec, Outputs, 
 from hgkt.experiments.rows import DEFAULT, PAPER, MethodRow, evaluate_cells, row_of
 
 if TYPE_CHECKING:
-    from hgkt.data import GZSLDataset
     from hgkt.estimators.base import GZSLClassifier
 
 _ROWS = (PAPER, DEFAULT, row_of("dem"))
@@ -30,11 +31,11 @@ def _plan(context: Context) -> Plan:
         for row in _ROWS:
             main = evaluate_cells(context, row, data)[0]
             steps = _QUICK_STEPS.get(row.name) if context.quick else None
-            params = {} if steps is None else {"n_steps": steps}
-            plan["main", data.name, row.name] = [main]
-            plan[data.name, row.name] = [
-                Cell("embedding", data, row.method, row.preset, params, 0, options, [main.key])
-            ]
+            embedding = replace(
+                main, task="embedding", options=options, needs=[main.key],
+                params={} if steps is None else {"n_steps": steps},
+            )  # fmt: skip
+            plan |= {("main", data.name, row.name): [main], (data.name, row.name): [embedding]}
     return plan
 
 
@@ -90,7 +91,9 @@ def _drawing(outcome: Outcome, data: DataSpec) -> Block:
     shown, total = len(ran[0][1].values["classes"]), ran[0][1].values["n_unseen"]
     which = f"The first {shown} of {total}" if shown < total else f"All {total}"
     frame, keys = pd.concat(frames, ignore_index=True), outcome.keys(*slots.values())
-    return FigureBlock.of("figure-tsne", data, drawing, frame, keys, which=which, spaces=spaces)
+    return FigureBlock.of(
+        "figure-tsne", data, drawing, frame, keys=keys, which=which, spaces=spaces
+    )
 
 
 def _draw_plane(axis: Any, result: CellResult) -> pd.DataFrame:

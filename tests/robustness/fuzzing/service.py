@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import http.client
-import os
 import re
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -15,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from _records import served
+
 KEY = "the key of the fuzzed service"
 JSON = "application/json"
-_SERVE = [sys.executable, "-m", "hgkt", "serve"]
 
 
 @dataclass(frozen=True)
@@ -117,24 +115,11 @@ def running(folder: Path, images: bool) -> Iterator[Service]:
     keys, log = folder / "keys", folder / "log"
     keys.write_text(KEY + "\n")
     keys.chmod(0o600)
-    command = [*_SERVE, "--model", str(folder / "model"), "--port", "0"]
-    command += ["--api-key-file", str(keys)]
-    with log.open("wb") as errors:
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=errors, env={**os.environ, "COLUMNS": "1000"}
-        )
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline().decode()
-        found = re.search(r":(\d+)$", line.strip())
-        if found is None:
-            raise RuntimeError(f"the server did not start: {log.read_text()}")
-        service = Service(int(found[1]), process.pid, log, n_features, images)
+    options = ["--api-key-file", str(keys)]
+    with served(folder / "model", *options, log=log) as (port, process):
+        service = Service(port, process, log, n_features, images)
         _wait(service)
         yield service
-    finally:
-        process.terminate()
-        process.wait(timeout=60)
 
 
 def _wait(service: Service) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import os
 import re
-import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ from typing import Any
 
 import pandas as pd
 
-from hgkt._files import escape_frame, sha256
+from hgkt._files import escape_frame
 from hgkt._plain import json_text
 from hgkt.exceptions import DataError
 from hgkt.experiments.blocks import (
@@ -30,11 +30,17 @@ from hgkt.experiments.blocks import (
     TextBlock,
     Value,
 )
-from hgkt.experiments.claims import CLAIMS, Claim
-from hgkt.experiments.plan import Context, DataSpec, Results
-from hgkt.experiments.report.pages import ClaimRow, Section, head_text, render_page, value_text
-from hgkt.experiments.report.provenance import embedded_records, record_document, text_of
-from hgkt.experiments.style import inline, png_of, svg_of
+from hgkt.experiments.claims import CLAIMS
+from hgkt.experiments.plan import CellResult, Context, DataSpec, Results
+from hgkt.experiments.report.pages import (
+    Section,
+    embedded_records,
+    head_text,
+    parameter_text,
+    render_page,
+    value_text,
+)
+from hgkt.experiments.style import png_of, svg_of
 
 TITLE = "Generalized zero-shot learning with HGKT"
 LEAD = "Tables and figures of the paper, run again, and what goes beyond it."
@@ -44,6 +50,27 @@ _QUICK = (
     "nothing."
 )
 _MISSING = "Data sets of the paper that were not found and are missing everywhere below"
+_FAILED = "Some runs failed; they are marked, and a click on the mark says why."
+
+MANIFEST = "report-files.json"
+HTML, MARKDOWN = "report.html", "report.md"
+
+
+@dataclass(frozen=True)
+class ReportFiles:
+    """Where a report is.
+
+    Parameters
+    ----------
+    folder : Path
+        Holds all of it; ``tables`` as CSV and Parquet, ``figures`` as PNG, SVG and CSV.
+    html, markdown : Path
+        The report itself.
+    """
+
+    folder: Path
+    html: Path
+    markdown: Path
 
 
 def write_report(
@@ -59,7 +86,8 @@ def write_report(
     Parameters
     ----------
     folder : path
-        Where the report goes; made if it is not there.
+        Where the report goes; made if it is not there. The page links to the stored results in
+        its folder ``cells``.
     context : Context
         What the run is about.
     experiments : mapping of str to Experiment
@@ -87,58 +115,53 @@ def write_report(
     folder, taken = Path(folder), set[str]()
     outcomes = {name: Outcome(context, plans[name], results) for name in experiments}
     sections = [_section(name, experiments[name], outcomes[name], taken) for name in outcomes]
-    planned = [key for outcome in outcomes.values() for key in outcome.planned]
-    shown = [key for s in sections for block in s.blocks for key in _keys_of(block)]
-    shown += [key for s in sections for claim in s.claims for key in claim.judgement.keys]
-    keys = [key for key in dict.fromkeys([*planned, *shown]) if key in results]
+    planned = dict.fromkeys(key for outcome in outcomes.values() for key in outcome.planned)
+    used = [results[key] for key in planned if key in results]
     contents, drawings, downloads = _block_files(sections)
-    for key in keys:
-        contents[f"records/{key}.json"] = json_text(record_document(results[key]), 1).encode()
     parts = {
         "title": TITLE,
         "lead": LEAD,
-        "facts": _facts(context, results, keys, run_info or {}),
-        "warnings": _warnings(context, sections),
+        "facts": _facts(context, used, run_info or {}),
+        "warnings": _warnings(context, used),
         "sections": sections,
         "drawings": drawings,
         "downloads": downloads,
-        "records": embedded_records(results, keys),
+        "records": embedded_records(used),
     }
+    keys = [result.cell.key for result in used]
     for name in (MARKDOWN, HTML):
         contents[name] = render_page(name, keys, **parts).encode()
     put_files(folder, contents)
-    folders = [
-        tuple(folder / name for name in contents if name.startswith(f"{part}/"))
-        for part in ("tables", "figures", "records")
-    ]
-    return ReportFiles(folder, folder / HTML, folder / MARKDOWN, *folders)
+    return ReportFiles(folder, folder / HTML, folder / MARKDOWN)
 
 
 def _section(name: str, experiment: Experiment, outcome: Outcome, taken: set[str]) -> Section:
     """Render an experiment; one that breaks is a section that says so."""
+    blocks: Sequence[Block]
     try:
         if outcome.context.data:
-            blocks = list(experiment.render(outcome))
+            blocks = experiment.render(outcome)
         else:
             blocks = [TextBlock("No data set was found, so there is nothing to show.")]
     except Exception as error:
         # The other experiments took hours: one that cannot be drawn must not take them along.
         why = f"{type(error).__name__}: {error}"
         blocks = [TextBlock(f"This experiment failed and cannot be shown. {why}")]
-    claims = [_claim_row(claim, outcome) for claim in CLAIMS.get(name, ())]
-    n_planned = len(outcome.planned)
-    n_done, n_ran = len(outcome.good(*outcome.plan)), len(outcome.ran(*outcome.plan))
+    judgements = [claim.judge(outcome) for claim in CLAIMS.get(name, ())]
+    if outcome.context.quick:  # networks of a few steps decide nothing
+        judgements = [replace(found, holds="not judged: a quick run") for found in judgements]
     named = [_named(block, taken) for block in blocks]
     title, about = experiment.title, experiment.about
-    return Section(name, title, about, named, n_planned, n_done, n_ran - n_done, claims)
+    return Section(name, title, about, named, _state(outcome), judgements)
 
 
-def _claim_row(claim: Claim, outcome: Outcome) -> ClaimRow:
-    """Judge a claim; networks of a few steps decide nothing."""
-    judgement = claim.judge(outcome)
-    if outcome.context.quick:
-        judgement = replace(judgement, holds="not judged: a quick run")
-    return ClaimRow(claim.sentence, claim.paper, judgement)
+def _state(outcome: Outcome) -> str:
+    """Return in words how far an experiment is; empty where all is well."""
+    ran, n_planned = outcome.ran(*outcome.plan), len(outcome.planned)
+    n_failed = sum(not result.ok for result in ran)
+    failed = f"{n_failed} of {n_planned} runs failed" if n_failed else ""
+    absent = f"{n_planned - len(ran)} of {n_planned} runs not made" if len(ran) < n_planned else ""
+    return ", ".join(filter(None, [failed, absent]))
 
 
 def _named(block: Block, taken: set[str]) -> Block:
@@ -152,44 +175,36 @@ def _named(block: Block, taken: set[str]) -> Block:
     return replace(block, name=name)
 
 
-def _keys_of(block: Block) -> Sequence[str]:
-    if isinstance(block, TableBlock):
-        values = [item for row in block.rows for item in row if isinstance(item, Value)]
-        return [key for item in values for key in item.keys]
-    return block.keys if isinstance(block, FigureBlock) else ()
-
-
 def _block_files(
     sections: Sequence[Section],
 ) -> tuple[dict[str, bytes], dict[str, str], dict[str, str]]:
-    """Return the files of tables and figures, the inline drawings, and the CSV texts."""
+    """Return the files of tables and figures, addresses of drawings inside the page, CSV texts."""
     contents: dict[str, bytes] = {}
     drawings: dict[str, str] = {}
     downloads: dict[str, str] = {}
     for block in [block for section in sections for block in section.blocks]:
-        if isinstance(block, TableBlock):
-            frame = tidy_table(block)
-            downloads[block.name] = escape_frame(frame).to_csv(index=False)
-            contents[f"tables/{block.name}.csv"] = downloads[block.name].encode()
-            contents[f"tables/{block.name}.parquet"] = frame.to_parquet(index=False)
-        elif isinstance(block, FigureBlock):
-            svg, png = svg_of(block.figure), png_of(block.figure)
-            drawings[block.name] = inline(block.name, block.title, svg, png)
-            downloads[block.name] = escape_frame(block.data).to_csv(index=False)
-            contents[f"figures/{block.name}.svg"] = svg.encode()
-            contents[f"figures/{block.name}.png"] = png
-            contents[f"figures/{block.name}.csv"] = downloads[block.name].encode()
+        if isinstance(block, TextBlock):
+            continue
+        if isinstance(block, FigureBlock):
+            path, frame = f"figures/{block.name}", block.data
+            images = {"svg+xml": svg_of(block.figure).encode(), "png": png_of(block.figure)}
+            smaller = min(images, key=lambda kind: len(images[kind]))
+            content = base64.b64encode(images[smaller]).decode()
+            drawings[block.name] = f"data:image/{smaller};base64,{content}"
+            contents |= {f"{path}.svg": images["svg+xml"], f"{path}.png": images["png"]}
+        else:
+            path, frame = f"tables/{block.name}", tidy_table(block)
+            contents[f"{path}.parquet"] = frame.to_parquet(index=False)
+        downloads[block.name] = escape_frame(frame).to_csv(index=False)
+        contents[f"{path}.csv"] = downloads[block.name].encode()
     return contents, drawings, downloads
 
 
 def _facts(
-    context: Context, results: Results, keys: Sequence[str], run_info: Mapping[str, Any]
+    context: Context, used: Sequence[CellResult], run_info: Mapping[str, Any]
 ) -> dict[str, str]:
     """Return what the head of the report tells of the run."""
-    used = [results[key] for key in keys]
-    versions = dict.fromkeys(
-        str(v) for r in used if (v := (r.versions or r.values.get("versions") or {}).get("hgkt"))
-    )
+    versions = dict.fromkeys(r.versions["hgkt"] for r in used if "hgkt" in r.versions)
     n_failed = sum(not result.ok for result in used)
     facts = {
         "Data sets": ", ".join(_data_words(data) for data in context.data) or "none found",
@@ -199,8 +214,8 @@ def _facts(
         "hgkt": ", ".join(versions) or "–",
         "Written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
     }
-    facts.update({str(k).replace("_", " ").capitalize(): text_of(v) for k, v in run_info.items()})
-    return facts
+    told = {name.replace("_", " ").capitalize(): item for name, item in run_info.items()}
+    return facts | {name: parameter_text(item) for name, item in told.items()}
 
 
 def _data_words(data: DataSpec) -> str:
@@ -214,41 +229,13 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-def _warnings(context: Context, sections: Sequence[Section]) -> list[str]:
-    warnings = []
-    if context.quick:
-        warnings.append(_QUICK)
-    if context.missing:
-        warnings.append(f"{_MISSING}: {', '.join(context.missing)}.")
-    if any(section.n_failed for section in sections):
-        warnings.append("Some runs failed; they are marked, and a click on the mark says why.")
-    return warnings
-
-
-MANIFEST = "report-files.json"
-HTML, MARKDOWN = "report.html", "report.md"
-
-
-@dataclass(frozen=True)
-class ReportFiles:
-    """Where a report is.
-
-    Parameters
-    ----------
-    folder : Path
-        Holds all of it.
-    html, markdown : Path
-        The report itself.
-    tables, figures, records : tuple of Path
-        CSV and Parquet files; PNG, SVG and CSV files; one JSON file per cell.
-    """
-
-    folder: Path
-    html: Path
-    markdown: Path
-    tables: tuple[Path, ...]
-    figures: tuple[Path, ...]
-    records: tuple[Path, ...]
+def _warnings(context: Context, used: Sequence[CellResult]) -> list[str]:
+    warnings = {
+        _QUICK: context.quick,
+        f"{_MISSING}: {', '.join(context.missing)}.": bool(context.missing),
+        _FAILED: not all(result.ok for result in used),
+    }
+    return [words for words, applies in warnings.items() if applies]
 
 
 def tidy_table(block: TableBlock) -> pd.DataFrame:
@@ -299,28 +286,23 @@ def put_files(folder: Path, contents: Mapping[str, bytes]) -> None:
     contents : mapping of str to bytes
         By path inside the folder; the HTML page is put there last.
     """
-    digests = {name: sha256(data) for name, data in contents.items()}
-    manifest = json_text({"format": "hgkt-report-1", "files": digests}, indent=1)
+    manifest = json_text({"format": "hgkt-report-1", "files": list(contents)}, indent=1)
     everything = {**contents, MANIFEST: manifest.encode()}
-    scratch: Path | None = None
     try:
         folder.mkdir(parents=True, exist_ok=True)
         before = _listed(folder)
-        scratch = Path(tempfile.mkdtemp(prefix=".report-", dir=folder))
-        for name, data in everything.items():
-            place = scratch / name
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(data)
-        for name in sorted(everything, key=lambda name: name == HTML):
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            os.replace(scratch / name, folder / name)
+        with tempfile.TemporaryDirectory(prefix=".report-", dir=folder) as scratch:
+            for name, data in everything.items():
+                place = Path(scratch, name)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_bytes(data)
+            for name in sorted(everything, key=lambda name: name == HTML):
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                os.replace(Path(scratch, name), folder / name)
         for name in before - set(everything):
             (folder / name).unlink(missing_ok=True)
     except OSError as error:
         raise DataError(f"cannot write the report to {folder}: {error.strerror}") from error
-    finally:
-        if scratch is not None:
-            shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _listed(folder: Path) -> set[str]:

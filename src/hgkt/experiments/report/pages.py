@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from hgkt._plain import short
+from hgkt.estimators.methods import METHODS
 from hgkt.experiments.blocks import Block, Column, FigureBlock, TableBlock, Value, number_text
 from hgkt.experiments.claims import Judgement
+from hgkt.experiments.plan import CellResult
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -22,27 +25,12 @@ if TYPE_CHECKING:
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#~])")
 
 
-@dataclass(frozen=True)
-class ClaimRow:
-    """One line of the table of claims.
-
-    Parameters
-    ----------
-    sentence, paper : str
-        The claim, and what the paper says; empty where the claim is not the paper's.
-    judgement : Judgement
-        What became of it here.
-    """
-
-    sentence: str
-    paper: str
-    judgement: Judgement
-
-    @property
-    def mark(self) -> str:
-        """ "yes", "no" or "open": how the verdict is coloured."""
-        word = self.judgement.holds
-        return word if word in ("yes", "no") else "open"
+# Parts of a run record that the panel shows under a head of their own, or not at all.
+_ELSEWHERE = {
+    "data", "format", "machine", "method", "metrics", "parameters", "per_class", "seed", "selected",
+    "taken", "taxonomy", "timings", "validation", "versions",
+}  # fmt: skip
+_MAX_ITEMS = 12
 
 
 @dataclass(frozen=True)
@@ -57,9 +45,9 @@ class Section:
         Heading and paragraph.
     blocks : sequence of Block
         What it shows.
-    n_planned, n_done, n_failed : int
-        How many cells it needs, and how they went.
-    claims : sequence of ClaimRow
+    state : str
+        How many of its cells failed or did not run; empty where all is well.
+    claims : sequence of Judgement
         What it tests, and what came of it.
     """
 
@@ -67,21 +55,8 @@ class Section:
     title: str
     about: str
     blocks: Sequence[Block]
-    n_planned: int
-    n_done: int
-    n_failed: int
-    claims: Sequence[ClaimRow] = ()
-
-    @property
-    def state(self) -> str:
-        """In words how far the section is; empty where all is well."""
-        n_absent = self.n_planned - self.n_done - self.n_failed
-        words = []
-        if self.n_failed:
-            words.append(f"{self.n_failed} of {self.n_planned} runs failed")
-        if n_absent:
-            words.append(f"{n_absent} of {self.n_planned} runs not made")
-        return ", ".join(words)
+    state: str
+    claims: Sequence[Judgement] = ()
 
 
 def render_page(template: str, keys: Sequence[str], **parts: Any) -> str:
@@ -92,11 +67,11 @@ def render_page(template: str, keys: Sequence[str], **parts: Any) -> str:
     template : str
         Name of its form.
     keys : sequence of str
-        Keys of the records, in the order in which the page has them.
+        Keys of the runs, in the order in which the page has them.
     **parts
         ``title``, ``lead``, ``facts`` of the run, ``warnings``, ``sections``; by the name of a
-        block the HTML of its figure (``drawings``) and its CSV text (``downloads``); and
-        ``records``, what the panel says of them.
+        block the address of its drawing (``drawings``) and its CSV text (``downloads``); and
+        ``records``, what the panel says of the runs.
     """
     numbers = {key: number for number, key in enumerate(keys)}
 
@@ -304,3 +279,87 @@ def word_columns(block: TableBlock) -> set[int]:
 
 def _is_words(item: Value | str) -> bool:
     return isinstance(item, str) or (item.mean is None and item.published is None)
+
+
+# ---------------------------------------------------------------------- runs
+def embedded_records(results: Sequence[CellResult]) -> dict[str, list[Any]]:
+    """Return what the page carries as JSON: groups that repeat are stored once.
+
+    Parameters
+    ----------
+    results : sequence of CellResult
+        The runs that the page speaks of.
+
+    Returns
+    -------
+    dict
+        ``{"groups": [(heading, ((name, text), …)), …], "records": [(key, title, error, [group
+        numbers]), …]}``.
+    """
+    pool: dict[Any, int] = {}
+    records = []
+    for result in results:
+        cell, numbers = result.cell, []
+        for heading, items in describe(result).items():
+            lines = tuple(_lines(items))
+            if lines:
+                numbers.append(pool.setdefault((heading, lines), len(pool)))
+        method = f"{cell.method}, preset {cell.preset}" if cell.preset else cell.method
+        what = method or cell.task.rpartition(":")[2]
+        title = f"{what} · {cell.data.name} · seed {cell.seed}"
+        records.append((cell.key, title, result.error, numbers))
+    return {"groups": list(pool), "records": records}
+
+
+def describe(result: CellResult) -> dict[str, dict[str, Any]]:
+    """Return what the panel shows of a run, by heading; where the data lies is left out.
+
+    Examples
+    --------
+    >>> from hgkt.experiments.plan import Cell, DataSpec
+    >>> cell = Cell("evaluate", DataSpec("digits", "digits"), method="eszsl", seed=2)
+    >>> describe(CellResult(cell, error="boom"))["Configuration"]["seed"]
+    2
+    """
+    values, cell = result.values, asdict(result.cell)
+    data, counted = cell.pop("data"), dict(values.get("data") or {})
+    del data["location"]
+    times = {**(values.get("timings") or {}), "cell": result.seconds}
+    reference = METHODS[cell["method"]].reference if cell["method"] in METHODS else ""
+    counted["SHA-256"] = counted.pop("fingerprint", {})
+    rest = {name: item for name, item in values.items() if name not in _ELSEWHERE}
+    return {
+        "Result": {**(values.get("metrics") or {}), **rest},
+        "Chosen on validation classes": {
+            **(values.get("selected") or values.get("taken") or {}),
+            "validation": values.get("validation") or {},
+        },
+        "Configuration": {**cell, "reference": reference, "key": result.cell.key},
+        "Data": {**counted, **data},
+        "Run time": {name: f"{seconds:.3g} s" for name, seconds in times.items() if seconds},
+        "Versions": result.versions,
+        "Machine": result.machine,
+        "All parameters": values.get("parameters") or {},
+    }
+
+
+def _lines(items: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield names and texts; dicts inside become names with dots, and empty texts are left out."""
+    for name, item in items.items():
+        if isinstance(item, dict):
+            yield from _lines(item, f"{prefix}{name}.")
+        elif item not in ("", (), []):
+            yield f"{prefix}{name}", parameter_text(item)
+
+
+def parameter_text(item: Any) -> str:
+    """Return a parameter or result as text: numbers with six digits, long lists by their length.
+
+    Examples
+    --------
+    >>> parameter_text(0.123456789), parameter_text([1, 2]), parameter_text(list(range(100)))
+    ('0.123457', '[1, 2]', '100 values')
+    """
+    if isinstance(item, list | tuple) and len(item) > _MAX_ITEMS:
+        return f"{len(item)} values"
+    return short(item, 6)

@@ -32,7 +32,7 @@
       }
     }
     const file = make("p", "", run, "file");
-    make("a", `records/${key}.json`, file).href = `records/${key}.json`;
+    make("a", `cells/${key}.json`, file).href = `cells/${key}.json`;
   };
 
   const show = (button) => {
