@@ -283,6 +283,7 @@ def costly(n_bytes):
     return {
         "strings": b'{"features":[' + strings * (n_bytes // len(strings)) + b"[]]}",
         "empty rows": b'{"features":[' + b"[]," * (n_bytes // 3) + b"[]]}",
+        "no rows": b'{"features":[' + b"1," * (n_bytes // 2) + b"1]}",
         "one row": b'{"features":[[' + b"1," * (n_bytes // 2) + b"1]]}",
         "one number": b'{"features":[[' + b"1" * n_bytes + b"]]}",
         "blanks": b'{"features":[' + b" " * n_bytes + b"[1]]}",
@@ -377,7 +378,7 @@ def test_predictions_beyond_the_queue_are_told_to_come_back(folder, X, monkeypat
 
         monkeypatch.setattr("hgkt.serving.routes.predict.rank", slow)
         answers = []
-        body = X[:1].tobytes()
+        body = X[:2].tobytes()  # a single row of a small model takes no queue
 
         def ask():
             answers.append(client.post("/v1/predict", content=body, headers=OCTETS))

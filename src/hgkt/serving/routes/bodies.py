@@ -29,6 +29,7 @@ from hgkt.serving.readers import Upload
 JSON, OCTETS, FORM = "application/json", "application/octet-stream", "multipart/form-data"
 FEW_VALUES = 250_000  # keys and values, and commas in texts, beside rows and attributes
 LARGE_BYTES = 16 * 2**20
+_COUNTED = 2**20  # octets that are looked at together
 _MAX_NUMBER = 400  # bytes of a number, with the blanks around it
 T = TypeVar("T")
 
@@ -133,8 +134,17 @@ def sent(kind: type[T], max_values: int) -> Any:
 
 def check_values(body: bytes, max_values: int) -> None:
     """Refuse a JSON body with more values than could be meant."""
-    if body.count(b",") > max_values:
+    if _count(body, b",") > max_values:
         raise Problem(413, f"the body holds more than {max_values:,} values")
+
+
+def _count(body: bytes, octet: bytes) -> int:
+    """Return how often an octet is in a body, in a fraction of the time of ``bytes.count``."""
+    octets = np.frombuffer(body, dtype=np.uint8)
+    return sum(
+        int(np.count_nonzero(octets[start : start + _COUNTED] == octet[0]))
+        for start in range(0, len(octets), _COUNTED)
+    )
 
 
 def decode(body: bytes | memoryview | msgspec.Raw, kind: type[T], place: str = "") -> T:
@@ -197,11 +207,26 @@ def _trimmer() -> Any:
 
 
 # ---------------------------------------------------------------------- feature rows
-def decode_rows_body(body: bytes, kind: type[T], n_features: int, max_rows: int) -> T:
-    """Decode a JSON body whose rows stay JSON until each is read by `json_rows`."""
-    check_values(body, max_rows * n_features + FEW_VALUES)
-    if body.count(b"[") > 2 * max_rows + 16:  # a bracket per row; a string may hold some
+def decode_rows_body(
+    body: bytes, kind: type[T], n_features: int, max_rows: int, flat: bool = False
+) -> T:
+    """Decode a JSON body whose rows stay JSON until each is read by `json_rows`.
+
+    Parameters
+    ----------
+    body : bytes
+        The body.
+    kind : type
+        What msgspec decodes to.
+    n_features, max_rows : int
+        The width of a row, and the most rows.
+    flat : bool
+        Whether all rows may stand in one list.
+    """
+    n_lists = _count(body, b"[")
+    if n_lists > 2 * max_rows + 16:  # a bracket per row; a string may hold some
         raise _too_many_rows(max_rows)
+    check_values(body, (max_rows if flat else n_lists) * n_features + FEW_VALUES)
     return decode(body, kind)
 
 

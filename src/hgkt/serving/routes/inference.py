@@ -90,7 +90,7 @@ def build_router(service: Service, check_ready: Callable[[], Any]) -> APIRouter:
             raise Problem(404, f"there is no version {wanted[:80]!r} of the model, only {VERSION}")
 
     def read(body: bytes) -> Asked:
-        sent = bodies.decode_rows_body(body, InferRequest, n_features, settings.max_rows)
+        sent = bodies.decode_rows_body(body, InferRequest, n_features, settings.max_rows, flat=True)
         names = sent.names()
 
         def write(edition: Edition, ranking: Ranking, _reasons: Any) -> dict[str, Any]:
