@@ -65,6 +65,8 @@ class WorkQueue:
 
     def _work(self, work: Callable[..., T], *arguments: Any) -> T:
         """Work, and say how long this thread rests before it works again."""
+        if self._share == 1.0:
+            return work(*arguments)
         start = time.monotonic()
         time.sleep(min(max(0.0, getattr(self._rest, "until", start) - start), LONGEST_REST))
         start = time.monotonic()

@@ -378,7 +378,7 @@ def test_predictions_beyond_the_queue_are_told_to_come_back(folder, X, monkeypat
 
         monkeypatch.setattr("hgkt.serving.routes.predict.rank", slow)
         answers = []
-        body = X[:2].tobytes()  # a single row of a small model takes no queue
+        body = X[:1].tobytes()
 
         def ask():
             answers.append(client.post("/v1/predict", content=body, headers=OCTETS))

@@ -31,8 +31,6 @@ MAX_EXPLAINED = 64  # each explanation scores the class once more for every attr
 MAX_IMAGES = 64
 QUICK_BYTES = 64 * 1024
 """A longer body is much work in any case."""
-_TINY = 2**23
-"""Numbers that one row meets; up to so many take less time than the way to a thread and back."""
 _FIELDS = frozenset(Question.__struct_fields__)
 _DEFAULT = Question()
 
@@ -104,9 +102,7 @@ class Predictor:
         question, edition = asked.question, self._served.current()
         if question.revision is not None and question.revision != edition.revision:
             edition = await self._queues.revisions.run(self._served.at, question.revision)
-        (n_rows, n_features), n_classes = asked.rows.shape, len(edition.names)
-        if n_rows == 1 and n_features * (n_features + n_classes) <= _TINY and not question.explain:
-            return self._classify(asked, edition)
+        n_rows, n_classes = len(asked.rows), len(edition.names)
         queue = self._queues.of_cost(n_rows, n_classes, question.top_k, question.explain)
         return await queue.run(self._classify, asked, edition)
 
