@@ -130,3 +130,13 @@ def test_no_process_is_one_that_the_service_cannot_lose(digits_folder, serve):
                 assert service.until(lambda gone=worker: gone not in service.ask("/ready"))
                 assert service.until(lambda: len(service.ask("/ready")) == 2)
         assert service.process.poll() is None
+
+
+def test_what_is_answered_when_a_connection_is_refused_is_no_error(digits_folder, serve):
+    one = b"GET /v1/model HTTP/1.1\r\n" + HOST + b"\r\n"
+    with serve("--model", digits_folder) as service:
+        for number in range(100):
+            talk(service.port, one * (1 + number % 4) + b"\x16\x03\x01 no request\r\n\r\n")
+        service.process.send_signal(signal.SIGTERM)
+        _, errors = service.process.communicate(timeout=60)
+    assert "Traceback" not in errors

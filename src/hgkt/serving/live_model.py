@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from hgkt.language import ClassDescription, Describer
     from hgkt.serving.settings import ServiceSettings
 
-N_OLD_EDITIONS = 4
+N_OLD_EDITIONS = 2
 """How many earlier editions are kept; one of a model with grown classes has its own matrices."""
 
 logger = logging.getLogger(__name__)

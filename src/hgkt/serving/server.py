@@ -20,6 +20,7 @@ import signal
 import socket
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http.client import responses
@@ -67,6 +68,10 @@ class BoundedProtocol(HttpToolsProtocol):
     _problem: Problem | None = None
     _n_unread = 0  # bytes since a head was complete or a part of a body came
 
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._cycles: deque[Any] = deque()  # requests that are not answered, in order
+
     def data_received(self, data: bytes) -> None:
         """Read what came; refuse a header, a trailer or the frame of a chunk without an end."""
         self._n_unread += len(data)
@@ -80,12 +85,13 @@ class BoundedProtocol(HttpToolsProtocol):
         n_bytes = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
         if n_bytes > self._max_head:
             self._problem = self._too_large()
-        elif len(self.pipeline) >= _MAX_PIPELINED:
+        elif len(self._cycles) > _MAX_PIPELINED:
             self._problem = Problem.busy("too many requests were sent ahead")
         if self._problem is not None:
             raise ValueError(self._problem.detail)  # ends the parsing
         super().on_headers_complete()
         self._n_unread = 0
+        self._cycles.append(self.cycle)
 
     def on_body(self, body: bytes) -> None:
         """Take a part of the body."""
@@ -94,12 +100,24 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Wait for the next request; close where the rest of this one is not wanted."""
-        if self.cycle.more_body:
+        if self._cycles and self._cycles.popleft().more_body:
             self.transport.close()
         super().on_response_complete()
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell all requests that nobody waits for them."""
+        self._abandon()
+        super().connection_lost(exc)
+
+    def _abandon(self) -> None:
+        # uvicorn tells the last request alone, and not that a bad one was answered for it.
+        for cycle in self._cycles:
+            cycle.disconnected = True
+            cycle.message_event.set()
+
     def send_400_response(self, msg: str) -> None:
         """Say why the request cannot be read."""
+        self._abandon()
         problem = self._problem or Problem(400, "this is not a request that HTTP knows")
         answer = problem.response()
         status = f"HTTP/1.1 {problem.status_code} {responses[problem.status_code]}".encode()
