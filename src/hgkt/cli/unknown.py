@@ -184,7 +184,8 @@ def make(
             from hgkt.serving.inbox import make_class
 
             ids = [found.names[row] for row in rows.tolist()]
-            made = make_class(found.live, found.inbox, ids, description, own_origin(reason))
+            origin = own_origin(reason)
+            made = make_class(found.live, found.inbox, ids, description, origin=origin)
             document |= {
                 "name": made.name,
                 "revision": made.edition.revision,

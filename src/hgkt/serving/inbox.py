@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, Unpack
 
 import numpy as np
 import sqlalchemy as sa
@@ -31,9 +31,9 @@ from hgkt.language import ClassDescription
 from hgkt.serving import database as db
 from hgkt.serving.database import Database, FileId, RegistryError
 from hgkt.serving.edition import Edition, model_identity
-from hgkt.serving.events import Origin, UnknownItemError
+from hgkt.serving.events import UnknownItemError
 from hgkt.serving.live_model import ServedModel
-from hgkt.serving.registry import KeyedRequest
+from hgkt.serving.registry import Asked
 from hgkt.serving.settings import ServiceSettings
 from hgkt.unknown import Group, find_groups
 
@@ -375,8 +375,7 @@ def make_class(
     inbox: Inbox,
     ids: Collection[str],
     description: ClassDescription,
-    origin: Origin,
-    request: KeyedRequest | None = None,
+    **asked: Unpack[Asked],
 ) -> Made:
     """Let a class learn from kept items, and add it unless the model has it, in one change.
 
@@ -387,7 +386,7 @@ def make_class(
     if missing := sorted(set(ids) - places.keys()):
         raise UnknownItemError(missing[0])
     rows = np.array(sorted(places[own] for own in set(ids)), dtype=np.intp)
-    edition, revision, doubts = served.teach(description, items.features[rows], request, origin)
+    edition, revision, doubts = served.teach(description, items.features[rows], **asked)
     name = edition.canonical(description.name)
     # Last: were the process killed before it, most items are recognised and wait no longer.
     inbox.set_class(ids, name)

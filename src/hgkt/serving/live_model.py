@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,21 +29,19 @@ from hgkt.serving.edition import (
     saved_entries,
 )
 from hgkt.serving.events import (
-    NOBODY,
     ClassEntry,
     ClassEvent,
     ClassExistsError,
     ClassLearnedError,
     ClassTable,
     NoGrowthError,
-    Origin,
     UnknownClassError,
     UnknownRevisionError,
     add_grown_events,
     replay,
     stamp_events,
 )
-from hgkt.serving.registry import AnsweredError, ClassRegistry, KeyedRequest, Receipt
+from hgkt.serving.registry import AnsweredError, Asked, ClassRegistry, KeyedRequest, Receipt
 
 if TYPE_CHECKING:
     from hgkt.language import ClassDescription, Describer
@@ -226,8 +224,7 @@ class ServedModel:
     def add(
         self,
         descriptions: Sequence[ClassDescription],
-        request: KeyedRequest | None = None,
-        origin: Origin = NOBODY,
+        **asked: Unpack[Asked],
     ) -> tuple[Edition, list[str]]:
         """Add described classes, all or nothing.
 
@@ -235,10 +232,8 @@ class ServedModel:
         ----------
         descriptions : sequence of ClassDescription
             The classes.
-        request : KeyedRequest, optional
-            What asks for it, of which a receipt is kept; see `once`.
-        origin : Origin
-            Who and why, for the log.
+        **asked
+            By what it is asked for; see `Asked`.
 
         Returns
         -------
@@ -248,7 +243,7 @@ class ServedModel:
             What is doubtful about them, in sentences.
         """
         entries, doubts = self._described(self.refresh(), descriptions)
-        self.registry.add(entries, saved=self.saved, request=request, origin=origin, doubts=doubts)
+        self.registry.add(entries, saved=self.saved, doubts=doubts, **asked)
         return self._catch_up(), doubts
 
     def _described(
@@ -272,13 +267,12 @@ class ServedModel:
     def remove(
         self,
         names: Sequence[str],
-        request: KeyedRequest | None = None,
-        origin: Origin = NOBODY,
+        **asked: Unpack[Asked],
     ) -> Edition:
         """Remove added classes, all or nothing; return an edition without them."""
         edition = self.refresh()
         leaving = [self._changeable(edition, name, "removed") for name in dict.fromkeys(names)]
-        self.registry.remove(leaving, saved=self.saved, request=request, origin=origin)
+        self.registry.remove(leaving, saved=self.saved, **asked)
         return self._catch_up()
 
     def edit(
@@ -286,8 +280,7 @@ class ServedModel:
         name: str,
         description: ClassDescription | None = None,
         new_name: str | None = None,
-        request: KeyedRequest | None = None,
-        origin: Origin = NOBODY,
+        **asked: Unpack[Asked],
     ) -> tuple[Edition, list[str]]:
         """Give an added class another description, another name, or both.
 
@@ -299,7 +292,7 @@ class ServedModel:
             By what it is described from now on; its own name does not count.
         new_name : str, optional
             What it is called from now on.
-        request, origin
+        **asked
             As in `add`.
 
         Returns
@@ -324,17 +317,14 @@ class ServedModel:
             refuse_unusable(self.base, {new: vector})
             wanted = ClassEntry(new, np.asarray(vector, dtype=np.float64), _text(description))
         doubts = _edit_doubts(edition, old, new, vector)
-        self.registry.edit(
-            {old: wanted}, saved=self.saved, request=request, origin=origin, doubts=doubts
-        )
+        self.registry.edit({old: wanted}, saved=self.saved, doubts=doubts, **asked)
         return self._catch_up(), doubts
 
     def grow(
         self,
         name: str,
         X: NDArray[Any],
-        request: KeyedRequest | None = None,
-        origin: Origin = NOBODY,
+        **asked: Unpack[Asked],
     ) -> Edition:
         """Let a class learn from feature rows (n, n_features) of its own; return an edition so.
 
@@ -344,14 +334,13 @@ class ServedModel:
             edition = self.refresh()
             self.check_growth()
             known = edition.names[edition.find(name)]
-            return self._add_grown(edition, [], known, X, request, origin, [])[0]
+            return self._add_grown(edition, [], known, X, [], asked)[0]
 
     def teach(
         self,
         description: ClassDescription,
         X: NDArray[Any],
-        request: KeyedRequest | None = None,
-        origin: Origin = NOBODY,
+        **asked: Unpack[Asked],
     ) -> tuple[Edition, int, list[str]]:
         """Let a class learn from feature rows, and add it where it is not there, in one change.
 
@@ -371,9 +360,9 @@ class ServedModel:
             self.check_growth()
             name = edition.canonical(description.name)
             if name in edition.columns:
-                return *self._add_grown(edition, [], name, X, request, origin, []), []
+                return *self._add_grown(edition, [], name, X, [], asked), []
             entries, doubts = self._described(edition, [description])
-            return *self._add_grown(edition, entries, name, X, request, origin, doubts), doubts
+            return *self._add_grown(edition, entries, name, X, doubts, asked), doubts
 
     def _add_grown(
         self,
@@ -381,9 +370,8 @@ class ServedModel:
         entries: list[ClassEntry],
         name: str,
         X: NDArray[Any],
-        request: KeyedRequest | None,
-        origin: Origin,
         doubts: list[str],
+        asked: Asked,
     ) -> tuple[Edition, int]:
         """Add classes, and let one grow, where the model that comes of it is sound."""
         sums = {name: edition.model.example_sums(X)}
@@ -395,9 +383,7 @@ class ServedModel:
         table, grown = replay(edition.table, log)
         trial = edition.follow(self.base, table, grown)
         refuse_unsound(trial.model, name)
-        revision = self.registry.change(
-            make, saved=self.saved, request=request, origin=origin, doubts=doubts
-        )
+        revision = self.registry.change(make, saved=self.saved, doubts=doubts, **asked)
         return self._catch_up(trial), revision
 
     def check_growth(self) -> None:
@@ -408,13 +394,11 @@ class ServedModel:
                 "examples once it is fitted"
             )
 
-    def rollback(
-        self, revision: int, request: KeyedRequest | None = None, origin: Origin = NOBODY
-    ) -> Edition:
+    def rollback(self, revision: int, **asked: Unpack[Asked]) -> Edition:
         """Make the classes what they were at a revision, by a change of its own."""
         self.refresh()
         self.at(revision)  # a table that no longer fits the model is refused before it is written
-        self.registry.rollback(revision, saved=self.saved, request=request, origin=origin)
+        self.registry.rollback(revision, saved=self.saved, **asked)
         return self._catch_up()
 
     def once(self, request: KeyedRequest, change: Callable[[], object]) -> Receipt:

@@ -99,11 +99,19 @@ class KeyedRequest:
 
 
 class Asked(TypedDict, total=False):
-    """What comes with every change; see `ClassRegistry`."""
+    """By what a change is asked for: who and why, and by a request with an idempotency key.
 
-    saved: Collection[str]
+    A request that was answered before changes nothing and raises `AnsweredError`.
+    """
+
     request: KeyedRequest | None
     origin: Origin
+
+
+class Written(Asked, total=False):
+    """What a registry takes besides; see `ClassRegistry`."""
+
+    saved: Collection[str]
     doubts: Sequence[str]
 
 
@@ -144,12 +152,10 @@ class ClassRegistry:
     carries a digest of itself and the event before it, so that a damaged log is noticed. Instances
     may be shared between threads.
 
-    Every change takes, by keyword, `saved`: the added classes that the model folder itself holds,
-    whose names are taken as long as they were not removed here (a mapping to their entries where
-    they are to be edited, renamed or shown in the log); `request`: what asks for it, where it came
-    with an idempotency key (one that was answered before changes nothing and raises
-    `AnsweredError`); `origin`: who makes it, and why; and `doubts`: what is doubtful about it, for
-    the receipt.
+    Every change takes, by keyword, what `Asked` has; `saved`: the added classes that the model
+    folder itself holds, whose names are taken as long as they were not removed here (a mapping to
+    their entries where they are to be edited, renamed or shown in the log); and `doubts`: what is
+    doubtful about it, for the receipt.
 
     Parameters
     ----------
@@ -286,12 +292,12 @@ class ClassRegistry:
         return sorted(found, key=lambda one: one.changed_at or "", reverse=True)
 
     # ------------------------------------------------------------------ changing
-    def add(self, entries: Sequence[ClassEntry], **asked: Unpack[Asked]) -> int:
+    def add(self, entries: Sequence[ClassEntry], **asked: Unpack[Written]) -> int:
         """Add classes, all or nothing; return the revision that has them."""
         saved = asked.get("saved", ())
         return self.change(lambda table: add_events(table, entries, saved), **asked)
 
-    def remove(self, names: Sequence[str], **asked: Unpack[Asked]) -> int:
+    def remove(self, names: Sequence[str], **asked: Unpack[Written]) -> int:
         """Remove classes with what they have grown by, all or nothing; return the revision.
 
         Classes of the model folder are remembered as removed.
@@ -299,7 +305,7 @@ class ClassRegistry:
         saved = asked.get("saved", ())
         return self.change(lambda table: remove_events(table, names, saved), **asked)
 
-    def edit(self, entries: Mapping[str, ClassEntry | str], **asked: Unpack[Asked]) -> int:
+    def edit(self, entries: Mapping[str, ClassEntry | str], **asked: Unpack[Written]) -> int:
         """Give classes other attributes, another text or another name; return the revision.
 
         They keep their place and what they have grown by. All or nothing.
@@ -318,7 +324,7 @@ class ClassRegistry:
         self,
         sums: Mapping[str, ExampleSums],
         learned: Collection[str] = (),
-        **asked: Unpack[Asked],
+        **asked: Unpack[Written],
     ) -> int:
         """Take in examples of classes, as their sums, all or nothing; return the revision.
 
@@ -334,7 +340,7 @@ class ClassRegistry:
         saved = asked.get("saved", ())
         return self.change(lambda table: grow_events(table, sums, saved, learned), **asked)
 
-    def rollback(self, revision: int, **asked: Unpack[Asked]) -> int:
+    def rollback(self, revision: int, **asked: Unpack[Written]) -> int:
         """Make the classes what they were right after a change; return the new revision.
 
         It is a change like any other, and can be rolled back itself. Raises `UnknownRevisionError`
@@ -344,7 +350,9 @@ class ClassRegistry:
             then = self._table_at(connection, revision)
         return self.change(lambda table: rollback_events(table, then), **asked)
 
-    def change(self, make: Callable[[ClassTable], list[ClassEvent]], **asked: Unpack[Asked]) -> int:
+    def change(
+        self, make: Callable[[ClassTable], list[ClassEvent]], **asked: Unpack[Written]
+    ) -> int:
         """Write the events that `make` returns for the table as it is; return the revision.
 
         Parameters
@@ -489,7 +497,7 @@ class ClassRegistry:
         connection.execute(known.insert(), [row])
 
 
-def _receipt_of(table: ClassTable, log: Sequence[ClassEvent], asked: Asked) -> Receipt:
+def _receipt_of(table: ClassTable, log: Sequence[ClassEvent], asked: Written) -> Receipt:
     rest = set(asked.get("saved", ())) - table.classes.keys() - table.removed
     names = tuple(event.entry.name for event in log if event.entry.name)
     n_added, doubts = len(table.classes) + len(rest), asked.get("doubts", ())

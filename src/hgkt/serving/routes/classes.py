@@ -22,7 +22,7 @@ from hgkt.serving.edition import ClassKind, Edition
 from hgkt.serving.events import MAX_REASON, ClassExistsError, Origin, UnknownClassError
 from hgkt.serving.live_model import ServedModel
 from hgkt.serving.problems import Problem
-from hgkt.serving.registry import KeyedRequest, Receipt
+from hgkt.serving.registry import Asked, KeyedRequest, Receipt
 from hgkt.serving.routes import Service
 from hgkt.serving.routes.bodies import FEW_VALUES, json_body, sent
 
@@ -271,6 +271,10 @@ class Change:
     who: str | None
     key: str | None
 
+    def asked(self, reason: str | None, request: KeyedRequest | None) -> Asked:
+        """Return by what the change is asked for, for a reason."""
+        return {"request": request, "origin": Origin(self.who, reason)}
+
     def keyed(self, *content: str) -> KeyedRequest | None:
         """Return the request as it is known again; None without an idempotency key."""
         return None if self.key is None else KeyedRequest.of(self.key, *content)
@@ -370,7 +374,7 @@ def build_router(service: Service) -> APIRouter:
         request = change.keyed("add", repr(given))
 
         def add() -> Receipt:
-            edition, doubts = served.add(given, request, Origin(change.who, body.reason))
+            edition, doubts = served.add(given, **change.asked(body.reason, request))
             metrics.added.inc(len(given))
             return receipt_of(edition, [item.name for item in given], doubts)
 
@@ -400,9 +404,9 @@ def build_router(service: Service) -> APIRouter:
         request = change.keyed("edit", f"{name} {body!r}")
 
         def edit() -> Receipt:
-            origin = Origin(change.who, body.reason)
             description = body.description(name) if body.describes() else None
-            edition, doubts = served.edit(name, description, body.name, request, origin)
+            asked = change.asked(body.reason, request)
+            edition, doubts = served.edit(name, description, body.name, **asked)
             metrics.edited.inc()
             return receipt_of(edition, [name if body.name is None else body.name], doubts)
 
@@ -415,7 +419,7 @@ def build_router(service: Service) -> APIRouter:
         request = change.keyed("remove", name)
 
         def remove() -> Receipt:
-            edition = served.remove([name], request, Origin(change.who, why))
+            edition = served.remove([name], **change.asked(why, request))
             metrics.removed.inc()
             return receipt_of(edition, [name])
 

@@ -9,10 +9,9 @@ from fastapi import APIRouter, Request
 from msgspec import UNSET, Struct, UnsetType
 from numpy.typing import NDArray
 
-from hgkt.serving.events import Origin
 from hgkt.serving.problems import Problem
 from hgkt.serving.readers import Upload, check_texts
-from hgkt.serving.registry import KeyedRequest, Receipt
+from hgkt.serving.registry import Asked, KeyedRequest, Receipt
 from hgkt.serving.routes import Service, bodies
 from hgkt.serving.routes.bodies import FORM, JSON, OCTETS
 from hgkt.serving.routes.classes import (
@@ -54,8 +53,8 @@ def build_router(service: Service) -> APIRouter:
         assert not isinstance(sent.features, UnsetType)
         return bodies.json_rows(sent.features, n_features, max_rows), sent.reason
 
-    def grow(name: str, X: NDArray[Any], request: KeyedRequest | None, origin: Origin) -> Receipt:
-        edition = served.grow(name, X, request, origin)
+    def grow(name: str, X: NDArray[Any], asked: Asked) -> Receipt:
+        edition = served.grow(name, X, **asked)
         service.metrics.examples.inc(len(X))
         n_examples = edition.n_examples.get(edition.canonical(name), 0)
         return receipt_of(edition, [name], n_examples=n_examples)
@@ -71,7 +70,7 @@ def build_router(service: Service) -> APIRouter:
             served.refresh().find(name)  # a class that does not exist is told before rows are read
             with bodies.memory_returned(parts):
                 X, reason = rows_of(kind, b"".join(parts), why)
-                return grow(name, X, request, Origin(change.who, reason))
+                return grow(name, X, change.asked(reason, request))
 
         return await change.make(request, work)
 
@@ -92,8 +91,7 @@ def build_router(service: Service) -> APIRouter:
         if receipt is not None:
             return change.answer(receipt)
         X = await queues.images.run(features)
-        origin = Origin(change.who, why)
-        return await change.make(request, lambda: grow(name, X, request, origin))
+        return await change.make(request, lambda: grow(name, X, change.asked(why, request)))
 
     @router.post(
         "/{name:path}/examples",

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 from msgspec import Meta, Struct
 from pydantic import BaseModel, Field
 
-from hgkt.serving.events import ClassEntry, ClassEvent, EventKind, Origin
+from hgkt.serving.events import ClassEntry, ClassEvent, EventKind
 from hgkt.serving.registry import Receipt
 from hgkt.serving.routes import Service
 from hgkt.serving.routes.bodies import json_body, sent
@@ -112,7 +112,7 @@ def build_router(service: Service) -> APIRouter:
         request = change.keyed("rollback", str(body.revision))
 
         def go_back() -> Receipt:
-            edition = served.rollback(body.revision, request, Origin(change.who, body.reason))
+            edition = served.rollback(body.revision, **change.asked(body.reason, request))
             service.metrics.rollbacks.inc()
             lines = registry.events(edition.revision - 1, 1)
             names = tuple(line.entry.name for line in lines if line.entry.name)

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 
 from hgkt.serving.auth import require_key
 from hgkt.serving.edition import Edition
-from hgkt.serving.events import Origin, UnknownItemError
+from hgkt.serving.events import UnknownItemError
 from hgkt.serving.inbox import InboxWriter, ItemKind, Waiting, make_class
 from hgkt.serving.registry import Receipt
 from hgkt.serving.routes import Service
@@ -173,9 +173,8 @@ def build_router(service: Service, writer: InboxWriter) -> APIRouter:
         request = change.keyed("make", repr(body))
 
         def work() -> Receipt:
-            description = body.description(body.name)
-            origin = Origin(change.who, body.reason)
-            made = make_class(served, inbox, body.items, description, origin, request)
+            description, asked = body.description(body.name), change.asked(body.reason, request)
+            made = make_class(served, inbox, body.items, description, **asked)
             service.metrics.examples.inc(made.n_examples)
             found = receipt_of(made.edition, [made.name], made.doubts)
             return replace(found, revision=made.before + 1)
