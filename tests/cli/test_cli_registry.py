@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from tests.registries import Registry
 
 from hgkt.data import load_dataset
 from hgkt.estimators import HGKTClassifier, load_model
@@ -13,7 +14,6 @@ from hgkt.exceptions import DataError, ModelFolderError
 from hgkt.language import ClassDescription
 from hgkt.serving.edition import model_identity
 from hgkt.serving.live_model import ServedModel
-from hgkt.serving.registry import ClassRegistry
 from hgkt.serving.transfer import ModelFacts
 
 DIGITS = load_dataset("digits")
@@ -38,7 +38,7 @@ def registry(model_folder, tmp_path):
     """The registry beside the model folder: "two" is described, "six" has grown too."""
     model = load_model(model_folder)
     url = f"sqlite:///{tmp_path / 'model.registry.sqlite'}"
-    with ClassRegistry(url, model_identity(model)) as registry:
+    with Registry(url, model_identity(model)) as registry:
         served = ServedModel(model, registry)
         registry.remember(ModelFacts.of(model, "model").to_json())  # as the service does
         served.add([ClassDescription(name, vector=vector(name)) for name in ("two", "six")])

@@ -149,7 +149,7 @@ def _check(model: Path, database: str, clients: list[Changer], count: Count) -> 
     from hgkt.serving.registry import ClassRegistry
 
     with contextlib.closing(ClassRegistry(database, _identity(model))) as registry:
-        state, log = registry.table(), registry.events_after(0)
+        state, log = registry.table(), registry.events(limit=10**9)
     there = {entry.name for entry in state.entries}
     growth = {name: sums.n_examples for name, sums in state.growth.items()}
     for client in clients:

@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
+from tests.registries import Registry
 
 from hgkt.data import load_dataset
 from hgkt.estimators import HGKTClassifier, load_model
 from hgkt.serving.edition import model_identity
 from hgkt.serving.events import ClassEntry
 from hgkt.serving.live_model import ServedModel
-from hgkt.serving.registry import ClassRegistry
 
 _NUMBERS = itertools.count()
 HGKT = [sys.executable, "-m", "hgkt"]
@@ -218,12 +218,12 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def open_registry(database: str) -> Iterator[Callable[..., ClassRegistry]]:
+def open_registry(database: str) -> Iterator[Callable[..., Registry]]:
     """Open registries that are closed when the test is over."""
     with contextlib.ExitStack() as stack:
 
-        def call(model_id: str = "model", url: str = database) -> ClassRegistry:
-            registry = ClassRegistry(url, model_id)
+        def call(model_id: str = "model", url: str = database) -> Registry:
+            registry = Registry(url, model_id)
             stack.callback(registry.close)
             return registry
 
@@ -232,7 +232,7 @@ def open_registry(database: str) -> Iterator[Callable[..., ClassRegistry]]:
 
 @pytest.fixture
 def make_served(
-    open_registry: Callable[..., ClassRegistry], digits_model: Any
+    open_registry: Callable[..., Registry], digits_model: Any
 ) -> Iterator[Callable[..., ServedModel]]:
     """Make stores of the digits model, or of another, that are closed when the test is over."""
     with contextlib.ExitStack() as stack:
@@ -252,7 +252,7 @@ def make_served_on(digits_model: Any) -> Iterator[Callable[[str], ServedModel]]:
     with contextlib.ExitStack() as stack:
 
         def call(url: str) -> ServedModel:
-            registry = ClassRegistry(url, model_identity(digits_model))
+            registry = Registry(url, model_identity(digits_model))
             stack.callback(registry.close)
             return ServedModel(digits_model, registry)
 

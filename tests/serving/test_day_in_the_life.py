@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.registries import Registry
 
 import hgkt
 from hgkt.client import RetryPolicy
 from hgkt.estimators import HGKTClassifier, load_model
 from hgkt.serving.edition import model_identity
 from hgkt.serving.live_model import ServedModel
-from hgkt.serving.registry import ClassRegistry
 from hgkt.serving.transfer import ModelFacts, adopt_classes, find_source
 
 from .mortal import MortalService
@@ -52,7 +52,7 @@ def test_a_class_lives_through_a_day_on_which_the_service_dies(
             day(client, step, six, own, tests)
         finally:
             service.end()
-    with ClassRegistry(database, model_identity(load_model(digits_folder))) as registry:
+    with Registry(database, model_identity(load_model(digits_folder))) as registry:
         log = registry.events()
         state = registry.table()
     kinds = ["add", "edit", "grow", "grow", "rename", "remove", "rollback", "rollback"]
@@ -68,7 +68,7 @@ def migrate(database, old, new, own, tests):
     """The class goes on in a retrained model, with all that it has learned."""
     model = load_model(new)
     facts = ModelFacts.of(model, "new")
-    with ClassRegistry(database, model_identity(model)) as registry:
+    with Registry(database, model_identity(model)) as registry:
         served = ServedModel(model, registry)
         migration, revision = adopt_classes(find_source(database, str(old)), served, facts)
         assert (revision, migration.growing["six"].n_examples) == (1, 40)

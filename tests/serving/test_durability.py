@@ -18,12 +18,12 @@ import numpy as np
 import psycopg
 import pytest
 import sqlalchemy as sa
+from tests.registries import Registry
 
 from hgkt.language import ClassDescription
 from hgkt.serving.database import RegistryError
 from hgkt.serving.edition import model_identity
 from hgkt.serving.live_model import ServedModel
-from hgkt.serving.registry import ClassRegistry
 
 pytestmark = pytest.mark.endure
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.endure
 WORKER = """
 import json, sys
 import numpy as np
-from hgkt.serving.events import ClassEntry, ClassExistsError
+from hgkt.serving.events import ClassEntry, ClassExistsError, add_events
 from hgkt.serving.registry import ClassRegistry
 
 url, model_id, calls = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
@@ -42,7 +42,8 @@ sys.stdin.readline()
 for names in calls:
     try:
         entries = [ClassEntry(name, np.full(width, float(len(name)))) for name in names]
-        print(json.dumps([registry.add(entries), names]), flush=True)
+        add = lambda table: (add_events(table, registry.folder, entries), [])
+        print(json.dumps([registry.change(add).revision, names]), flush=True)
     except ClassExistsError:
         print(json.dumps([None, names]), flush=True)
 """
@@ -88,7 +89,7 @@ def test_of_concurrent_adds_of_one_name_exactly_one_wins(open_registry, database
     # Revisions are a count without gaps, and the order in which they were given out.
     assert [name for _, name in sorted(won)] == names(registry)
     assert sorted(revision for revision, _ in won) == list(range(1, 31))
-    assert [event.revision for event in registry.events_after(0)] == list(range(1, 31))
+    assert [event.revision for event in registry.whole_log()] == list(range(1, 31))
 
 
 def test_a_class_of_another_process_appears_in_a_running_store(make_served, database, digits_model):
@@ -128,7 +129,7 @@ def test_what_was_acknowledged_survives_kill_9(open_registry, database, n_kills)
         calls_there = {name.rsplit(".", 1)[0] for name in there}
         assert len(there) == 3 * len(calls_there)
         assert registry.revision() == len(calls_there)
-        assert len(registry.events_after(0)) == len(there)
+        assert len(registry.whole_log()) == len(there)
         # It goes on as if nothing had happened.
     if database.startswith("sqlite"):
         path = database.removeprefix("sqlite:///")
@@ -188,18 +189,18 @@ def test_full_disk_of_sqlite_is_told_and_survived(digits_model, digits):
     with small_disk(512 * 1024) as folder:
         ballast = folder / "ballast"
         ballast.write_bytes(bytes(128 * 1024))
-        registry = ClassRegistry(f"sqlite:///{folder}/c.sqlite", model_identity(digits_model))
+        registry = Registry(f"sqlite:///{folder}/c.sqlite", model_identity(digits_model))
         served = ServedModel(digits_model, registry)
         check_full(served, digits_model, digits, ballast.unlink)
         served.close()
         # After a restart everything acknowledged is there.
-        again = ClassRegistry(f"sqlite:///{folder}/c.sqlite", model_identity(digits_model))
+        again = Registry(f"sqlite:///{folder}/c.sqlite", model_identity(digits_model))
         assert names(again) == served.current().model.unseen_classes_.tolist()[1:]
         again.close()
 
 
 def test_full_sqlite_file_is_told_and_survived(tmp_path, digits_model, digits):
-    registry = ClassRegistry(f"sqlite:///{tmp_path}/c.sqlite", model_identity(digits_model))
+    registry = Registry(f"sqlite:///{tmp_path}/c.sqlite", model_identity(digits_model))
     pages = {"limit": 40}
 
     @sa.event.listens_for(registry.database.engine, "connect")
@@ -227,7 +228,7 @@ def test_full_disk_of_postgresql_is_told_and_survived(postgresql, digits_model, 
             shutil.chown(space, "pgserver")
         operator.execute(f"CREATE TABLESPACE small LOCATION '{space}'")
         operator.execute("CREATE DATABASE full_disk TABLESPACE small")
-        registry = ClassRegistry(postgresql.get_uri("full_disk"), model_identity(digits_model))
+        registry = Registry(postgresql.get_uri("full_disk"), model_identity(digits_model))
         ballast = folder / "ballast"
         ballast.write_bytes(bytes(max(0, shutil.disk_usage(folder).free - 96 * 1024)))
         served = ServedModel(digits_model, registry)

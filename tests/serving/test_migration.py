@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.registries import Registry
 
 from hgkt.estimators import HGKTClassifier, load_model
 from hgkt.exceptions import DataError
@@ -11,7 +12,6 @@ from hgkt.language import ClassDescription
 from hgkt.serving.edition import model_identity
 from hgkt.serving.events import ClassEntry
 from hgkt.serving.live_model import ServedModel
-from hgkt.serving.registry import ClassRegistry
 from hgkt.serving.transfer import (
     Left,
     ModelFacts,
@@ -56,7 +56,7 @@ class Opened:
     def __init__(self, url, folder):
         self.model = load_model(folder)
         self.facts = ModelFacts.of(self.model, folder.name)
-        self.registry = ClassRegistry(url, model_identity(self.model))
+        self.registry = Registry(url, model_identity(self.model))
         self.served = ServedModel(self.model, self.registry)
         self.registry.remember(self.facts.to_json())
 
@@ -264,7 +264,7 @@ def test_classes_go_by_their_texts_to_a_model_of_texts(url, tmp_path, opened):
 def test_the_catalog_lists_models_and_finds_one(database, tmp_path, opened, fill):
     old = fill(opened(database, train(tmp_path / "old")))
     new = opened(database, train(tmp_path / "new", seed=1))
-    with ClassRegistry(database, "") as catalog:
+    with Registry(database, "") as catalog:
         first, second = catalog.known_models()
         assert (
             first.model_id, len(first.table.classes), len(first.table.growth), first.table.revision
@@ -285,7 +285,7 @@ def test_the_catalog_lists_models_and_finds_one(database, tmp_path, opened, fill
         find_source(database, str(tmp_path / "old")), old.served, old.facts
     )
     assert (transfer.moving, dict(transfer.growing), revision) == ((), {}, None)
-    with ClassRegistry(database, "0" * 64) as unknown:  # of which nothing was stored
+    with Registry(database, "0" * 64) as unknown:  # of which nothing was stored
         unknown.add([ClassEntry("zebra", np.array(ZEBRA))])
     with pytest.raises(DataError, match=r"nothing is stored .* give the folder of the model"):
         find_source(database, "0" * 64)

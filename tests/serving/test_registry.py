@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import sqlalchemy as sa
+from tests.registries import Registry
 
 from hgkt.estimators import HGKTClassifier, load_model
 from hgkt.exceptions import DataError
@@ -15,7 +16,6 @@ from hgkt.serving import database as db
 from hgkt.serving.database import RegistryError
 from hgkt.serving.edition import model_identity
 from hgkt.serving.events import ClassEntry, ClassExistsError, UnknownClassError
-from hgkt.serving.registry import ClassRegistry
 
 
 def names(registry):
@@ -46,7 +46,7 @@ def test_registry_numbers_changes_and_logs_them_in_order(open_registry, entry):
     assert registry.remove(["one"]) == 2
     assert registry.add([entry("one", 7.0)]) == 3
     assert registry.revision() == 3
-    log = open_registry().events_after(0)
+    log = open_registry().whole_log()
     assert [(e.revision, e.kind, e.entry.name) for e in log] == [
         (1, "add", "one"),
         (1, "add", "two"),
@@ -55,8 +55,8 @@ def test_registry_numbers_changes_and_logs_them_in_order(open_registry, entry):
     ]
     assert log[1].entry.text == "a two"
     assert log[3].entry.attributes.tolist() == [7.0]
-    assert [e.revision for e in registry.events_after(2)] == [3]
-    assert registry.events_after(3) == []
+    assert [e.revision for e in registry.events(after=2)] == [3]
+    assert registry.events(after=3) == []
     assert names(registry) == ["two", "one"]
 
 
@@ -99,7 +99,7 @@ def test_registry_adds_all_or_nothing(open_registry, entry):
         registry.add([])
     assert names(registry) == ["taken"]
     assert registry.revision() == 1
-    assert len(registry.events_after(0)) == 1
+    assert len(registry.whole_log()) == 1
 
 
 def test_registry_removes_all_or_nothing(open_registry, entry):
@@ -113,7 +113,7 @@ def test_registry_removes_all_or_nothing(open_registry, entry):
 
 
 def test_registry_remembers_removed_classes_of_the_model_folder(open_registry, entry):
-    registry, saved = open_registry(), frozenset({"blot"})
+    registry, saved = open_registry(), {"blot": ClassEntry("blot", np.ones(3))}
     with pytest.raises(ClassExistsError):
         registry.add([entry("blot")], saved=saved)
     registry.remove(["blot"], saved=saved)
@@ -135,7 +135,7 @@ def test_registry_keeps_models_apart(open_registry, entry):
     assert names(birds) == ["two"]
     assert names(fish) == ["one"]
     assert fish.revision() == 1
-    assert [e.kind for e in fish.events_after(0)] == ["add"]
+    assert [e.kind for e in fish.whole_log()] == ["add"]
 
 
 def test_registry_takes_many_classes_at_once(open_registry, entry):
@@ -182,7 +182,9 @@ def test_state_is_that_of_one_moment_whatever_is_written_meanwhile(open_registry
     reader, writer = open_registry(), open_registry()
     writer.add([entry("one")])
     after_reading(reader, "hgkt_models", lambda: writer.add([entry("two")]))
-    after_reading(reader, "hgkt_events", lambda: writer.remove(["blot"], saved={"blot"}))
+    after_reading(
+        reader, "hgkt_events", lambda: writer.remove(["blot"], saved={"blot": ClassEntry("blot")})
+    )
     state = reader.table()
     assert (state.revision, [e.name for e in state.entries], state.removed) == (1, ["one"], set())
     state = reader.table()
@@ -204,7 +206,7 @@ def test_a_change_waits_for_the_one_before_it(open_registry, entry):
         after_reading(first, "hgkt_models", follow)  # the last look before it writes
         assert first.add([entry("new")]) == 2
         assert later[0].result() == 3
-    assert [(e.revision, e.kind, e.entry.name) for e in second.events_after(1)] == [
+    assert [(e.revision, e.kind, e.entry.name) for e in second.events(after=1)] == [
         (2, "add", "new"),
         (3, "remove", "old"),
     ]
@@ -220,7 +222,7 @@ def test_many_writers_leave_no_gap_between_revisions(open_registry, entry):
     with ThreadPoolExecutor(4) as pool:
         revisions = [revision for found in pool.map(write, range(4)) for revision in found]
     assert sorted(revisions) == list(range(1, 25))
-    log = registries[0].events_after(0)
+    log = registries[0].whole_log()
     assert [event.revision for event in log] == list(range(1, 25))
     assert [event.entry.name for event in log] == names(registries[0])
 
@@ -230,7 +232,7 @@ def test_many_may_open_an_empty_database_at_once(database, entry):
 
     def attempt(_):
         barrier.wait()
-        return ClassRegistry(database, "model")
+        return Registry(database, "model")
 
     with ThreadPoolExecutor(6) as pool:
         registries = list(pool.map(attempt, range(6)))
@@ -243,7 +245,7 @@ def test_many_may_open_an_empty_database_at_once(database, entry):
 
 @pytest.mark.parametrize("statement", ["INSERT INTO hgkt_events", "UPDATE hgkt_models"])
 def test_a_change_that_fails_at_its_end_leaves_nothing(open_registry, entry, statement):
-    registry, saved = open_registry(), {"blot"}
+    registry, saved = open_registry(), {"blot": ClassEntry("blot")}
     registry.add([entry("one")])
     before = registry.table()
 
@@ -260,7 +262,7 @@ def test_a_change_that_fails_at_its_end_leaves_nothing(open_registry, entry, sta
     for other in (registry, open_registry()):
         assert names(other) == ["one"]
         assert (other.table().revision, other.table().removed) == (1, before.removed)
-        assert len(other.events_after(0)) == 1
+        assert len(other.whole_log()) == 1
     assert registry.add([entry("two")]) == 2
 
 
@@ -270,7 +272,7 @@ def test_registry_refuses_a_newer_schema(open_registry, database):
     with registry.database.writing() as connection:
         connection.execute(db.schema_table.insert().values(version=99))
     with pytest.raises(RegistryError, match="newer release of hgkt") as caught:
-        ClassRegistry(database, "model")
+        Registry(database, "model")
     assert caught.value.kind == "newer"
 
 
@@ -291,8 +293,8 @@ def test_registry_says_that_it_is_locked_and_goes_on_afterwards(
 
 def test_registry_says_that_a_sqlite_file_is_read_only(tmp_path, entry):
     path = tmp_path / "classes.sqlite"
-    ClassRegistry(f"sqlite:///{path}", "model").close()
-    registry = ClassRegistry(f"sqlite:///file:{path}?mode=ro&uri=true", "model")
+    Registry(f"sqlite:///{path}", "model").close()
+    registry = Registry(f"sqlite:///file:{path}?mode=ro&uri=true", "model")
     with pytest.raises(RegistryError, match="may be read only") as caught:
         registry.add([entry("zebra")])
     assert caught.value.kind == "read-only"
@@ -302,7 +304,7 @@ def test_registry_says_that_a_sqlite_file_is_read_only(tmp_path, entry):
 
 @pytest.mark.endure
 def test_registry_says_that_postgresql_is_read_only(postgresql_url, entry):
-    registry = ClassRegistry(postgresql_url, "model")
+    registry = Registry(postgresql_url, "model")
     with registry.database.writing() as connection:
         connection.exec_driver_sql(
             f"ALTER DATABASE {registry.database.engine.url.database} "
@@ -319,16 +321,16 @@ def test_registry_names_what_is_no_database(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("these are notes, not a database\n" * 100)
     with pytest.raises(RegistryError, match=r"notes\.txt is damaged or is not a database"):
-        ClassRegistry(f"sqlite:///{path}", "model")
+        Registry(f"sqlite:///{path}", "model")
     with pytest.raises(RegistryError, match="cannot be reached") as caught:
-        ClassRegistry(f"sqlite:///{tmp_path}/no/such/folder/classes.sqlite", "model")
+        Registry(f"sqlite:///{tmp_path}/no/such/folder/classes.sqlite", "model")
     assert caught.value.kind == "unreachable"
 
 
 @pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "mysql://host/x", "classes"])
 def test_registry_refuses_what_cannot_keep_classes(url):
     with pytest.raises(DataError, match="registry"):
-        ClassRegistry(url, "model")
+        Registry(url, "model")
 
 
 @pytest.mark.parametrize(
@@ -341,7 +343,7 @@ def test_registry_refuses_what_cannot_keep_classes(url):
 )
 def test_registry_never_tells_a_password(url, caplog):
     with pytest.raises((RegistryError, DataError)) as caught:
-        ClassRegistry(url, "model")
+        Registry(url, "model")
     told = "".join(traceback.format_exception(caught.value, chain=True)) + caplog.text
     assert "hunter2" not in told
     if isinstance(caught.value, RegistryError):
@@ -351,7 +353,7 @@ def test_registry_never_tells_a_password(url, caplog):
 
 @pytest.mark.endure
 def test_registry_survives_a_restart_of_the_server(postgresql_url, entry):
-    registry, other = (ClassRegistry(postgresql_url, "model") for _ in range(2))
+    registry, other = (Registry(postgresql_url, "model") for _ in range(2))
     assert registry.revision() == 0
     with other.database.writing() as connection:
         connection.exec_driver_sql(
@@ -366,7 +368,7 @@ def test_registry_survives_a_restart_of_the_server(postgresql_url, entry):
 
 def test_registry_writes_sqlite_so_that_it_survives_a_power_cut(tmp_path):
     path = tmp_path / "classes.sqlite"
-    registry = ClassRegistry(f"sqlite:///{path}", "model")
+    registry = Registry(f"sqlite:///{path}", "model")
     with registry.database.reading() as connection:
         full = 2
         assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == full
@@ -378,7 +380,7 @@ def test_registry_writes_sqlite_so_that_it_survives_a_power_cut(tmp_path):
 
 @pytest.mark.endure
 def test_registry_is_durable_where_the_postgresql_server_is_not(postgresql_url):
-    registry = ClassRegistry(postgresql_url, "model")
+    registry = Registry(postgresql_url, "model")
     with registry.database.writing() as connection:
         connection.exec_driver_sql(
             f"ALTER DATABASE {registry.database.engine.url.database} SET synchronous_commit = off"

@@ -12,12 +12,13 @@ from contextlib import closing
 
 import numpy as np
 import pytest
+from tests.registries import Registry
 
 from hgkt.exceptions import DataError
 from hgkt.language import ClassDescription
 from hgkt.serving.database import RegistryError
 from hgkt.serving.events import ClassEntry
-from hgkt.serving.registry import ClassRegistry, KeyedRequest
+from hgkt.serving.registry import KeyedRequest
 
 
 def entries(n, seed=0):
@@ -36,9 +37,9 @@ def contents(registry):
 
 def fill(url):
     """Make a registry with some history; return what it holds."""
-    with closing(ClassRegistry(url, "model")) as registry:
+    with closing(Registry(url, "model")) as registry:
         registry.add(entries(20))
-        registry.remove(["class 3", "saved"], saved={"saved"})
+        registry.remove(["class 3", "saved"], saved={"saved": ClassEntry("saved")})
         registry.add([ClassEntry("late", np.ones(5))], request=KeyedRequest.of("key", "late"))
         return contents(registry)
 
@@ -59,9 +60,9 @@ def test_a_mutated_database_is_told_or_right(tmp_path):
         mutated = tmp_path / f"{number}.sqlite"
         mutated.write_bytes(data)
         try:
-            with closing(ClassRegistry(f"sqlite:///{mutated}", "model")) as registry:
+            with closing(Registry(f"sqlite:///{mutated}", "model")) as registry:
                 assert contents(registry) == expected
-                registry.events_after(0)
+                registry.whole_log()
                 right += 1
         except RegistryError:
             told += 1
@@ -92,7 +93,7 @@ def test_rows_that_do_not_say_what_was_written_are_refused(tmp_path, damage):
     with closing(sqlite3.connect(path)) as plain, plain:
         plain.execute(damage)
     with pytest.raises(RegistryError, match="is damaged or is not a database"):
-        contents(ClassRegistry(f"sqlite:///{path}", "model"))
+        contents(Registry(f"sqlite:///{path}", "model"))
 
 
 def test_a_damaged_line_of_the_log_is_refused(open_registry):
@@ -101,7 +102,7 @@ def test_a_damaged_line_of_the_log_is_refused(open_registry):
     with registry.database.writing() as connection:
         connection.exec_driver_sql("UPDATE hgkt_events SET name = 'other' WHERE position = 1")
     with pytest.raises(RegistryError, match="damaged") as caught:
-        open_registry().events_after(0)
+        open_registry().whole_log()
     assert caught.value.kind == "corrupt"
 
 
@@ -111,14 +112,14 @@ def test_a_database_of_an_earlier_release_is_refused(tmp_path):
     with closing(sqlite3.connect(path)) as plain, plain:
         plain.execute("UPDATE hgkt_schema SET version = 3")
     with pytest.raises(RegistryError, match="earlier release of hgkt") as caught:
-        ClassRegistry(f"sqlite:///{path}", "model")
+        Registry(f"sqlite:///{path}", "model")
     assert caught.value.kind == "older"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="permissions are POSIX")
 def test_only_the_owner_may_read_a_new_registry(tmp_path):
     path = tmp_path / "classes.sqlite"
-    with closing(ClassRegistry(f"sqlite:///{path}", "model")) as registry:
+    with closing(Registry(f"sqlite:///{path}", "model")) as registry:
         registry.add(entries(1))
         files = sorted(tmp_path.glob("classes.sqlite*"))
         assert len(files) > 1
@@ -174,7 +175,7 @@ def test_a_change_is_refused_once_the_file_has_gone(tmp_path, make_served_on, ac
 @pytest.mark.skipif(sys.platform == "win32", reason="open files cannot be removed there")
 def test_a_file_that_goes_while_a_change_is_written_is_noticed(tmp_path):
     path = tmp_path / "classes.sqlite"
-    with closing(ClassRegistry(f"sqlite:///{path}", "model")) as registry:
+    with closing(Registry(f"sqlite:///{path}", "model")) as registry:
         registry.add(entries(1))
 
         def write():
@@ -188,7 +189,7 @@ def test_a_file_that_goes_while_a_change_is_written_is_noticed(tmp_path):
 
 def test_a_file_that_comes_back_is_used_again(tmp_path):
     path = tmp_path / "classes.sqlite"
-    with closing(ClassRegistry(f"sqlite:///{path}", "model")) as registry:
+    with closing(Registry(f"sqlite:///{path}", "model")) as registry:
         registry.add(entries(1))
         path.rename(tmp_path / "elsewhere")
         with pytest.raises(RegistryError):
@@ -210,7 +211,7 @@ def test_a_file_that_comes_back_is_used_again(tmp_path):
 )
 def test_a_registry_in_memory_is_refused_at_once(url):
     with pytest.raises(DataError, match=r"in memory would be lost .* sqlite:///FILE is expected"):
-        ClassRegistry(url, "model")
+        Registry(url, "model")
 
 
 # ---------------------------------------------------------------------- many writers
@@ -218,7 +219,7 @@ WRITER = """
 import sys
 import numpy as np
 from concurrent.futures import ThreadPoolExecutor
-from hgkt.serving.events import ClassEntry
+from hgkt.serving.events import ClassEntry, add_events
 from hgkt.serving.registry import ClassRegistry
 
 registry = ClassRegistry(sys.argv[1], "model")
@@ -226,7 +227,8 @@ sys.stdin.readline()
 name, n_threads, n_adds = sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 def write(thread):
     for i in range(n_adds):
-        registry.add([ClassEntry(f"{name} {thread} {i}", np.ones(3))])
+        entry = ClassEntry(f"{name} {thread} {i}", np.ones(3))
+        registry.change(lambda table: (add_events(table, registry.folder, [entry]), []))
 with ThreadPoolExecutor(n_threads) as pool:
     list(pool.map(write, range(n_threads)))
 """

@@ -15,7 +15,7 @@ from hgkt.serving.events import (
     UnknownClassError,
     UnknownRevisionError,
 )
-from hgkt.serving.registry import AnsweredError, KeyedRequest
+from hgkt.serving.registry import KeyedRequest
 from hgkt.statistics import ExampleSums
 
 SAVED = {"blot": ClassEntry("blot", np.full(3, 0.25), "a blot")}
@@ -82,7 +82,7 @@ def test_edit_and_rename_are_refused_whole(open_registry, entry):
     registry.remove(["blot"], saved=SAVED)
     for change, error in (
         (lambda: registry.edit({"one": "two"}), ClassExistsError),
-        (lambda: registry.edit({"one": "blot"}, saved={"blot": SAVED["blot"], "x": 1}), None),
+        (lambda: registry.edit({"one": "blot"}, saved=SAVED), None),
         (lambda: registry.edit({"two": "other", "none": "new"}), UnknownClassError),
         (lambda: registry.edit({"one": "same", "two": "same"}), DataError),
         (lambda: registry.edit({"two": entry("bell\a")}), DataError),
@@ -119,8 +119,6 @@ def test_a_class_of_the_folder_can_be_edited_and_renamed(open_registry, entry):
     # Once more renamed, what lies in the folder under the old name stays away.
     other.edit({"blot": "fleck"}, saved=SAVED)
     assert (names(other), other.table().removed) == (["fleck"], {"blot"})
-    with pytest.raises(DataError, match="its entry is not known"):
-        open_registry("third").edit({"blot": "fleck"}, saved={"blot"})
 
 
 # ---------------------------------------------------------------------- growth
@@ -152,8 +150,7 @@ def test_a_request_grows_a_class_once(open_registry, entry):
     registry.add([entry("one")])
     request = KeyedRequest.of("key", "grow", "one")
     registry.grow({"one": sums()}, request=request)
-    with pytest.raises(AnsweredError):
-        open_registry().grow({"one": sums()}, request=request)
+    assert open_registry().grow({"one": sums(5)}, request=request) == 2
     assert registry.table().growth["one"].n_examples == 2
     receipt = open_registry().receipt(request)
     assert (receipt.names, receipt.n_examples, receipt.revision) == (("one",), 2, 2)
@@ -190,7 +187,6 @@ def test_the_log_says_who_when_why_and_what(open_registry, entry):
     assert log[5].before.attributes.tolist() == [4.0] * 3
     assert all(e.created_at.endswith("+00:00") for e in log)
     assert all(e.sums is None for e in log)  # lists stay light
-    assert registry.events_after(3)[0].sums.n_examples == 3
 
 
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)

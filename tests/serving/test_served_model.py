@@ -7,6 +7,7 @@ import numpy as np
 import psycopg
 import pytest
 import sqlalchemy as sa
+from tests.registries import Registry
 
 from hgkt.estimators import HGKTClassifier
 from hgkt.exceptions import DataError
@@ -16,7 +17,6 @@ from hgkt.serving.database import RegistryError
 from hgkt.serving.edition import model_identity
 from hgkt.serving.events import ClassEntry, ClassExistsError, ClassLearnedError, UnknownClassError
 from hgkt.serving.live_model import ServedModel
-from hgkt.serving.registry import ClassRegistry
 from hgkt.serving.settings import ServiceSettings
 
 
@@ -44,9 +44,9 @@ def test_served_model_shows_its_own_writes_at_once(make_served, digits, unseen, 
     served = make_served()
     before = served.current()
     assert (before.revision, added(served)) == (0, ["blot"])
-    after, doubts = served.add(unseen)
-    assert doubts == []
-    assert after is served.current()
+    receipt = served.add(unseen)
+    after = served.current()
+    assert (receipt.doubts, receipt.n_classes) == ((), len(after.names))
     assert after.revision == 1
     assert added(served) == ["blot", "two", "six"]
     assert set(after.table.classes) == {"two", "six"}
@@ -56,7 +56,8 @@ def test_served_model_shows_its_own_writes_at_once(make_served, digits, unseen, 
     X, _ = digits.rows("test_unseen")
     expected = digits_model.add_classes(digits.attributes_of(digits.unseen_classes))
     assert np.array_equal(after.model.score_classes(X), expected.score_classes(X))
-    last = served.remove(["two"])
+    served.remove(["two"])
+    last = served.current()
     assert (last.revision, added(served)) == (2, ["blot", "six"])
     assert set(last.table.classes) == {"six"}
 
@@ -105,7 +106,7 @@ def test_a_registry_of_twenty_thousand_classes_is_opened_and_followed_by_few_rea
     rows = np.random.default_rng(0).random((20_001, digits_model.class_attributes_.shape[1]))
     entries = [ClassEntry(f"class {number}", row) for number, row in enumerate(rows)]
     statements = []
-    with ClassRegistry(url, identity) as writer, ClassRegistry(url, identity) as registry:
+    with Registry(url, identity) as writer, Registry(url, identity) as registry:
         for start in range(0, 20_000, 1000):
             writer.add(entries[start : start + 1000])
 
@@ -152,7 +153,8 @@ def test_served_model_removes_a_class_of_the_folder_for_good(make_served):
     make_served().remove(["blot"])
     served = make_served()
     assert added(served) == []
-    now, _ = served.add([ClassDescription("blot", vector=vector)])
+    served.add([ClassDescription("blot", vector=vector)])
+    now = served.current()
     place = now.columns["blot"]
     assert now.model.class_attributes_[place].tolist() == vector.tolist()
     again = make_served()
@@ -209,7 +211,8 @@ def test_served_model_turns_names_into_numbers_where_labels_are_numbers(make_ser
     X = np.array([[3.0, 1.0], [3.0, 1.2], [1.0, 3.0], [1.1, 3.0]])
     model = HGKTClassifier().fit(X, [10, 10, 20, 20], {10: [1.0, 0.0], 20: [0.0, 1.0]})
     served = make_served(model)
-    now, _ = served.add([ClassDescription("007", vector=[1.0, 1.0])])
+    served.add([ClassDescription("007", vector=[1.0, 1.0])])
+    now = served.current()
     assert now.model.classes_.tolist() == [7, 10, 20]
     assert now.model.classes_.dtype.kind == "i"
     assert now.names[now.find("7")] == "7"
@@ -222,7 +225,8 @@ def test_served_model_turns_names_into_numbers_where_labels_are_numbers(make_ser
         with pytest.raises(UnknownClassError):
             served.remove([name])
     assert make_served(model).current().model.classes_.tolist() == [7, 10, 20]
-    assert served.remove(["7"]).model.classes_.tolist() == [10, 20]
+    served.remove(["7"])
+    assert served.current().model.classes_.tolist() == [10, 20]
 
 
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)
@@ -279,7 +283,7 @@ def test_served_model_reloads_after_a_restored_database(make_served, unseen):
 def test_served_model_answers_while_the_database_is_away(postgresql_url, digits_model, unseen):
     name = psycopg.conninfo.conninfo_to_dict(postgresql_url)["dbname"]
     elsewhere = postgresql_url.replace(f"/{name}", "/postgres")
-    registry = ClassRegistry(postgresql_url, model_identity(digits_model))
+    registry = Registry(postgresql_url, model_identity(digits_model))
     with (
         ServedModel(digits_model, registry, poll_seconds=0.05) as served,
         psycopg.connect(elsewhere, autocommit=True) as operator,

@@ -183,7 +183,7 @@ def rollback(
     """
     with served(registry.address(model), load_model(model)) as live:
         now = live.rollback(revision, origin=own_origin(reason))
-    document = {"revision": now.revision, "target": revision, "n_classes": len(now.names)}
+    document = {"revision": now.revision, "target": revision, "n_classes": now.n_classes}
     sentence = (
         f"the classes are those of revision {revision} again; this is revision {now.revision}"
     )

@@ -187,12 +187,12 @@ def make(
             origin = own_origin(reason)
             made = make_class(found.live, found.inbox, ids, description, origin=origin)
             document |= {
-                "name": made.name,
-                "revision": made.edition.revision,
-                "before": made.before,
+                "name": made.names[0],
+                "revision": made.revision,
+                "before": made.revision - 1,
                 "warnings": list(made.doubts),
             }
-            undo = f"hgkt classes rollback {made.before} --model {model}"
+            undo = f"hgkt classes rollback {made.revision - 1} --model {model}"
         else:
             _make_in_folder(model, description, found.features[rows])
             undo = f"hgkt classes remove {name!r} --model {model}"

@@ -18,7 +18,12 @@ from hgkt.estimators import GZSLClassifier
 from hgkt.estimators.scoring import prepare_rows
 from hgkt.exceptions import DataError
 from hgkt.language import description_of
-from hgkt.serving.events import ClassEntry, ClassTable, UnknownClassError
+from hgkt.serving.events import (
+    ClassEntry,
+    ClassTable,
+    FolderClasses,
+    UnknownClassError,
+)
 from hgkt.statistics import ExampleSums
 
 ClassKind = Literal["described", "grown", "learned"]
@@ -38,13 +43,18 @@ class Edition:
         The model with the classes of this revision.
     table : ClassTable
         The classes that the registry adds to those of the model folder.
-    learned : frozenset of str
-        Classes that the model folder brings with instances: they may grow, and stay.
+    folder : FolderClasses
+        The classes of the model folder.
     """
 
     model: GZSLClassifier
     table: ClassTable = field(default_factory=ClassTable, repr=False)
-    learned: frozenset[str] = field(default=frozenset(), repr=False)
+    folder: FolderClasses = field(default_factory=FolderClasses, repr=False)
+
+    @property
+    def learned(self) -> frozenset[str]:
+        """Classes that the model folder brings with instances: they may grow, and stay."""
+        return self.folder.learned
 
     @property
     def revision(self) -> int:
@@ -138,7 +148,7 @@ class Edition:
         draft.remove({*table.removed, *table.classes})
         draft.add(table.classes)
         draft.grow(table.growth)
-        return cls(draft.finished(), table, frozenset(map(str, base.seen_classes_.tolist())))
+        return cls(draft.finished(), table, folder_classes(base))
 
     def follow(
         self, base: GZSLClassifier, table: ClassTable, grown: Mapping[str, ExampleSums] | None
@@ -172,7 +182,7 @@ class Edition:
         draft.edit([(old[place], entry) for place, entry in new.items() if place in old])
         draft.add(fresh)
         draft.grow(grown)
-        return type(self)(draft.finished(), table, self.learned)
+        return type(self)(draft.finished(), table, self.folder)
 
 
 class _Draft:
@@ -231,14 +241,11 @@ def made_with(model: GZSLClassifier) -> dict[str, Any]:
     return dict(getattr(model, "about_", {}))
 
 
-def saved_entries(model: GZSLClassifier) -> dict[str, ClassEntry]:
-    """Return the added classes that a model folder itself holds, by name."""
-    if not len(model.unseen_classes_):
-        return {}
-    columns = model.candidates("unseen")
-    names = [str(label) for label in model.classes_[columns].tolist()]
-    rows = model.class_attributes_[columns]
-    return {name: ClassEntry(name, row) for name, row in zip(names, rows, strict=True)}
+def folder_classes(model: GZSLClassifier) -> FolderClasses:
+    """Return the classes that a model folder itself holds."""
+    learned = frozenset(map(str, model.seen_classes_.tolist()))
+    rows = zip(model.unseen_classes_.tolist(), model._table.added_attributes, strict=True)
+    return FolderClasses(learned, {str(name): ClassEntry(str(name), row) for name, row in rows})
 
 
 def refuse_unusable(base: GZSLClassifier, vectors: Mapping[str, Any]) -> None:

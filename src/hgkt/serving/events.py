@@ -291,74 +291,63 @@ def _merged(known: ExampleSums | None, more: ExampleSums) -> ExampleSums:
 
 
 # ---------------------------------------------------------------------- changes
+@dataclass(frozen=True)
+class FolderClasses:
+    """The classes that a model folder brings.
+
+    Parameters
+    ----------
+    learned : frozenset of str
+        Those that it learned from instances: they may grow, and stay as they are.
+    added : mapping of str to ClassEntry
+        Those that were added before it was saved. They count as long as the table of the registry
+        neither has them itself nor names them as removed.
+    """
+
+    learned: frozenset[str] = frozenset()
+    added: Mapping[str, ClassEntry] = field(default_factory=dict)
+
+    def beside(self, table: ClassTable) -> dict[str, ClassEntry]:
+        """Return the added ones that count beside those of a table."""
+        gone = table.classes.keys() | table.removed
+        return {name: entry for name, entry in self.added.items() if name not in gone}
+
+    def names(self, table: ClassTable) -> set[str]:
+        """Return the names of all classes of the model: of its folder, and of a table."""
+        return {*self.learned, *self.beside(table), *table.classes}
+
+    def find(self, table: ClassTable, name: str, change: str) -> ClassEntry:
+        """Return an added class as it is, to be changed; refuse one that was learned."""
+        if name in self.learned:
+            raise ClassLearnedError(name, change)
+        if name in table.classes:
+            return table.classes[name]
+        if not self.hides(table, name):
+            raise UnknownClassError(name)
+        return self.added[name]
+
+    def hides(self, table: ClassTable, name: str) -> bool:
+        """Return whether the folder has an added class that counts no more without its name."""
+        return name in self.added and name not in table.removed
+
+
+NO_FOLDER = FolderClasses()
+
+
 def add_events(
-    table: ClassTable, entries: Sequence[ClassEntry], saved: Collection[str]
-) -> list[ClassEvent]:
-    """Return the events that add classes; `saved` are the added classes of the model folder."""
-    _refuse_none(entries)
-    _check_entries(entries)
-    _refuse_taken(table, [entry.name for entry in entries], saved)
-    return [ClassEvent("add", entry) for entry in entries]
-
-
-def remove_events(
-    table: ClassTable, names: Sequence[str], saved: Collection[str]
-) -> list[ClassEvent]:
-    """Return the events that remove classes, with what they have grown by."""
-    names = list(dict.fromkeys(names))
-    _refuse_none(names)
-    return [
-        ClassEvent(
-            "remove",
-            ClassEntry(name),
-            before=_existing(table, name, saved),
-            present=False,
-            hidden=name in saved and name not in table.removed,
-            n_before=table.n_examples(name),
-        )
-        for name in names
-    ]
-
-
-def edit_events(
-    table: ClassTable, wanted: Mapping[str, ClassEntry | str], saved: Collection[str]
-) -> list[ClassEvent]:
-    """Return the events that give classes another description, or another name where it is text."""
-    _refuse_none(list(wanted))
-    before = {name: _existing(table, name, saved) for name in wanted}
-    after = {name: _renamed(name, before[name], new) for name, new in wanted.items()}
-    _check_entries(list(after.values()))
-    _refuse_taken(table, [e.name for name, e in after.items() if e.name != name], saved, wanted)
-    events = []
-    for name, entry in after.items():
-        known, old = table.classes.get(name), before[name]
-        added_at, place = ("", 0) if known is None else (known.added_at, known.place)
-        count = table.n_examples(name)
-        events.append(
-            ClassEvent(
-                "rename" if isinstance(wanted[name], str) or _only_renamed(old, entry) else "edit",
-                replace(entry, added_at=added_at, place=place),
-                before=ClassEntry(name) if old is None else old,
-                hidden=entry.name != name and name in saved and name not in table.removed,
-                n_before=count,
-                n_examples=count,
-            )
-        )
-    return events
-
-
-def grow_events(
     table: ClassTable,
-    sums: Mapping[str, ExampleSums],
-    saved: Collection[str],
-    learned: Collection[str],
+    folder: FolderClasses,
+    entries: Sequence[ClassEntry],
+    sums: Mapping[str, ExampleSums] = MappingProxyType({}),
 ) -> list[ClassEvent]:
-    """Return the events that let classes, added or learned, grow by the sums of examples."""
-    _refuse_none(list(sums))
+    """Return the events that add classes, and let these or others grow by the sums of examples."""
+    _refuse_none([*entries, *sums])
+    _check_entries(table, folder, entries)
+    free = {*folder.learned, *(entry.name for entry in entries)}
     for name in sums:
-        if name not in learned:
-            _existing(table, name, saved)
-    return [
+        if name not in free:
+            folder.find(table, name, "grown")
+    grown = [
         ClassEvent(
             "grow",
             ClassEntry(name),
@@ -369,21 +358,56 @@ def grow_events(
         )
         for name, more in sums.items()
     ]
+    return [*(ClassEvent("add", entry) for entry in entries), *grown]
 
 
-def add_grown_events(
-    table: ClassTable,
-    entries: Sequence[ClassEntry],
-    sums: Mapping[str, ExampleSums],
-    saved: Collection[str],
-    learned: Collection[str],
+def remove_events(
+    table: ClassTable, folder: FolderClasses, names: Sequence[str]
 ) -> list[ClassEvent]:
-    """Return the events that add classes and let these or others grow; either may be none."""
-    adds = add_events(table, entries, saved) if entries else []
-    if not sums:
-        return adds
-    after, _ = replay(table, adds)
-    return [*adds, *grow_events(after, sums, saved, learned)]
+    """Return the events that remove classes, with what they have grown by."""
+    names = list(dict.fromkeys(names))
+    _refuse_none(names)
+    return [
+        ClassEvent(
+            "remove",
+            ClassEntry(name),
+            before=folder.find(table, name, "removed"),
+            present=False,
+            hidden=folder.hides(table, name),
+            n_before=table.n_examples(name),
+        )
+        for name in names
+    ]
+
+
+def edit_events(
+    table: ClassTable, folder: FolderClasses, wanted: Mapping[str, ClassEntry | str]
+) -> list[ClassEvent]:
+    """Return the events that give classes another description, or another name where it is text."""
+    _refuse_none(wanted)
+    before = {name: folder.find(table, name, "edited") for name in wanted}
+    after = {
+        name: replace(before[name], name=new) if isinstance(new, str) else new
+        for name, new in wanted.items()
+    }
+    _check_entries(table, folder, list(after.values()), wanted)
+    events = []
+    for name, new in after.items():
+        old, count = before[name], table.n_examples(name)
+        entry = replace(new, added_at=old.added_at, place=old.place)
+        events.append(
+            ClassEvent(
+                "rename"
+                if name != new.name and entry.same_as(replace(old, name=new.name))
+                else "edit",
+                entry,
+                before=old,
+                hidden=entry.name != name and folder.hides(table, name),
+                n_before=count,
+                n_examples=count,
+            )
+        )
+    return events
 
 
 def rollback_events(now: ClassTable, then: ClassTable) -> list[ClassEvent]:
@@ -439,20 +463,33 @@ def utc_now(ago: timedelta = timedelta(0)) -> str:
 
 
 # ---------------------------------------------------------------------- checks
-def _check_entries(entries: Sequence[ClassEntry]) -> None:
-    """Refuse entries that no database could hold, or one name twice."""
+def _check_entries(
+    table: ClassTable,
+    folder: FolderClasses,
+    entries: Sequence[ClassEntry],
+    leaving: Collection[str] = (),
+) -> None:
+    """Refuse classes that no database could hold, or whose name is taken, or nearly so.
+
+    Classes that are `leaving` are those that the entries take the place of, each its own.
+    """
+    present = folder.names(table)
+    own = dict(zip(leaving, (entry.name for entry in entries), strict=False))
+    known = {twin_key(name): name for name in present.difference(leaving)}
     names = set()
     for entry in entries:
-        check_class_name(entry.name)
-        if entry.name in names:
-            raise DataError(f"class {entry.name!r} was given twice")
-        names.add(entry.name)
+        name = entry.name
+        check_class_name(name)
+        if name in names:
+            raise DataError(f"class {name!r} was given twice")
+        names.add(name)
+        if name in present and own.get(name) != name:
+            raise ClassExistsError(name)
+        refuse_twin(name, known.setdefault(twin_key(name), name))
         if entry.attributes.ndim != 1 or not np.isfinite(entry.attributes).all():
-            raise DataError(
-                f"the attributes of class {entry.name!r} must be a vector of finite numbers"
-            )
+            raise DataError(f"the attributes of class {name!r} must be a vector of finite numbers")
         if entry.text is not None:
-            _check_text(entry.text, f"the text of class {entry.name!r}")
+            _check_text(entry.text, f"the text of class {name!r}")
 
 
 def _check_text(text: str, what: str) -> None:
@@ -463,48 +500,6 @@ def _check_text(text: str, what: str) -> None:
 def _refuse_none(given: Collection[object]) -> None:
     if not given:
         raise DataError("no class was given; at least one is expected")
-
-
-def _refuse_taken(
-    table: ClassTable,
-    names: Sequence[str],
-    saved: Collection[str],
-    leaving: Collection[str] = (),
-) -> None:
-    """Refuse names that are taken, or that a person would take for one that stays."""
-    present = {*table.classes, *(set(saved) - table.removed)}
-    for name in names:
-        if name in present:
-            raise ClassExistsError(name)
-    known = {twin_key(name): name for name in present.difference(leaving)}
-    for name in names:
-        refuse_twin(name, known.setdefault(twin_key(name), name))
-
-
-def _existing(table: ClassTable, name: str, saved: Collection[str]) -> ClassEntry | None:
-    """Return a class as it is; None for one of the folder of which only the name is known."""
-    if name in table.classes:
-        return table.classes[name]
-    if name not in saved or name in table.removed:
-        raise UnknownClassError(name)
-    return saved[name] if isinstance(saved, Mapping) else None
-
-
-def _renamed(name: str, before: ClassEntry | None, new: ClassEntry | str) -> ClassEntry:
-    if not isinstance(new, str):
-        return new
-    if before is None:
-        raise DataError(f"class {name!r} is one of the model folder, and its entry is not known")
-    return replace(before, name=new)
-
-
-def _only_renamed(before: ClassEntry | None, after: ClassEntry) -> bool:
-    return (
-        before is not None
-        and before.name != after.name
-        and before.text == after.text
-        and before.attributes.tobytes() == after.attributes.tobytes()
-    )
 
 
 def _octets(sums: ExampleSums | None) -> bytes | None:

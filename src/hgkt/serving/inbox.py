@@ -33,7 +33,7 @@ from hgkt.serving.database import Database, FileId, RegistryError
 from hgkt.serving.edition import Edition, model_identity
 from hgkt.serving.events import UnknownItemError
 from hgkt.serving.live_model import ServedModel
-from hgkt.serving.registry import Asked
+from hgkt.serving.registry import Asked, Receipt
 from hgkt.serving.settings import ServiceSettings
 from hgkt.unknown import Group, find_groups
 
@@ -345,38 +345,13 @@ class Waiting:
         return find_groups(edition.model, self.items.features, min_size)
 
 
-@dataclass(frozen=True)
-class Made:
-    """A class that was made of kept items.
-
-    Parameters
-    ----------
-    before : int
-        The revision to go back to if it was a mistake.
-    edition : Edition
-        One that has the class.
-    name : str
-        The class, as the model writes it.
-    n_examples : int
-        How many items it learned from.
-    doubts : tuple of str
-        What is doubtful about its description, in sentences.
-    """
-
-    before: int
-    edition: Edition
-    name: str
-    n_examples: int
-    doubts: tuple[str, ...]
-
-
 def make_class(
     served: ServedModel,
     inbox: Inbox,
     ids: Collection[str],
     description: ClassDescription,
     **asked: Unpack[Asked],
-) -> Made:
+) -> Receipt:
     """Let a class learn from kept items, and add it unless the model has it, in one change.
 
     A class that the model has keeps its description. The items wait again when the class is gone.
@@ -386,11 +361,10 @@ def make_class(
     if missing := sorted(set(ids) - places.keys()):
         raise UnknownItemError(missing[0])
     rows = np.array(sorted(places[own] for own in set(ids)), dtype=np.intp)
-    edition, revision, doubts = served.teach(description, items.features[rows], **asked)
-    name = edition.canonical(description.name)
+    receipt = served.teach(description, items.features[rows], **asked)
     # Last: were the process killed before it, most items are recognised and wait no longer.
-    inbox.set_class(ids, name)
-    return Made(revision - 1, edition, name, len(rows), tuple(doubts))
+    inbox.set_class(ids, receipt.names[0])
+    return receipt
 
 
 class InboxWriter:

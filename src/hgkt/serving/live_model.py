@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
@@ -15,33 +15,33 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._validation import attribute_matrix, check_class_name, label_of
+from hgkt._validation import label_of
 from hgkt.estimators import GZSLClassifier
 from hgkt.estimators.class_table import attribute_doubts
 from hgkt.exceptions import DataError
 from hgkt.serving.database import RegistryError
 from hgkt.serving.edition import (
     Edition,
+    folder_classes,
     made_with,
     model_identity,
     refuse_unsound,
     refuse_unusable,
-    saved_entries,
 )
 from hgkt.serving.events import (
     ClassEntry,
-    ClassEvent,
-    ClassExistsError,
-    ClassLearnedError,
     ClassTable,
     NoGrowthError,
-    UnknownClassError,
     UnknownRevisionError,
-    add_grown_events,
+    add_events,
+    edit_events,
+    remove_events,
     replay,
+    rollback_events,
     stamp_events,
 )
-from hgkt.serving.registry import AnsweredError, Asked, ClassRegistry, KeyedRequest, Receipt
+from hgkt.serving.registry import Asked, ClassRegistry, KeyedRequest, Planned, Receipt
+from hgkt.statistics import ExampleSums
 
 if TYPE_CHECKING:
     from hgkt.language import ClassDescription, Describer
@@ -64,7 +64,7 @@ class ServedModel:
     model : GZSLClassifier
         The model as loaded from its folder; it is not changed.
     registry : ClassRegistry
-        Where added classes are kept.
+        Where added classes are kept; it is told which ones the model folder has.
     poll_seconds : float
         How often to look.
 
@@ -80,7 +80,7 @@ class ServedModel:
         self.registry = registry
         self.poll_seconds = poll_seconds
         self.base = copy(model)
-        self.saved = saved_entries(model)
+        registry.folder = folder_classes(model)
         self.trouble: str | None = None
         self._changing, self._describing = threading.Lock(), threading.Lock()
         self._growing, self._recalling = threading.Lock(), threading.Lock()
@@ -221,11 +221,7 @@ class ServedModel:
             return list(describer.vectors(descriptions))
 
     # ------------------------------------------------------------------ changing
-    def add(
-        self,
-        descriptions: Sequence[ClassDescription],
-        **asked: Unpack[Asked],
-    ) -> tuple[Edition, list[str]]:
+    def add(self, descriptions: Sequence[ClassDescription], **asked: Unpack[Asked]) -> Receipt:
         """Add described classes, all or nothing.
 
         Parameters
@@ -234,46 +230,17 @@ class ServedModel:
             The classes.
         **asked
             By what it is asked for; see `Asked`.
-
-        Returns
-        -------
-        edition : Edition
-            One that has the classes.
-        doubts : list of str
-            What is doubtful about them, in sentences.
         """
-        entries, doubts = self._described(self.refresh(), descriptions)
-        self.registry.add(entries, saved=self.saved, doubts=doubts, **asked)
-        return self._catch_up(), doubts
+        return self._add_grown(self._entries(descriptions), {}, asked)
 
-    def _described(
-        self, edition: Edition, descriptions: Sequence[ClassDescription]
-    ) -> tuple[list[ClassEntry], list[str]]:
-        """Return new classes as the registry keeps them, and what is doubtful about them."""
-        names = [self._free_name(edition, one.name) for one in descriptions]
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise DataError(f"class {twice!r} was given twice")
-        vectors = dict(zip(names, self.vectors(descriptions), strict=True))
-        labels = {label_of(edition.model, name): vector for name, vector in vectors.items()}
-        doubts = edition.model.class_doubts(labels)
-        refuse_unusable(self.base, vectors)
-        entries = [
-            ClassEntry(name, vectors[name], _text(one))
-            for name, one in zip(names, descriptions, strict=True)
-        ]
-        return entries, doubts
+    def remove(self, names: Sequence[str], **asked: Unpack[Asked]) -> Receipt:
+        """Remove added classes, all or nothing."""
 
-    def remove(
-        self,
-        names: Sequence[str],
-        **asked: Unpack[Asked],
-    ) -> Edition:
-        """Remove added classes, all or nothing; return an edition without them."""
-        edition = self.refresh()
-        leaving = [self._changeable(edition, name, "removed") for name in dict.fromkeys(names)]
-        self.registry.remove(leaving, saved=self.saved, **asked)
-        return self._catch_up()
+        def make(edition: Edition) -> Planned:
+            leaving = [edition.names[edition.find(name)] for name in names]
+            return remove_events(edition.table, edition.folder, leaving), []
+
+        return self._change(make, asked)
 
     def edit(
         self,
@@ -281,7 +248,7 @@ class ServedModel:
         description: ClassDescription | None = None,
         new_name: str | None = None,
         **asked: Unpack[Asked],
-    ) -> tuple[Edition, list[str]]:
+    ) -> Receipt:
         """Give an added class another description, another name, or both.
 
         Parameters
@@ -294,97 +261,54 @@ class ServedModel:
             What it is called from now on.
         **asked
             As in `add`.
-
-        Returns
-        -------
-        edition : Edition
-            One that has it so.
-        doubts : list of str
-            What is doubtful about it, in sentences.
         """
-        edition = self.refresh()
         if description is None and new_name is None:
             raise DataError(f"nothing was said that class {name!r} is to become")
-        old = self._changeable(edition, name, "edited")
-        new = old if new_name is None else edition.canonical(new_name)
-        if new != old:
-            self._free_name(edition, str(new_name))
-        wanted: ClassEntry | str = new
-        if description is None:
-            vector = edition.model.class_attributes_[edition.columns[old]]
-        else:
-            vector = self.vectors([description])[0]
-            refuse_unusable(self.base, {new: vector})
-            wanted = ClassEntry(new, np.asarray(vector, dtype=np.float64), _text(description))
-        doubts = _edit_doubts(edition, old, new, vector)
-        self.registry.edit({old: wanted}, saved=self.saved, doubts=doubts, **asked)
-        return self._catch_up(), doubts
+        self.refresh().find(name)  # before anything is encoded
+        given = None if description is None else self._entries([description])[0]
 
-    def grow(
-        self,
-        name: str,
-        X: NDArray[Any],
-        **asked: Unpack[Asked],
-    ) -> Edition:
-        """Let a class learn from feature rows (n, n_features) of its own; return an edition so.
+        def make(edition: Edition) -> Planned:
+            old = edition.names[edition.find(name)]
+            new = old if new_name is None else edition.canonical(new_name)
+            wanted = new if given is None else replace(given, name=new)
+            events = edit_events(edition.table, edition.folder, {old: wanted})
+            return events, _doubts(edition, [events[0].entry], [old])
+
+        return self._change(make, asked)
+
+    def grow(self, name: str, X: NDArray[Any], **asked: Unpack[Asked]) -> Receipt:
+        """Let a class learn from feature rows (n, n_features) of its own.
 
         Their sums are kept, the rows are not. The model is tried before anything is written.
         """
-        with self._growing:  # one after another: every change solves the model anew
-            edition = self.refresh()
-            self.check_growth()
-            known = edition.names[edition.find(name)]
-            return self._add_grown(edition, [], known, X, [], asked)[0]
+        edition = self._growing_edition()
+        known = edition.names[edition.find(name)]
+        return self._add_grown([], {known: edition.model.example_sums(X)}, asked)
 
     def teach(
-        self,
-        description: ClassDescription,
-        X: NDArray[Any],
-        **asked: Unpack[Asked],
-    ) -> tuple[Edition, int, list[str]]:
+        self, description: ClassDescription, X: NDArray[Any], **asked: Unpack[Asked]
+    ) -> Receipt:
         """Let a class learn from feature rows, and add it where it is not there, in one change.
 
         A class that is there keeps its description. Parameters are those of `add` and `grow`.
-
-        Returns
-        -------
-        edition : Edition
-            One that has the class.
-        revision : int
-            The number of the change.
-        doubts : list of str
-            What is doubtful about the description, in sentences.
         """
-        with self._growing:
-            edition = self.refresh()
-            self.check_growth()
-            name = edition.canonical(description.name)
-            if name in edition.columns:
-                return *self._add_grown(edition, [], name, X, [], asked), []
-            entries, doubts = self._described(edition, [description])
-            return *self._add_grown(edition, entries, name, X, doubts, asked), doubts
+        edition = self._growing_edition()
+        sums = {edition.canonical(description.name): edition.model.example_sums(X)}
+        entries = [] if sums.keys() <= edition.columns.keys() else self._entries([description])
+        return self._add_grown(entries, sums, asked)
 
-    def _add_grown(
-        self,
-        edition: Edition,
-        entries: list[ClassEntry],
-        name: str,
-        X: NDArray[Any],
-        doubts: list[str],
-        asked: Asked,
-    ) -> tuple[Edition, int]:
-        """Add classes, and let one grow, where the model that comes of it is sound."""
-        sums = {name: edition.model.example_sums(X)}
+    def rollback(self, revision: int, **asked: Unpack[Asked]) -> Receipt:
+        """Make the classes what they were at a revision, by a change of its own."""
+        self.refresh()
+        then = self.at(revision).table  # one that no longer fits the model is refused
+        return self._change(lambda edition: (rollback_events(edition.table, then), []), asked)
 
-        def make(table: ClassTable) -> list[ClassEvent]:
-            return add_grown_events(table, entries, sums, self.saved, edition.learned)
-
-        log = stamp_events(make(edition.table), edition.revision + 1)
-        table, grown = replay(edition.table, log)
-        trial = edition.follow(self.base, table, grown)
-        refuse_unsound(trial.model, name)
-        revision = self.registry.change(make, saved=self.saved, doubts=doubts, **asked)
-        return self._catch_up(trial), revision
+    def receipt(self, request: KeyedRequest | None) -> Receipt | None:
+        """Return what a request was answered before; None for a new one."""
+        receipt = None if request is None else self.registry.receipt(request)
+        if receipt is not None and receipt.revision > self._current.revision:
+            self.refresh()
+        return receipt
 
     def check_growth(self) -> None:
         """Refuse examples where the method of the model cannot take them in."""
@@ -394,64 +318,73 @@ class ServedModel:
                 "examples once it is fitted"
             )
 
-    def rollback(self, revision: int, **asked: Unpack[Asked]) -> Edition:
-        """Make the classes what they were at a revision, by a change of its own."""
-        self.refresh()
-        self.at(revision)  # a table that no longer fits the model is refused before it is written
-        self.registry.rollback(revision, saved=self.saved, **asked)
-        return self._catch_up()
+    def _growing_edition(self) -> Edition:
+        edition = self.refresh()
+        self.check_growth()
+        return edition
 
-    def once(self, request: KeyedRequest, change: Callable[[], object]) -> Receipt:
-        """Make a change, unless its request was answered before; return the receipt.
+    def _entries(self, descriptions: Sequence[ClassDescription]) -> list[ClassEntry]:
+        """Return classes as the registry keeps them; refuse what the model cannot take."""
+        names = [str(label_of(self.base, one.name)) for one in descriptions]
+        entries = [
+            ClassEntry(name, np.asarray(row, dtype=np.float64), "\n".join(one.texts or []) or None)
+            for name, row, one in zip(names, self.vectors(descriptions), descriptions, strict=True)
+        ]
+        refuse_unusable(self.base, {entry.name: entry.attributes for entry in entries})
+        return entries
+
+    def _add_grown(
+        self, entries: list[ClassEntry], sums: Mapping[str, ExampleSums], asked: Asked
+    ) -> Receipt:
+        """Add classes, and let these or others grow, where the model that comes of it is sound."""
+
+        def make(edition: Edition) -> Planned:
+            events = add_events(edition.table, edition.folder, entries, sums)
+            return events, _doubts(edition, entries)
+
+        if not sums:
+            return self._change(make, asked)
+        with self._growing:  # one after another: every change solves the model anew
+            edition = self.refresh()
+            log = stamp_events(make(edition)[0], edition.revision + 1)
+            trial = edition.follow(self.base, *replay(edition.table, log))
+            refuse_unsound(trial.model, next(iter(sums)))
+            return self._change(make, asked, trial)
+
+    def _change(
+        self, make: Callable[[Edition], Planned], asked: Asked, trial: Edition | None = None
+    ) -> Receipt:
+        """Write a change of the newest edition, and put the next one in place.
 
         Parameters
         ----------
-        request : KeyedRequest
-            What asks for it.
-        change : callable
-            Makes it, by `add` or `remove` with the same request.
+        make : callable
+            Makes the change, or raises what is wrong with it.
+        asked : Asked
+            By what it is asked for.
+        trial : Edition, optional
+            The edition that comes of it, unless somebody else is faster.
         """
-        receipt = self.registry.receipt(request)
-        if receipt is None:
-            try:
-                change()
-            except (AnsweredError, ClassExistsError, UnknownClassError):
-                # The same request may have been faster, in this process or another.
-                receipt = self.registry.receipt(request)
-                if receipt is None:
-                    raise
-        receipt = receipt or self.registry.receipt(request)
-        if receipt is None:
-            raise RegistryError("corrupt", self.registry.place)  # it was written a moment ago
-        if self._current.revision < receipt.revision:
-            self.refresh()
+
+        def make_of(table: ClassTable) -> Planned:
+            if table.digest != self._current.table.digest:
+                self._catch_up()
+            return make(self._current)  # nobody can come between: this is the turn to write
+
+        self.refresh()  # what can be done before the turn is
+        receipt = self.registry.change(make_of, **asked)
+        self._catch_up(trial)
         return receipt
 
-    def _free_name(self, edition: Edition, given: str) -> str:
-        """Return a name for a new class as the model writes it; refuse one that cannot be."""
-        name = edition.canonical(given)
-        check_class_name(name)
-        if name in edition.columns:
-            raise ClassExistsError(given)
-        return name
 
-    def _changeable(self, edition: Edition, name: str, change: str) -> str:
-        """Return the name of a class that was added, as the model writes it."""
-        known = edition.names[edition.find(name)]
-        if known in edition.learned:
-            raise ClassLearnedError(known, change)
-        return known
-
-
-def _edit_doubts(edition: Edition, name: str, new_name: str, vector: Any) -> list[str]:
-    """Say what is doubtful about a class as it would be; refuse a name too like another's."""
+def _doubts(
+    edition: Edition, entries: Sequence[ClassEntry], replaced: Sequence[str] = ()
+) -> list[str]:
+    """Say what is doubtful about classes that come, perhaps in the place of others."""
+    if not entries:
+        return []
     model = edition.model
-    label = label_of(model, new_name)
-    without = [label_of(model, name)]
-    model._table.refuse_new([label], without)
-    rows = attribute_matrix({label: vector}, [label], model.class_attributes_.shape[1])
-    return list(attribute_doubts([label], rows, model._table, without))
-
-
-def _text(description: ClassDescription) -> str | None:
-    return "\n".join(description.texts or []) or None
+    labels = [label_of(model, entry.name) for entry in entries]
+    rows = np.reshape([entry.attributes for entry in entries], (len(entries), -1))
+    without = [label_of(model, name) for name in replaced]
+    return list(attribute_doubts(labels, rows, model._table, without))

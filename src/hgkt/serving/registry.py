@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from base64 import b64decode
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any, Self, TypedDict
 
 import msgspec
 import numpy as np
@@ -17,22 +17,18 @@ from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
 from hgkt._files import sha256
-from hgkt.exceptions import DataError, HGKTError
+from hgkt.exceptions import DataError
 from hgkt.serving import database as db
 from hgkt.serving.database import Database, FileId, RegistryError
 from hgkt.serving.events import (
+    NO_FOLDER,
     NOBODY,
-    ClassEntry,
     ClassEvent,
     ClassTable,
+    FolderClasses,
     Origin,
     UnknownRevisionError,
-    add_events,
-    edit_events,
-    grow_events,
-    remove_events,
     replay,
-    rollback_events,
     stamp_events,
     utc_now,
 )
@@ -56,8 +52,8 @@ class Receipt:
         The change's number.
     names : tuple of str
         The classes that were changed, by the names that they have now.
-    n_added : int
-        How many added classes the model had afterwards, grown ones among them.
+    n_classes : int
+        How many classes the model had afterwards.
     doubts : tuple of str
         What was doubtful about them.
     n_examples : int
@@ -66,7 +62,7 @@ class Receipt:
 
     revision: int
     names: tuple[str, ...]
-    n_added: int
+    n_classes: int
     doubts: tuple[str, ...] = ()
     n_examples: int = 0
 
@@ -99,27 +95,14 @@ class KeyedRequest:
 
 
 class Asked(TypedDict, total=False):
-    """By what a change is asked for: who and why, and by a request with an idempotency key.
-
-    A request that was answered before changes nothing and raises `AnsweredError`.
-    """
+    """By what a change is asked for: who and why, and by a request with an idempotency key."""
 
     request: KeyedRequest | None
     origin: Origin
 
 
-class Written(Asked, total=False):
-    """What a registry takes besides; see `ClassRegistry`."""
-
-    saved: Collection[str]
-    doubts: Sequence[str]
-
-
-class AnsweredError(HGKTError):
-    """A change was made already, under the same key; its receipt can be had."""
-
-    def __init__(self, request: KeyedRequest) -> None:
-        super().__init__(f"the request with the idempotency key {request.key!r} was answered")
+Planned = tuple[Sequence[ClassEvent], Sequence[str]]
+"""The events of a change, and what is doubtful about it, in sentences."""
 
 
 @dataclass(frozen=True)
@@ -152,11 +135,6 @@ class ClassRegistry:
     carries a digest of itself and the event before it, so that a damaged log is noticed. Instances
     may be shared between threads.
 
-    Every change takes, by keyword, what `Asked` has; `saved`: the added classes that the model
-    folder itself holds, whose names are taken as long as they were not removed here (a mapping to
-    their entries where they are to be edited, renamed or shown in the log); and `doubts`: what is
-    doubtful about it, for the receipt.
-
     Parameters
     ----------
     url : str or Database
@@ -165,31 +143,38 @@ class ClassRegistry:
         Which model the classes belong to; see `model_identity`.
     file : tuple of (str, int, int), optional
         Path, device and number that a SQLite file must have; see `Database.file`.
+    folder : FolderClasses
+        The classes of the model folder, whose names are taken too.
 
     Examples
     --------
     >>> import tempfile
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> registry = ClassRegistry(f"sqlite:///{folder.name}/classes.sqlite", "some model")
-    >>> registry.add([ClassEntry("zebra", np.array([0.5, 1.0]))])
-    1
-    >>> registry.add([ClassEntry("zebra", np.array([0.5, 1.0]))])
-    Traceback (most recent call last):
-    hgkt.serving.events.ClassExistsError: class 'zebra' is there already
-    >>> registry.edit({"zebra": "quagga"}, origin=Origin("ann", "it is extinct"))
+    >>> from hgkt.serving.events import ClassEntry, add_events, remove_events
+    >>> place = tempfile.TemporaryDirectory()
+    >>> registry = ClassRegistry(f"sqlite:///{place.name}/classes.sqlite", "some model")
+    >>> zebra = ClassEntry("zebra", np.array([0.5, 1.0]))
+    >>> registry.change(lambda table: (add_events(table, registry.folder, [zebra]), []))
+    Receipt(revision=1, names=('zebra',), n_classes=1, doubts=(), n_examples=0)
+    >>> registry.change(
+    ...     lambda table: (remove_events(table, registry.folder, ["zebra"]), []),
+    ...     origin=Origin("ann", "it is extinct"),
+    ... ).revision
     2
-    >>> registry.remove(["quagga"]), registry.table().entries
-    (3, ())
-    >>> registry.rollback(2), list(registry.table().classes)
-    (4, ['quagga'])
-    >>> [(event.revision, event.kind, event.origin.reason) for event in registry.events(after=1)]
-    [(2, 'rename', 'it is extinct'), (3, 'remove', None), (4, 'rollback', None), \
-(4, 'rollback', None)]
-    >>> registry.close(); folder.cleanup()
+    >>> list(registry.table().classes), list(registry.table_at(1).classes)
+    ([], ['zebra'])
+    >>> [(event.revision, event.kind, event.origin.reason) for event in registry.events()]
+    [(1, 'add', None), (2, 'remove', 'it is extinct')]
+    >>> registry.close(); place.cleanup()
     """
 
-    def __init__(self, url: str | Database, model_id: str, file: FileId | None = None) -> None:
-        self.model_id = model_id
+    def __init__(
+        self,
+        url: str | Database,
+        model_id: str,
+        file: FileId | None = None,
+        folder: FolderClasses = NO_FOLDER,
+    ) -> None:
+        self.model_id, self.folder = model_id, folder
         self.database = url if isinstance(url, Database) else Database(url, file)
         self._known = ClassTable()
 
@@ -240,11 +225,6 @@ class ClassRegistry:
         with self.database.reading() as connection:
             return self._follow(connection, known)
 
-    def events_after(self, revision: int) -> list[ClassEvent]:
-        """Return what happened after `revision`, the last one known, in order."""
-        with self.database.reading() as connection:
-            return [line for line in self._whole_log(connection) if line.revision > revision]
-
     def events(self, after: int = 0, limit: int = 100, name: str | None = None) -> list[ClassEvent]:
         """Return lines of the log after a revision, in order, without the sums of examples.
 
@@ -292,83 +272,33 @@ class ClassRegistry:
         return sorted(found, key=lambda one: one.changed_at or "", reverse=True)
 
     # ------------------------------------------------------------------ changing
-    def add(self, entries: Sequence[ClassEntry], **asked: Unpack[Written]) -> int:
-        """Add classes, all or nothing; return the revision that has them."""
-        saved = asked.get("saved", ())
-        return self.change(lambda table: add_events(table, entries, saved), **asked)
-
-    def remove(self, names: Sequence[str], **asked: Unpack[Written]) -> int:
-        """Remove classes with what they have grown by, all or nothing; return the revision.
-
-        Classes of the model folder are remembered as removed.
-        """
-        saved = asked.get("saved", ())
-        return self.change(lambda table: remove_events(table, names, saved), **asked)
-
-    def edit(self, entries: Mapping[str, ClassEntry | str], **asked: Unpack[Written]) -> int:
-        """Give classes other attributes, another text or another name; return the revision.
-
-        They keep their place and what they have grown by. All or nothing.
-
-        Parameters
-        ----------
-        entries : mapping of str to ClassEntry or str
-            By the name of each class, what it is to be; only another name where that is text.
-        **asked
-            As for every change.
-        """
-        saved = asked.get("saved", ())
-        return self.change(lambda table: edit_events(table, entries, saved), **asked)
-
-    def grow(
-        self,
-        sums: Mapping[str, ExampleSums],
-        learned: Collection[str] = (),
-        **asked: Unpack[Written],
-    ) -> int:
-        """Take in examples of classes, as their sums, all or nothing; return the revision.
-
-        Parameters
-        ----------
-        sums : mapping of str to ExampleSums
-            What is to be added, by class.
-        learned : collection of str
-            Classes that the model learned from instances; they may grow too.
-        **asked
-            As for every change.
-        """
-        saved = asked.get("saved", ())
-        return self.change(lambda table: grow_events(table, sums, saved, learned), **asked)
-
-    def rollback(self, revision: int, **asked: Unpack[Written]) -> int:
-        """Make the classes what they were right after a change; return the new revision.
-
-        It is a change like any other, and can be rolled back itself. Raises `UnknownRevisionError`
-        where the log does not lead to `revision`.
-        """
-        with self.database.reading() as connection:
-            then = self._table_at(connection, revision)
-        return self.change(lambda table: rollback_events(table, then), **asked)
-
     def change(
-        self, make: Callable[[ClassTable], list[ClassEvent]], **asked: Unpack[Written]
-    ) -> int:
-        """Write the events that `make` returns for the table as it is; return the revision.
+        self,
+        make: Callable[[ClassTable], Planned],
+        request: KeyedRequest | None = None,
+        origin: Origin = NOBODY,
+    ) -> Receipt:
+        """Write the events that `make` returns for the table as it is; return what was done.
+
+        A request that was answered before changes nothing, and is answered as it was then.
 
         Parameters
         ----------
         make : callable
-            Makes the events within the transaction, or raises what is wrong with the change.
-        **asked
-            As for every change.
+            Makes the change within the transaction, or raises what is wrong with it.
+        request : KeyedRequest, optional
+            What asks for it.
+        origin : Origin
+            Who and why.
         """
-        request = asked.get("request")
         with self.database.writing() as connection:
             self._lock(connection)
-            if request is not None and self._receipt(connection, request) is not None:
-                raise AnsweredError(request)
+            answered = None if request is None else self._receipt(connection, request)
+            if answered is not None:
+                return answered
             table, now = self._table(connection), utc_now()
-            log = stamp_events(make(table), table.revision + 1, asked.get("origin", NOBODY), now)
+            events, doubts = make(table)
+            log = stamp_events(events, table.revision + 1, origin, now)
             rows, digest = [], table.digest
             for position, event in enumerate(log):
                 row = _event_row(event) | {"model_id": self.model_id, "position": position}
@@ -381,9 +311,16 @@ class ClassRegistry:
                 .where(db.models.c.model_id == self.model_id)
                 .values(revision=after.revision, digest=digest)
             )
+            receipt = Receipt(
+                revision=after.revision,
+                names=tuple(dict.fromkeys(line.entry.name for line in log if line.entry.name)),
+                n_classes=len(self.folder.names(after)),
+                doubts=tuple(doubts),
+                n_examples=log[-1].n_examples,
+            )
             if request is not None:
-                self._keep(connection, request, _receipt_of(after, log, asked), now)
-        return after.revision
+                self._keep(connection, request, receipt, now)
+        return receipt
 
     def remember(self, facts: str) -> None:
         """Store what is known of the model, as JSON, where that is news."""
@@ -495,13 +432,6 @@ class ClassRegistry:
             "created_at": now,
         }
         connection.execute(known.insert(), [row])
-
-
-def _receipt_of(table: ClassTable, log: Sequence[ClassEvent], asked: Written) -> Receipt:
-    rest = set(asked.get("saved", ())) - table.classes.keys() - table.removed
-    names = tuple(event.entry.name for event in log if event.entry.name)
-    n_added, doubts = len(table.classes) + len(rest), asked.get("doubts", ())
-    return Receipt(table.revision, names, n_added, tuple(doubts), log[-1].n_examples)
 
 
 # ---------------------------------------------------------------------- rows

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -34,11 +35,11 @@ from hgkt.serving.edition import (
 )
 from hgkt.serving.events import (
     ClassEntry,
-    ClassEvent,
     ClassExistsError,
     ClassTable,
+    FolderClasses,
     Origin,
-    add_grown_events,
+    add_events,
     replay,
     stamp_events,
 )
@@ -46,7 +47,7 @@ from hgkt.statistics import ExampleSums
 
 if TYPE_CHECKING:
     from hgkt.serving.live_model import ServedModel
-    from hgkt.serving.registry import ClassRegistry, KnownModel
+    from hgkt.serving.registry import ClassRegistry, KnownModel, Planned
 
 TEXT = "text"
 _LISTED = 5
@@ -392,9 +393,16 @@ class Transfer:
     def edition(self, served: ServedModel) -> Edition:
         """Return the new model as it would be with what is carried."""
         known = served.current()
-        make = _events_of(self, served.saved, known.learned)
-        table, grown = replay(known.table, stamp_events(make(known.table), known.revision + 1))
+        events, _ = self.events(known.table, known.folder)
+        table, grown = replay(known.table, stamp_events(events, known.revision + 1))
         return known.follow(served.base, table, grown)
+
+    def events(self, table: ClassTable, folder: FolderClasses) -> Planned:
+        """Return the events that carry the classes, and what is doubtful about them."""
+        for name in self.growing:
+            if name in table.growth:
+                raise ClassExistsError(name)
+        return add_events(table, folder, self.moving, self.growing), self.doubts
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values."""
@@ -582,24 +590,10 @@ def adopt_classes(
         if transfer.growing:
             refuse_unsound(transfer.edition(served).model, next(iter(transfer.growing)))
         registry.remember(facts.to_json())
-        make = _events_of(transfer, served.saved, edition.learned)
+        make = partial(transfer.events, folder=registry.folder)
         with suppress(ClassExistsError):  # somebody was faster; what is left is seen anew
-            return transfer, registry.change(make, saved=served.saved, origin=origin)
+            return transfer, registry.change(make, origin=origin).revision
     raise RegistryError("locked", registry.place)
-
-
-def _events_of(
-    transfer: Transfer, saved: Mapping[str, ClassEntry], learned: frozenset[str]
-) -> Callable[[ClassTable], list[ClassEvent]]:
-    """Return what makes the events of a transfer, for the table as it is."""
-
-    def make(table: ClassTable) -> list[ClassEvent]:
-        for name in transfer.growing:
-            if name in table.growth:
-                raise ClassExistsError(name)
-        return add_grown_events(table, transfer.moving, transfer.growing, saved, learned)
-
-    return make
 
 
 def _unfit(transfer: Transfer) -> DataError:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Annotated, Any, Literal, Self
 
 from fastapi import APIRouter, Depends, Header, Query
 from msgspec import Meta, Struct
+from prometheus_client import Counter
 from pydantic import BaseModel, Field
 
 from hgkt._validation import MAX_NAME, label_of
@@ -22,7 +24,7 @@ from hgkt.serving.edition import ClassKind, Edition
 from hgkt.serving.events import MAX_REASON, ClassExistsError, Origin, UnknownClassError
 from hgkt.serving.live_model import ServedModel
 from hgkt.serving.problems import Problem
-from hgkt.serving.registry import Asked, KeyedRequest, Receipt
+from hgkt.serving.registry import KeyedRequest, Receipt
 from hgkt.serving.routes import Service
 from hgkt.serving.routes.bodies import FEW_VALUES, json_body, sent
 
@@ -193,6 +195,17 @@ class ClassesChanged(BaseModel):
     )
     n_examples: int = Field(description="How many examples a class that grew has grown by here.")
 
+    @classmethod
+    def of(cls, receipt: Receipt) -> Self:
+        """Write what a change did, now or when its request is sent again."""
+        return cls(
+            revision=receipt.revision,
+            names=list(receipt.names),
+            n_classes=receipt.n_classes,
+            warnings=list(receipt.doubts),
+            n_examples=receipt.n_examples,
+        )
+
 
 class AddingCosts(BaseModel):
     """What added classes cost the learned ones on average, by validation; fractions of one."""
@@ -271,34 +284,41 @@ class Change:
     who: str | None
     key: str | None
 
-    def asked(self, reason: str | None, request: KeyedRequest | None) -> Asked:
-        """Return by what the change is asked for, for a reason."""
-        return {"request": request, "origin": Origin(self.who, reason)}
-
-    def keyed(self, *content: str) -> KeyedRequest | None:
+    def request(self, *content: str) -> KeyedRequest | None:
         """Return the request as it is known again; None without an idempotency key."""
         return None if self.key is None else KeyedRequest.of(self.key, *content)
 
     async def make(
-        self, request: KeyedRequest | None, work: Callable[[], Receipt]
+        self,
+        request: KeyedRequest | None,
+        reason: str | None,
+        work: Callable[..., Receipt],
+        counter: Counter | None = None,
+        count: int = 1,
     ) -> ClassesChanged:
-        """Make the change after those before it, once for its key, and say what it did."""
-        served = self.service.served
+        """Make a change after those before it, once for its key, and say what it did.
+
+        Parameters
+        ----------
+        request : KeyedRequest, optional
+            What `request` returned.
+        reason : str, optional
+            Why, for the log.
+        work : callable
+            Makes the change; it takes what `Asked` holds.
+        counter, count : Counter, int
+            What it adds to what is counted.
+        """
 
         def once() -> Receipt:
-            return work() if request is None else served.once(request, work)
+            receipt = self.service.served.receipt(request)
+            if receipt is None:
+                receipt = work(request=request, origin=Origin(self.who, reason))
+                if counter is not None:
+                    counter.inc(count)
+            return receipt
 
-        return self.answer(await self.service.queues.changes.run(once))
-
-    def answer(self, receipt: Receipt) -> ClassesChanged:
-        """Return what a change is answered, now or when it is sent again."""
-        return ClassesChanged(
-            revision=receipt.revision,
-            names=list(receipt.names),
-            n_classes=len(self.service.served.current().learned) + receipt.n_added,
-            warnings=list(receipt.doubts),
-            n_examples=receipt.n_examples,
-        )
+        return ClassesChanged.of(await self.service.queues.changes.run(once))
 
 
 def change_of(service: Service) -> Any:
@@ -309,14 +329,6 @@ def change_of(service: Service) -> Any:
         return Change(service, who, idempotency_key)
 
     return Depends(change)
-
-
-def receipt_of(
-    edition: Edition, names: Sequence[str], doubts: Sequence[str] = (), n_examples: int = 0
-) -> Receipt:
-    """Return what a change did that led to an edition."""
-    written = tuple(edition.canonical(name) for name in names)
-    return Receipt(edition.revision, written, edition.n_added, tuple(doubts), n_examples)
 
 
 # ---------------------------------------------------------------------- routes
@@ -371,14 +383,9 @@ def build_router(service: Service) -> APIRouter:
     async def add_classes(change: Change = changing, body: NewClasses = described) -> ClassesAdded:
         refuse_many(body.classes, settings.max_classes)
         given = body.descriptions()
-        request = change.keyed("add", repr(given))
-
-        def add() -> Receipt:
-            edition, doubts = served.add(given, **change.asked(body.reason, request))
-            metrics.added.inc(len(given))
-            return receipt_of(edition, [item.name for item in given], doubts)
-
-        changed = await change.make(request, add)
+        request = change.request("add", repr(given))
+        work = partial(served.add, given)
+        changed = await change.make(request, body.reason, work, metrics.added, len(given))
         n_added = changed.n_classes - len(served.current().learned)
         costs = served.base.costs(n_added - len(changed.names), n_added)
         return ClassesAdded(**vars(changed), costs=AddingCosts.of(costs))
@@ -401,29 +408,17 @@ def build_router(service: Service) -> APIRouter:
     async def edit_class(
         name: str, change: Change = changing, body: ClassEdit = edited
     ) -> ClassesChanged:
-        request = change.keyed("edit", f"{name} {body!r}")
-
-        def edit() -> Receipt:
-            description = body.description(name) if body.describes() else None
-            asked = change.asked(body.reason, request)
-            edition, doubts = served.edit(name, description, body.name, **asked)
-            metrics.edited.inc()
-            return receipt_of(edition, [name if body.name is None else body.name], doubts)
-
-        return await change.make(request, edit)
+        request = change.request("edit", f"{name} {body!r}")
+        description = body.description(name) if body.describes() else None
+        work = partial(served.edit, name, description, body.name)
+        return await change.make(request, body.reason, work, metrics.edited)
 
     @router.delete("/{name:path}", summary="Remove a class that was added")
     async def remove_class(
         name: str, change: Change = changing, why: ReasonQuery = None
     ) -> ClassesChanged:
-        request = change.keyed("remove", name)
-
-        def remove() -> Receipt:
-            edition = served.remove([name], **change.asked(why, request))
-            metrics.removed.inc()
-            return receipt_of(edition, [name])
-
-        return await change.make(request, remove)
+        work = partial(served.remove, [name])
+        return await change.make(change.request("remove", name), why, work, metrics.removed)
 
     return router
 

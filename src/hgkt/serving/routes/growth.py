@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from dataclasses import replace
+from functools import partial
+from typing import Any, Unpack
 
 from fastapi import APIRouter, Request
 from msgspec import UNSET, Struct, UnsetType
 from numpy.typing import NDArray
 
+from hgkt.serving.events import Origin
 from hgkt.serving.problems import Problem
 from hgkt.serving.readers import Upload, check_texts
 from hgkt.serving.registry import Asked, KeyedRequest, Receipt
@@ -20,7 +23,6 @@ from hgkt.serving.routes.classes import (
     Reason,
     ReasonQuery,
     change_of,
-    receipt_of,
 )
 from hgkt.serving.routes.predict import MAX_IMAGES
 
@@ -53,26 +55,25 @@ def build_router(service: Service) -> APIRouter:
         assert not isinstance(sent.features, UnsetType)
         return bodies.json_rows(sent.features, n_features, max_rows), sent.reason
 
-    def grow(name: str, X: NDArray[Any], asked: Asked) -> Receipt:
-        edition = served.grow(name, X, **asked)
+    def grow(name: str, X: NDArray[Any], **asked: Unpack[Asked]) -> Receipt:
+        receipt = served.grow(name, X, **asked)
         service.metrics.examples.inc(len(X))
-        n_examples = edition.n_examples.get(edition.canonical(name), 0)
-        return receipt_of(edition, [name], n_examples=n_examples)
+        return receipt
 
     async def grow_by_rows(
         name: str, kind: str, parts: list[bytes], change: Change, why: str | None
     ) -> ClassesChanged:
         # On the event loop, but for a few milliseconds: the key of a request is known before.
         digest = hashlib.sha256(b"".join(parts)).hexdigest()
-        request = change.keyed("grow", f"{name} {kind} {digest}")
+        request = change.request("grow", f"{name} {kind} {digest}")
 
-        def work() -> Receipt:
+        def work(request: KeyedRequest | None, origin: Origin) -> Receipt:
             served.refresh().find(name)  # a class that does not exist is told before rows are read
             with bodies.memory_returned(parts):
                 X, reason = rows_of(kind, b"".join(parts), why)
-                return grow(name, X, change.asked(reason, request))
+                return grow(name, X, request=request, origin=replace(origin, reason=reason))
 
-        return await change.make(request, work)
+        return await change.make(request, why, work)
 
     async def grow_by_images(
         name: str, uploads: list[Upload], change: Change, why: str | None
@@ -80,8 +81,8 @@ def build_router(service: Service) -> APIRouter:
         def look() -> tuple[KeyedRequest | None, Receipt | None]:
             served.refresh().find(name)
             digests = [hashlib.sha256(upload.content()).hexdigest() for upload in uploads]
-            request = change.keyed("grow", f"{name} {FORM} {digests}")
-            return request, None if request is None else served.registry.receipt(request)
+            request = change.request("grow", f"{name} {FORM} {digests}")
+            return request, served.receipt(request)
 
         def features() -> NDArray[Any]:
             with bodies.memory_returned():
@@ -89,9 +90,9 @@ def build_router(service: Service) -> APIRouter:
 
         request, receipt = await queues.changes.run(look)
         if receipt is not None:
-            return change.answer(receipt)
+            return ClassesChanged.of(receipt)
         X = await queues.images.run(features)
-        return await change.make(request, lambda: grow(name, X, change.asked(why, request)))
+        return await change.make(request, why, partial(grow, name, X))
 
     @router.post(
         "/{name:path}/examples",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Self
 
 from fastapi import APIRouter, Query
@@ -9,7 +10,6 @@ from msgspec import Meta, Struct
 from pydantic import BaseModel, Field
 
 from hgkt.serving.events import ClassEntry, ClassEvent, EventKind
-from hgkt.serving.registry import Receipt
 from hgkt.serving.routes import Service
 from hgkt.serving.routes.bodies import json_body, sent
 from hgkt.serving.routes.classes import Change, ClassesChanged, Reason, change_of
@@ -109,15 +109,8 @@ def build_router(service: Service) -> APIRouter:
     )
     async def rollback(change: Change = changing, body: RollbackRequest = wanted) -> ClassesChanged:
         """Change back every class that differs, by a change of its own."""
-        request = change.keyed("rollback", str(body.revision))
-
-        def go_back() -> Receipt:
-            edition = served.rollback(body.revision, **change.asked(body.reason, request))
-            service.metrics.rollbacks.inc()
-            lines = registry.events(edition.revision - 1, 1)
-            names = tuple(line.entry.name for line in lines if line.entry.name)
-            return Receipt(edition.revision, names, edition.n_added)
-
-        return await change.make(request, go_back)
+        request = change.request("rollback", str(body.revision))
+        work = partial(served.rollback, body.revision)
+        return await change.make(request, body.reason, work, service.metrics.rollbacks)
 
     return router

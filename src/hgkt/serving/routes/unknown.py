@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Response
@@ -14,7 +13,6 @@ from hgkt.serving.auth import require_key
 from hgkt.serving.edition import Edition
 from hgkt.serving.events import UnknownItemError
 from hgkt.serving.inbox import InboxWriter, ItemKind, Waiting, make_class
-from hgkt.serving.registry import Receipt
 from hgkt.serving.routes import Service
 from hgkt.serving.routes.bodies import FEW_VALUES, json_body, sent
 from hgkt.serving.routes.classes import (
@@ -24,7 +22,6 @@ from hgkt.serving.routes.classes import (
     Name,
     Reason,
     change_of,
-    receipt_of,
 )
 from hgkt.unknown import MIN_SIZE
 
@@ -170,17 +167,11 @@ def build_router(service: Service, writer: InboxWriter) -> APIRouter:
     )
     async def make_of_items(change: Change = changing, body: ClassOfItems = wanted) -> ClassMade:
         """Let the class learn from the items, and add it unless the model has it; in one change."""
-        request = change.keyed("make", repr(body))
-
-        def work() -> Receipt:
-            description, asked = body.description(body.name), change.asked(body.reason, request)
-            made = make_class(served, inbox, body.items, description, **asked)
-            service.metrics.examples.inc(made.n_examples)
-            found = receipt_of(made.edition, [made.name], made.doubts)
-            return replace(found, revision=made.before + 1)
-
-        changed = await change.make(request, work)
-        own = {"before": changed.revision - 1, "n_examples": len(set(body.items))}
+        request = change.request("make", repr(body))
+        work = partial(make_class, served, inbox, body.items, body.description(body.name))
+        count = len(set(body.items))
+        changed = await change.make(request, body.reason, work, service.metrics.examples, count)
+        own = {"before": changed.revision - 1, "n_examples": count}
         return ClassMade(**{**vars(changed), **own})
 
     @router.get(
