@@ -116,13 +116,15 @@ def test_only_rejected_rows_are_kept_and_each_once(make_client, news, digits):
 def test_nothing_is_kept_unless_it_is_asked_for(make_client, news):
     client = make_client(None)
     ask(client, news[0][:20])
-    assert client.get("/v1/model").json()["keeps_unknown"] is None
+    assert client.get("/v1/model").json()["keeps_unknown"] is False
     assert client.get("/v1/unknown").status_code == 404
 
 
 def test_model_says_what_is_kept(make_client):
-    kept = make_client(max_unknown=7, unknown_days=2.5).get("/v1/model").json()["keeps_unknown"]
-    assert kept == {"items": False, "max_items": 7, "days": 2.5}
+    client = make_client(max_unknown=7, unknown_days=2.5)
+    assert client.get("/v1/model").json()["keeps_unknown"] is True
+    kept = client.get("/v1/unknown").json()
+    assert (kept["keeps_items"], kept["max_items"], kept["days"]) == (False, 7, 2.5)
 
 
 def test_kept_items_need_a_key(make_client, news):

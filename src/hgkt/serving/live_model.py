@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
@@ -84,12 +83,10 @@ class ServedModel:
         self.trouble: str | None = None
         self._changing, self._describing = threading.Lock(), threading.Lock()
         self._growing, self._recalling = threading.Lock(), threading.Lock()
-        self._old: OrderedDict[int, Edition] = OrderedDict()
+        self._recall = lru_cache(N_OLD_EDITIONS)(lambda n: self._load(registry.table_at(n)))
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        table = registry.table()
-        with self._readable():
-            self._current = Edition.load(self.base, table)
+        self._current = self._load(registry.table())
 
     @classmethod
     def open(cls, model: GZSLClassifier, settings: ServiceSettings) -> Self:
@@ -132,15 +129,7 @@ class ServedModel:
         if revision > current.revision:
             raise UnknownRevisionError(revision, current.revision)
         with self._recalling:
-            edition = self._old.pop(revision, None)
-            if edition is None:
-                table = self.registry.table_at(revision)
-                with self._readable():
-                    edition = Edition.load(self.base, table)
-            self._old[revision] = edition
-            if len(self._old) > N_OLD_EDITIONS:
-                self._old.popitem(last=False)
-            return edition
+            return self._recall(revision)
 
     def healthy(self) -> bool:
         """Return whether the last look at the registry went well and the thread still looks."""
@@ -155,14 +144,17 @@ class ServedModel:
             if table.digest == known.table.digest:
                 return known
             if grown is None:
-                with self._recalling:
-                    self._old.clear()  # perhaps another history
+                self._recall.cache_clear()  # perhaps another history
             if prepared is not None and prepared.revision == table.revision:
                 self._current = replace(prepared, table=table)
             else:
                 with self._readable():
                     self._current = known.follow(self.base, table, grown)
             return self._current
+
+    def _load(self, table: ClassTable) -> Edition:
+        with self._readable():
+            return Edition.load(self.base, table)
 
     @contextmanager
     def _readable(self) -> Iterator[None]:

@@ -19,7 +19,6 @@ from urllib.parse import quote
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
-from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hgkt.serving.auth import KeyRing
@@ -33,7 +32,6 @@ CLIENT_GONE = 499  # nginx's number for a client that did not wait; no answer ca
 MIN_BYTES_PER_SECOND = 64 * 1024
 """How fast a body must come, on the average, beyond the first seconds."""
 
-_METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 _READING = frozenset(("GET", "HEAD", "OPTIONS"))
 _MAX_PATH = 1000
 _PLAIN = "!$&'()*+,-./:;=@_~"  # what a path may hold unescaped
@@ -97,11 +95,7 @@ class RequestEnvelope:
             nonlocal status, n_bytes
             if message["type"] == "http.response.start":
                 status = message["status"]
-                own = message.get("headers", ())
-                if status == HTTPStatus.METHOD_NOT_ALLOWED:
-                    own = [item for item in own if item[0].lower() != b"allow"]
-                    own.append((b"allow", ", ".join(_methods(scope)).encode()))
-                message["headers"] = [*own, *headers]
+                message["headers"] = [*message.get("headers", ()), *headers]
             else:
                 n_bytes += len(message.get("body", b""))
             await send(message)
@@ -158,27 +152,6 @@ def _own_headers(path: str, own_id: str) -> list[tuple[bytes, bytes]]:
         (b"content-security-policy", policy.encode()),
         (WORKER_HEADER.lower().encode(), str(os.getpid()).encode()),
         (b"x-request-id", own_id.encode()),
-    ]
-
-
-def _methods(scope: Scope) -> list[str]:
-    """Return all methods that a path answers to; the router names those of its first route.
-
-    Each is tried: routes of routers that were included are not in the list of routes everywhere.
-    """
-    asked = {
-        "type": "http",
-        "path": scope["path"],
-        "root_path": scope.get("root_path", ""),
-        "headers": scope["headers"],
-    }
-    return [
-        method
-        for method in _METHODS
-        if any(
-            route.matches({**asked, "method": method})[0] is Match.FULL
-            for route in scope["app"].routes
-        )
     ]
 
 

@@ -12,6 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.routing import Match
 
 from hgkt.exceptions import DataError, HGKTError
 from hgkt.serving.database import RegistryError
@@ -92,10 +93,12 @@ def install_problems(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def _http(request: Request, error: HTTPException) -> Response:
-        detail = str(error.detail)
-        if detail == _title(error.status_code):
-            detail = _sentence(request, error.status_code)
-        return Problem(error.status_code, detail, error.headers).response()
+        status, detail, headers = error.status_code, str(error.detail), error.headers
+        if status == 405:
+            headers = {"Allow": ", ".join(_allowed_methods(request))}
+        if detail == _title(status):
+            detail = _sentence(request, status)
+        return Problem(status, detail, headers).response()
 
     @app.exception_handler(RequestValidationError)
     async def _validation(_request: Request, error: RequestValidationError) -> Response:
@@ -148,6 +151,22 @@ def _sentence(request: Request, status: int) -> str:
     if status == 405:
         return f"{path} does not answer to {request.method}"
     return f"{request.method} {path} was refused: {_title(status)}"
+
+
+def _allowed_methods(request: Request) -> list[str]:
+    """Return all methods that a path answers to; the router names those of its first route.
+
+    Each is tried: routes of routers that were included are not in the list of routes everywhere.
+    """
+    scope = {key: request.scope[key] for key in ("type", "path", "root_path", "headers")}
+    return [
+        method
+        for method in ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
+        if any(
+            route.matches({**scope, "method": method})[0] is Match.FULL
+            for route in request.app.routes
+        )
+    ]
 
 
 def _first_error(error: RequestValidationError) -> str:

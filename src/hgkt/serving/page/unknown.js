@@ -11,9 +11,8 @@ const SHOWN = 10; // groups
 let pictures = [];
 
 export function startUnknown() {
-  const kept = state.model.keeps_unknown;
-  $("unknown").hidden = !kept;
-  if (!kept) return;
+  $("unknown").hidden = !state.model.keeps_unknown;
+  if (!state.model.keeps_unknown) return;
   $("unknown-find").addEventListener("click", find);
   $("unknown-forget").addEventListener("click", forget);
   on("revision", count);
@@ -23,8 +22,7 @@ export function startUnknown() {
 /** Say how many items wait, and what is kept of them. */
 async function count() {
   try {
-    const { n_items: n } = await api.unknown();
-    const { items, days, max_items: most } = state.model.keeps_unknown;
+    const { n_items: n, keeps_items: items, days, max_items: most } = await api.unknown();
     const own = state.model.accepts.texts ? "words" : "images";
     const what = items ? `They are kept with their ${own}` : "Their features are kept, not they themselves";
     say($("unknown-note"), `${n} ${n === 1 ? "item looks" : "items look"} like no known class. ` +

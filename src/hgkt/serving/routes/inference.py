@@ -21,8 +21,6 @@ from hgkt.serving.routes import Service, bodies
 from hgkt.serving.routes.bodies import JSON
 from hgkt.serving.routes.predict import Asked, Predictor
 
-VERSION = "1"
-"""The one version of a model that a service has; its classes change, what it learned does not."""
 OUTPUTS = {
     "label": ("BYTES", 1),
     "seen": ("BOOL", 1),
@@ -83,11 +81,9 @@ def build_router(service: Service, check_ready: Callable[[], Any]) -> APIRouter:
     served, settings, predictor = service.served, service.settings, Predictor(service)
     own_name, n_features = settings.name(), served.base.n_features_in_
 
-    def check_model(model: str, wanted: str) -> None:
+    def check_model(model: str) -> None:
         if model != own_name:
             raise Problem(404, f"there is no model {model[:80]!r}; this service has {own_name!r}")
-        if wanted != VERSION:
-            raise Problem(404, f"there is no version {wanted[:80]!r} of the model, only {VERSION}")
 
     def read(body: bytes) -> Asked:
         sent = bodies.decode_rows_body(body, InferRequest, n_features, settings.max_rows, flat=True)
@@ -96,7 +92,6 @@ def build_router(service: Service, check_ready: Callable[[], Any]) -> APIRouter:
         def write(edition: Edition, ranking: Ranking, _reasons: Any) -> dict[str, Any]:
             return {
                 "model_name": own_name,
-                "model_version": VERSION,
                 "id": sent.id,
                 "parameters": {"revision": edition.revision},
                 "outputs": tensors(edition, ranking, names),
@@ -121,44 +116,39 @@ def build_router(service: Service, check_ready: Callable[[], Any]) -> APIRouter:
         check_ready()
         return {"ready": True}
 
-    @router.get("/models/{model}/versions/{version}/ready", include_in_schema=False)
     @router.get("/models/{model}/ready")
-    async def model_ready(model: str, version: str = VERSION) -> dict[str, Any]:
+    async def model_ready(model: str) -> dict[str, Any]:
         """Say whether the model can predict."""
-        check_model(model, version)
+        check_model(model)
         check_ready()
         return {"name": model, "ready": True}
 
-    @router.get("/models/{model}/versions/{version}", include_in_schema=False)
     @router.get("/models/{model}")
-    async def model_metadata(model: str, version: str = VERSION) -> dict[str, Any]:
+    async def model_metadata(model: str) -> dict[str, Any]:
         """Say what the model reads and answers; -1 stands for any length."""
-        check_model(model, version)
-        outputs = [
-            {"name": name, "datatype": kind, "shape": [-1] * n_dimensions}
-            for name, (kind, n_dimensions) in OUTPUTS.items()
-        ]
+        check_model(model)
         return {
             "name": own_name,
-            "versions": [VERSION],
             "platform": f"hgkt_{METHODS.name_of(type(served.base)) or type(served.base).__name__}",
             "inputs": [{"name": "features", "datatype": "FP32", "shape": [-1, n_features]}],
-            "outputs": outputs,
+            "outputs": [
+                {"name": name, "datatype": kind, "shape": [-1] * n_dimensions}
+                for name, (kind, n_dimensions) in OUTPUTS.items()
+            ],
         }
 
-    @router.post("/models/{model}/versions/{version}/infer", include_in_schema=False)
     @router.post(
         "/models/{model}/infer",
         response_class=Response,
         responses={200: {"content": {JSON: {"schema": {"type": "object"}}}}},
         openapi_extra=bodies.json_body(InferRequest, inputs={"type": "array", "minItems": 1}),
     )
-    async def infer(model: str, request: Request, version: str = VERSION) -> Response:
+    async def infer(model: str, request: Request) -> Response:
         """Classify the rows of the tensor ``features``.
 
         The request's parameters ``top_k`` and ``among`` mean what they do in ``/v1/predict``.
         """
-        check_model(model, version)
+        check_model(model)
         if "inference-header-content-length" in request.headers:
             raise Problem(415, "tensors are taken as JSON; binary tensors are not")
         # Clients of the protocol often name no type.

@@ -23,21 +23,13 @@ from hgkt.serving.routes import Service
 from hgkt.serving.routes.bodies import JSON, json_content
 from hgkt.serving.routes.predict import MAX_EXPLAINED, MAX_IMAGES
 from hgkt.serving.samples import SampleInstance
-from hgkt.serving.settings import KeyGuards, ServiceSettings
+from hgkt.serving.settings import KeyGuards
 
 # Where on the machine something lay is nobody's business.
 _PRIVATE = ("path", "folder", "root", "file")
 
 
 # ---------------------------------------------------------------------- what answers look like
-class Pixels(BaseModel):
-    """How a feature vector is an image."""
-
-    height: int
-    width: int
-    maximum: float
-
-
 class Accepts(BaseModel):
     """What the model reads: descriptions of classes, and instances."""
 
@@ -47,34 +39,9 @@ class Accepts(BaseModel):
     name_alone: bool = Field(description="The name of a class may be all its description.")
     images: bool
     texts: bool = Field(description="Instances are texts.")
-    pixels: Pixels | None
-
-
-class Limits(BaseModel):
-    """The most that one request may carry."""
-
-    rows: int
-    explained_rows: int
-    classes: int
-    body_bytes: int
-    images: int
-    image_bytes: int
-    texts: int
-    text_length: int = Field(description="Characters of one text.")
-    image_pixels: int
-    class_body_bytes: int
-    request_pixels: int
-    ranked: int = Field(description="Rows times classes per row of an answer.")
-
-
-class UnknownKept(BaseModel):
-    """What is kept of items that look like no known class."""
-
-    items: bool = Field(
-        description="Whether images and texts are kept as well; features always are."
+    pixels: dict[str, float] | None = Field(
+        description="Height, width and maximum where a feature vector is an image."
     )
-    max_items: int
-    days: float
 
 
 class ModelCard(BaseModel):
@@ -100,11 +67,12 @@ class ModelCard(BaseModel):
     confident: bool = Field(description="Whether it can say how sure an answer is.")
     needs_key: bool
     key_guards: KeyGuards = Field(description="What needs an API key.")
-    keeps_unknown: UnknownKept | None = Field(
-        description="What is kept of rejected items; null where nothing is."
-    )
+    keeps_unknown: bool = Field(description="Whether rejected items are kept; see `/v1/unknown`.")
     n_samples: int
-    limits: Limits
+    limits: dict[str, int] = Field(
+        description="The most that one request may carry: `ranked` are rows times classes per row "
+        "of an answer, `scores` rows times candidates, `text_length` the characters of one text."
+    )
     about: dict[str, Any]
     parameters: dict[str, Any]
 
@@ -154,21 +122,20 @@ class SampleFeatures(BaseModel):
 
 
 # ---------------------------------------------------------------------- routes
-def _kept(settings: ServiceSettings) -> UnknownKept | None:
-    if settings.keep_unknown is None:
-        return None
-    return UnknownKept(
-        items=settings.keep_unknown_items,
-        max_items=settings.max_unknown,
-        days=settings.unknown_days,
-    )
-
-
 def build_router(service: Service, samples: Sequence[SampleInstance]) -> APIRouter:
     """Return the routes that say what is served."""
     router = APIRouter(tags=["model"])
     served, settings = service.served, service.settings
     known = {sample.id: sample for sample in samples}
+    of_settings = {
+        name.removeprefix("max_"): value for name, value in settings if name.startswith("max_")
+    }
+    limits = of_settings | {
+        "explained_rows": MAX_EXPLAINED,
+        "images": min(MAX_IMAGES, settings.max_rows),
+        "texts": MAX_TEXTS,
+        "text_length": MAX_TEXT_LENGTH,
+    }
     ranges = attribute_ranges(served.base)  # what the model was trained on never changes
 
     @lru_cache(maxsize=1)
@@ -208,22 +175,9 @@ def build_router(service: Service, samples: Sequence[SampleInstance]) -> APIRout
             confident=model.confidence_ is not None,
             needs_key=bool(settings.api_keys),
             key_guards=settings.key_guards(),
-            keeps_unknown=_kept(settings),
+            keeps_unknown=settings.keep_unknown is not None,
             n_samples=len(samples),
-            limits=Limits(
-                rows=settings.max_rows,
-                explained_rows=MAX_EXPLAINED,
-                classes=settings.max_classes,
-                body_bytes=settings.max_body_bytes,
-                images=min(MAX_IMAGES, settings.max_rows),
-                image_bytes=settings.max_image_bytes,
-                texts=MAX_TEXTS,
-                text_length=MAX_TEXT_LENGTH,
-                image_pixels=settings.max_image_pixels,
-                class_body_bytes=min(settings.max_class_bytes, settings.max_body_bytes),
-                request_pixels=settings.max_request_pixels,
-                ranked=settings.max_ranked,
-            ),
+            limits=limits,
             about=public(about),
             parameters=public(model.get_params(deep=False)),
         )
