@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import sys
 import threading
 import time
 from types import SimpleNamespace
@@ -396,30 +395,36 @@ def test_images_of_other_weights_are_refused_in_one_sentence(image_model, backbo
     assert response.json()["detail"].startswith("images cannot be read here: ")
 
 
-def test_image_reader_says_why_it_cannot(monkeypatch):
-    def reader(**vision):
-        monkeypatch.setitem(sys.modules, "hgkt.vision", SimpleNamespace(**vision))
-        return ImageReader({"name": "x"}, 64, "cpu", 1000, 1000)
+def image_reader(monkeypatch, load):
+    monkeypatch.setattr("hgkt.items.images.load_backbone", load)
+    model = SimpleNamespace(n_features_in_=64, about_={"backbone": {"name": "x"}})
+    return ImageReader(model, ServiceSettings("model"))
 
-    def broken(record, device):
+
+def test_image_reader_says_why_it_cannot(monkeypatch):
+    def broken(*_arguments):
         raise DataError("the weights are not found")
 
-    assert reader(load_backbone=broken).obstacle() == (
+    def missing(*_arguments):
+        raise ImportError("torch is missing")
+
+    assert image_reader(monkeypatch, broken).obstacle() == (
         "images cannot be read here: the weights are not found"
     )
-    narrow = reader(load_backbone=lambda record, device: SimpleNamespace(n_features=5))
+    narrow = image_reader(monkeypatch, lambda *_: SimpleNamespace(n_features=5))
     with pytest.raises(NotReadError, match="makes 5 features"):
         narrow.features([Upload("a", io.BytesIO())])
-    assert reader().obstacle().startswith("images cannot be read here: ")
+    assert image_reader(monkeypatch, missing).obstacle().startswith("images cannot be read here: ")
 
 
 def test_image_reader_loads_once_for_many_requests(monkeypatch):
     loads = []
-    vision = SimpleNamespace(
-        load_backbone=lambda record, device: (loads.append(1), SimpleNamespace(n_features=64))[1]
-    )
-    monkeypatch.setitem(sys.modules, "hgkt.vision", vision)
-    reader = ImageReader({"name": "x"}, 64, "cpu", 1000, 1000)
+
+    def load(*_arguments):
+        loads.append(1)
+        return SimpleNamespace(n_features=64)
+
+    reader = image_reader(monkeypatch, load)
     threads = [threading.Thread(target=reader.obstacle) for _ in range(8)]
     for thread in threads:
         thread.start()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from hgkt.estimators import GZSLClassifier
 from hgkt.exceptions import DataError, HGKTError
+from hgkt.serving.edition import made_with
+from hgkt.serving.settings import ServiceSettings
 
 if TYPE_CHECKING:
     from hgkt.language import Describer
@@ -36,27 +39,44 @@ class _Reader(ABC):
 
     Parameters
     ----------
-    what : str
-        What is read, for messages.
-    n_features : int
-        Width of the features that the model expects.
-    reason : str
-        Why nothing can be read, where that is known at once.
+    model : GZSLClassifier
+        The model; its record says by what its features were made.
+    settings : ServiceSettings
+        Where to compute, and the limits.
     """
 
-    def __init__(self, what: str, n_features: int, reason: str = "") -> None:
-        self._what, self._n_features, self._reason = what, n_features, reason
+    what: str
+    record: str
+    without: str
+    """What is read, what the model's record of it is called, and what is told without one."""
+
+    def __init__(self, model: GZSLClassifier, settings: ServiceSettings) -> None:
+        self._model, self._settings = model, settings
+        self._reason = "" if made_with(model).get(self.record) else self.without
         self._lock = threading.Lock()
         self._loaded: Any = None
+
+    @abstractmethod
+    def _load(self) -> tuple[Any, int]:
+        """Return what reads, and how many features it makes.
+
+        What is missing is an `HGKTError` or an `ImportError`.
+        """
 
     def obstacle(self) -> str:
         """Return in one sentence why nothing can be read here; empty where it can."""
         with self._lock:
             if self._loaded is None and not self._reason:
                 try:
-                    self._loaded = self._load()
+                    loaded, width = self._load()
+                    expected = self._model.n_features_in_
+                    if width != expected:
+                        raise DataError(
+                            f"what reads them makes {width} features, the model reads {expected}"
+                        )
+                    self._loaded = loaded
                 except (HGKTError, ImportError) as error:
-                    self._reason = f"{self._what} cannot be read here: {error}"
+                    self._reason = f"{self.what} cannot be read here: {error}"
             return self._reason
 
     def check(self) -> None:
@@ -69,16 +89,6 @@ class _Reader(ABC):
         self.obstacle()
         self.check()
         return self._loaded
-
-    @abstractmethod
-    def _load(self) -> Any:
-        """Return what reads; what is missing is an `HGKTError` or an `ImportError`."""
-
-    def _check_width(self, what: str, n_features: int) -> None:
-        if n_features != self._n_features:
-            raise DataError(
-                f"the {what} makes {n_features} features, the model reads {self._n_features}"
-            )
 
 
 # ---------------------------------------------------------------------- images
@@ -96,39 +106,16 @@ class Upload:
 
 
 class ImageReader(_Reader):
-    """Turns images into the features that a model was trained on.
+    """Turns images into the features that a model was trained on."""
 
-    Parameters
-    ----------
-    record : mapping or None
-        The model's record of its backbone; None where it has none.
-    n_features : int
-        Width of the features that the model reads.
-    device : str
-        Where to compute.
-    max_pixels, max_request_pixels : int
-        The most pixels of one image, and of all images of one request.
-    """
+    what, record = "images", "backbone"
+    without = "this model reads feature vectors, not images"
 
-    def __init__(
-        self,
-        record: Mapping[str, Any] | None,
-        n_features: int,
-        device: str,
-        max_pixels: int,
-        max_request_pixels: int,
-    ) -> None:
-        reason = "" if record else "this model reads feature vectors, not images"
-        super().__init__("images", n_features, reason)
-        self._record, self._device = dict(record or {}), device
-        self._max_pixels, self._max_request_pixels = max_pixels, max_request_pixels
+    def _load(self) -> tuple[Any, int]:
+        from hgkt.items import ImageClassifier
 
-    def _load(self) -> Any:
-        from hgkt.vision import load_backbone
-
-        backbone = load_backbone(self._record, device=self._device)
-        self._check_width("backbone", backbone.n_features)
-        return backbone
+        backbone = ImageClassifier(self._model, self._settings.device).backbone
+        return backbone, backbone.n_features
 
     def features(self, uploads: Sequence[Upload]) -> NDArray[np.float32]:
         """Return the features (n, n_features) of images.
@@ -136,19 +123,21 @@ class ImageReader(_Reader):
         All heads are looked at before anything is decoded; then one image at a time is decoded,
         made as small as the backbone wants it, and forgotten.
         """
-        backbone = self._ready()
-        n_pixels = 0
+        backbone, most = self._ready(), self._settings.max_request_pixels
+        n_pixels, most_of_one = 0, self._settings.max_image_pixels
         for number, upload in enumerate(uploads, start=1):
             with _named(number, upload):
-                n_pixels += backbone.count_pixels(upload.content(), self._max_pixels)
-            if n_pixels > self._max_request_pixels:
+                n_pixels += backbone.count_pixels(upload.content(), most_of_one)
+            if n_pixels > most:
                 raise TooMuchError(
                     "the images have too many pixels together; at most "
-                    f"{self._max_request_pixels:,} are accepted, which images 1 to {number} exceed"
+                    f"{most:,} are accepted, which images 1 to {number} exceed"
                 )
         names = [_title(number, upload) for number, upload in enumerate(uploads, start=1)]
         contents = (upload.content() for upload in uploads)
-        found: NDArray[np.float32] = backbone.extract(contents, self._max_pixels, names)
+        found: NDArray[np.float32] = backbone.extract(
+            contents, self._settings.max_image_pixels, names
+        )
         return found
 
 
@@ -169,43 +158,32 @@ def _title(number: int, upload: Upload) -> str:
 class TextReader(_Reader):
     """Turns texts into the features that a model was trained on.
 
-    Where the model's classes are described by the same encoder, the two share it.
-
     Parameters
     ----------
-    about : mapping
-        What the model was made with.
-    n_features : int
-        Width of the features that the model reads.
-    device : str
-        Where to compute.
+    model, settings
+        As for every reader.
     describer : callable
-        Returns what describes the model's classes.
+        Returns what describes the model's classes; where that is by the same encoder, it is shared.
     """
+
+    what, record = "texts", "text_encoder"
+    without = "this model was not trained on texts"
 
     def __init__(
         self,
-        about: Mapping[str, Any],
-        n_features: int,
-        device: str,
+        model: GZSLClassifier,
+        settings: ServiceSettings,
         describer: Callable[[], Describer],
     ) -> None:
-        record = about.get("text_encoder")
-        super().__init__(
-            "texts", n_features, "" if record else "this model was not trained on texts"
-        )
-        self._record, self._describes = dict(record or {}), about.get("encoder") == record
-        self._device, self._describer = device, describer
+        super().__init__(model, settings)
+        self._describer = describer
 
-    def _load(self) -> Any:
-        from hgkt._arrays import torch_device
-        from hgkt.language import load_encoder
+    def _load(self) -> tuple[Any, int]:
+        from hgkt.items import TextClassifier
 
-        device = torch_device(self._device)
-        shared = self._describes and device == "cpu"
-        encoder = self._describer().encoder if shared else load_encoder(self._record, device)
-        self._check_width("encoder", encoder.n_dimensions)
-        return encoder
+        classifier = TextClassifier(self._model, self._settings.device)
+        classifier.describer = self._describer()
+        return classifier.encoder, classifier.encoder.n_dimensions
 
     def features(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the features (n, n_features) of texts that `check_texts` has let through."""

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Self
 
 from hgkt.serving.class_facts import ClassMap
-from hgkt.serving.edition import made_with
 from hgkt.serving.inbox import Inbox, InboxWriter
 from hgkt.serving.live_model import ServedModel
 from hgkt.serving.metrics import Metrics
@@ -47,14 +46,8 @@ class Service:
     @classmethod
     def of(cls, served: ServedModel, settings: ServiceSettings) -> Self:
         """Make what the routes need of a model and its settings."""
-        about, n_features, device = (
-            made_with(served.base),
-            served.base.n_features_in_,
-            settings.device,
-        )
-        limits = settings.max_image_pixels, settings.max_request_pixels
-        reader = ImageReader(about.get("backbone"), n_features, device, *limits)
-        texts = TextReader(about, n_features, device, lambda: served.describer)
+        reader = ImageReader(served.base, settings)
+        texts = TextReader(served.base, settings, lambda: served.describer)
         inbox = Inbox.open(settings, served.base)
         unknown = None if inbox is None else InboxWriter(inbox)
         return cls(served, settings, reader, texts, Metrics(), Queues.of(settings), unknown)
