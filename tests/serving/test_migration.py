@@ -197,8 +197,8 @@ def test_without_names_width_and_kind_decide():
     entry = ClassEntry("zebra", np.array([1.0, 0.5]))
     assert redescribe(entry, facts(2), facts(2, names="ab")).vector.tolist() == [1.0, 0.5]
     for old, new, message in (
-        (facts(2), facts(3), "it has 2 attributes; the model expects 3"),
-        (facts(2), facts(2, "sent"), "of the kind att; the model expects sent"),
+        (facts(2), facts(3), "are 2 of the kind att; the model expects 3 of the kind att"),
+        (facts(2), facts(2, "sent"), "are 2 of the kind att; the model expects 2 of the kind sent"),
         (facts(3), facts(3), "stored with 2 attributes, and the old model has 3"),
     ):
         with pytest.raises(DataError, match=message):
@@ -278,7 +278,7 @@ def test_the_catalog_lists_models_and_finds_one(database, tmp_path, opened, fill
         assert find_model(catalog, old.registry.model_id[:20]).model_id == old.registry.model_id
         with pytest.raises(DataError, match="knows no model whose identity begins with 'xyz'"):
             find_model(catalog, "xyz")
-        with pytest.raises(DataError, match="2 models of"):
+        with pytest.raises(DataError, match="knows 2 models whose identity begins with ''"):
             find_model(catalog, "")
     # What a model has is there already.
     transfer, revision = adopt_classes(

@@ -7,12 +7,12 @@ The old model's classes are only read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import msgspec
 import numpy as np
@@ -26,13 +26,7 @@ from hgkt.exceptions import DataError, first_line
 from hgkt.language import ClassDescription, Describer
 from hgkt.language.encoder import encoder_difference, uses_description
 from hgkt.serving.database import RegistryError
-from hgkt.serving.edition import (
-    Edition,
-    made_with,
-    model_identity,
-    refuse_unsound,
-    refuse_unusable,
-)
+from hgkt.serving.edition import Edition, made_with, model_identity, refuse_unsound, refuse_unusable
 from hgkt.serving.events import (
     ClassEntry,
     ClassExistsError,
@@ -43,11 +37,9 @@ from hgkt.serving.events import (
     replay,
     stamp_events,
 )
+from hgkt.serving.live_model import ServedModel
+from hgkt.serving.registry import ClassRegistry, KnownModel, Planned
 from hgkt.statistics import ExampleSums
-
-if TYPE_CHECKING:
-    from hgkt.serving.live_model import ServedModel
-    from hgkt.serving.registry import ClassRegistry, KnownModel, Planned
 
 TEXT = "text"
 _LISTED = 5
@@ -85,8 +77,8 @@ class ModelFacts:
     Examples
     --------
     >>> facts = ModelFacts("birds", "hgkt", 8, 3, ("black", "red"), (2, 1), ("att", "text"))
-    >>> facts.plain_part(np.array([0.25, 0.5, 1.0])), facts.n_plain
-    (array([0.25, 0.5 ]), 2)
+    >>> facts.plain_part(np.array([0.25, 0.5, 1.0])), facts.plain_parts
+    (array([0.25, 0.5 ]), '2 of the kind att')
     >>> ModelFacts.from_json(facts.to_json()) == facts
     True
     """
@@ -105,20 +97,17 @@ class ModelFacts:
     @classmethod
     def of(cls, model: GZSLClassifier, name: str, about: Mapping[str, Any] | None = None) -> Self:
         """Return what a model says of itself: what it was made with, where that is not given."""
-        about = plain(dict(made_with(model) if about is None else about))
+        about = plain(made_with(model) if about is None else dict(about))
         width = model.class_attributes_.shape[1]
-        blocks = tuple(int(one) for one in about.get("attribute_blocks") or [width])
-        kinds = tuple(map(str, about.get("attribute_kinds") or ["att"] * len(blocks)))
-        names = tuple(map(str, about.get("attribute_names") or ()))
-        n_plain = sum(w for w, kind in zip(blocks, kinds, strict=False) if kind != TEXT)
+        blocks = tuple(about.get("attribute_blocks") or [width])
         return cls(
             name=name,
             method=METHODS.name_of(type(model)) or type(model).__name__,
             n_features=model.n_features_in_,
             n_attributes=width,
-            attribute_names=names if len(names) == n_plain else (),
+            attribute_names=Describer(about, width).attribute_names,
             attribute_blocks=blocks,
-            attribute_kinds=kinds,
+            attribute_kinds=tuple(about.get("attribute_kinds") or ["att"] * len(blocks)),
             encoder=about.get("encoder"),
             backbone=about.get("backbone"),
             features=about.get("features"),
@@ -136,59 +125,39 @@ class ModelFacts:
         except msgspec.DecodeError:
             raise DataError("what the registry keeps of a model cannot be read") from None
 
-    # ------------------------------------------------------------------ attributes
     @property
-    def plain_kinds(self) -> list[tuple[str, int]]:
-        """Kind and width of the parts that are not made of text."""
-        parts = zip(self.attribute_kinds, self.attribute_blocks, strict=True)
-        return [(kind, width) for kind, width in parts if kind != TEXT]
-
-    @property
-    def n_plain(self) -> int:
-        """How many attributes are not made of text."""
-        return sum(width for _, width in self.plain_kinds)
+    def plain_parts(self) -> str:
+        """The parts that are not made of text, in words; empty where all are."""
+        parts = zip(self.attribute_blocks, self.attribute_kinds, strict=True)
+        return " + ".join(f"{width} of the kind {kind}" for width, kind in parts if kind != TEXT)
 
     def plain_part(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return what of an attribute vector (n_attributes,) is not made of text."""
         is_plain = [kind != TEXT for kind in self.attribute_kinds]
         return vector[np.repeat(is_plain, self.attribute_blocks)]
 
+    @property
+    def keys(self) -> list[str]:
+        """Names of the attributes as they are compared."""
+        return [name.strip().lower() for name in self.attribute_names]
+
+    def names_beyond(self, other: ModelFacts) -> list[str]:
+        """Return the names of attributes that another model does not have."""
+        known, pairs = set(other.keys), zip(self.attribute_names, self.keys, strict=True)
+        return [name for name, key in pairs if key not in known]
+
     def same_attributes(self, other: ModelFacts) -> bool:
         """Return whether an attribute vector means the same to both models, number by number."""
-        if (self.attribute_blocks, self.attribute_kinds) != (
-            other.attribute_blocks,
-            other.attribute_kinds,
-        ):
+        parts = (self.attribute_blocks, self.attribute_kinds)
+        if parts != (other.attribute_blocks, other.attribute_kinds):
             return False
-        own, others = _keys(self.attribute_names), _keys(other.attribute_names)
-        if own and others and own != others:
+        if self.keys and other.keys and self.keys != other.keys:
             return False
         if TEXT not in self.attribute_kinds:
             return True
-        if self.encoder is None or other.encoder is None:
-            return self.encoder is other.encoder
+        if other.encoder is None:
+            return self.encoder is None
         return encoder_difference(other.encoder, self.encoder) is None
-
-    # ------------------------------------------------------------------ features
-    def feature_difference(self, other: ModelFacts) -> str | None:
-        """Say in a clause how the features of another model differ, or return None."""
-        if _weights(self.backbone) != _weights(other.backbone):
-            return "are features of another backbone"
-        if self.features and other.features and self.features != other.features:
-            return f"are features {other.features!r}, and the model reads {self.features!r}"
-        return None
-
-
-def _keys(names: Iterable[str]) -> list[str]:
-    """Return names as they are compared."""
-    return [name.strip().lower() for name in names]
-
-
-def _weights(backbone: Mapping[str, Any] | None) -> Any:
-    """Return what two records of the same backbone have in common."""
-    if backbone is None:
-        return None
-    return {key: backbone.get(key) for key in ("name", "sha256", "preprocessing")}
 
 
 def redescribe(entry: ClassEntry, old: ModelFacts, new: ModelFacts) -> ClassDescription:
@@ -220,7 +189,7 @@ def redescribe(entry: ClassEntry, old: ModelFacts, new: ModelFacts) -> ClassDesc
         )
     if old.same_attributes(new):
         return ClassDescription(entry.name, vector=row)
-    numbers = _numbers(row, old, new) if new.n_plain else None
+    numbers = _numbers(row, old, new) if new.plain_parts else None
     if TEXT not in new.attribute_kinds:
         return ClassDescription(entry.name, vector=numbers)
     if new.encoder is None or new.attribute_kinds.count(TEXT) != 1:
@@ -237,22 +206,15 @@ def _numbers(row: NDArray[np.float64], old: ModelFacts, new: ModelFacts) -> NDAr
     """Return the attributes that are not made of text, in the new model's order."""
     known = old.plain_part(row)
     if old.attribute_names and new.attribute_names:
-        values = dict(zip(_keys(old.attribute_names), known.tolist(), strict=True))
-        if missing := _missing(new.attribute_names, old.attribute_names):
+        if missing := new.names_beyond(old):
             raise DataError(f"it lacks {_listing(missing)}, which the model knows it by")
-        return np.array([values[key] for key in _keys(new.attribute_names)])
-    if len(known) != new.n_plain:
-        raise DataError(f"it has {len(known)} attributes; the model expects {new.n_plain}")
-    if old.plain_kinds != new.plain_kinds:
-        kinds = " + ".join(kind for kind, _ in old.plain_kinds)
-        expected = " + ".join(kind for kind, _ in new.plain_kinds)
-        raise DataError(f"its attributes are of the kind {kinds}; the model expects {expected}")
+        values = dict(zip(old.keys, known.tolist(), strict=True))
+        return np.array([values[key] for key in new.keys])
+    if old.plain_parts != new.plain_parts:
+        raise DataError(
+            f"its attributes are {old.plain_parts}; the model expects {new.plain_parts}"
+        )
     return known
-
-
-def _missing(wanted: Sequence[str], known: Sequence[str]) -> list[str]:
-    keys = set(_keys(known))
-    return [name for name, key in zip(wanted, _keys(wanted), strict=True) if key not in keys]
 
 
 def _listing(names: Sequence[str]) -> str:
@@ -286,7 +248,7 @@ class Source:
     @property
     def title(self) -> str:
         """What it is called in reports and in the log."""
-        return f"{self.facts.name} {self.model_id[:_SHOWN]}"
+        return _title(self.facts, self.model_id)
 
     @classmethod
     def of_model(cls, model: GZSLClassifier, name: str, table: ClassTable | None = None) -> Self:
@@ -300,27 +262,25 @@ class Source:
         )
         growth = dict(edition.table.growth)
         if model.can_grow:  # of added classes all that they have grown by, in the folder as well
-            own = {entry.name for entry in classes}
-            grown = {str(label): sums for label, sums in edition.model.grown_examples().items()}
-            growth |= {name: sums for name, sums in grown.items() if name in own}
+            grown = edition.model.grown_examples().items()
+            growth |= {str(label): sums for label, sums in grown}
         return cls(model_identity(model), ModelFacts.of(model, name), classes, growth)
+
+
+def _title(facts: ModelFacts, model_id: str) -> str:
+    return f"{facts.name} {model_id[:_SHOWN]}"
 
 
 def find_model(registry: ClassRegistry, beginning: str) -> KnownModel:
     """Return the one model of a database whose identity begins so; refuse none and several."""
     found = [one for one in registry.known_models() if one.model_id.startswith(beginning.lower())]
-    if len(found) == 1:
-        return found[0]
-    if not found:
+    if len(found) != 1:
+        known = f"{len(found)} models" if found else "no model"
         raise DataError(
-            f"{registry.place} knows no model whose identity begins with {beginning[:80]!r}; "
+            f"{registry.place} knows {known} whose identity begins with {beginning[:80]!r}; "
             "`hgkt classes models` lists them"
         )
-    listed = ", ".join(one.model_id[:_SHOWN] for one in found[:5])
-    raise DataError(
-        f"{len(found)} models of {registry.place} have identities that begin with "
-        f"{beginning[:80]!r}: {listed}; give more of it"
-    )
+    return found[0]
 
 
 def find_source(url: str, old: str) -> Source:
@@ -333,8 +293,6 @@ def find_source(url: str, old: str) -> Source:
     old : str
         The model's folder, or the beginning of its identity.
     """
-    from hgkt.serving.registry import ClassRegistry
-
     if Path(old).is_dir():
         model = load_model(Path(old))
         with ClassRegistry(url, model_identity(model)) as registry:
@@ -390,18 +348,10 @@ class Transfer:
     left_examples: tuple[Left, ...] = ()
     doubts: tuple[str, ...] = ()
 
-    def edition(self, served: ServedModel) -> Edition:
-        """Return the new model as it would be with what is carried."""
-        known = served.current()
-        events, _ = self.events(known.table, known.folder)
-        table, grown = replay(known.table, stamp_events(events, known.revision + 1))
-        return known.follow(served.base, table, grown)
-
-    def events(self, table: ClassTable, folder: FolderClasses) -> Planned:
-        """Return the events that carry the classes, and what is doubtful about them."""
-        for name in self.growing:
-            if name in table.growth:
-                raise ClassExistsError(name)
+    def events(self, folder: FolderClasses, table: ClassTable) -> Planned:
+        """Return the events that change a table so; nothing grows by the same examples twice."""
+        for name in self.growing.keys() & table.growth.keys():
+            raise ClassExistsError(name)
         return add_events(table, folder, self.moving, self.growing), self.doubts
 
     def to_dict(self) -> dict[str, Any]:
@@ -409,10 +359,6 @@ class Transfer:
         return vars(self) | {
             "moving": [entry.name for entry in self.moving],
             "growing": {name: sums.n_examples for name, sums in self.growing.items()},
-            **{
-                name: [vars(one) for one in getattr(self, name)]
-                for name in ("unfit", "present", "left_examples")
-            },
         }
 
 
@@ -432,7 +378,8 @@ def plan_transfer(
     describe : callable
         Makes attribute vectors of descriptions, as the new model reads them.
     """
-    unfit, present, described = [], [], {}
+    model, moving = edition.model, dict[str, ClassEntry]()
+    unfit, present = [], []
     for entry in source.classes:
         try:
             name = edition.canonical(entry.name)
@@ -440,69 +387,42 @@ def plan_transfer(
             if name in edition.learned:
                 present.append(Left(name, "the new model has learned it"))
                 continue
-            renamed = replace(entry, name=name, place=0)
-            described[name] = (renamed, redescribe(renamed, source.facts, facts))
+            entry = replace(entry, name=name, place=0)
+            (row,) = describe([redescribe(entry, source.facts, facts)])
+            if name in edition.columns:
+                known = model.class_attributes_[edition.columns[name]]
+                same = np.allclose(known, row, rtol=_SAME, atol=_SAME)
+                present.append(Left(name, _THERE if same else f"{_THERE} with other attributes"))
+            else:
+                refuse_unusable(model, {name: row})
+                moving[name] = replace(entry, attributes=row)
         except DataError as error:
             unfit.append(Left(entry.name, first_line(error)))
-    given = {name: description for name, (_, description) in described.items()}
-    vectors, refused = _vectors(edition, describe, given)
-    moving = []
-    for name, row in vectors.items():
-        if name not in edition.columns:
-            moving.append(replace(described[name][0], attributes=row))
-            continue
-        known = edition.model.class_attributes_[edition.columns[name]]
-        same = np.allclose(known, row, rtol=_SAME, atol=_SAME)
-        present.append(Left(name, _THERE if same else f"{_THERE} with other attributes"))
-    labels = {label_of(edition.model, entry.name): entry.attributes for entry in moving}
-    growing, left = _growth(source, edition, facts, {entry.name for entry in moving})
+    doubts = []
+    if moving:
+        doubts += model.class_doubts(_vectors(model, moving.values()))
+        if facts.attribute_names and (unused := source.facts.names_beyond(facts)):
+            doubts.append(f"the new model does not use {_listing(unused)}")
+    growing, left = _growth(source, edition, facts, moving.keys())
     return Transfer(
         source.title,
-        f"{facts.name} {model_identity(edition.model)[:_SHOWN]}",
-        tuple(moving),
+        _title(facts, model_identity(model)),
+        tuple(moving.values()),
         growing,
-        (*unfit, *refused),
+        tuple(unfit),
         tuple(present),
         tuple(left),
-        (*edition.model.class_doubts(labels), *_unused(source.facts, facts)) if labels else (),
+        tuple(doubts),
     )
 
 
-def _unused(old: ModelFacts, new: ModelFacts) -> list[str]:
-    """Say in a sentence which attributes are left out."""
-    if old.same_attributes(new) or not new.attribute_names:
-        return []
-    unused = _missing(old.attribute_names, new.attribute_names)
-    return [f"the new model does not use {_listing(unused)}"] if unused else []
-
-
-def _vectors(
-    edition: Edition, describe: Describe, described: Mapping[str, ClassDescription]
-) -> tuple[dict[str, NDArray[np.float64]], list[Left]]:
-    """Return the attribute vectors of classes that the model can take, and the others."""
-
-    def make(names: Sequence[str]) -> dict[str, NDArray[np.float64]]:
-        found = dict(zip(names, describe([described[name] for name in names]), strict=True))
-        new = {name: row for name, row in found.items() if name not in edition.columns}
-        if new:
-            refuse_unusable(edition.model, new)
-        return found
-
-    try:
-        return make(list(described)) if described else {}, []
-    except DataError:  # one after another, to know which
-        vectors: dict[str, NDArray[np.float64]] = {}
-        left = []
-        for name in described:
-            try:
-                vectors |= make([name])
-            except DataError as error:
-                left.append(Left(name, first_line(error)))
-        return vectors, left
+def _vectors(model: GZSLClassifier, entries: Iterable[ClassEntry]) -> dict[Any, Any]:
+    """Return attribute vectors by class, as the model labels classes."""
+    return {label_of(model, entry.name): entry.attributes for entry in entries}
 
 
 def _growth(
-    source: Source, edition: Edition, facts: ModelFacts, moving: set[str]
+    source: Source, edition: Edition, facts: ModelFacts, moving: Collection[str]
 ) -> tuple[dict[str, ExampleSums], list[Left]]:
     """Return what classes of the new model grow by, and whose examples are left behind.
 
@@ -531,13 +451,18 @@ def _check_examples(sums: ExampleSums, model: Any, old: ModelFacts, new: ModelFa
     if not model.can_grow:
         raise DataError(f"{type(model).__name__} cannot learn from more examples once it is fitted")
     if sums.n_features != new.n_features:
-        raise DataError(
-            f"they have {sums.n_features} features, and the model reads {new.n_features}"
-        )
-    if (difference := new.feature_difference(old)) is not None:
-        raise DataError(f"they {difference}")
+        raise DataError(f"they have {sums.n_features} features; the model reads {new.n_features}")
+    if _weights(old.backbone) != _weights(new.backbone):
+        raise DataError("they are features of another backbone")
+    if old.features and new.features and old.features != new.features:
+        raise DataError(f"they are features {old.features!r}; the model reads {new.features!r}")
     for feature_map in model._transfer.spaces:
         sums.sums_under(feature_map)
+
+
+def _weights(backbone: Mapping[str, Any] | None) -> Any:
+    """Return what two records of the same backbone have in common."""
+    return backbone and [backbone.get(key) for key in ("name", "sha256", "preprocessing")]
 
 
 # ---------------------------------------------------------------------- into a registry
@@ -582,27 +507,24 @@ def adopt_classes(
         transfer = plan_transfer(source, edition, facts, served.vectors)
         if before is not None:
             before(transfer)
-            before = None
         if transfer.unfit and not skip_unfit:
-            raise _unfit(transfer)
+            first, count = transfer.unfit[0], len(transfer.unfit)
+            raise DataError(
+                f"{count} {'class does' if count == 1 else 'classes do'} not fit the new model, "
+                f"among them {first.name!r}: {first.reason}; nothing was changed; "
+                "`hgkt classes migrate --skip-unfit` leaves them out"
+            )
         if not transfer.moving and not transfer.growing:
             return transfer, None
+        make = partial(transfer.events, edition.folder)
         if transfer.growing:
-            refuse_unsound(transfer.edition(served).model, next(iter(transfer.growing)))
+            log = stamp_events(make(edition.table)[0], edition.revision + 1)
+            trial = edition.follow(served.base, *replay(edition.table, log))
+            refuse_unsound(trial.model, next(iter(transfer.growing)))
         registry.remember(facts.to_json())
-        make = partial(transfer.events, folder=registry.folder)
         with suppress(ClassExistsError):  # somebody was faster; what is left is seen anew
             return transfer, registry.change(make, origin=origin).revision
     raise RegistryError("locked", registry.place)
-
-
-def _unfit(transfer: Transfer) -> DataError:
-    first, count = transfer.unfit[0], len(transfer.unfit)
-    noun = "class does" if count == 1 else "classes do"
-    return DataError(
-        f"{count} {noun} not fit the new model, among them {first.name!r}: {first.reason}; nothing "
-        "was changed; `hgkt classes migrate --skip-unfit` leaves them out"
-    )
 
 
 # ---------------------------------------------------------------------- into a model
@@ -631,14 +553,9 @@ def carry_classes(
     describer = Describer(dict(about), new.class_attributes_.shape[1])
     facts = ModelFacts.of(new, where.name, about)
     transfer = plan_transfer(source, Edition.load(new, ClassTable()), facts, describer.vectors)
-    names = {entry.name for entry in transfer.moving}
-    transfer = replace(
-        transfer,
-        growing={name: sums for name, sums in transfer.growing.items() if name in names},
-        left_examples=tuple(one for one in transfer.left_examples if one.name in names),
-    )
-    if transfer.moving and not transfer.unfit:
-        new.add_classes({label_of(new, one.name): one.attributes for one in transfer.moving})
+    if not transfer.unfit:
+        if transfer.moving:
+            new.add_classes(_vectors(new, transfer.moving))
         if transfer.growing:
             new.grow({label_of(new, name): sums for name, sums in transfer.growing.items()})
     return transfer
