@@ -21,7 +21,7 @@ from typing import Any, Literal, Self, Unpack
 import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection
 
 from hgkt.estimators import GZSLClassifier
@@ -35,7 +35,6 @@ from hgkt.serving.events import UnknownItemError
 from hgkt.serving.live_model import ServedModel
 from hgkt.serving.registry import Asked, Receipt
 from hgkt.serving.settings import ServiceSettings
-from hgkt.unknown import Group, find_groups
 
 ItemKind = Literal["features", "image", "text"]
 DATABASE = "database"
@@ -45,7 +44,6 @@ _MAX_WAITING_BYTES = 64 * 2**20  # that wait to be written
 _LEAST_BYTES = 2**20  # as which a small batch counts
 _PATIENCE = 10.0  # seconds
 _SIDE = 512  # pixels of a kept image
-_CHUNK = 500  # ids of one statement
 
 _ITEMS = db.unknown_items
 logger = logging.getLogger(__name__)
@@ -97,10 +95,9 @@ class KeptItems:
         """The name of each."""
         return tuple(item.id for item in self.items)
 
-    def where(self, mask: NDArray[np.bool_]) -> Self:
-        """Return those for which a mask (n,) holds."""
-        chosen = np.flatnonzero(mask)
-        return type(self)(tuple(self.items[row] for row in chosen.tolist()), self.features[chosen])
+    def at(self, rows: NDArray[np.intp]) -> Self:
+        """Return those at some places."""
+        return type(self)(tuple(self.items[row] for row in rows.tolist()), self.features[rows])
 
 
 class Inbox:
@@ -136,7 +133,7 @@ class Inbox:
         days: float = 30.0,
         file: FileId | None = None,
     ) -> None:
-        self.model_id, self.max_items, self.days = model_id, max_items, days
+        self.model_id, self.max_items = model_id, max_items
         self._age = timedelta(days=days)
         self._database = Database(address, file)
 
@@ -150,11 +147,11 @@ class Inbox:
                 "this model cannot tell unknown items: it has no thresholds from validation "
                 "classes; serve it without --keep-unknown, or train it on six classes or more"
             )
+        address, file = settings.database_url(), settings.database_id
+        if settings.keep_unknown != DATABASE:
+            address, file = folder_address(settings.keep_unknown), None
         limits = settings.max_unknown, settings.unknown_days
-        if settings.keep_unknown == DATABASE:
-            url, file = settings.database_url(), settings.database_id
-            return cls(url, model_identity(model), *limits, file)
-        return cls(folder_address(settings.keep_unknown), model_identity(model), *limits)
+        return cls(address, model_identity(model), *limits, file)
 
     def close(self) -> None:
         """Close the database."""
@@ -200,12 +197,8 @@ class Inbox:
             }
             for number, row in enumerate(rows)
         ]
-        if not values:
-            return
         with self._database.writing() as connection:
-            insert: Any = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}[
-                connection.dialect.name
-            ]
+            # SQLite has the same words for it as PostgreSQL.
             connection.execute(insert(_ITEMS).on_conflict_do_nothing(), values)
             self._tidy(connection, now)
 
@@ -222,33 +215,24 @@ class Inbox:
 
     def set_class(self, ids: Collection[str], name: str) -> None:
         """Say which class was made of some items."""
-        self._change(ids, _ITEMS.update().values(class_name=name))
-
-    def forget(self, ids: Collection[str] | None = None) -> int:
-        """Delete some items, or all of this model; return how many there were."""
-        if ids is not None:
-            return self._change(ids, _ITEMS.delete())
+        own = (_ITEMS.c.model_id == self.model_id, _ITEMS.c.id == sa.bindparam("item"))
+        statement = _ITEMS.update().where(*own).values(class_name=name)
         with self._database.writing() as connection:
-            own = _ITEMS.c.model_id == self.model_id
-            return int(connection.execute(_ITEMS.delete().where(own)).rowcount)
+            connection.execute(statement, [{"item": one} for one in ids])
 
-    def _change(self, ids: Collection[str], statement: Any) -> int:
-        own, names, count = _ITEMS.c.model_id == self.model_id, sorted(set(ids)), 0
+    def forget(self, item: str | None = None) -> int:
+        """Delete an item, or all of this model; return how many there were."""
+        statement = _ITEMS.delete().where(_ITEMS.c.model_id == self.model_id)
+        if item is not None:
+            statement = statement.where(_ITEMS.c.id == item)
         with self._database.writing() as connection:
-            for start in range(0, len(names), _CHUNK):
-                chosen = _ITEMS.c.id.in_(names[start : start + _CHUNK])
-                count += int(connection.execute(statement.where(own, chosen)).rowcount)
-        return count
+            return int(connection.execute(statement).rowcount)
 
     # ------------------------------------------------------------------ reading
     def stamp(self) -> tuple[Any, ...]:
         """Return what differs wherever `items` does: numbers and times, quickly."""
-        columns = (
-            sa.func.count(),
-            sa.func.min(_ITEMS.c.kept_at),
-            sa.func.max(_ITEMS.c.kept_at),
-            sa.func.count(_ITEMS.c.class_name),
-        )
+        kept_at, classes = _ITEMS.c.kept_at, _ITEMS.c.class_name
+        columns = sa.func.count(), sa.func.max(kept_at), sa.func.count(classes)
         with self._database.reading() as connection:
             return tuple(connection.execute(sa.select(*columns).where(*self._own())).one())
 
@@ -327,22 +311,15 @@ class Waiting:
     @classmethod
     def of(cls, inbox: Inbox, edition: Edition) -> Self:
         """Ask the edition again: items that a new class explains wait no longer."""
-        items = inbox.items()
-        free = [item.class_name not in edition.columns for item in items.items]
-        items = items.where(np.array(free, dtype=bool))
-        if not len(items):
-            return cls(items, np.zeros(0), ())
-        columns = edition.model.candidates()
-        found = rank_with_confidence(edition.model, items.features, columns, 1)
-        rejected = found.novelty > 1.0 - np.array([item.reject for item in items.items])
-        nearest = tuple(edition.names[column] for column in found.best[rejected, 0].tolist())
-        return cls(items.where(rejected), found.novelty[rejected], nearest)
-
-    def groups(self, edition: Edition, min_size: int) -> list[Group]:
-        """Return groups among them; see `hgkt.unknown.find_groups`."""
-        if len(self.items) < min_size:
-            return []
-        return find_groups(edition.model, self.items.features, min_size)
+        kept, model = inbox.items(), edition.model
+        if not len(kept):
+            return cls(kept, np.zeros(0), ())
+        found = rank_with_confidence(model, kept.features, model.candidates(), 1)
+        rejected = found.novelty > 1.0 - np.array([item.reject for item in kept.items])
+        free = np.array([item.class_name not in edition.columns for item in kept.items])
+        rows = np.flatnonzero(rejected & free)
+        nearest = tuple(edition.names[column] for column in found.best[rows, 0].tolist())
+        return cls(kept.at(rows), found.novelty[rows], nearest)
 
 
 def make_class(
@@ -356,14 +333,13 @@ def make_class(
 
     A class that the model has keeps its description. The items wait again when the class is gone.
     """
-    items = inbox.items()
-    places = {name: place for place, name in enumerate(items.ids)}
-    if missing := sorted(set(ids) - places.keys()):
-        raise UnknownItemError(missing[0])
-    rows = np.array(sorted(places[own] for own in set(ids)), dtype=np.intp)
-    receipt = served.teach(description, items.features[rows], **asked)
+    kept, wanted = inbox.items(), set(ids)
+    if missing := wanted.difference(kept.ids):
+        raise UnknownItemError(min(missing))
+    rows = [row for row, item in enumerate(kept.ids) if item in wanted]
+    receipt = served.teach(description, kept.features[rows], **asked)
     # Last: were the process killed before it, most items are recognised and wait no longer.
-    inbox.set_class(ids, receipt.names[0])
+    inbox.set_class(wanted, receipt.names[0])
     return receipt
 
 
@@ -393,17 +369,32 @@ class InboxWriter:
 
         They are dropped where too much waits.
         """
-        rows = np.zeros(0, np.intp) if found is None else np.flatnonzero(found.unknown)
-        if not len(rows):
+        if found is None or not found.unknown.any():
             return
+        rows = np.flatnonzero(found.unknown)
         items = np.array(features[rows], dtype="<f4")
         own = None if contents is None else [contents[row] for row in rows.tolist()]
         n_bytes = max(_LEAST_BYTES, items.nbytes + sum(map(len, own or ())))
+
+        def keep() -> None:
+            self._count(-n_bytes)
+            try:
+                small = [_small(one) for one in own] if own and kind == "image" else own
+                self.inbox.keep(items, small, kind, reject)
+            except RegistryError as error:
+                logger.warning("unknown items were not kept: %s", error)
+            except Exception:
+                logger.exception("unknown items were not kept")
+
+        if self._count(n_bytes):
+            self._thread.submit(keep)
+
+    def _count(self, n_bytes: int) -> bool:
+        """Add to what waits, where there is room for it."""
         with self._counting:
-            if self._n_bytes + n_bytes > _MAX_WAITING_BYTES:
-                return
-            self._n_bytes += n_bytes
-        self._thread.submit(self._keep, n_bytes, items, own, kind, reject)
+            has_room = self._n_bytes + n_bytes <= _MAX_WAITING_BYTES
+            self._n_bytes += n_bytes if has_room else 0
+        return has_room
 
     def flush(self) -> None:
         """Wait a while until what this process was given before is written."""
@@ -414,25 +405,6 @@ class InboxWriter:
         self.flush()
         self._thread.shutdown(wait=False, cancel_futures=True)
         self.inbox.close()
-
-    def _keep(
-        self,
-        n_bytes: int,
-        features: NDArray[Any],
-        contents: Sequence[bytes] | None,
-        kind: ItemKind,
-        reject: float,
-    ) -> None:
-        with self._counting:
-            self._n_bytes -= n_bytes
-        try:
-            if contents is not None and kind == "image":
-                contents = [_small(content) for content in contents]
-            self.inbox.keep(features, contents, kind, reject)
-        except RegistryError as error:
-            logger.warning("unknown items were not kept: %s", error)
-        except Exception:
-            logger.exception("unknown items were not kept")
 
 
 def _small(content: bytes) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Annotated, Any
 
@@ -15,15 +16,8 @@ from hgkt.serving.events import UnknownItemError
 from hgkt.serving.inbox import InboxWriter, ItemKind, Waiting, make_class
 from hgkt.serving.routes import Service
 from hgkt.serving.routes.bodies import FEW_VALUES, json_body, sent
-from hgkt.serving.routes.classes import (
-    Change,
-    ClassesChanged,
-    Described,
-    Name,
-    Reason,
-    change_of,
-)
-from hgkt.unknown import MIN_SIZE
+from hgkt.serving.routes.classes import Change, ClassesChanged, Described, Name, Reason, change_of
+from hgkt.unknown import MIN_SIZE, Neighbour, find_groups
 
 ItemId = Annotated[str, Meta(pattern="^[0-9a-f]{32}$", description="Name of a kept item.")]
 
@@ -57,20 +51,13 @@ class UnknownList(BaseModel):
     items: list[UnknownItem]
 
 
-class NearClass(BaseModel):
-    """A known class that a group is near to."""
-
-    label: str
-    probability: float
-
-
 class UnknownGroup(BaseModel):
     """Items that lie close together, and may be of one class."""
 
     items: list[str] = Field(description="Their ids, the most typical first.")
     example: UnknownItem = Field(description="The most typical one.")
     sureness: float = Field(description="0 to 1: how far it lies from what is around it.")
-    neighbours: list[NearClass]
+    neighbours: list[Neighbour] = Field(description="Known classes that it is near to.")
 
 
 class UnknownGroups(BaseModel):
@@ -125,8 +112,8 @@ def build_router(service: Service, writer: InboxWriter) -> APIRouter:
             return UnknownList(
                 revision=edition.revision,
                 n_items=len(waiting.items),
-                days=inbox.days,
-                max_items=inbox.max_items,
+                days=settings.unknown_days,
+                max_items=settings.max_unknown,
                 keeps_items=settings.keep_unknown_items,
                 items=[_item(waiting, row) for row in newest[offset : offset + limit]],
             )
@@ -141,21 +128,18 @@ def build_router(service: Service, writer: InboxWriter) -> APIRouter:
     ) -> UnknownGroups:
         def work() -> UnknownGroups:
             edition, waiting = waiting_now()
-            groups = [
+            features, n_items = waiting.items.features, len(waiting.items)
+            groups = find_groups(edition.model, features, min_size) if n_items else []
+            found = [
                 UnknownGroup(
                     items=[waiting.items.ids[row] for row in group.rows.tolist()],
                     example=_item(waiting, group.example),
                     sureness=group.sureness,
-                    neighbours=[
-                        NearClass(label=str(near.label), probability=near.probability)
-                        for near in group.neighbours
-                    ],
+                    neighbours=[replace(one, label=str(one.label)) for one in group.neighbours],
                 )
-                for group in waiting.groups(edition, min_size)
+                for group in groups
             ]
-            return UnknownGroups(
-                revision=edition.revision, n_items=len(waiting.items), groups=groups
-            )
+            return UnknownGroups(revision=edition.revision, n_items=n_items, groups=found)
 
         return await queues.costly.run(work)
 
@@ -191,7 +175,7 @@ def build_router(service: Service, writer: InboxWriter) -> APIRouter:
 
     @router.delete("/{name}", summary="Forget one of them")
     def forget_one(name: str) -> ItemsForgotten:
-        if not (count := inbox.forget([name])):
+        if not (count := inbox.forget(name)):
             raise UnknownItemError(name)
         return ItemsForgotten(n_forgotten=count)
 
@@ -199,11 +183,5 @@ def build_router(service: Service, writer: InboxWriter) -> APIRouter:
 
 
 def _item(waiting: Waiting, row: int) -> UnknownItem:
-    item = waiting.items.items[row]
-    return UnknownItem(
-        id=item.id,
-        kept_at=item.kept_at,
-        kind=item.kind,
-        novelty=float(waiting.novelty[row]),
-        nearest=waiting.nearest[row],
-    )
+    said = {"novelty": waiting.novelty[row], "nearest": waiting.nearest[row]}
+    return UnknownItem(**vars(waiting.items.items[row]), **said)
