@@ -22,7 +22,6 @@ from hgkt.exceptions import DataError, HGKTError
 SCHEMA_VERSION = 6
 BUSY_SECONDS = 5.0
 WRITE_SECONDS = 30.0  # how long a change waits for those before it
-IN_MEMORY = "a class registry in memory would be lost with its process; sqlite:///FILE is expected"
 _ROOM_BYTES = 2**18  # with less than this on the disk, an input/output error means "full"
 _SETUP_LOCK = 0x48474B54  # "HGKT": the advisory lock under which PostgreSQL's tables are made
 
@@ -90,30 +89,13 @@ _MEANINGS = {
     "moved": "was removed or replaced while it was in use; put it back, or start the service again",
     "failed": "failed",
 }
-# PostgreSQL's SQLSTATE codes, the longest prefix first.
-_STATES = {
-    "53100": "full",
-    "25006": "read-only",
-    "42501": "read-only",
-    "55P03": "locked",
-    "57014": "locked",
-    "40": "locked",
-    "08": "unreachable",
-    "28": "unreachable",
-    "3D": "unreachable",
-    "53": "unreachable",
-    "57P": "unreachable",
-    "XX": "corrupt",
-}
-_SQLITE_CODES = {
-    sqlite3.SQLITE_FULL: "full",
-    sqlite3.SQLITE_READONLY: "read-only",
-    sqlite3.SQLITE_PERM: "read-only",
-    sqlite3.SQLITE_BUSY: "locked",
-    sqlite3.SQLITE_LOCKED: "locked",
-    sqlite3.SQLITE_CANTOPEN: "unreachable",
-    sqlite3.SQLITE_CORRUPT: "corrupt",
-    sqlite3.SQLITE_NOTADB: "corrupt",
+# How PostgreSQL's SQLSTATE codes and SQLite's names of errors begin; the first that fits counts.
+_CODES = {
+    "full": ("53100", "SQLITE_FULL"),
+    "read-only": ("25006", "42501", "SQLITE_READONLY", "SQLITE_PERM"),
+    "locked": ("55P03", "57014", "40", "SQLITE_BUSY", "SQLITE_LOCKED"),
+    "unreachable": ("08", "28", "3D", "53", "57P", "SQLITE_CANTOPEN"),
+    "corrupt": ("XX", "SQLITE_CORRUPT", "SQLITE_NOTADB"),
 }
 
 
@@ -183,7 +165,7 @@ class Database:
                     if connection.dialect.name == "postgresql":
                         _prepare_postgresql(connection)
                     yield connection
-                self._check_file(connection)
+                self._check_file(connection.info.get("hgkt_log"))
         finally:
             self._turn.release()
 
@@ -224,16 +206,16 @@ class Database:
         """Make the tables where there are none; refuse those of another release."""
         with self.reading() as connection:
             _check_sound(connection)
-            known = sa.inspect(connection).has_table(schema_table.name)
-        if not known:
+            version = _version(connection)
+        if version is None:
             with self.writing() as connection:
                 if connection.dialect.name == "postgresql":
                     connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_SETUP_LOCK)))
-                if not sa.inspect(connection).has_table(schema_table.name):
+                version = _version(connection)  # another process may have been faster
+                if version is None:
+                    version = SCHEMA_VERSION
                     metadata.create_all(connection)
-                    connection.execute(schema_table.insert().values(version=SCHEMA_VERSION))
-        with self.reading() as connection:
-            version = connection.execute(sa.select(sa.func.max(schema_table.c.version))).scalar()
+                    connection.execute(schema_table.insert().values(version=version))
         if version != SCHEMA_VERSION:
             newer = isinstance(version, int) and version > SCHEMA_VERSION
             raise RegistryError("newer" if newer else "older", self.place)
@@ -241,70 +223,58 @@ class Database:
     # ------------------------------------------------------------------ SQLite
     def _sqlite_engine(self, url: URL) -> Engine:
         path = place_of(url)
-        words = [path, *(f"{name}={value}" for name, value in url.query.items())]
-        memory = any(word in text for text in words for word in ("mode=memory", "vfs=memdb"))
-        if path in ("", ":memory:") or memory:
-            raise DataError(IN_MEMORY)
+        in_memory = url.query.items() & {("mode", "memory"), ("vfs", "memdb")}
+        if in_memory or path in ("", ":memory:"):
+            raise DataError(
+                "a class registry in memory would be lost with its process; sqlite:///FILE is "
+                "expected"
+            )
         engine = sa.create_engine(
             url.set(drivername="sqlite+pysqlite"),
             hide_parameters=True,
-            connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False},
+            connect_args={"timeout": WRITE_SECONDS, "check_same_thread": False},
         )
 
         @sa.event.listens_for(engine, "do_connect")
         def _connecting(*_details: Any) -> None:
-            if self.file is not None:
-                self._check_path()  # SQLite would make a new file where the old one has gone
-            else:
+            self._check_file()  # SQLite would make a new file where the old one has gone
+            if self.file is None:
                 _create_private(path)
 
         @sa.event.listens_for(engine, "connect")
         def _connected(connection: sqlite3.Connection, record: Any) -> None:
             connection.isolation_level = None  # transactions begin where `_begun` says
-            cursor = connection.cursor()
-            cursor.execute("PRAGMA foreign_keys = ON")
-            _write_ahead(cursor)
+            connection.execute("PRAGMA foreign_keys = ON")
+            _write_ahead(connection)
             # An acknowledged class survives a power cut: the log reaches the disk at every commit.
-            cursor.execute("PRAGMA synchronous = FULL")
-            cursor.execute("SELECT count(*) FROM sqlite_master").fetchone()  # this opens the log
-            found = cursor.execute("PRAGMA database_list").fetchone()[2]
-            cursor.close()
-            if not found:
-                raise DataError(IN_MEMORY)
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # opens the log
             if self.file is None:
+                found = connection.execute("PRAGMA database_list").fetchone()[2]
                 self.file = (found, *(_file_id(found) or (0, 0)))
-            self._check_path()
-            record.info["hgkt_log"] = _file_id(found + "-wal")
+            self._check_file()
+            record.info["hgkt_log"] = _file_id(self.file[0] + "-wal")
 
         @sa.event.listens_for(engine, "begin")
         def _begun(connection: Connection) -> None:
-            self._check_file(connection)
-            if not connection.get_execution_options().get("hgkt_writes", False):
-                connection.exec_driver_sql("BEGIN")
-                return
+            self._check_file(connection.info["hgkt_log"])
             # A writer takes its lock at once: one that read first could find its view outdated.
-            connection.exec_driver_sql(f"PRAGMA busy_timeout = {int(WRITE_SECONDS * 1000)}")
-            try:
-                connection.exec_driver_sql("BEGIN IMMEDIATE")
-            finally:
-                connection.exec_driver_sql(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}")
+            writes = connection.get_execution_options().get("hgkt_writes")
+            connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
         return engine
 
-    def _check_file(self, connection: Connection) -> None:
+    def _check_file(self, log: tuple[int, int] | None = None) -> None:
         """Refuse a SQLite file, or its log, that is no longer what its name stands for.
 
         An open file lives on without its name, and what is written to it is lost when it is
         closed: a change is acknowledged only while both names stand for what is open.
         """
         if self.file is not None:
-            self._check_path()
-            if _file_id(self.file[0] + "-wal") != connection.info["hgkt_log"]:
+            path, *known = self.file
+            found = [_file_id(path), _file_id(path + "-wal") if log else None]
+            if found != [tuple(known), log]:
                 raise RegistryError("moved", self.place)
-
-    def _check_path(self) -> None:
-        if self.file is not None and _file_id(self.file[0]) != self.file[1:]:
-            raise RegistryError("moved", self.place)
 
 
 def _file_id(path: str) -> tuple[int, int] | None:
@@ -332,22 +302,30 @@ def _check_sound(connection: Connection) -> None:
             raise RegistryError("corrupt", place)
 
 
-def _write_ahead(cursor: sqlite3.Cursor) -> None:
+def _write_ahead(connection: sqlite3.Connection) -> None:
     """Switch to write-ahead logging; several processes may try it on a new file at once."""
     deadline = time.monotonic() + BUSY_SECONDS
-    while cursor.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+    while True:
         try:
-            cursor.execute("PRAGMA journal_mode = WAL").fetchone()
+            (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            break
         except sqlite3.OperationalError as error:
             # This pragma does not wait for other connections by itself.
-            if _sqlite_kind(error) != "locked" or time.monotonic() > deadline:
+            if _kind_of(error) != "locked" or time.monotonic() > deadline:
                 raise
-        if time.monotonic() > deadline:
-            raise DataError(
-                "the class registry's file cannot keep a write-ahead log; a file on a local disk "
-                "is expected"
-            )
-        time.sleep(0.02)
+            time.sleep(0.02)
+    if mode != "wal":
+        raise DataError(
+            "the class registry's file cannot keep a write-ahead log; a file on a local disk "
+            "is expected"
+        )
+
+
+def _version(connection: Connection) -> Any:
+    """Return the version of the tables; None where there are none."""
+    if not sa.inspect(connection).has_table(schema_table.name):
+        return None
+    return connection.execute(sa.select(sa.func.max(schema_table.c.version))).scalar()
 
 
 # ---------------------------------------------------------------------- PostgreSQL
@@ -371,11 +349,9 @@ def _postgresql_engine(url: URL) -> Engine:
 
 def _prepare_postgresql(connection: Connection) -> None:
     """Wait for other writers a while, not for ever; be durable even where the server is not."""
-    settings = {"lock_timeout": f"{int(BUSY_SECONDS * 1000)}ms"}
+    connection.exec_driver_sql(f"SET LOCAL lock_timeout = {int(BUSY_SECONDS * 1000)}")
     if connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "off":
-        settings["synchronous_commit"] = "on"
-    for name, value in settings.items():
-        connection.execute(sa.select(sa.func.set_config(name, value, True)))
+        connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
 
 
 # ---------------------------------------------------------------------- words
@@ -410,19 +386,19 @@ def translate(error: Exception, url: URL) -> RegistryError:
 def _kind(original: Any, error: Exception, url: URL) -> str:
     if isinstance(error, sa.exc.TimeoutError):
         return "locked"
+    kind = _kind_of(original)
     if isinstance(original, sqlite3.Error):
-        kind = _sqlite_kind(original)
         return "full" if kind == "failed" and _no_room(url) else kind
-    state = getattr(original, "sqlstate", None)
-    if state is None:  # the server was not reached, or went away in the middle
+    if getattr(original, "sqlstate", None) is None:  # the server was not reached, or went away
         lost = isinstance(error, sa.exc.OperationalError | sa.exc.InterfaceError)
         return "unreachable" if lost else "failed"
-    return next((kind for prefix, kind in _STATES.items() if state.startswith(prefix)), "failed")
+    return kind
 
 
-def _sqlite_kind(error: sqlite3.Error) -> str:
-    code = getattr(error, "sqlite_errorcode", None)
-    return "failed" if code is None else _SQLITE_CODES.get(code & 0xFF, "failed")
+def _kind_of(error: Any) -> str:
+    """Return what the code of a driver's error means."""
+    code = getattr(error, "sqlite_errorname", None) or getattr(error, "sqlstate", None) or ""
+    return next((kind for kind, starts in _CODES.items() if code.startswith(starts)), "failed")
 
 
 def _no_room(url: URL) -> bool:
