@@ -47,16 +47,12 @@ def complements(names: Sequence[str], table: NDArray[np.float64]) -> dict[int, i
     >>> complements(["tail", "no tail"], np.array([[1.0, 0.0], [0.25, 0.75]]))
     {1: 0}
     """
-    at = {name: place for place, name in enumerate(names)}
-    pairs = {
-        place: at[name.removeprefix("no ")]
-        for name, place in at.items()
-        if name.startswith("no ") and name.removeprefix("no ") in at
-    }
+    opposite = {f"no {name}": place for place, name in enumerate(names)}
     return {
-        negative: positive
-        for negative, positive in pairs.items()
-        if np.allclose(table[:, negative] + table[:, positive], 1.0, atol=1e-6)
+        place: opposite[name]
+        for place, name in enumerate(names)
+        if name in opposite
+        and np.allclose(table[:, place] + table[:, opposite[name]], 1.0, atol=1e-6)
     }
 
 

@@ -63,11 +63,8 @@ def load_samples(model: Any, name: str, root: Path | None = None) -> list[Sample
             f"data set {data.name!r} has {data.features.shape[1]} features a row; "
             f"the model expects {model.n_features_in_}"
         )
-    half = N_SAMPLES // 2
-    rows = [
-        *spread(data.labels, data.test_seen, half),
-        *spread(data.labels, data.test_unseen, half),
-    ]
+    parts = (data.test_seen, data.test_unseen)
+    rows = [row for part in parts for row in spread(data.labels, part, N_SAMPLES // 2)]
     instances, pixels = [], data.about.get("pixels")
     for number, row in enumerate(rows):
         features = np.array(data.features[row], dtype=np.float32)
@@ -78,26 +75,18 @@ def load_samples(model: Any, name: str, root: Path | None = None) -> list[Sample
 
 
 def spread(labels: NDArray[np.intp], rows: NDArray[np.intp], n: int) -> list[int]:
-    """Choose `n` of `rows`, evenly over classes and, within a class, over its rows.
+    """Choose `n` of `rows`, or all where there are fewer, at equal steps from class to class.
 
     Examples
     --------
     >>> spread(np.array([0, 0, 0, 1, 1, 1]), np.array([0, 1, 2, 3, 4, 5]), 4)
     [0, 2, 3, 5]
     """
-    codes = np.unique(labels[rows])
-    if not len(codes) or n < 1:
+    if not len(rows):
         return []
-    if len(codes) > n:
-        codes = codes[np.linspace(0, len(codes) - 1, n).round().astype(int)]
-    share, more = divmod(n, len(codes))
-    chosen: list[int] = []
-    for position, code in enumerate(codes):
-        own = np.sort(rows[labels[rows] == code])
-        wanted = min(share + (position < more), len(own))
-        places = np.linspace(0, len(own) - 1, wanted).round().astype(int)
-        chosen.extend(own[places].tolist())
-    return chosen
+    ordered = rows[np.lexsort((rows, labels[rows]))]
+    places = np.linspace(0, len(rows) - 1, min(n, len(rows))).round().astype(int)
+    return ordered[places].tolist()
 
 
 def pixel_thumbnail(features: NDArray[np.float32], height: int, width: int, maximum: float) -> str:
