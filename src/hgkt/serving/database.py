@@ -272,8 +272,8 @@ class Database:
         """
         if self.file is not None:
             path, *known = self.file
-            found = [_file_id(path), _file_id(path + "-wal") if log else None]
-            if found != [tuple(known), log]:
+            moved = _file_id(path) != tuple(known)
+            if moved or (log is not None and _file_id(path + "-wal") != log):
                 raise RegistryError("moved", self.place)
 
 
