@@ -180,11 +180,19 @@ class Database:
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
+        """Turn what the database or its driver raises into one sentence; the log has the rest."""
         try:
             yield
         except sa.exc.SQLAlchemyError as error:
+            url, original = self.engine.url, getattr(error, "orig", None) or error
+            kind, text = _kind(original, error, url), " ".join(str(original).split())
+            for secret in (url.password, url.query.get("password")):
+                if secret:
+                    text = text.replace(str(secret), "***")
+            name = type(original).__name__
+            logger.warning("the class registry %s: %s (%s: %s)", self.place, kind, name, text)
             # Not "from error": the driver's words may repeat the address with its password.
-            raise translate(error, self.engine.url) from None
+            raise RegistryError(kind, self.place) from None
 
     # ------------------------------------------------------------------ opening
     def _open(self, address: str) -> Engine:
@@ -367,20 +375,6 @@ def place_of(url: URL) -> str:
         return (url.database or "").removeprefix("file:")
     host = url.host or url.query.get("host") or "the local PostgreSQL server"
     return f"{host if isinstance(host, str) else host[0]}/{url.database or ''}"
-
-
-def translate(error: Exception, url: URL) -> RegistryError:
-    """Turn what the database or its driver raised into one sentence; the log has the rest."""
-    original = getattr(error, "orig", None) or error
-    kind = _kind(original, error, url)
-    text = " ".join(str(original).split())
-    for secret in (url.password, url.query.get("password")):
-        if secret:
-            text = text.replace(str(secret), "***")
-    logger.warning(
-        "the class registry %s: %s (%s: %s)", place_of(url), kind, type(original).__name__, text
-    )
-    return RegistryError(kind, place_of(url))
 
 
 def _kind(original: Any, error: Exception, url: URL) -> str:
