@@ -16,6 +16,7 @@ from hgkt.serving.transfer import (
     Left,
     ModelFacts,
     adopt_classes,
+    carry_classes,
     find_model,
     find_source,
     plan_transfer,
@@ -306,3 +307,12 @@ def test_attributes_that_the_new_model_lacks_are_named(url, tmp_path, opened, fi
     new = opened(url, train(tmp_path / "new", seed=1, order=(0, 1, 3)))
     transfer, _ = adopt_classes(find_source(url, str(tmp_path / "old")), new.served, new.facts)
     assert "the new model does not use the attribute 'striped'" in transfer.doubts
+
+
+def test_examples_go_to_a_class_that_a_new_training_describes(tmp_path):
+    old, new = load_model(train(tmp_path / "old")), load_model(train(tmp_path / "new", seed=1))
+    old.add_classes({"zebra": ZEBRA}).partial_fit(rows_of("zebra", 3), ["zebra"] * 3)
+    new.add_classes({"zebra": ZEBRA})
+    carried = carry_classes(old, new, {"attribute_names": NAMES}, tmp_path / "old")
+    assert (carried.moving, carried.unfit) == ((), ())
+    assert new.grown_examples()["zebra"].n_examples == 3

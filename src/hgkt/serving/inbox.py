@@ -95,10 +95,6 @@ class KeptItems:
         """The name of each."""
         return tuple(item.id for item in self.items)
 
-    def at(self, rows: NDArray[np.intp]) -> Self:
-        """Return those at some places."""
-        return type(self)(tuple(self.items[row] for row in rows.tolist()), self.features[rows])
-
 
 class Inbox:
     """Unknown items of one model, within a number and a time.
@@ -319,7 +315,8 @@ class Waiting:
         free = np.array([item.class_name not in edition.columns for item in kept.items])
         rows = np.flatnonzero(rejected & free)
         nearest = tuple(edition.names[column] for column in found.best[rows, 0].tolist())
-        return cls(kept.at(rows), found.novelty[rows], nearest)
+        items = KeptItems(tuple(kept.items[row] for row in rows.tolist()), kept.features[rows])
+        return cls(items, found.novelty[rows], nearest)
 
 
 def make_class(
