@@ -162,8 +162,7 @@ def read_photos(
     vectors, n_cut = class_vectors(
         class_info, lambda: load_encoder(name, "cpu", template), progress
     )
-    journal = None if cache is None else feature_journal(network, cache)
-    with nullcontext() if journal is None else journal:
+    with nullcontext() if cache is None else feature_journal(network, cache) as journal:
         found = extract_features(entries, network, journal, batch_size, workers, progress=progress)
         features = found.features
     tower = (vectors.encoder or {}).get("weights")
@@ -171,7 +170,6 @@ def read_photos(
         images.resolve().stem,
         features,
         [entry.label for entry in found.entries],
-        labels,
         class_info,
         vectors,
         about={

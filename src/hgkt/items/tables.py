@@ -19,8 +19,8 @@ from hgkt.data.dataset import SPLITS
 from hgkt.data.tables import PARENT, check_named, has_attributes, parse_parents, read_table
 from hgkt.estimators.taxonomy import check_parents
 from hgkt.exceptions import DataError
-from hgkt.language.class_lists import ClassList, class_list, describe_classes
-from hgkt.language.describer import DESCRIPTIONS, described_by
+from hgkt.language.class_lists import ClassList, class_list, describe_classes, with_numbers
+from hgkt.language.describer import DESCRIPTIONS, as_texts, described_by
 from hgkt.language.encoder import Encoder, class_words
 
 
@@ -91,10 +91,12 @@ def read_classes(classes: Any, labels: Sequence[str], where: str) -> ClassList:
         vectors = attribute_file(frame, made, Path(source))
         _check_complete(vectors, labels, where, source)
         return ClassList(source, {}, vectors=vectors, parents=parents)
-    listed = class_list(frame, source, frame if has_numbers else None)
+    listed = class_list(frame, source)
     bare = [label for label in labels if label not in listed.texts]
-    if has_numbers and bare:
-        raise _missing(bare[0], where, source)
+    if has_numbers:
+        if bare:
+            raise _missing(bare[0], where, source)
+        listed = with_numbers(listed, frame, source)
     _check_spelling(set(listed.texts).difference(labels), bare, where, source)
     texts = {**listed.texts, **{label: [""] for label in bare}}
     return replace(listed, texts=texts, parents=parents)
@@ -126,9 +128,8 @@ def read_parents(classes: Any) -> dict[str, str]:
 
 
 def _parents(frame: pd.DataFrame, source: str) -> dict[str, str]:
-    found = parse_parents(frame, Path(source))
     try:
-        checked = check_parents(found)
+        checked = check_parents(parse_parents(frame, Path(source)))
         if checked:
             refuse_twins({*frame["name"].astype(str), *checked.values()})
     except DataError as error:
@@ -186,8 +187,7 @@ def _as_frame(classes: Any) -> pd.DataFrame:
         )
     rows: list[tuple[str, Any]] = []
     for name, value in classes.items():
-        several = isinstance(value, list | tuple) and value and isinstance(value[0], str)
-        rows += [(str(name), text) for text in (value if several else [value])]
+        rows += [(str(name), text) for text in as_texts(value) or [value]]
     are_words = [value is None or isinstance(value, str) for _, value in rows]
     if any(are_words) and not all(are_words):
         name = rows[are_words.index(False)][0]
@@ -199,9 +199,8 @@ def _as_frame(classes: Any) -> pd.DataFrame:
 
 
 def _has_words(frame: pd.DataFrame) -> bool:
-    if "description" not in frame:
-        return False
-    return any(isinstance(text, str) and text.strip() for text in frame["description"])
+    texts = frame.get("description", ())
+    return any(isinstance(text, str) and text.strip() for text in texts)
 
 
 def _check_complete(file: AttributeFile, labels: Sequence[str], where: str, source: str) -> None:
@@ -234,11 +233,10 @@ def item_dataset(
     name: str,
     features: NDArray[np.float32],
     labels: Sequence[str],
-    classes: Sequence[str],
     class_info: ClassList,
     vectors: AttributeFile,
     about: dict[str, Any],
-    splits: Sequence[str] | None = None,
+    splits: Sequence[str] = (),
     image_files: tuple[str, ...] | None = None,
 ) -> GZSLDataset:
     """Return items and the vectors of their classes as a data set.
@@ -249,9 +247,7 @@ def item_dataset(
         Of the data set.
     features : ndarray of shape (n, D)
     labels : sequence of str of length n
-        The class of each item.
-    classes : sequence of str
-        The classes of the items; those that have a vector only come after them.
+        The class of each item; classes without one come after those that have one.
     class_info : ClassList
         What is said about the classes: a model keeps the texts to show them.
     vectors : AttributeFile
@@ -263,13 +259,12 @@ def item_dataset(
     image_files : tuple of str, optional
         The file of each item.
     """
-    split_of = np.array(splits or [""] * len(labels))
+    # Where no item is in any part, all are there to train on.
+    split_of = np.array(splits if any(splits) else ["train"] * len(labels))
     parts: dict[str, Any] = {part: np.flatnonzero(split_of == part) for part in SPLITS}
-    if not split_of.astype(bool).any():
-        parts["train"] = np.arange(len(labels))
     if not len(parts["train"]):
         raise DataError(f"data set {name!r} has nothing to train on: no item is in train")
-    names = tuple(dict.fromkeys([*classes, *vectors.names]))
+    names = tuple(dict.fromkeys([*sorted(set(labels)), *vectors.names]))
     code = {name: position for position, name in enumerate(names)}
     rows = dict(zip(vectors.names, vectors.attributes, strict=True))
     descriptions = described_by(rows, class_info.texts)

@@ -146,8 +146,7 @@ def read_texts(
     sentences, names = tuple(kept["text"]), kept["class"].tolist()
     if not sentences:
         raise DataError(f"{where} holds no text to train on")
-    seen = sorted(set(names))
-    class_info = read_classes(classes, seen, where)
+    class_info = read_classes(classes, sorted(set(names)), where)
     # One encoder for both: a text and the name of its class are then vectors of one space.
     model = load_encoder(encoder, torch_device(device), template or TEXT_TEMPLATE)
     vectors, n_cut = class_vectors(class_info, lambda: model, progress)
@@ -157,7 +156,6 @@ def read_texts(
         Path(where).stem,
         features,
         names,
-        seen,
         class_info,
         vectors,
         about={
@@ -190,16 +188,14 @@ def _labelled(texts: Any, labels: Sequence[str] | None) -> tuple[str, pd.DataFra
 
 def _readable(frame: pd.DataFrame) -> tuple[pd.DataFrame, tuple[tuple[str, str], ...]]:
     """Return the rows that have a text and a class, and why the others are left out."""
-    missing = {
-        column: ~frame[column].map(lambda value: isinstance(value, str) and bool(value.strip()))
-        for column in ("text", "class")
-    }
-    wrong = np.flatnonzero(missing["text"] | missing["class"])
+    pairs = frame[["text", "class"]]
+    given = pairs.map(lambda value: isinstance(value, str) and bool(value.strip()))
+    kept = given.all(axis=1)
     reasons = [
-        (f"row {row}", f"row {row} has no {'text' if missing['text'].iloc[row] else 'class'}")
-        for row in wrong.tolist()
+        (f"row {row}", f"row {row} has no {'class' if given['text'].iloc[row] else 'text'}")
+        for row in np.flatnonzero(~kept).tolist()
     ]
-    return frame[~(missing["text"] | missing["class"])], tuple(reasons)
+    return frame[kept], tuple(reasons)
 
 
 def _encode(
@@ -209,8 +205,7 @@ def _encode(
     keys = [(sha256(text),) for text in texts]
     identity = {"encoder": encoder.record["identity"]}
     journal = None if cache is None else Journal(cache, identity, encoder.n_dimensions)
-    with nullcontext() if journal is None else journal:
-        store = MemoryRows() if journal is None else journal
+    with nullcontext(MemoryRows()) if journal is None else journal as store:
         n_resumed = sum(key in store for key in keys)
         # Each text once; those of one length go together, and shorter ones are not padded.
         pending = {key: text for key, text in zip(keys, texts, strict=True) if key not in store}
