@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._validation import UNKNOWN, check_number
-from hgkt.calibration.sets import set_columns
 from hgkt.estimators import GZSLClassifier, Taxonomy, load_model
 from hgkt.exceptions import DataError
 from hgkt.language.describer import ClassDescription, Describer, keep_descriptions
@@ -400,30 +399,27 @@ class ItemClassifier(ABC):
         depth = None if level is None else self.taxonomy().level(level)
         found = self.classifier.answers(features, among, reject, coverage)
         tree = Taxonomy.of(found.classes.tolist(), self.classifier.parents_)
-        classes, chances, scores = found.classes, found.probabilities, found.scores
-        if depth is not None:
-            classes, chances = tree.at_level(chances, depth)
-            scores = chances
-        learned, labels = self._learned(tree), classes.tolist()
+        asked = found if depth is None else _at_level(found, tree, depth)
+        learned, labels, names = self._learned(tree), asked.classes.tolist(), tree.names.tolist()
 
         def guess(label: Any, chance: float) -> Guess:
             return Guess(label, chance, label in learned)
 
         # Equal probabilities, of ones and zeros, are told apart by the score.
-        order = np.lexsort((-scores, -chances), axis=1)[:, :top].tolist()
+        order = np.lexsort((-asked.scores, -asked.probabilities), axis=1)[:, :top]
         guesses = [
-            tuple(guess(labels[column], float(chances[row, column])) for column in columns)
-            for row, columns in enumerate(order)
+            tuple(guess(labels[column], float(chances[column])) for column in columns)
+            for chances, columns in zip(asked.probabilities, order, strict=True)
         ]
         best: list[Guess | None] = [ranked[0] for ranked in guesses]
         if at_least is not None:
             nodes, sure = tree.back_off(found.probabilities, at_least)
             best = [
-                guess(tree.names[[node]].tolist()[0], chance) if node >= 0 else None
+                guess(names[node], chance) if node >= 0 else None
                 for node, chance in zip(nodes.tolist(), sure.tolist(), strict=True)
             ]
         rejected = found.labels == UNKNOWN
-        sets = None if coverage is None else _sets(found, tree, depth)
+        sets = None if coverage is None else asked.sets()
         return [
             Answer(
                 None if rejected[row] else best[row],
@@ -477,10 +473,10 @@ class ItemClassifier(ABC):
         ]
 
 
-def _sets(found: Answers, tree: Taxonomy, level: int | None) -> list[NDArray[Any]]:
-    """Return the sets of classes, or the groups of a level that hold them; likeliest first."""
-    if level is None or found.members is None:
-        return found.sets()
+def _at_level(found: Answers, tree: Taxonomy, level: int) -> Answers:
+    """Return what is said of rows with the groups of a level in place of classes."""
     names, chances = tree.at_level(found.probabilities, level)
-    held = tree.at_level(found.members.astype(np.float64), level)[1] > 0
-    return [names[columns] for columns in set_columns(held, chances)]
+    members = found.members
+    if members is not None:  # a group is in a set that holds one of its classes
+        members = tree.at_level(members.astype(np.float64), level)[1] > 0
+    return replace(found, classes=names, probabilities=chances, scores=chances, members=members)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hgkt._files import reading
 from hgkt._plain import plain
-from hgkt._validation import import_extra
+from hgkt._validation import check_choice, import_extra
 from hgkt.exceptions import DataError, first_line
 
 if TYPE_CHECKING:
@@ -299,11 +299,7 @@ class Preprocessing:
     std: tuple[float, float, float] = IMAGENET_STD
 
     def __post_init__(self) -> None:
-        if self.interpolation not in INTERPOLATIONS:
-            raise DataError(
-                f"interpolation {self.interpolation!r} is unknown; one of "
-                f"{', '.join(INTERPOLATIONS)} is expected"
-            )
+        check_choice("interpolation", self.interpolation, INTERPOLATIONS)
         if self.crop is not None:
             object.__setattr__(self, "crop", tuple(self.crop))
         for name in ("mean", "std"):

@@ -212,14 +212,12 @@ def _refuse(error: OSError) -> None:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    met: set[tuple[int, int]] = set()
+    met: set[str] = set()
     for parent, folders, files in os.walk(folder, followlinks=True, onerror=_refuse):
-        status = os.stat(parent)
-        if (status.st_dev, status.st_ino) in met:  # a link that leads back
+        place = os.path.realpath(parent)
+        if place in met:  # a link that leads back
             folders.clear()
             continue
-        met.add((status.st_dev, status.st_ino))
+        met.add(place)
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in files:
-            if not name.startswith("."):
-                yield Path(parent) / name
+        yield from (Path(parent) / name for name in files if not name.startswith("."))
