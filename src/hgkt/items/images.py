@@ -49,10 +49,7 @@ class ImageClassifier(ItemClassifier):
     """
 
     def __init__(
-        self,
-        classifier: GZSLClassifier,
-        device: str = "auto",
-        weights: str | Path | None = None,
+        self, classifier: GZSLClassifier, device: str = "auto", weights: str | Path | None = None
     ) -> None:
         super().__init__(classifier)
         if not self.about.get("backbone"):

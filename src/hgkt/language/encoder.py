@@ -397,9 +397,7 @@ class Encoder:
         ]
 
     def describe(
-        self,
-        classes: Sequence[tuple[str, Sequence[str]]],
-        progress: Progress | None = None,
+        self, classes: Sequence[tuple[str, Sequence[str]]], progress: Progress | None = None
     ) -> NDArray[np.float64]:
         """Return a vector for each class: the mean over its sentences, scaled to length one.
 

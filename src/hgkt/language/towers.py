@@ -122,15 +122,13 @@ class TextTower:
                     padding=self._reading.padding,
                     truncation=True,
                     max_length=self.max_seq_length,
+                    return_attention_mask=self._reading.masked,
+                    return_token_type_ids=False,
                     return_tensors="pt",
                 ).to(self._device)
-                given = {"input_ids": tokens["input_ids"]}
-                if self._reading.masked:
-                    given["attention_mask"] = tokens["attention_mask"]
-                rows = getattr(self._model(**given), self._reading.output).float()
+                rows = getattr(self._model(**tokens), self._reading.output).float()
                 parts.append(torch.nn.functional.normalize(rows, dim=1).cpu().numpy())
-        found: NDArray[np.float32] = np.concatenate(parts)
-        return found
+        return np.concatenate(parts)
 
 
 def tower_type(folder: Path) -> str | None:

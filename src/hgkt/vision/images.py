@@ -214,11 +214,9 @@ def _draft(image: Any, at_least: tuple[int, int] | None) -> None:
     """Let the JPEG decoder shrink; wanted sizes are those of the upright image."""
     if at_least is None or image.format not in ("JPEG", "MPO"):
         return
-    width, height = at_least
-    if _orientation(image) >= 5:  # lies on its side
-        width, height = height, width
     # Pillow takes the smaller of the two ratios, so neither side falls below what is wanted.
-    image.draft(None, (width, height))
+    lies_on_its_side = _orientation(image) >= 5
+    image.draft(None, at_least[::-1] if lies_on_its_side else at_least)
 
 
 def _orientation(image: Any) -> int:
@@ -228,13 +226,10 @@ def _orientation(image: Any) -> int:
 
 
 def _upright(image: Any) -> Any:
-    ops = import_extra("PIL.ImageOps", "vision")
-    if _orientation(image) == 1:
-        return image
-    try:
-        return ops.exif_transpose(image)
-    except Exception:
-        return image
+    if _orientation(image) != 1:
+        with suppress(Exception):
+            return import_extra("PIL.ImageOps", "vision").exif_transpose(image)
+    return image
 
 
 def _to_rgb(image: Any) -> Any:
@@ -280,9 +275,9 @@ class Preprocessing:
     Examples
     --------
     >>> from PIL import Image
-    >>> from hgkt.vision import Preprocessing, preprocess
-    >>> gray = Image.new("RGB", (40, 20), (51, 51, 51))
-    >>> array = preprocess(gray, Preprocessing(shortest_edge=8, crop=(8, 8), mean=(0, 0, 0)))
+    >>> from hgkt.vision import Preprocessing
+    >>> how = Preprocessing(shortest_edge=8, crop=(8, 8), mean=(0, 0, 0))
+    >>> array = normalize(to_pixels(Image.new("RGB", (40, 20), (51, 51, 51)), how), how)
     >>> array.shape, round(float(array[0, 0, 0] * 0.229), 3)
     ((3, 8, 8), 0.2)
     """
@@ -334,25 +329,6 @@ class Preprocessing:
         if not self.jpeg_draft or width is None or height is None:
             return None
         return width * self.jpeg_draft, height * self.jpeg_draft
-
-
-def preprocess(image: Image, record: Preprocessing | Mapping[str, Any]) -> NDArray[np.float32]:
-    """Turn an RGB image into a network's input.
-
-    Parameters
-    ----------
-    image : PIL.Image.Image
-        As `open_image` returns it.
-    record : Preprocessing or mapping
-        The preprocessing, or a backbone's record that has it.
-
-    Returns
-    -------
-    ndarray of shape (3, height, width), float32
-    """
-    if not isinstance(record, Preprocessing):
-        record = Preprocessing.from_dict(record.get("preprocessing", record))
-    return normalize(to_pixels(image, record), record)
 
 
 def decode_image(
