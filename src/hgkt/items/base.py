@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,12 +118,15 @@ class Explanation:
 class ItemClassifier(ABC):
     """A fitted model that reads raw items and takes new classes in words.
 
-    A kind of items is a subclass that says how they become `features`.
+    A kind of items is a subclass that says how they become `features`, and what of ``about_`` a
+    model needs for that.
 
     Parameters
     ----------
     classifier : GZSLClassifier
         The model; ``about_`` says what its features and attributes were made with.
+    device : {"auto", "cpu", "cuda"}
+        Where features are made.
 
     Attributes
     ----------
@@ -132,10 +135,14 @@ class ItemClassifier(ABC):
     """
 
     training_: Training | None = None
+    _needed: ClassVar[str]
+    _unfit: ClassVar[str]
 
-    def __init__(self, classifier: GZSLClassifier) -> None:
-        self.classifier = classifier
+    def __init__(self, classifier: GZSLClassifier, device: str = "auto") -> None:
+        self.classifier, self._device = classifier, device
         self.about: dict[str, Any] = getattr(classifier, "about_", {})
+        if not self.about.get(self._needed):
+            raise DataError(self._unfit)
 
     @classmethod
     def load(cls, path: str | Path, **options: Any) -> Self:

@@ -17,7 +17,6 @@ from hgkt._files import reading, sha256
 from hgkt._journal import Journal, MemoryRows
 from hgkt._typing import Progress
 from hgkt.data.tables import check_column, read_frame
-from hgkt.estimators import GZSLClassifier
 from hgkt.exceptions import DataError
 from hgkt.items.base import ItemClassifier
 from hgkt.items.tables import ReadItems, class_vectors, item_dataset, read_classes
@@ -47,14 +46,11 @@ class TextClassifier(ItemClassifier):
     >>> model.add_classes({"freeze account": "stop all payments at once"})  # doctest: +SKIP
     """
 
-    def __init__(self, classifier: GZSLClassifier, device: str = "auto") -> None:
-        super().__init__(classifier)
-        if not self.about.get("text_encoder"):
-            raise DataError(
-                "this model does not know an encoder of texts that it was trained on, so it cannot "
-                "read texts"
-            )
-        self._device = device
+    _needed = "text_encoder"
+    _unfit = (
+        "this model does not know an encoder of texts that it was trained on, so it cannot read "
+        "texts"
+    )
 
     @cached_property
     def encoder(self) -> Encoder:
@@ -151,20 +147,14 @@ def read_texts(
     model = load_encoder(encoder, torch_device(device), template or TEXT_TEMPLATE)
     vectors, n_cut = class_vectors(class_info, lambda: model, progress)
     features, n_resumed = _encode(sentences, model, cache, progress)
-    shares = vectors.encoder is not None and vectors.encoder["identity"] == model.record["identity"]
-    dataset = item_dataset(
-        Path(where).stem,
-        features,
-        names,
-        class_info,
-        vectors,
-        about={
-            "features": Path(str(model.record["name"])).name,
-            "layout": "texts",
-            "text_encoder": dict(model.record),
-            "shares_space": shares,
-        },
-    )
+    made = vectors.encoder or {}
+    about = {
+        "features": Path(str(model.record["name"])).name,
+        "layout": "texts",
+        "text_encoder": dict(model.record),
+        "shares_space": made.get("identity") == model.record["identity"],
+    }
+    dataset = item_dataset(Path(where).stem, features, names, class_info, vectors, about)
     n_cut += sum(model.is_cut(sentences))
     return ReadItems(dataset, sentences, unreadable, n_resumed, n_cut, parents=class_info.parents)
 
