@@ -141,19 +141,10 @@ class GraphBuilder:
         helper = self._onnx.helper
         for title, value in outputs.items():
             self._nodes.append(helper.make_node("Identity", [value.name], [title]))
-        graph = helper.make_graph(
-            self._nodes,
-            self._name,
-            self._inputs,
-            [self._info(title, value.dtype, shape) for title, value in outputs.items()],
-            self._constants,
-        )
-        model = helper.make_model(
-            graph,
-            opset_imports=[helper.make_opsetid("", OPSET)],
-            ir_version=IR_VERSION,
-            producer_name="hgkt",
-        )
+        found = [self._info(title, value.dtype, shape) for title, value in outputs.items()]
+        graph = helper.make_graph(self._nodes, self._name, self._inputs, found, self._constants)
+        versions = {"opset_imports": [helper.make_opsetid("", OPSET)], "ir_version": IR_VERSION}
+        model = helper.make_model(graph, producer_name="hgkt", **versions)
         self._onnx.checker.check_model(model, full_check=True)
         return model
 

@@ -65,17 +65,12 @@ def export_onnx(model: GZSLClassifier, folder: str | Path) -> Path:
         )
     if not hasattr(model, "seen_classes_"):
         raise DataError("the model is not fitted, so there is nothing to export")
-    table = model.class_embeddings_
+    transfer, table, n_features = model._transfer, model.class_embeddings_, model.n_features_in_
+    width, grown = table.shape[1], bool(model._table.learned_shares.any())
+    temperatures = None if model.confidence_ is None else model.confidence_.temperatures
     graphs = {
-        EMBEDDER: embedder_graph(model._transfer, table.shape[1]),
-        SCORER: scorer_graph(
-            model._transfer,
-            int(model.n_features_in_),
-            table.shape[1],
-            model.calibration_,
-            None if model.confidence_ is None else model.confidence_.temperatures,
-            grown=bool(model._table.learned_shares.any()),
-        ),
+        EMBEDDER: embedder_graph(transfer, width),
+        SCORER: scorer_graph(transfer, n_features, width, model.calibration_, temperatures, grown),
     }
     with atomic_folder(folder, _is_export, ModelFolderError, "an ONNX export") as scratch:
         for name, graph in graphs.items():

@@ -250,10 +250,10 @@ class ItemClassifier(ABC):
         self, classes: Mapping[str, Any]
     ) -> tuple[dict[str, NDArray[np.float64]], dict[str, list[str]]]:
         """Return the attribute vectors of classes, and the texts they were described by."""
-        described = [ClassDescription.of(name, value) for name, value in classes.items()]
-        vectors = dict(zip(classes, self.describer.vectors(described), strict=True))
-        texts = {name: each.texts or [] for name, each in zip(classes, described, strict=True)}
-        return vectors, texts
+        described = {name: ClassDescription.of(name, value) for name, value in classes.items()}
+        vectors = self.describer.vectors(list(described.values()))
+        texts = {name: each.texts or [] for name, each in described.items()}
+        return dict(zip(classes, vectors, strict=True)), texts
 
     # ------------------------------------------------------------------ answers
     # `items` is one item or several, as `features` takes them; `among` are the candidates: "all",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -89,13 +89,14 @@ def read_classes(classes: Any, labels: Sequence[str], where: str) -> ClassList:
     if origin.get("encoder") or (has_numbers and not _has_words(frame)):
         made = origin if origin.get("encoder") else {"attribute_kinds": ["att"]}
         vectors = attribute_file(frame, made, Path(source))
-        _check_complete(vectors, labels, where, source)
+        _check_rows(vectors.names, labels, where, source)
+        for row in np.flatnonzero(~np.isfinite(vectors.attributes).all(axis=1))[:1]:
+            raise DataError(f"{source}: class {vectors.names[row]!r} lacks a number")
         return ClassList(source, {}, vectors=vectors, parents=parents)
     listed = class_list(frame, source)
     bare = [label for label in labels if label not in listed.texts]
     if has_numbers:
-        if bare:
-            raise _missing(bare[0], where, source)
+        _check_rows(listed.texts, labels, where, source)
         listed = with_numbers(listed, frame, source)
     _check_spelling(set(listed.texts).difference(labels), bare, where, source)
     texts = {**listed.texts, **{label: [""] for label in bare}}
@@ -203,19 +204,13 @@ def _has_words(frame: pd.DataFrame) -> bool:
     return any(isinstance(text, str) and text.strip() for text in texts)
 
 
-def _check_complete(file: AttributeFile, labels: Sequence[str], where: str, source: str) -> None:
-    """Refuse a class with items, or any, without the numbers that all others have."""
+def _check_rows(names: Container[str], labels: Sequence[str], where: str, source: str) -> None:
+    """Refuse a class with items that is not among the names of a table."""
     for label in labels:
-        if label not in file.names:
-            raise _missing(label, where, source)
-    for row in np.flatnonzero(~np.isfinite(file.attributes).all(axis=1))[:1]:
-        raise DataError(f"{source}: class {file.names[row]!r} lacks a number")
-
-
-def _missing(label: str, where: str, source: str) -> DataError:
-    return DataError(
-        f"class {label!r} of {where} has no row in {source}; one row per class is expected"
-    )
+        if label not in names:
+            raise DataError(
+                f"class {label!r} of {where} has no row in {source}; one row per class is expected"
+            )
 
 
 def _check_spelling(names: Iterable[str], labels: Sequence[str], where: str, source: str) -> None:
@@ -268,6 +263,9 @@ def item_dataset(
     code = {name: position for position, name in enumerate(names)}
     rows = dict(zip(vectors.names, vectors.attributes, strict=True))
     descriptions = described_by(rows, class_info.texts)
+    made = {**about, "attributes": "+".join(vectors.kinds), **vectors.origin()}
+    if descriptions:
+        made[DESCRIPTIONS] = descriptions
     return GZSLDataset(
         name=name,
         features=features,
@@ -275,12 +273,7 @@ def item_dataset(
         class_names=names,
         class_attributes=np.array([rows[name] for name in names]),
         attribute_names=vectors.attribute_names if vectors.encoder is None else None,
-        about={
-            **about,
-            "attributes": "+".join(vectors.kinds),
-            **vectors.origin(),
-            **({DESCRIPTIONS: descriptions} if descriptions else {}),
-        },
+        about=made,
         **parts,
         image_files=image_files,
     ).validate()

@@ -324,9 +324,8 @@ class Preprocessing:
 
     def draft_size(self) -> tuple[int, int] | None:
         """Return the least width and height at which a JPEG may be decoded."""
-        width = self.shortest_edge or self.width
-        height = self.shortest_edge or self.height
-        if not self.jpeg_draft or width is None or height is None:
+        width, height = self.shortest_edge or self.width, self.shortest_edge or self.height
+        if not (self.jpeg_draft and width and height):
             return None
         return width * self.jpeg_draft, height * self.jpeg_draft
 

@@ -122,10 +122,7 @@ def class_folders(images: str | Path) -> list[str]:
     list of str
         Sorted.
     """
-    images = Path(images)
-    if not images.is_dir():
-        return []
-    return sorted(p.name for p in images.iterdir() if p.is_dir() and not p.name.startswith("."))
+    return sorted(path.name for path in Path(images).glob("[!.]*/"))
 
 
 def list_images(folder: str | Path) -> list[ImageEntry]:
