@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from threading import Lock
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -132,8 +132,6 @@ class Describer:
         self.accepts_text = self._record is not None and sum(self._is_text) == 1
         # A name lies where the items lie, and says enough.
         self._takes_names = bool(about.get("text_encoder") or about.get("shares_space"))
-        self._encoder: Encoder | None = None
-        self._lock = Lock()
 
     @property
     def accepts_name_alone(self) -> bool:
@@ -146,15 +144,12 @@ class Describer:
     def _reads_descriptions(self) -> bool:
         return uses_description(check_record(self._record or {})["template"])
 
-    @property
+    @cached_property
     def encoder(self) -> Encoder:
         """The model's sentence encoder, loaded on first use."""
-        with self._lock:
-            if self._encoder is None:
-                if self._record is None:
-                    raise DataError("this model was not made with a sentence encoder")
-                self._encoder = load_encoder(self._record)
-        return self._encoder
+        if self._record is None:
+            raise DataError("this model was not made with a sentence encoder")
+        return load_encoder(self._record)
 
     def vectors(self, descriptions: Sequence[ClassDescription]) -> NDArray[np.float64]:
         """Return the attribute vectors of new classes.

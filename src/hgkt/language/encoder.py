@@ -213,7 +213,7 @@ def read_modules(folder: Path) -> list[Path]:
     Returns
     -------
     list of Path
-        The folders, without repetition, `folder` itself first.
+        The folders, `folder` itself first.
     """
     try:
         modules = json.loads((folder / _MODULES).read_text(encoding="utf-8"))
@@ -234,8 +234,7 @@ def read_modules(folder: Path) -> list[Path]:
         part = folder / relative
         if not part.resolve().is_relative_to(folder.resolve()):
             raise DataError(f"{folder / _MODULES} points outside of its folder: {relative}")
-        if part not in folders:
-            folders.append(part)
+        folders.append(part)
     for part in folders:
         kinds = {path.suffix for path in part.glob("*")}
         if kinds & _PICKLES and ".safetensors" not in kinds:

@@ -245,11 +245,6 @@ def _check_same(found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
         if expected.get(key) != found.get(key):
             what = {"sha256": "weights with the checksum"}.get(key, key)
             raise DataError(
-                f"backbone {found['name']!r} has {what} {_short(found.get(key))}, but the record "
-                f"was made with {_short(expected.get(key))}; features of the two do not mix"
+                f"backbone {found['name']!r} has {what} {found.get(key)!s:.20}, but the record was "
+                f"made with {expected.get(key)!s:.20}; features of the two do not mix"
             )
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return f"{text[:12]}…" if len(text) > 20 else text

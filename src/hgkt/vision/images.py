@@ -175,10 +175,9 @@ def _from_pixels(pixels: NDArray[Any]) -> Any:
 def _stream(source: Any) -> tuple[str, Any]:
     """Return how to call the source in a sentence, and a binary file."""
     if isinstance(source, bytes | bytearray | memoryview):
-        name = "the content"
         if not len(source):
-            raise DataError(f"{name} is empty; it has no bytes")
-        return name, io.BytesIO(source)
+            raise DataError("the content is empty; it has no bytes")
+        return "the content", io.BytesIO(source)
     if hasattr(source, "read"):
         return str(getattr(source, "name", None) or "the image given as a file"), source
     path = Path(source)
