@@ -134,8 +134,7 @@ class OnnxClassifier:
             entries = description["classes"]
             self.classes = [entry["name"] for entry in entries]
             self._penalised = np.array([entry["penalised"] for entry in entries])
-            shares = [entry["learned"] for entry in entries]
-            self._learned = np.array(shares, dtype=self._table.dtype)
+            self._learned = np.array([entry["learned"] for entry in entries], self._table.dtype)
             self._calibration = Calibration.of(description["calibration"])
             arrays = description["confidence"]
             self._confidence = arrays and Confidence.from_arrays(

@@ -425,18 +425,13 @@ class ItemClassifier(ABC):
                 guess(names[node], chance) if node >= 0 else None
                 for node, chance in zip(nodes.tolist(), sure.tolist(), strict=True)
             ]
-        rejected = found.labels == UNKNOWN
-        sets = None if coverage is None else asked.sets()
-        return [
-            Answer(
-                None if rejected[row] else best[row],
-                guesses[row],
-                bool(rejected[row]),
-                None if found.novelty is None else float(found.novelty[row]),
-                None if sets is None else tuple(sets[row].tolist()),
-            )
-            for row in range(len(guesses))
-        ]
+        nothing = [None] * len(guesses)
+        rejected = (found.labels == UNKNOWN).tolist()
+        answered = [None if out else one for one, out in zip(best, rejected, strict=True)]
+        novelty = nothing if found.novelty is None else found.novelty.tolist()
+        sets = nothing if coverage is None else [tuple(each.tolist()) for each in asked.sets()]
+        rows = zip(answered, guesses, rejected, novelty, sets, strict=True)
+        return [Answer(*row) for row in rows]
 
     def _learned(self, tree: Taxonomy) -> set[Any]:
         """Return the classes that were learned from examples, and the groups that hold one."""
@@ -466,18 +461,13 @@ class ItemClassifier(ABC):
     ) -> list[Explanation]:
         """Return what `explain` does for items whose features (n, n_features) are made."""
         examples = self.about.get("examples") or {}
-        answers = self.answers(features, 1, among)
-        nearest = self.answers(features, top, "seen")
-        return [
-            Explanation(
-                answer.guesses[0],
-                tuple(
-                    Relative(guess.label, guess.probability, examples.get(guess.label))
-                    for guess in near.guesses
-                ),
-            )
-            for answer, near in zip(answers, nearest, strict=True)
-        ]
+
+        def relatives(guesses: Sequence[Guess]) -> tuple[Relative, ...]:
+            return tuple(Relative(g.label, g.probability, examples.get(g.label)) for g in guesses)
+
+        answers, nearest = self.answers(features, 1, among), self.answers(features, top, "seen")
+        pairs = zip(answers, nearest, strict=True)
+        return [Explanation(answer.guesses[0], relatives(near.guesses)) for answer, near in pairs]
 
 
 def _at_level(found: Answers, tree: Taxonomy, level: int) -> Answers:

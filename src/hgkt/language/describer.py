@@ -199,22 +199,19 @@ class Describer:
                 f"{where} has {sum(blocks)} attributes per class; the model expects "
                 f"{self.n_attributes}"
             )
-        if not any(self._is_text) or self._record is None:
-            if encoder is not None:
-                raise DataError(
-                    f"the vectors in {where} were made by the sentence encoder "
-                    f"{encoder.get('name')!r}; this model was trained on other attributes"
-                )
+        advice = "make them with `hgkt describe` as the model's were made"
+        if any(self._is_text) and self._record is not None:
+            wrong = encoder_difference(check_record(self._record), encoder)
+            is_text = [kind == "text" for kind in kinds]
+            if wrong is None and (is_text, list(blocks)) != (self._is_text, self._blocks):
+                wrong = f"have the parts {list(blocks)}, and the model expects {self._blocks}"
+        elif encoder is not None:
+            wrong = f"were made by the sentence encoder {encoder.get('name')!r}"
+            advice = "this model was trained on other attributes"
+        else:
             return
-        difference = encoder_difference(check_record(self._record), encoder)
-        is_text = [kind == "text" for kind in kinds]
-        if difference is None and (is_text, list(blocks)) != (self._is_text, self._blocks):
-            difference = f"have the parts {list(blocks)}, and the model expects {self._blocks}"
-        if difference is not None:
-            raise DataError(
-                f"the vectors in {where} {difference}; make them with `hgkt describe` as the "
-                "model's were made"
-            )
+        if wrong is not None:
+            raise DataError(f"the vectors in {where} {wrong}; {advice}")
 
     def _numbers(self, description: ClassDescription) -> NDArray[np.float64] | None:
         """Return the numbers of a class, None where it has none."""

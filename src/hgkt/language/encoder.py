@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._arrays import batches, unit_rows
-from hgkt._files import files_sha256
+from hgkt._files import files_sha256, reading
 from hgkt._hub import WEIGHTS, WEIGHTS_VARIABLE, find_local, hub_folder, loading
 from hgkt._typing import Progress
 from hgkt._validation import import_extra
 from hgkt.exceptions import DataError, UnknownNameError
-from hgkt.language.towers import TOWER_FILES, TextTower, hub_tower, tower_type
+from hgkt.language.towers import SAFE, TOWER_FILES, TextTower, hub_tower, tower_type
 
 DEFAULT_TEMPLATE = "a photo of a {name}. {description}"
 TEXT_TEMPLATE = "{name}. {description}"
@@ -215,14 +215,13 @@ def read_modules(folder: Path) -> list[Path]:
     list of Path
         The folders, `folder` itself first.
     """
-    try:
-        modules = json.loads((folder / _MODULES).read_text(encoding="utf-8"))
+    broken = DataError(
+        f"{folder} is not the folder of a sentence-transformers model: {_MODULES} is missing or "
+        "broken"
+    )
+    with reading(folder / _MODULES, "a list of modules", lambda _: broken):
+        modules = json.loads((folder / _MODULES).read_bytes())
         entries = [(str(module["type"]), str(module["path"])) for module in modules]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        raise DataError(
-            f"{folder} is not the folder of a sentence-transformers model: {_MODULES} is missing "
-            "or broken"
-        ) from None
     folders = [folder]
     for kind, relative in entries:
         # The type is imported by name, so one from elsewhere would run code of the folder's maker.
@@ -295,11 +294,7 @@ def load_model(folder: Path, device: str) -> Any:
     library = import_extra("sentence_transformers", "language")
     with loading(f"the sentence encoder in {folder}", "language"):
         model = library.SentenceTransformer(
-            str(folder),
-            device=device,
-            trust_remote_code=False,
-            local_files_only=True,
-            model_kwargs={"use_safetensors": True},
+            str(folder), device=device, model_kwargs={"use_safetensors": True}, **SAFE
         )
     return model.eval()
 

@@ -15,6 +15,9 @@ from hgkt._hub import WEIGHTS, hub_folder, load_pretrained, loading
 from hgkt._validation import import_extra
 from hgkt.exceptions import DataError
 
+SAFE = {"local_files_only": True, "trust_remote_code": False}
+"""Loads what is on disk, and runs no code of a folder's maker."""
+
 _CONFIG, _TOKENIZERS = "config.json", "tokenizer*.json"
 TOWER_FILES = (
     _CONFIG,
@@ -89,9 +92,7 @@ class TextTower:
         model = load_pretrained(reading.class_name, folder, "vision").eval().to(device)
         transformers = import_extra("transformers", "vision")
         with loading(f"the tokenizer in {folder}", "vision"):
-            tokenizer = transformers.AutoTokenizer.from_pretrained(
-                folder, local_files_only=True, trust_remote_code=False
-            )
+            tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **SAFE)
         return cls(model, tokenizer, reading, device)
 
     def get_embedding_dimension(self) -> int:
