@@ -17,9 +17,9 @@ from hgkt._validation import (
     check_features,
     check_number,
     import_extra,
+    label_text,
     refuse_twins,
 )
-from hgkt._validation import label_text as text
 from hgkt.calibration import Calibration, Confidence
 from hgkt.calibration.folds import SEEN
 from hgkt.calibration.novelty import rejected, with_unknown
@@ -157,7 +157,7 @@ class OnnxClassifier:
         table = attribute_table(class_attributes)
         for name in table:
             if name in self.classes:
-                raise DataError(f"class {text(name)} is there already")
+                raise DataError(f"class {label_text(name)} is there already")
         refuse_twins([*self.classes, *table])
         attributes = attribute_matrix(table, list(table), self._n_attributes)
         rows = self._embedder.run(None, {"attributes": attributes})[0]

@@ -186,18 +186,17 @@ def read_manifest(path: str | Path, root: str | Path | None = None) -> list[Imag
     base = Path(root) if root is not None else path.parent
     splits = frame["split"].fillna("").astype(str) if "split" in frame else [""] * len(frame)
     entries: list[ImageEntry] = []
-    met: set[str] = set()
-    rows = zip(frame["file"].astype(str), frame["class"].astype(str), splits, strict=True)
-    for row, (file, label, split) in enumerate(rows):
+    files, labels = frame["file"].astype(str), frame["class"].astype(str)
+    rows = zip(files, labels, splits, files.duplicated(), strict=True)
+    for row, (file, label, split, is_repeated) in enumerate(rows):
         if not file or not label.strip():
             raise DataError(f"row {row} of {path} has no {'class' if file else 'file'}")
-        if file in met:
+        if is_repeated:
             raise DataError(f"row {row} of {path} names the file {file!r} a second time")
         if split.strip() not in (*SPLITS, ""):
             raise DataError(
                 f"row {row} of {path} has split {split!r}; expected is one of {', '.join(SPLITS)}"
             )
-        met.add(file)
         entries.append(ImageEntry(file, base / file, label, split.strip()))
     if not entries:
         raise DataError(f"{path} has no rows; one row per image is expected")

@@ -186,6 +186,5 @@ def _mark_unseen(path: Path, unseen: Sequence[str]) -> None:
         return
     table = parquet.read_table(path)
     seen = pa.array([str(name) not in unseen for name in table["name"].to_pylist()])
-    if "seen" in table.column_names:
-        table = table.drop_columns(["seen"])
+    table = table.drop_columns([name for name in table.column_names if name == "seen"])
     parquet.write_table(table.append_column("seen", seen), path)
