@@ -381,11 +381,10 @@ class Encoder:
         descriptions : sequence of str
             Of a class without any its name is all there is.
         """
-        record = self.record
-        templates = record["template"]
+        templates = self.record["template"]
         each = [templates] if isinstance(templates, str) else templates
         return [
-            make_sentence(name, text, template, record["words"])
+            make_sentence(name, text, template, self.record["words"])
             for text in descriptions or [""]
             for template in each
         ]

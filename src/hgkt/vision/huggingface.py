@@ -114,7 +114,7 @@ def open_transformers(request: Mapping[str, Any], device: str) -> Backbone:
         return torch.nn.functional.normalize(features, dim=1) if pooling.unit else features
 
     with torch.inference_mode():
-        height, width = how.crop or (how.resized(256, 256)[1], how.resized(256, 256)[0])
+        height, width = how.crop or how.resized(256, 256)[::-1]
         n_features = int(forward(torch.zeros(1, 3, height, width, device=device)).shape[1])
     record = {
         "name": "transformers",
