@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from functools import reduce
+from functools import partialmethod, reduce
 from typing import Any
 
 import numpy as np
@@ -43,24 +43,6 @@ class Value:
     def __init__(self, graph: GraphBuilder, name: str, dtype: DTypeLike) -> None:
         self.graph, self.name, self.dtype = graph, name, dtype
 
-    def __add__(self, other: Operand) -> Value:
-        return self.node("Add", other)
-
-    def __sub__(self, other: Operand) -> Value:
-        return self.node("Sub", other)
-
-    def __mul__(self, other: Operand) -> Value:
-        return self.node("Mul", other)
-
-    def __truediv__(self, other: Operand) -> Value:
-        return self.node("Div", other)
-
-    def __matmul__(self, other: Operand) -> Value:
-        return self.node("MatMul", other)
-
-    def __neg__(self) -> Value:
-        return self.node("Neg")
-
     @property
     def T(self) -> Value:  # noqa: N802 - as NumPy calls it
         """The transpose of a matrix."""
@@ -70,29 +52,30 @@ class Value:
         """Return the output of a node that takes this first."""
         return self.graph.nodes(kind, self, *others, **attributes)[0]
 
+    __add__ = partialmethod(node, "Add")
+    __sub__ = partialmethod(node, "Sub")
+    __mul__ = partialmethod(node, "Mul")
+    __truediv__ = partialmethod(node, "Div")
+    __matmul__ = partialmethod(node, "MatMul")
+    __neg__ = partialmethod(node, "Neg")
+
     def cast(self, dtype: DTypeLike) -> Value:
         """Return it as numbers of another type."""
         found = self.node("Cast", to=self.graph.type_of(dtype))
         return Value(self.graph, found.name, dtype)
 
-    def row_sums(self) -> Value:
-        """Return the sum of each row: (n, 1)."""
-        return self.node("ReduceSum", _ROW, keepdims=1)
+    def row_squares(self) -> Value:
+        """Return the squared length of each row: (n, 1)."""
+        return self.node("ReduceSumSquare", _ROW, keepdims=1)
 
     def row_norms(self) -> Value:
         """Return the length of each row (n, 1), with one in place of zero so that it can divide."""
-        lengths = (self * self).row_sums().node("Sqrt")
+        lengths = self.node("ReduceL2", _ROW, keepdims=1)
         return lengths.node("Greater", 0.0).node("Where", lengths, 1.0)
 
     def unit_rows(self) -> Value:
         """Return the rows scaled to length one."""
         return self / self.row_norms()
-
-    def squared_distances(self, other: Value) -> Value:
-        """Return ‖a_i − b_j‖² of its rows and those of another: (n, m)."""
-        squares = (self * self).row_sums() + (other * other).row_sums().T
-        product = self @ other.T
-        return squares - (product + product)
 
     def split(self, widths: Sequence[int]) -> list[Value]:
         """Return blocks of columns."""
@@ -158,19 +141,10 @@ class GraphBuilder:
         helper = self._onnx.helper
         for title, value in outputs.items():
             self._nodes.append(helper.make_node("Identity", [value.name], [title]))
-        graph = helper.make_graph(
-            self._nodes,
-            self._name,
-            self._inputs,
-            [self._info(title, value.dtype, shape) for title, value in outputs.items()],
-            self._constants,
-        )
-        model = helper.make_model(
-            graph,
-            opset_imports=[helper.make_opsetid("", OPSET)],
-            ir_version=IR_VERSION,
-            producer_name="hgkt",
-        )
+        found = [self._info(title, value.dtype, shape) for title, value in outputs.items()]
+        graph = helper.make_graph(self._nodes, self._name, self._inputs, found, self._constants)
+        versions = {"opset_imports": [helper.make_opsetid("", OPSET)], "ir_version": IR_VERSION}
+        model = helper.make_model(graph, producer_name="hgkt", **versions)
         self._onnx.checker.check_model(model, full_check=True)
         return model
 
@@ -188,18 +162,19 @@ def joined(blocks: Sequence[Value]) -> Value:
     return first.node("Concat", *others, axis=1) if others else first
 
 
-def embedder_graph(transfer: ClosedFormTransfer) -> Any:
-    """Return the model from ``attributes`` (U, d) float64 to ``embeddings`` (U, G·D)."""
+def embedder_graph(transfer: ClosedFormTransfer, width: int) -> Any:
+    """Return the model from ``attributes`` (U, d) float64 to ``embeddings`` (U, `width`)."""
     graph = GraphBuilder("hgkt embedder")
     n_attributes = transfer.seen_attributes.shape[1]
     attributes = graph.input("attributes", _WIDE, ["n_classes", n_attributes])
     embeddings = _class_rows(attributes, transfer).cast(transfer.dtype)
-    return graph.finish({"embeddings": embeddings}, ["n_classes", _embedding_width(transfer)])
+    return graph.finish({"embeddings": embeddings}, ["n_classes", width])
 
 
 def scorer_graph(
     transfer: ClosedFormTransfer,
     n_features: int,
+    width: int,
     calibration: Calibration,
     temperatures: Temperatures | None = None,
     grown: bool = False,
@@ -216,7 +191,7 @@ def scorer_graph(
     graph = GraphBuilder("hgkt scorer")
     dtype = transfer.dtype
     features = graph.input("features", dtype, ["n_rows", n_features])
-    table = graph.input("embeddings", dtype, ["n_classes", _embedding_width(transfer)])
+    table = graph.input("embeddings", dtype, ["n_classes", width])
     paying = graph.input("penalised", np.bool_, ["n_classes"]).cast(dtype)
     scores = _scores(features, table, transfer)
     scores -= paying * _gamma(paying, calibration)
@@ -239,9 +214,8 @@ def _gamma(paying: Value, calibration: Calibration) -> Operand:
     """`Calibration.gamma` of the classes that pay and of those that do not."""
     if calibration.slope == 0.0:
         return calibration.offset
-    one = paying.graph.constant(1.0, paying.dtype)
-    n_paying = paying.node("ReduceSum", keepdims=0).node("Max", one)
-    n_free = (one - paying).node("ReduceSum", keepdims=0).node("Max", one)
+    n_paying = paying.node("ReduceSum", keepdims=0).node("Max", 1.0)
+    n_free = (-paying + 1.0).node("ReduceSum", keepdims=0).node("Max", 1.0)
     return (n_paying / n_free).node("Log") * calibration.slope + calibration.offset
 
 
@@ -287,7 +261,7 @@ def _class_block(own: list[tuple[Member, Value]], settings: Ensemble) -> list[Va
     if settings.metric == "euclidean":
         total = sum(member.weight for member, _ in own)
         block = _sum(rows * (member.weight / total) for member, rows in own)
-        squares = _sum((rows * rows).row_sums() * (member.weight / total) for member, rows in own)
+        squares = _sum(rows.row_squares() * (member.weight / total) for member, rows in own)
         return [block, squares, _ones_like(squares)]
     parts = []
     for member, rows in own:
@@ -329,7 +303,7 @@ def _scores(features: Value, table: Value, transfer: ClosedFormTransfer) -> Valu
     ]
     if settings.metric == "euclidean":
         (own,) = blocks
-        squares = (own * own).row_sums()
+        squares = own.row_squares()
         blocks = [own + own, -_ones_like(squares), -squares]
     else:
         blocks = [block.unit_rows() for block in blocks]
@@ -342,14 +316,7 @@ def _coordinates(rows: Value, span: NDArray[np.float64]) -> Value:
     """`SpannedStatistics.coordinates`."""
     inside = rows @ span.T
     rest = rows - inside @ span
-    return joined([inside, (rest * rest).row_sums().node("Sqrt")])
-
-
-def _embedding_width(transfer: ClosedFormTransfer) -> int:
-    settings = transfer.settings
-    width = len(settings.metric_keys) * len(transfer.center)
-    width += 2 if settings.metric == "euclidean" else 0
-    return width + (len(transfer.center) if settings.zero_shot else 0)
+    return joined([inside, rest.node("ReduceL2", _ROW, keepdims=1)])
 
 
 def _mapped(rows: Value, kind: FeatureMap) -> Value:
@@ -381,12 +348,14 @@ def _block_values(part: Value, kernel: ClassKernel, index: int) -> Value:
     if settings.relevance:
         rows *= kernel.relevance[index]
     references = part.graph.constant(kernel.references[index], _WIDE)
+    products = rows @ references.T
     if settings.kernel == "linear":
-        return rows @ references.T
+        return products
     if settings.kernel == "quadratic":
-        shifted = rows @ references.T + 1.0
+        shifted = products + 1.0
         return shifted * shifted * 0.25
-    distances = rows.squared_distances(references).node("Max", 0.0) / kernel.medians[index]
+    squares = rows.row_squares() + references.row_squares().T - (products + products)
+    distances = squares.node("Max", 0.0) / kernel.medians[index]
     values = (distances * -settings.kernel_scale).node("Exp")
     if settings.kernel == "rbf" or kernel.n_neighbors >= len(kernel.seen):
         return values

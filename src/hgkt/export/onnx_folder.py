@@ -17,9 +17,9 @@ from hgkt._validation import (
     check_features,
     check_number,
     import_extra,
+    label_text,
     refuse_twins,
 )
-from hgkt._validation import label_text as text
 from hgkt.calibration import Calibration, Confidence
 from hgkt.calibration.folds import SEEN
 from hgkt.calibration.novelty import rejected, with_unknown
@@ -65,20 +65,17 @@ def export_onnx(model: GZSLClassifier, folder: str | Path) -> Path:
         )
     if not hasattr(model, "seen_classes_"):
         raise DataError("the model is not fitted, so there is nothing to export")
+    transfer, table, n_features = model._transfer, model.class_embeddings_, model.n_features_in_
+    width, grown = table.shape[1], bool(model._table.learned_shares.any())
+    temperatures = None if model.confidence_ is None else model.confidence_.temperatures
     graphs = {
-        EMBEDDER: embedder_graph(model._transfer),
-        SCORER: scorer_graph(
-            model._transfer,
-            int(model.n_features_in_),
-            model.calibration_,
-            None if model.confidence_ is None else model.confidence_.temperatures,
-            grown=bool(model._table.learned_shares.any()),
-        ),
+        EMBEDDER: embedder_graph(transfer, width),
+        SCORER: scorer_graph(transfer, n_features, width, model.calibration_, temperatures, grown),
     }
     with atomic_folder(folder, _is_export, ModelFolderError, "an ONNX export") as scratch:
         for name, graph in graphs.items():
             (scratch / name).write_bytes(graph.SerializeToString())
-        np.save(scratch / TABLE, model.class_embeddings_)
+        np.save(scratch / TABLE, table)
         (scratch / CLASSES).write_text(json_text(_description(model)), encoding="utf-8")
     return Path(folder)
 
@@ -137,17 +134,16 @@ class OnnxClassifier:
             entries = description["classes"]
             self.classes = [entry["name"] for entry in entries]
             self._penalised = np.array([entry["penalised"] for entry in entries])
-            shares = [entry["learned"] for entry in entries]
-            self._learned = np.array(shares, dtype=self._table.dtype)
+            self._learned = np.array([entry["learned"] for entry in entries], self._table.dtype)
             self._calibration = Calibration.of(description["calibration"])
             arrays = description["confidence"]
             self._confidence = arrays and Confidence.from_arrays(
                 {name: np.asarray(values) for name, values in arrays.items()}
             )
-            if self._table.ndim != 2 or len(self._table) != len(self.classes):
+            if self._table.ndim != 2 or len(self._table) != len(entries):
                 raise ModelFolderError(
-                    f"{path} has embeddings of shape {self._table.shape}; {len(self.classes)} rows "
-                    "are expected"
+                    f"{path} has embeddings of shape {self._table.shape}; {len(entries)} rows are "
+                    "expected"
                 )
 
     def add_classes(self, class_attributes: Mapping[Any, ArrayLike]) -> OnnxClassifier:
@@ -159,19 +155,16 @@ class OnnxClassifier:
             Attribute vector of each new class, keyed by class.
         """
         table = attribute_table(class_attributes)
-        names = list(table)
-        taken = [name for name in names if name in self.classes]
-        if taken:
-            raise DataError(f"class {text(taken[0])} is there already")
-        refuse_twins([*self.classes, *names])
-        if not names:
-            return self
-        attributes = attribute_matrix(table, names, self._n_attributes)
+        for name in table:
+            if name in self.classes:
+                raise DataError(f"class {label_text(name)} is there already")
+        refuse_twins([*self.classes, *table])
+        attributes = attribute_matrix(table, list(table), self._n_attributes)
         rows = self._embedder.run(None, {"attributes": attributes})[0]
         self._table = np.concatenate([self._table, rows])
-        self._penalised = np.concatenate([self._penalised, np.zeros(len(names), dtype=bool)])
-        self._learned = np.concatenate([self._learned, np.zeros(len(names), self._learned.dtype)])
-        self.classes = [*self.classes, *names]
+        self._penalised = np.pad(self._penalised, (0, len(table)))
+        self._learned = np.pad(self._learned, (0, len(table)))
+        self.classes = [*self.classes, *table]
         return self
 
     def score_classes(self, X: ArrayLike) -> NDArray[Any]:
@@ -181,8 +174,7 @@ class OnnxClassifier:
         ----------
         X : array-like of shape (n_samples, n_features)
         """
-        scores: NDArray[Any] = self._run(X, "scores")[0]
-        return scores
+        return self._run(X)["scores"]
 
     def predict(self, X: ArrayLike, reject: float | None = None) -> NDArray[Any]:
         """Return the best class of each row.
@@ -194,12 +186,15 @@ class OnnxClassifier:
             Share of rows of known classes that may be rejected by mistake; rows that look like
             none of them are then labelled `hgkt.UNKNOWN`.
         """
-        if reject is None:
-            return np.array(self.classes)[self.score_classes(X).argmax(axis=1)]
-        check_number("reject", reject, low=0, high=1, open_low=True, open_high=True)
-        scores, probabilities = self._sure(X)
-        labels = np.array(self.classes)[scores.argmax(axis=1)]
-        return with_unknown(labels, rejected(self._novelty(scores, probabilities), reject))
+        if reject is not None:
+            check_number("reject", reject, low=0, high=1, open_low=True, open_high=True)
+        found = self._run(X)
+        labels = np.array(self.classes)[found["scores"].argmax(axis=1)]
+        return (
+            labels
+            if reject is None
+            else with_unknown(labels, rejected(self._novelty(found), reject))
+        )
 
     def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
         """Return the probability (n, n_classes) of every class; rows sum to one.
@@ -208,7 +203,8 @@ class OnnxClassifier:
         ----------
         X : array-like of shape (n_samples, n_features)
         """
-        return self._sure(X)[1]
+        self._thresholds()
+        return self._run(X)["probabilities"]
 
     def novelty(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return how little each row (n,) looks like any known class, from 0 to 1.
@@ -217,7 +213,7 @@ class OnnxClassifier:
         ----------
         X : array-like of shape (n_samples, n_features)
         """
-        return self._novelty(*self._sure(X))
+        return self._novelty(self._run(X))
 
     def predict_set(self, X: ArrayLike, coverage: float = 0.9) -> list[list[Any]]:
         """Return the classes among which the true one is, the likeliest first.
@@ -229,13 +225,14 @@ class OnnxClassifier:
             How often a set is to hold the true class.
         """
         check_number("coverage", coverage, low=0, high=1, open_low=True, open_high=True)
-        probabilities = self._sure(X)[1]
+        probabilities = self.predict_proba(X)
         learned = np.where(self._penalised, 1.0, self._learned)
         members = self._thresholds().sets.members(probabilities, learned, coverage)
         found = set_columns(members, probabilities)
         return [[self.classes[column] for column in columns.tolist()] for columns in found]
 
-    def _run(self, X: ArrayLike, *outputs: str) -> list[NDArray[Any]]:
+    def _run(self, X: ArrayLike) -> dict[str, NDArray[Any]]:
+        """Return the scorer's outputs by name."""
         features = np.asarray(X, dtype=self._table.dtype)
         if features.ndim != 2 or features.shape[1] != self._n_features:
             raise DataError(
@@ -246,20 +243,14 @@ class OnnxClassifier:
         inputs = {"features": features, "embeddings": self._table, "penalised": self._penalised}
         if any(each.name == "learned" for each in self._scorer.get_inputs()):
             inputs["learned"] = self._learned
-        found: list[NDArray[Any]] = self._scorer.run(list(outputs), inputs)
-        return found
+        outputs = [each.name for each in self._scorer.get_outputs()]
+        return dict(zip(outputs, self._scorer.run(outputs, inputs), strict=True))
 
-    def _sure(self, X: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
-        self._thresholds()
-        scores, probabilities = self._run(X, "scores", "probabilities")
-        return scores, probabilities
-
-    def _novelty(self, scores: NDArray[Any], probabilities: NDArray[Any]) -> NDArray[np.float64]:
-        n_paying = int(self._penalised.sum())
+    def _novelty(self, found: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
+        novelty, n_paying = self._thresholds().novelty, int(self._penalised.sum())
         gamma = self._calibration.gamma(n_paying, len(self.classes) - n_paying)
         paid = gamma * self._penalised + self._calibration.offset * self._learned
-        raw = scores.astype(np.float64) + paid
-        return self._thresholds().novelty(raw, probabilities.astype(np.float64))
+        return novelty(found["scores"] + paid, found["probabilities"].astype(np.float64))
 
     def _thresholds(self) -> Confidence:
         if self._confidence is None:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hgkt._validation import UNKNOWN, check_number
-from hgkt.calibration.sets import set_columns
 from hgkt.estimators import GZSLClassifier, Taxonomy, load_model
 from hgkt.exceptions import DataError
 from hgkt.language.describer import ClassDescription, Describer, keep_descriptions
@@ -119,12 +118,15 @@ class Explanation:
 class ItemClassifier(ABC):
     """A fitted model that reads raw items and takes new classes in words.
 
-    A kind of items is a subclass that says how they become `features`.
+    A kind of items is a subclass that says how they become `features`, and what of ``about_`` a
+    model needs for that.
 
     Parameters
     ----------
     classifier : GZSLClassifier
         The model; ``about_`` says what its features and attributes were made with.
+    device : {"auto", "cpu", "cuda"}
+        Where features are made.
 
     Attributes
     ----------
@@ -133,10 +135,14 @@ class ItemClassifier(ABC):
     """
 
     training_: Training | None = None
+    _needed: ClassVar[str]
+    _unfit: ClassVar[str]
 
-    def __init__(self, classifier: GZSLClassifier) -> None:
-        self.classifier = classifier
+    def __init__(self, classifier: GZSLClassifier, device: str = "auto") -> None:
+        self.classifier, self._device = classifier, device
         self.about: dict[str, Any] = getattr(classifier, "about_", {})
+        if not self.about.get(self._needed):
+            raise DataError(self._unfit)
 
     @classmethod
     def load(cls, path: str | Path, **options: Any) -> Self:
@@ -244,10 +250,10 @@ class ItemClassifier(ABC):
         self, classes: Mapping[str, Any]
     ) -> tuple[dict[str, NDArray[np.float64]], dict[str, list[str]]]:
         """Return the attribute vectors of classes, and the texts they were described by."""
-        described = [ClassDescription.of(name, value) for name, value in classes.items()]
-        vectors = dict(zip(classes, self.describer.vectors(described), strict=True))
-        texts = {name: each.texts or [] for name, each in zip(classes, described, strict=True)}
-        return vectors, texts
+        described = {name: ClassDescription.of(name, value) for name, value in classes.items()}
+        vectors = self.describer.vectors(list(described.values()))
+        texts = {name: each.texts or [] for name, each in described.items()}
+        return dict(zip(classes, vectors, strict=True)), texts
 
     # ------------------------------------------------------------------ answers
     # `items` is one item or several, as `features` takes them; `among` are the candidates: "all",
@@ -400,40 +406,32 @@ class ItemClassifier(ABC):
         depth = None if level is None else self.taxonomy().level(level)
         found = self.classifier.answers(features, among, reject, coverage)
         tree = Taxonomy.of(found.classes.tolist(), self.classifier.parents_)
-        classes, chances, scores = found.classes, found.probabilities, found.scores
-        if depth is not None:
-            classes, chances = tree.at_level(chances, depth)
-            scores = chances
-        learned, labels = self._learned(tree), classes.tolist()
+        asked = found if depth is None else _at_level(found, tree, depth)
+        learned, labels, names = self._learned(tree), asked.classes.tolist(), tree.names.tolist()
 
         def guess(label: Any, chance: float) -> Guess:
             return Guess(label, chance, label in learned)
 
         # Equal probabilities, of ones and zeros, are told apart by the score.
-        order = np.lexsort((-scores, -chances), axis=1)[:, :top].tolist()
+        order = np.lexsort((-asked.scores, -asked.probabilities), axis=1)[:, :top]
         guesses = [
-            tuple(guess(labels[column], float(chances[row, column])) for column in columns)
-            for row, columns in enumerate(order)
+            tuple(guess(labels[column], float(chances[column])) for column in columns)
+            for chances, columns in zip(asked.probabilities, order, strict=True)
         ]
         best: list[Guess | None] = [ranked[0] for ranked in guesses]
         if at_least is not None:
             nodes, sure = tree.back_off(found.probabilities, at_least)
             best = [
-                guess(tree.names[[node]].tolist()[0], chance) if node >= 0 else None
+                guess(names[node], chance) if node >= 0 else None
                 for node, chance in zip(nodes.tolist(), sure.tolist(), strict=True)
             ]
-        rejected = found.labels == UNKNOWN
-        sets = None if coverage is None else _sets(found, tree, depth)
-        return [
-            Answer(
-                None if rejected[row] else best[row],
-                guesses[row],
-                bool(rejected[row]),
-                None if found.novelty is None else float(found.novelty[row]),
-                None if sets is None else tuple(sets[row].tolist()),
-            )
-            for row in range(len(guesses))
-        ]
+        nothing = [None] * len(guesses)
+        rejected = (found.labels == UNKNOWN).tolist()
+        answered = [None if out else one for one, out in zip(best, rejected, strict=True)]
+        novelty = nothing if found.novelty is None else found.novelty.tolist()
+        sets = nothing if coverage is None else [tuple(each.tolist()) for each in asked.sets()]
+        rows = zip(answered, guesses, rejected, novelty, sets, strict=True)
+        return [Answer(*row) for row in rows]
 
     def _learned(self, tree: Taxonomy) -> set[Any]:
         """Return the classes that were learned from examples, and the groups that hold one."""
@@ -463,24 +461,19 @@ class ItemClassifier(ABC):
     ) -> list[Explanation]:
         """Return what `explain` does for items whose features (n, n_features) are made."""
         examples = self.about.get("examples") or {}
-        answers = self.answers(features, 1, among)
-        nearest = self.answers(features, top, "seen")
-        return [
-            Explanation(
-                answer.guesses[0],
-                tuple(
-                    Relative(guess.label, guess.probability, examples.get(guess.label))
-                    for guess in near.guesses
-                ),
-            )
-            for answer, near in zip(answers, nearest, strict=True)
-        ]
+
+        def relatives(guesses: Sequence[Guess]) -> tuple[Relative, ...]:
+            return tuple(Relative(g.label, g.probability, examples.get(g.label)) for g in guesses)
+
+        answers, nearest = self.answers(features, 1, among), self.answers(features, top, "seen")
+        pairs = zip(answers, nearest, strict=True)
+        return [Explanation(answer.guesses[0], relatives(near.guesses)) for answer, near in pairs]
 
 
-def _sets(found: Answers, tree: Taxonomy, level: int | None) -> list[NDArray[Any]]:
-    """Return the sets of classes, or the groups of a level that hold them; likeliest first."""
-    if level is None or found.members is None:
-        return found.sets()
+def _at_level(found: Answers, tree: Taxonomy, level: int) -> Answers:
+    """Return what is said of rows with the groups of a level in place of classes."""
     names, chances = tree.at_level(found.probabilities, level)
-    held = tree.at_level(found.members.astype(np.float64), level)[1] > 0
-    return [names[columns] for columns in set_columns(held, chances)]
+    members = found.members
+    if members is not None:  # a group is in a set that holds one of its classes
+        members = tree.at_level(members.astype(np.float64), level)[1] > 0
+    return replace(found, classes=names, probabilities=chances, scores=chances, members=members)

@@ -48,19 +48,16 @@ class ImageClassifier(ItemClassifier):
     >>> model.add_classes({"okapi": "a brown animal with striped legs"})  # doctest: +SKIP
     """
 
+    _needed = "backbone"
+    _unfit = (
+        "this model reads features: it does not know the backbone of those that it was trained on, "
+        "so it cannot read images"
+    )
+
     def __init__(
-        self,
-        classifier: GZSLClassifier,
-        device: str = "auto",
-        weights: str | Path | None = None,
+        self, classifier: GZSLClassifier, device: str = "auto", weights: str | Path | None = None
     ) -> None:
-        super().__init__(classifier)
-        if not self.about.get("backbone"):
-            raise DataError(
-                "this model reads features: it does not know the backbone of those that it was "
-                "trained on, so it cannot read images"
-            )
-        self._device = device
+        super().__init__(classifier, device)
         self._weights = None if weights is None else str(weights)
 
     @cached_property
@@ -158,40 +155,25 @@ def read_photos(
     class_info = read_classes(classes, labels, str(images))
     network = load_backbone(backbone, device)
     # Words first: they take seconds, and what is wrong with them is known before hours of work.
-    name = encoder or text_tower(network.record) or "minilm"
+    reads = encoder or text_tower(network.record) or "minilm"
     vectors, n_cut = class_vectors(
-        class_info, lambda: load_encoder(name, "cpu", template), progress
+        class_info, lambda: load_encoder(reads, "cpu", template), progress
     )
-    journal = None if cache is None else feature_journal(network, cache)
-    with nullcontext() if journal is None else journal:
+    with nullcontext() if cache is None else feature_journal(network, cache) as journal:
         found = extract_features(entries, network, journal, batch_size, workers, progress=progress)
         features = found.features
-    tower = (vectors.encoder or {}).get("weights")
-    dataset = item_dataset(
-        images.resolve().stem,
-        features,
-        [entry.label for entry in found.entries],
-        labels,
-        class_info,
-        vectors,
-        about={
-            "features": feature_stem(network.record),
-            "layout": "images",
-            "backbone": dict(network.record),
-            "shares_space": tower is not None and tower == network.record["sha256"],
-        },
-        splits=[entry.split for entry in found.entries],
-        image_files=tuple(entry.id for entry in found.entries),
-    )
-    return ReadItems(
-        dataset,
-        dataset.image_files or (),
-        tuple((entry.id, reason) for entry, reason in found.unreadable),
-        found.n_resumed,
-        n_cut,
-        passed_over(images),
-        class_info.parents,
-    )
+    about = {
+        "features": feature_stem(network.record),
+        "layout": "images",
+        "backbone": dict(network.record),
+        "shares_space": (vectors.encoder or {}).get("weights") == network.record["sha256"],
+    }
+    files, of_class, splits = zip(*((e.id, e.label, e.split) for e in found.entries), strict=True)
+    name = images.resolve().stem
+    dataset = item_dataset(name, features, of_class, class_info, vectors, about, splits, files)
+    unreadable = tuple((entry.id, reason) for entry, reason in found.unreadable)
+    others, parents = passed_over(images), class_info.parents
+    return ReadItems(dataset, files, unreadable, found.n_resumed, n_cut, others, parents)
 
 
 def text_tower(record: Mapping[str, Any]) -> str | None:

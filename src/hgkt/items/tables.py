@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,8 @@ from hgkt.data.dataset import SPLITS
 from hgkt.data.tables import PARENT, check_named, has_attributes, parse_parents, read_table
 from hgkt.estimators.taxonomy import check_parents
 from hgkt.exceptions import DataError
-from hgkt.language.class_lists import ClassList, class_list, describe_classes
-from hgkt.language.describer import DESCRIPTIONS, described_by
+from hgkt.language.class_lists import ClassList, class_list, describe_classes, with_numbers
+from hgkt.language.describer import DESCRIPTIONS, as_texts, described_by
 from hgkt.language.encoder import Encoder, class_words
 
 
@@ -89,12 +89,15 @@ def read_classes(classes: Any, labels: Sequence[str], where: str) -> ClassList:
     if origin.get("encoder") or (has_numbers and not _has_words(frame)):
         made = origin if origin.get("encoder") else {"attribute_kinds": ["att"]}
         vectors = attribute_file(frame, made, Path(source))
-        _check_complete(vectors, labels, where, source)
+        _check_rows(vectors.names, labels, where, source)
+        for row in np.flatnonzero(~np.isfinite(vectors.attributes).all(axis=1))[:1]:
+            raise DataError(f"{source}: class {vectors.names[row]!r} lacks a number")
         return ClassList(source, {}, vectors=vectors, parents=parents)
-    listed = class_list(frame, source, frame if has_numbers else None)
+    listed = class_list(frame, source)
     bare = [label for label in labels if label not in listed.texts]
-    if has_numbers and bare:
-        raise _missing(bare[0], where, source)
+    if has_numbers:
+        _check_rows(listed.texts, labels, where, source)
+        listed = with_numbers(listed, frame, source)
     _check_spelling(set(listed.texts).difference(labels), bare, where, source)
     texts = {**listed.texts, **{label: [""] for label in bare}}
     return replace(listed, texts=texts, parents=parents)
@@ -126,9 +129,8 @@ def read_parents(classes: Any) -> dict[str, str]:
 
 
 def _parents(frame: pd.DataFrame, source: str) -> dict[str, str]:
-    found = parse_parents(frame, Path(source))
     try:
-        checked = check_parents(found)
+        checked = check_parents(parse_parents(frame, Path(source)))
         if checked:
             refuse_twins({*frame["name"].astype(str), *checked.values()})
     except DataError as error:
@@ -186,8 +188,7 @@ def _as_frame(classes: Any) -> pd.DataFrame:
         )
     rows: list[tuple[str, Any]] = []
     for name, value in classes.items():
-        several = isinstance(value, list | tuple) and value and isinstance(value[0], str)
-        rows += [(str(name), text) for text in (value if several else [value])]
+        rows += [(str(name), text) for text in as_texts(value) or [value]]
     are_words = [value is None or isinstance(value, str) for _, value in rows]
     if any(are_words) and not all(are_words):
         name = rows[are_words.index(False)][0]
@@ -199,24 +200,17 @@ def _as_frame(classes: Any) -> pd.DataFrame:
 
 
 def _has_words(frame: pd.DataFrame) -> bool:
-    if "description" not in frame:
-        return False
-    return any(isinstance(text, str) and text.strip() for text in frame["description"])
+    texts = frame.get("description", ())
+    return any(isinstance(text, str) and text.strip() for text in texts)
 
 
-def _check_complete(file: AttributeFile, labels: Sequence[str], where: str, source: str) -> None:
-    """Refuse a class with items, or any, without the numbers that all others have."""
+def _check_rows(names: Container[str], labels: Sequence[str], where: str, source: str) -> None:
+    """Refuse a class with items that is not among the names of a table."""
     for label in labels:
-        if label not in file.names:
-            raise _missing(label, where, source)
-    for row in np.flatnonzero(~np.isfinite(file.attributes).all(axis=1))[:1]:
-        raise DataError(f"{source}: class {file.names[row]!r} lacks a number")
-
-
-def _missing(label: str, where: str, source: str) -> DataError:
-    return DataError(
-        f"class {label!r} of {where} has no row in {source}; one row per class is expected"
-    )
+        if label not in names:
+            raise DataError(
+                f"class {label!r} of {where} has no row in {source}; one row per class is expected"
+            )
 
 
 def _check_spelling(names: Iterable[str], labels: Sequence[str], where: str, source: str) -> None:
@@ -234,11 +228,10 @@ def item_dataset(
     name: str,
     features: NDArray[np.float32],
     labels: Sequence[str],
-    classes: Sequence[str],
     class_info: ClassList,
     vectors: AttributeFile,
     about: dict[str, Any],
-    splits: Sequence[str] | None = None,
+    splits: Sequence[str] = (),
     image_files: tuple[str, ...] | None = None,
 ) -> GZSLDataset:
     """Return items and the vectors of their classes as a data set.
@@ -249,9 +242,7 @@ def item_dataset(
         Of the data set.
     features : ndarray of shape (n, D)
     labels : sequence of str of length n
-        The class of each item.
-    classes : sequence of str
-        The classes of the items; those that have a vector only come after them.
+        The class of each item; classes without one come after those that have one.
     class_info : ClassList
         What is said about the classes: a model keeps the texts to show them.
     vectors : AttributeFile
@@ -263,16 +254,18 @@ def item_dataset(
     image_files : tuple of str, optional
         The file of each item.
     """
-    split_of = np.array(splits or [""] * len(labels))
+    # Where no item is in any part, all are there to train on.
+    split_of = np.array(splits if any(splits) else ["train"] * len(labels))
     parts: dict[str, Any] = {part: np.flatnonzero(split_of == part) for part in SPLITS}
-    if not split_of.astype(bool).any():
-        parts["train"] = np.arange(len(labels))
     if not len(parts["train"]):
         raise DataError(f"data set {name!r} has nothing to train on: no item is in train")
-    names = tuple(dict.fromkeys([*classes, *vectors.names]))
+    names = tuple(dict.fromkeys([*sorted(set(labels)), *vectors.names]))
     code = {name: position for position, name in enumerate(names)}
     rows = dict(zip(vectors.names, vectors.attributes, strict=True))
     descriptions = described_by(rows, class_info.texts)
+    made = {**about, "attributes": "+".join(vectors.kinds), **vectors.origin()}
+    if descriptions:
+        made[DESCRIPTIONS] = descriptions
     return GZSLDataset(
         name=name,
         features=features,
@@ -280,12 +273,7 @@ def item_dataset(
         class_names=names,
         class_attributes=np.array([rows[name] for name in names]),
         attribute_names=vectors.attribute_names if vectors.encoder is None else None,
-        about={
-            **about,
-            "attributes": "+".join(vectors.kinds),
-            **vectors.origin(),
-            **({DESCRIPTIONS: descriptions} if descriptions else {}),
-        },
+        about=made,
         **parts,
         image_files=image_files,
     ).validate()

@@ -17,7 +17,6 @@ from hgkt._files import reading, sha256
 from hgkt._journal import Journal, MemoryRows
 from hgkt._typing import Progress
 from hgkt.data.tables import check_column, read_frame
-from hgkt.estimators import GZSLClassifier
 from hgkt.exceptions import DataError
 from hgkt.items.base import ItemClassifier
 from hgkt.items.tables import ReadItems, class_vectors, item_dataset, read_classes
@@ -47,14 +46,11 @@ class TextClassifier(ItemClassifier):
     >>> model.add_classes({"freeze account": "stop all payments at once"})  # doctest: +SKIP
     """
 
-    def __init__(self, classifier: GZSLClassifier, device: str = "auto") -> None:
-        super().__init__(classifier)
-        if not self.about.get("text_encoder"):
-            raise DataError(
-                "this model does not know an encoder of texts that it was trained on, so it cannot "
-                "read texts"
-            )
-        self._device = device
+    _needed = "text_encoder"
+    _unfit = (
+        "this model does not know an encoder of texts that it was trained on, so it cannot read "
+        "texts"
+    )
 
     @cached_property
     def encoder(self) -> Encoder:
@@ -146,27 +142,19 @@ def read_texts(
     sentences, names = tuple(kept["text"]), kept["class"].tolist()
     if not sentences:
         raise DataError(f"{where} holds no text to train on")
-    seen = sorted(set(names))
-    class_info = read_classes(classes, seen, where)
+    class_info = read_classes(classes, sorted(set(names)), where)
     # One encoder for both: a text and the name of its class are then vectors of one space.
     model = load_encoder(encoder, torch_device(device), template or TEXT_TEMPLATE)
     vectors, n_cut = class_vectors(class_info, lambda: model, progress)
     features, n_resumed = _encode(sentences, model, cache, progress)
-    shares = vectors.encoder is not None and vectors.encoder["identity"] == model.record["identity"]
-    dataset = item_dataset(
-        Path(where).stem,
-        features,
-        names,
-        seen,
-        class_info,
-        vectors,
-        about={
-            "features": Path(str(model.record["name"])).name,
-            "layout": "texts",
-            "text_encoder": dict(model.record),
-            "shares_space": shares,
-        },
-    )
+    made = vectors.encoder or {}
+    about = {
+        "features": Path(str(model.record["name"])).name,
+        "layout": "texts",
+        "text_encoder": dict(model.record),
+        "shares_space": made.get("identity") == model.record["identity"],
+    }
+    dataset = item_dataset(Path(where).stem, features, names, class_info, vectors, about)
     n_cut += sum(model.is_cut(sentences))
     return ReadItems(dataset, sentences, unreadable, n_resumed, n_cut, parents=class_info.parents)
 
@@ -190,16 +178,14 @@ def _labelled(texts: Any, labels: Sequence[str] | None) -> tuple[str, pd.DataFra
 
 def _readable(frame: pd.DataFrame) -> tuple[pd.DataFrame, tuple[tuple[str, str], ...]]:
     """Return the rows that have a text and a class, and why the others are left out."""
-    missing = {
-        column: ~frame[column].map(lambda value: isinstance(value, str) and bool(value.strip()))
-        for column in ("text", "class")
-    }
-    wrong = np.flatnonzero(missing["text"] | missing["class"])
+    pairs = frame[["text", "class"]]
+    given = pairs.map(lambda value: isinstance(value, str) and bool(value.strip()))
+    kept = given.all(axis=1)
     reasons = [
-        (f"row {row}", f"row {row} has no {'text' if missing['text'].iloc[row] else 'class'}")
-        for row in wrong.tolist()
+        (f"row {row}", f"row {row} has no {'class' if given['text'].iloc[row] else 'text'}")
+        for row in np.flatnonzero(~kept).tolist()
     ]
-    return frame[~(missing["text"] | missing["class"])], tuple(reasons)
+    return frame[kept], tuple(reasons)
 
 
 def _encode(
@@ -209,8 +195,7 @@ def _encode(
     keys = [(sha256(text),) for text in texts]
     identity = {"encoder": encoder.record["identity"]}
     journal = None if cache is None else Journal(cache, identity, encoder.n_dimensions)
-    with nullcontext() if journal is None else journal:
-        store = MemoryRows() if journal is None else journal
+    with nullcontext(MemoryRows()) if journal is None else journal as store:
         n_resumed = sum(key in store for key in keys)
         # Each text once; those of one length go together, and shorter ones are not padded.
         pending = {key: text for key, text in zip(keys, texts, strict=True) if key not in store}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -132,10 +133,9 @@ def train_on_images(
     >>> model.predict("unknown.jpg")  # doctest: +SKIP
     array(['okapi'], dtype='<U5')
     """
-    _check_estimator(estimator)
-    found = read_photos(images, classes, device=device, progress=progress, **reading)
+    read = partial(read_photos, images, classes, **reading)
     choices = _Choices(select, calibrate, favour, random_state)
-    return _train(ImageClassifier, found, estimator, choices, device, keep_examples, progress)
+    return _train(ImageClassifier, read, estimator, choices, device, keep_examples, progress)
 
 
 def train_on_texts(
@@ -191,15 +191,9 @@ def train_on_texts(
     >>> model.predict("sun or snow?").tolist(), model.unseen_classes_.tolist()
     (['weather'], ['report lost card'])
     """
-    _check_estimator(estimator)
-    found = read_texts(texts, labels, classes, device=device, progress=progress, **reading)
+    read = partial(read_texts, texts, labels, classes, **reading)
     choices = _Choices(select, calibrate, favour, random_state)
-    return _train(TextClassifier, found, estimator, choices, device, keep_examples, progress)
-
-
-def _check_estimator(estimator: Estimator | None) -> None:
-    if not (estimator is None or callable(estimator) or isinstance(estimator, GZSLClassifier)):
-        raise DataError(f"estimator must be a method of hgkt; got {type(estimator).__name__}")
+    return _train(TextClassifier, read, estimator, choices, device, keep_examples, progress)
 
 
 class _Choices(NamedTuple):
@@ -213,14 +207,17 @@ class _Choices(NamedTuple):
 
 def _train(
     kind: type[Classifier],
-    read: ReadItems,
+    read_items: Callable[..., ReadItems],
     estimator: Estimator | None,
     choices: _Choices,
     device: str,
     keep_examples: bool,
     progress: Progress | None,
 ) -> Classifier:
-    """Fit, add the classes that are only described, and say what the model was made with."""
+    """Read, fit, add the classes that are only described, and say what the model was made with."""
+    if not (estimator is None or callable(estimator) or isinstance(estimator, GZSLClassifier)):
+        raise DataError(f"estimator must be a method of hgkt; got {type(estimator).__name__}")
+    read = read_items(device=device, progress=progress)
     dataset = read.dataset
     if estimator is None:
         estimator = method_for(dataset, device=device)

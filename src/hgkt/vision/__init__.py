@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hgkt._lazy import attach
 from hgkt.vision.backbones import BACKBONES, Backbone, load_backbone
 from hgkt.vision.extraction import Extraction, extract_features
-from hgkt.vision.images import Preprocessing, open_image, preprocess
+from hgkt.vision.images import Preprocessing, open_image
 from hgkt.vision.listing import ImageEntry, find_images, list_images, read_manifest
 
 if TYPE_CHECKING:
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BACKBONES", "Backbone", "Extraction", "ImageEntry", "Preprocessing", "extract_features",
-    "extract_folder", "find_images", "list_images", "load_backbone", "open_image", "preprocess",
-    "read_manifest",
+    "extract_folder", "find_images", "list_images", "load_backbone", "open_image", "read_manifest",
 ]  # fmt: skip
 
 # Imported on first use: to look at images needs no pandas.

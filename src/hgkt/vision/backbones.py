@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -16,13 +17,7 @@ from numpy.typing import NDArray
 from hgkt._registry import Entry, Registry
 from hgkt._validation import check_finite
 from hgkt.exceptions import DataError
-from hgkt.vision.images import (
-    MAX_PIXELS,
-    Preprocessing,
-    decode_image,
-    measure_image,
-    normalize,
-)
+from hgkt.vision.images import MAX_PIXELS, Preprocessing, decode_image, measure_image, normalize
 
 _BATCH = 32
 _LITE_SIZES = (224, 240, 260, 280, 300)
@@ -40,7 +35,7 @@ BACKBONES = Registry(
         "transformers": Entry(
             "hgkt.vision.huggingface:open_transformers",
             "a vision model of transformers: its hub name (owner/model) or a folder",
-        ),
+        )
     },
 )
 """What opens a backbone: it takes what is known of its record, and where to compute."""
@@ -155,18 +150,14 @@ class Backbone:
     def _run(self, inputs: NDArray[np.float32]) -> NDArray[np.float32]:
         import torch
 
+        layout = torch.channels_last if self.channels_last else torch.contiguous_format
         with torch.inference_mode():
-            tensor = torch.from_numpy(inputs).to(self.device)
-            if self.channels_last:
-                tensor = tensor.contiguous(memory_format=torch.channels_last)
-            output = self.forward(tensor).float().cpu().numpy()
-        return np.asarray(output, dtype=np.float32)
+            tensor = torch.from_numpy(inputs).to(self.device).contiguous(memory_format=layout)
+            return np.asarray(self.forward(tensor).float().cpu())
 
 
 def load_backbone(
-    name_or_record: str | Mapping[str, Any],
-    device: str = "cpu",
-    source: str | None = None,
+    name_or_record: str | Mapping[str, Any], device: str = "cpu", source: str | None = None
 ) -> Backbone:
     """Open a backbone by name, or the very one of a record.
 
@@ -223,7 +214,6 @@ def _parse(text: str) -> dict[str, Any]:
     """Return what is known of a record; a folder or ``owner/model`` is a model of transformers."""
     if text not in BACKBONES and ("/" in text or Path(text).is_dir()):
         return {"name": "transformers", "source": text}
-    BACKBONES[text]  # raises, with the choices
     return {"name": text.lower()}
 
 
@@ -231,10 +221,8 @@ def package_versions(packages: Iterable[str]) -> dict[str, str]:
     """Return the versions of those packages that are installed."""
     found = {}
     for package in packages:
-        try:
+        with suppress(PackageNotFoundError):
             found[package] = version(package)
-        except PackageNotFoundError:
-            continue
     return found
 
 
@@ -257,11 +245,6 @@ def _check_same(found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
         if expected.get(key) != found.get(key):
             what = {"sha256": "weights with the checksum"}.get(key, key)
             raise DataError(
-                f"backbone {found['name']!r} has {what} {_short(found.get(key))}, but the record "
-                f"was made with {_short(expected.get(key))}; features of the two do not mix"
+                f"backbone {found['name']!r} has {what} {found.get(key)!s:.20}, but the record was "
+                f"made with {expected.get(key)!s:.20}; features of the two do not mix"
             )
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return f"{text[:12]}…" if len(text) > 20 else text

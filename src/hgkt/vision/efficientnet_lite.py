@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,6 @@ from hgkt.exceptions import MissingExtraError
 from hgkt.vision.backbones import Backbone, package_versions
 from hgkt.vision.images import Preprocessing
 
-# Names of a convolution and of its normalisation, in one module.
-_PAIRS = (
-    ("_conv_stem", "_bn0"),
-    ("_conv_head", "_bn1"),
-    ("_expand_conv", "_bn0"),
-    ("_depthwise_conv", "_bn1"),
-    ("_project_conv", "_bn2"),
-)
 _N_FEATURES = 1280
 
 
@@ -90,7 +83,8 @@ def fold_batch_norms(network: Any) -> Any:
     Parameters
     ----------
     network : torch.nn.Module
-        A network in evaluation mode; it is changed.
+        A network in evaluation mode, whose modules name a normalisation right after its
+        convolution; it is changed.
 
     Returns
     -------
@@ -98,9 +92,7 @@ def fold_batch_norms(network: Any) -> Any:
         The same network.
     """
     for module in list(network.modules()):
-        children = dict(module.named_children())
-        for before, after in _PAIRS:
-            convolution, norm = children.get(before), children.get(after)
+        for (before, convolution), (after, norm) in pairwise(list(module.named_children())):
             if isinstance(convolution, nn.Conv2d) and isinstance(norm, nn.BatchNorm2d):
                 setattr(module, before, fuse_conv_bn_eval(convolution, norm))
                 setattr(module, after, nn.Identity())

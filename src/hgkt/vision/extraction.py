@@ -19,7 +19,7 @@ from hgkt._typing import Progress
 from hgkt._validation import check_number
 from hgkt.exceptions import DataError
 from hgkt.vision.backbones import Backbone, identity
-from hgkt.vision.images import MAX_PIXELS, Preprocessing, decode_image
+from hgkt.vision.images import Preprocessing, decode_image
 from hgkt.vision.listing import ImageEntry
 
 _AHEAD = 32  # images per thread that are decoded before they are asked for
@@ -36,7 +36,7 @@ def file_key(path: Path) -> Key | None:
 
 
 def decode_all(
-    paths: Sequence[Path], how: Preprocessing, workers: int = 0, max_pixels: int = MAX_PIXELS
+    paths: Sequence[Path], how: Preprocessing, workers: int = 0
 ) -> Generator[Decoded, None, None]:
     """Decode images in order.
 
@@ -49,8 +49,6 @@ def decode_all(
     workers : int
         Number of threads, which is enough since Pillow decodes and resizes without Python's lock;
         0 decodes in this one.
-    max_pixels : int
-        Larger images are not decoded.
 
     Yields
     ------
@@ -60,7 +58,7 @@ def decode_all(
 
     def decode(path: Path) -> Decoded:
         try:
-            return decode_image(path, how, max_pixels)
+            return decode_image(path, how)
         except DataError as error:
             return str(error)
 
@@ -125,7 +123,6 @@ def extract_features(
     journal: Journal | None = None,
     batch_size: int = 32,
     workers: int = 0,
-    max_pixels: int = MAX_PIXELS,
     progress: Progress | None = None,
 ) -> Extraction:
     """Extract the features of images; unreadable ones are reported and never fatal.
@@ -142,8 +139,6 @@ def extract_features(
         Images per forward pass.
     workers : int
         Threads that decode and resize; 0 does it in this one.
-    max_pixels : int
-        Larger images count as unreadable.
     progress : callable, optional
         Called as ``progress(stage, done, total, values)``.
 
@@ -184,7 +179,7 @@ def extract_features(
             progress("extract", n_done + len(unreadable), len(entries), {"images/s": rate})
 
     report()
-    decoding = decode_all([e.path for e in pending], backbone.preprocessing, workers, max_pixels)
+    decoding = decode_all([e.path for e in pending], backbone.preprocessing, workers)
     # Closed, so that an interrupt ends the threads too.
     with warnings.catch_warnings(), closing(decoding) as images:
         warnings.simplefilter("ignore")  # Pillow warns about what the report says anyway

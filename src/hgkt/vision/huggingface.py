@@ -48,6 +48,8 @@ class Pooling:
 _AVERAGE = "average of the last feature map"
 _NORMED = "average of the last feature map, layer-normalised"
 _TOKEN = "class token of the last layer, layer-normalised"
+_PROJECTED = "image tower, projected, length one"
+_ATTENDED = "attention pool of the image tower, length one"
 
 POOLINGS = {
     "resnet": Pooling("ResNetModel", "pooler_output", _AVERAGE, True),
@@ -61,18 +63,8 @@ POOLINGS = {
     "vit": Pooling("ViTModel", "class_token", _TOKEN),
     "deit": Pooling("DeiTModel", "class_token", _TOKEN),
     # Their text towers are in `hgkt.language.towers`.
-    "clip": Pooling(
-        "CLIPVisionModelWithProjection",
-        "image_embeds",
-        "image tower, projected, length one",
-        unit=True,
-    ),
-    "siglip": Pooling(
-        "SiglipVisionModel",
-        "pooler_output",
-        "attention pool of the image tower, length one",
-        unit=True,
-    ),
+    "clip": Pooling("CLIPVisionModelWithProjection", "image_embeds", _PROJECTED, unit=True),
+    "siglip": Pooling("SiglipVisionModel", "pooler_output", _ATTENDED, unit=True),
 }
 
 
@@ -110,8 +102,7 @@ def open_transformers(request: Mapping[str, Any], device: str) -> Backbone:
     pooling = POOLINGS[kind]
     how = read_preprocessing(folder)
     bare = {"add_pooling_layer": False} if pooling.output == "class_token" else {}
-    model = load_pretrained(pooling.class_name, folder, "vision", **bare)
-    model = model.eval().to(device)
+    model = load_pretrained(pooling.class_name, folder, "vision", **bare).eval().to(device)
     if pooling.convolutional:
         model = model.to(memory_format=torch.channels_last)
 
@@ -123,7 +114,7 @@ def open_transformers(request: Mapping[str, Any], device: str) -> Backbone:
         return torch.nn.functional.normalize(features, dim=1) if pooling.unit else features
 
     with torch.inference_mode():
-        height, width = how.crop or (how.resized(256, 256)[1], how.resized(256, 256)[0])
+        height, width = how.crop or how.resized(256, 256)[::-1]
         n_features = int(forward(torch.zeros(1, 3, height, width, device=device)).shape[1])
     record = {
         "name": "transformers",

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hgkt._files import reading
 from hgkt._plain import plain
-from hgkt._validation import import_extra
+from hgkt._validation import check_choice, import_extra
 from hgkt.exceptions import DataError, first_line
 
 if TYPE_CHECKING:
@@ -175,10 +175,9 @@ def _from_pixels(pixels: NDArray[Any]) -> Any:
 def _stream(source: Any) -> tuple[str, Any]:
     """Return how to call the source in a sentence, and a binary file."""
     if isinstance(source, bytes | bytearray | memoryview):
-        name = "the content"
         if not len(source):
-            raise DataError(f"{name} is empty; it has no bytes")
-        return name, io.BytesIO(source)
+            raise DataError("the content is empty; it has no bytes")
+        return "the content", io.BytesIO(source)
     if hasattr(source, "read"):
         return str(getattr(source, "name", None) or "the image given as a file"), source
     path = Path(source)
@@ -214,11 +213,9 @@ def _draft(image: Any, at_least: tuple[int, int] | None) -> None:
     """Let the JPEG decoder shrink; wanted sizes are those of the upright image."""
     if at_least is None or image.format not in ("JPEG", "MPO"):
         return
-    width, height = at_least
-    if _orientation(image) >= 5:  # lies on its side
-        width, height = height, width
     # Pillow takes the smaller of the two ratios, so neither side falls below what is wanted.
-    image.draft(None, (width, height))
+    lies_on_its_side = _orientation(image) >= 5
+    image.draft(None, at_least[::-1] if lies_on_its_side else at_least)
 
 
 def _orientation(image: Any) -> int:
@@ -228,13 +225,10 @@ def _orientation(image: Any) -> int:
 
 
 def _upright(image: Any) -> Any:
-    ops = import_extra("PIL.ImageOps", "vision")
-    if _orientation(image) == 1:
-        return image
-    try:
-        return ops.exif_transpose(image)
-    except Exception:
-        return image
+    if _orientation(image) != 1:
+        with suppress(Exception):
+            return import_extra("PIL.ImageOps", "vision").exif_transpose(image)
+    return image
 
 
 def _to_rgb(image: Any) -> Any:
@@ -280,9 +274,9 @@ class Preprocessing:
     Examples
     --------
     >>> from PIL import Image
-    >>> from hgkt.vision import Preprocessing, preprocess
-    >>> gray = Image.new("RGB", (40, 20), (51, 51, 51))
-    >>> array = preprocess(gray, Preprocessing(shortest_edge=8, crop=(8, 8), mean=(0, 0, 0)))
+    >>> from hgkt.vision import Preprocessing
+    >>> how = Preprocessing(shortest_edge=8, crop=(8, 8), mean=(0, 0, 0))
+    >>> array = normalize(to_pixels(Image.new("RGB", (40, 20), (51, 51, 51)), how), how)
     >>> array.shape, round(float(array[0, 0, 0] * 0.229), 3)
     ((3, 8, 8), 0.2)
     """
@@ -299,11 +293,7 @@ class Preprocessing:
     std: tuple[float, float, float] = IMAGENET_STD
 
     def __post_init__(self) -> None:
-        if self.interpolation not in INTERPOLATIONS:
-            raise DataError(
-                f"interpolation {self.interpolation!r} is unknown; one of "
-                f"{', '.join(INTERPOLATIONS)} is expected"
-            )
+        check_choice("interpolation", self.interpolation, INTERPOLATIONS)
         if self.crop is not None:
             object.__setattr__(self, "crop", tuple(self.crop))
         for name in ("mean", "std"):
@@ -333,30 +323,10 @@ class Preprocessing:
 
     def draft_size(self) -> tuple[int, int] | None:
         """Return the least width and height at which a JPEG may be decoded."""
-        width = self.shortest_edge or self.width
-        height = self.shortest_edge or self.height
-        if not self.jpeg_draft or width is None or height is None:
+        width, height = self.shortest_edge or self.width, self.shortest_edge or self.height
+        if not (self.jpeg_draft and width and height):
             return None
         return width * self.jpeg_draft, height * self.jpeg_draft
-
-
-def preprocess(image: Image, record: Preprocessing | Mapping[str, Any]) -> NDArray[np.float32]:
-    """Turn an RGB image into a network's input.
-
-    Parameters
-    ----------
-    image : PIL.Image.Image
-        As `open_image` returns it.
-    record : Preprocessing or mapping
-        The preprocessing, or a backbone's record that has it.
-
-    Returns
-    -------
-    ndarray of shape (3, height, width), float32
-    """
-    if not isinstance(record, Preprocessing):
-        record = Preprocessing.from_dict(record.get("preprocessing", record))
-    return normalize(to_pixels(image, record), record)
 
 
 def decode_image(

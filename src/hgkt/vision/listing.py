@@ -122,10 +122,7 @@ def class_folders(images: str | Path) -> list[str]:
     list of str
         Sorted.
     """
-    images = Path(images)
-    if not images.is_dir():
-        return []
-    return sorted(p.name for p in images.iterdir() if p.is_dir() and not p.name.startswith("."))
+    return sorted(path.name for path in Path(images).glob("[!.]*/"))
 
 
 def list_images(folder: str | Path) -> list[ImageEntry]:
@@ -189,18 +186,17 @@ def read_manifest(path: str | Path, root: str | Path | None = None) -> list[Imag
     base = Path(root) if root is not None else path.parent
     splits = frame["split"].fillna("").astype(str) if "split" in frame else [""] * len(frame)
     entries: list[ImageEntry] = []
-    met: set[str] = set()
-    rows = zip(frame["file"].astype(str), frame["class"].astype(str), splits, strict=True)
-    for row, (file, label, split) in enumerate(rows):
+    files, labels = frame["file"].astype(str), frame["class"].astype(str)
+    rows = zip(files, labels, splits, files.duplicated(), strict=True)
+    for row, (file, label, split, is_repeated) in enumerate(rows):
         if not file or not label.strip():
             raise DataError(f"row {row} of {path} has no {'class' if file else 'file'}")
-        if file in met:
+        if is_repeated:
             raise DataError(f"row {row} of {path} names the file {file!r} a second time")
         if split.strip() not in (*SPLITS, ""):
             raise DataError(
                 f"row {row} of {path} has split {split!r}; expected is one of {', '.join(SPLITS)}"
             )
-        met.add(file)
         entries.append(ImageEntry(file, base / file, label, split.strip()))
     if not entries:
         raise DataError(f"{path} has no rows; one row per image is expected")
@@ -212,14 +208,12 @@ def _refuse(error: OSError) -> None:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    met: set[tuple[int, int]] = set()
+    met: set[str] = set()
     for parent, folders, files in os.walk(folder, followlinks=True, onerror=_refuse):
-        status = os.stat(parent)
-        if (status.st_dev, status.st_ino) in met:  # a link that leads back
+        place = os.path.realpath(parent)
+        if place in met:  # a link that leads back
             folders.clear()
             continue
-        met.add((status.st_dev, status.st_ino))
+        met.add(place)
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in files:
-            if not name.startswith("."):
-                yield Path(parent) / name
+        yield from (Path(parent) / name for name in files if not name.startswith("."))

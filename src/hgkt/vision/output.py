@@ -106,9 +106,8 @@ def extract_folder(
         with atomic_folder(out) as folder:
             _write_samples(folder, found.entries, found.n_features, found.rows)
             _write_classes(folder, table, unseen)
-            about = {"backbone": network.record}
-            text = json_text({"name": out.resolve().name, "about": about})
-            (folder / "dataset.json").write_text(text, encoding="utf-8")
+            document = {"name": out.resolve().name, "about": {"backbone": network.record}}
+            (folder / "dataset.json").write_text(json_text(document), encoding="utf-8")
             if found.unreadable:
                 rows = [(entry.id, reason) for entry, reason in found.unreadable]
                 frame = pd.DataFrame(rows, columns=["file", "reason"])
@@ -187,6 +186,5 @@ def _mark_unseen(path: Path, unseen: Sequence[str]) -> None:
         return
     table = parquet.read_table(path)
     seen = pa.array([str(name) not in unseen for name in table["name"].to_pylist()])
-    if "seen" in table.column_names:
-        table = table.drop_columns(["seen"])
+    table = table.drop_columns([name for name in table.column_names if name == "seen"])
     parquet.write_table(table.append_column("seen", seen), path)
