@@ -26,6 +26,7 @@ from typing import (
 import typer
 from typer.models import OptionInfo
 
+from hgkt.cli._output import wants_json
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -249,16 +250,21 @@ class MethodOptions:
 _SECTION = "\n\nParameters\n----------\n"
 
 
-def with_options(command: Callable[..., None]) -> Callable[..., None]:
+def with_options(command: Callable[..., None], has_result: bool = True) -> Callable[..., None]:
     """Return a command as Typer takes it: what its docstring says of a parameter is the help.
 
     A parameter is the option of its name, unless its annotation names another one. Its entry under
     "Parameters" may show what to type, and what stands for a default: ``name : METAVAR, default
     words``. What `CommonOptions` says holds for all commands. Parameters that are dataclasses of
-    options, such as `MethodOptions`, are spread.
+    options, such as `MethodOptions`, are spread. A command with a result also takes ``--json``, by
+    which `emit` goes.
     """
-    signature = inspect.signature(command, eval_str=True)
-    own = _described(command, _described(CommonOptions, signature.parameters))
+    given = dict(inspect.signature(command, eval_str=True).parameters)
+    if has_result:
+        given["as_json"] = Parameter(
+            "as_json", Parameter.KEYWORD_ONLY, default=False, annotation=bool
+        )
+    own = _described(command, _described(CommonOptions, given))
     groups: dict[str, Any] = {
         name: parameter.annotation
         for name, parameter in own.items()
@@ -273,6 +279,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def call(**values: Any) -> None:
+        wants_json.set(values.pop("as_json", False))
         options = {
             name: kind(**{field: values.pop(field) for field in fields[name]})
             for name, kind in groups.items()

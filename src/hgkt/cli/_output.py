@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,15 +29,29 @@ _SHOWN_CLASSES = 12
 
 out = Console(highlight=False)
 log = Console(stderr=True, highlight=False)
+wants_json = ContextVar("wants_json", default=False)
+"""Whether the command that runs was given ``--json``."""
 
 
 # ---------------------------------------------------------------------- lines and tables
-def emit(document: Any, as_json: bool, render: Callable[[], object]) -> None:
-    """Print `document` as JSON on stdout, or call `render`, which shows it to a person."""
-    if as_json:
+def emit(document: Any, *shown: object) -> None:
+    """Print the result of a command on stdout, as JSON where that is asked for.
+
+    Parameters
+    ----------
+    document : Any
+        What JSON says.
+    *shown : str, path or callable
+        What a person sees instead: lines, and functions that print more.
+    """
+    if wants_json.get():
         sys.stdout.write(json_text(document))
-    else:
-        render()
+        return
+    for part in shown:
+        if callable(part):
+            part()
+        else:
+            say(part)
 
 
 def say(*lines: object) -> None:
@@ -174,10 +189,9 @@ def report_change(
     names: list[Any],
     model: GZSLClassifier,
     path: Path,
-    as_json: bool,
-    more: dict[str, Any] | None = None,
     how: str = "",
-    lines: Sequence[str] = (),
+    below: Sequence[str] = (),
+    **more: Any,
 ) -> None:
     """Say which classes of a folder were changed, and how.
 
@@ -191,19 +205,16 @@ def report_change(
         The model as it is now.
     path : Path
         Its folder.
-    as_json : bool
-        Whether one JSON document is wanted.
-    more : dict, optional
-        What else the document holds.
     how : str
         What else the sentence says.
-    lines : sequence of str
+    below : sequence of str
         What is said below it.
+    **more
+        What else the JSON document holds.
     """
     count = len(model.classes_)
     sentence = f"{verb} {classes_text(names)}{how}; {path} has {count} classes now"
-    document = {verb: names, "n_classes": count, "model": path, **(more or {})}
-    emit(document, as_json, lambda: say(sentence, *lines))
+    emit({verb: names, "n_classes": count, "model": path, **more}, sentence, *below)
 
 
 # ---------------------------------------------------------------------- progress

@@ -128,7 +128,6 @@ def log(
     name: str | None = None,
     after: Annotated[int, typer.Option(min=0)] = 0,
     limit: Annotated[int, typer.Option(min=1, max=1000)] = 100,
-    as_json: bool = False,
 ) -> None:
     """Show what was changed in a registry, by whom and why, in order.
 
@@ -160,7 +159,7 @@ def log(
         show_table(["revision", "when (UTC)", "what", "who", "why"], rows)
         say(f"the registry is at revision {document['revision']}")
 
-    emit(document, as_json, render)
+    emit(document, render)
 
 
 @app.command()
@@ -170,7 +169,6 @@ def rollback(
     model: Path,
     registry: DatabaseOptions,
     reason: str | None = None,
-    as_json: bool = False,
 ) -> None:
     """Make the classes of a registry what they were right after a change; a change of its own.
 
@@ -187,7 +185,7 @@ def rollback(
     sentence = (
         f"the classes are those of revision {revision} again; this is revision {now.revision}"
     )
-    emit(document, as_json, lambda: say(sentence))
+    emit(document, sentence)
 
 
 def _what(line: dict[str, Any]) -> str:
@@ -211,7 +209,6 @@ def pull(
     registry: DatabaseOptions,
     out_path: Annotated[Path | None, typer.Option("--out")] = None,
     in_place: bool = False,
-    as_json: bool = False,
 ) -> None:
     """Write the classes of a registry, with what they have grown by, into a model folder.
 
@@ -251,7 +248,7 @@ def pull(
         f"{target} has {len(edition.names)} classes now, {edition.n_added} of them added{grown}; "
         f"the registry is at revision {table.revision}"
     )
-    emit(document, as_json, lambda: say(sentence))
+    emit(document, sentence)
     if identity != source.model_id:
         note(
             "what has grown makes it another model: it has everything in its folder, and no "
@@ -262,7 +259,7 @@ def pull(
 # ---------------------------------------------------------------------- models
 @app.command()
 @with_options
-def models(registry: DatabaseOptions, as_json: bool = False) -> None:
+def models(registry: DatabaseOptions) -> None:
     """List the models that a class registry knows, the one that changed last first.
 
     Example: hgkt classes models --database sqlite:///digits-model.registry.sqlite
@@ -290,7 +287,7 @@ def models(registry: DatabaseOptions, as_json: bool = False) -> None:
     columns = ["identity", "name", "method", "classes", "grown", "revision", "last change"]
     rows = [["" if cell is None else cell for cell in one.values()] for one in document]
     short = [[row[0][:_SHOWN], *row[1:]] for row in rows]
-    emit({"models": document}, as_json, lambda: show_table(columns, short))
+    emit({"models": document}, lambda: show_table(columns, short))
 
 
 @app.command()
@@ -302,7 +299,6 @@ def migrate(
     dry_run: bool = False,
     skip_unfit: bool = False,
     reason: str | None = None,
-    as_json: bool = False,
 ) -> None:
     """Carry the classes that were added to a model to another one, all or none.
 
@@ -323,7 +319,7 @@ def migrate(
     """
     transfer, revision = carry(registry.address(), model, old, dry_run, skip_unfit, reason)
     document = transfer.to_dict() | {"dry_run": dry_run, "revision": revision}
-    emit(document, as_json, lambda: say(*transfer_lines(transfer, dry_run)))
+    emit(document, *transfer_lines(transfer, dry_run))
 
 
 def carry(

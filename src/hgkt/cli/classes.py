@@ -53,7 +53,6 @@ def _doubts_as_notes() -> Iterator[None]:
 @with_options
 def list_(
     model: Path,
-    as_json: bool = False,
 ) -> None:
     """Show the classes of a model: seen, added by attributes, or added and then grown.
 
@@ -88,12 +87,12 @@ def list_(
             rows.append([entry["name"], kind, *([entry["parent"] or ""] if parents else [])])
         show_table(["name", "kind", *(["parent"] if parents else [])], rows)
 
-    emit(document, as_json, render)
+    emit(document, render)
 
 
 @app.command()
 @with_options
-def add(model: Path, wanted: NewClasses, as_json: bool = False) -> None:
+def add(model: Path, wanted: NewClasses) -> None:
     """Add classes by attributes or words, all or none; the model folder is replaced in one step.
 
     Example: hgkt classes add --model digits-model --from-data digits
@@ -107,15 +106,13 @@ def add(model: Path, wanted: NewClasses, as_json: bool = False) -> None:
         loaded.add_classes(new, wanted.parents())
         wanted.keep_texts(loaded, new).save(model)
     costs = loaded.costs(loaded.n_added_ - len(new), loaded.n_added_)
-    report_change(
-        "added", list(new), loaded, model, as_json, {"costs": costs},
-        lines=() if costs is None else (costs.sentence(),),
-    )  # fmt: skip
+    below = [] if costs is None else [costs.sentence()]
+    report_change("added", list(new), loaded, model, below=below, costs=costs)
 
 
 @app.command()
 @with_options
-def check(model: Path, wanted: NewClasses, as_json: bool = False) -> None:
+def check(model: Path, wanted: NewClasses) -> None:
     """Say what would become of classes if they were added, each on its own; nothing is changed.
 
     Rivals, classes that would lose images, the accuracy to expect, and what would help.
@@ -133,7 +130,7 @@ def check(model: Path, wanted: NewClasses, as_json: bool = False) -> None:
     costs = loaded.costs(loaded.n_added_, loaded.n_added_ + len(checks))
     documents = [found.to_dict() for found in checks]
     document = {"model": model, "classes": documents, "costs": costs}
-    emit(document, as_json, lambda: _show_checks(checks, costs))
+    emit(document, lambda: _show_checks(checks, costs))
 
 
 @app.command()
@@ -141,7 +138,6 @@ def check(model: Path, wanted: NewClasses, as_json: bool = False) -> None:
 def remove(
     names: Annotated[list[str], typer.Argument()],
     model: Path,
-    as_json: bool = False,
 ) -> None:
     """Remove classes that were added, all or none.
 
@@ -155,7 +151,7 @@ def remove(
     with held(model) as loaded:
         labels = [label_of(loaded, name) for name in names]
         loaded.remove_classes(labels).save(model)
-    report_change("removed", labels, loaded, model, as_json)
+    report_change("removed", labels, loaded, model)
 
 
 @app.command()
@@ -168,7 +164,6 @@ def grow(
     features: Path | None = None,
     *,
     reading: ReaderOptions,
-    as_json: bool = False,
 ) -> None:
     """Let classes learn from examples, without retraining; the examples are not kept.
 
@@ -205,10 +200,8 @@ def grow(
         loaded.grow({label: loaded.example_sums(rows[own]) for label, own in members.items()})
         loaded.save(model)
     n_examples = {label: len(own) for label, own in members.items()}
-    report_change(
-        "grown", list(members), loaded, model, as_json, {"n_examples": n_examples},
-        f" by {counted(sum(n_examples.values()), 'example')}",
-    )  # fmt: skip
+    how = f" by {counted(sum(n_examples.values()), 'example')}"
+    report_change("grown", list(members), loaded, model, how, n_examples=n_examples)
 
 
 def _examples(
@@ -272,7 +265,7 @@ def _labelled_texts(path: Path, name: str | None) -> pd.DataFrame:
 
 @app.command()
 @with_options
-def edit(model: Path, wanted: NewClasses, as_json: bool = False) -> None:
+def edit(model: Path, wanted: NewClasses) -> None:
     """Give classes that were added other attributes, all or none; what they learned stays.
 
     With --name and --parent alone any class moves to another group, and keeps its attributes.
@@ -286,7 +279,7 @@ def edit(model: Path, wanted: NewClasses, as_json: bool = False) -> None:
             loaded.column_of(name)  # the class must be there
         loaded.edit_classes(new).set_parents(groups)
         wanted.keep_texts(loaded, new).save(model)
-    report_change("edited", list(new or groups), loaded, model, as_json)
+    report_change("edited", list(new or groups), loaded, model)
 
 
 @app.command()
@@ -295,7 +288,6 @@ def rename(
     old: Annotated[str, typer.Argument()],
     new: Annotated[str, typer.Argument()],
     model: Path,
-    as_json: bool = False,
 ) -> None:
     """Give a class another name; any class may be renamed.
 
@@ -311,7 +303,7 @@ def rename(
     with held(model) as loaded:
         labels = {label_of(loaded, old): label_of(loaded, new)}
         loaded.rename_classes(labels).save(model)
-    report_change("renamed", [f"{old} to {new}"], loaded, model, as_json)
+    report_change("renamed", [f"{old} to {new}"], loaded, model)
 
 
 @app.command()
@@ -320,7 +312,6 @@ def export(
     model: Path,
     out_file: Annotated[Path, typer.Option("--out")],
     everything: Annotated[bool, typer.Option("--all")] = False,
-    as_json: bool = False,
 ) -> None:
     """Write the added classes of a model with their attributes to a table, for `import`.
 
@@ -360,7 +351,7 @@ def export(
     write(out_file, file, seen=np.isin(chosen, columns[fitted]).tolist(), parents=loaded.parents_)
     document = {"out": out_file, "n_classes": len(names), "classes": names}
     wrote = f"wrote {counted(len(names), 'class')} to {out_file}"
-    emit(document, as_json, lambda: say(wrote))
+    emit(document, wrote)
 
 
 @app.command("import")
@@ -368,7 +359,6 @@ def export(
 def import_(
     file: Annotated[Path, typer.Argument()],
     model: Path,
-    as_json: bool = False,
 ) -> None:
     """Take the classes of a table, all or none: new ones are added, others get its attributes.
 
@@ -393,10 +383,8 @@ def import_(
         }
         loaded.edit_classes(other).add_classes(new).set_parents(wanted.parents()).save(model)
     changed = {"added": list(new), "edited": list(other), "n_same": len(table) - len(new | other)}
-    report_change(
-        "imported", list(table), loaded, model, as_json, changed,
-        f": {len(new)} added, {len(other)} edited, {changed['n_same']} as they were",
-    )  # fmt: skip
+    how = f": {len(new)} added, {len(other)} edited, {changed['n_same']} as they were"
+    report_change("imported", list(table), loaded, model, how, **changed)
 
 
 app.add_typer(_registry.app)

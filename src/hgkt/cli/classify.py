@@ -38,7 +38,6 @@ def classify_command(
     explain: Annotated[bool, typer.Option("--explain")] = False,
     out_file: Annotated[Path | None, typer.Option("--out")] = None,
     reading: ReaderOptions,
-    as_json: bool = False,
 ) -> None:
     """Name what is in photos, or what texts say, and how sure that is.
 
@@ -103,7 +102,7 @@ def classify_command(
     if out_file is not None:
         _write(out_file, rows)
         document["out"] = out_file
-    emit(document, as_json, lambda: _render(document, rows, noun, key))
+    emit(document, lambda: _render(document, rows, noun, key))
 
 
 def _read(reader: ImageClassifier | TextClassifier, items: list[str], table: Path | None) -> Items:

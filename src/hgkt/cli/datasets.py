@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from hgkt.cli._options import with_options
-from hgkt.cli._output import emit, note, out, progress_bar, say, show_table
+from hgkt.cli._output import emit, note, out, progress_bar, show_table
 from hgkt.data import DATASETS, GZSLDataset, data_root, find_folder, load_dataset
 from hgkt.data.catalog import CATALOG, find_facts
 from hgkt.exceptions import DataError, HGKTError
@@ -84,7 +84,7 @@ class SourceOptions:
 
 @app.command("list")
 @with_options
-def list_(root: Path | None = None, as_json: bool = False) -> None:
+def list_(root: Path | None = None) -> None:
     """Show the data sets that come with hgkt, that lie under --root, and that can be fetched.
 
     Example: hgkt datasets list --root data
@@ -99,7 +99,7 @@ def list_(root: Path | None = None, as_json: bool = False) -> None:
             what = f"{classes}, {facts.n_attributes} attributes; {facts.citation}"
             rows.append((facts.name, "download" if facts.mirrors else "by hand", what))
     entries = [dict(zip(("name", "where", "summary"), row, strict=True)) for row in rows]
-    emit({"datasets": entries}, as_json, lambda: show_table(("name", "where", "what"), rows))
+    emit({"datasets": entries}, lambda: show_table(("name", "where", "what"), rows))
 
 
 @app.command()
@@ -108,7 +108,6 @@ def check(
     name: Annotated[str | None, typer.Argument()] = None,
     *,
     source: SourceOptions,
-    as_json: bool = False,
 ) -> None:
     """Look data sets over: counts, leaks, attributes, features, folds, split fingerprint.
 
@@ -132,7 +131,7 @@ def check(
                 mark = f"[{_STYLES[finding.level]}]{finding.level:>8}[/]"
                 out.print(f"{mark}  {escape(finding.sentence)}", soft_wrap=True)
 
-    emit({"ok": not failed, "datasets": reports}, as_json, render)
+    emit({"ok": not failed, "datasets": reports}, render)
     if failed:
         raise typer.Exit(1)
 
@@ -145,7 +144,6 @@ def convert(
     to: Layout = "parquet",
     *,
     how: SourceOptions,
-    as_json: bool = False,
 ) -> None:
     """Turn a data set of any layout into tables, or into the benchmark's layout.
 
@@ -178,7 +176,7 @@ def convert(
         f"wrote {len(data.features)} rows and {len(data.class_names)} classes of {data.name} "
         f"to {target} ({to})"
     )
-    emit(document, as_json, lambda: say(sentence))
+    emit(document, sentence)
 
 
 @app.command()
@@ -188,7 +186,6 @@ def download(
     root: Path | None = None,
     mirror: list[str] | None = None,
     sha256: str | None = None,
-    as_json: bool = False,
 ) -> None:
     """Fetch a data set of the benchmark; a transfer that broke off is taken up again.
 
@@ -219,7 +216,7 @@ def download(
             sha256=sha256,
             progress=lambda done, total: bar("download", done, total or done, {}),
         )
-    emit({"name": path.name, "path": path}, as_json, lambda: say(path))
+    emit({"name": path.name, "path": path}, path)
 
 
 # ---------------------------------------------------------------------- folders and files

@@ -1,4 +1,4 @@
-"""`hgkt evaluate`: a method on a data set by the generalized zero-shot protocol."""
+"""`hgkt methods` and `hgkt evaluate`: every method, and one measured on a data set."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 from hgkt._files import check_writable
 from hgkt._plain import plain, short
 from hgkt.cli._options import DataOptions, MethodOptions, with_options
-from hgkt.cli._output import emit, progress_bar, say, show_figures
+from hgkt.cli._output import emit, progress_bar, say, show_figures, show_table
 from hgkt.exceptions import DataError, HGKTError
 
 _HEAD = ("ts", "tr", "H", "zsl", "ausuc")
@@ -39,6 +39,42 @@ _UNKNOWN = {
 
 
 @with_options
+def methods_command() -> None:
+    """Show the methods by name, and where they were published.
+
+    Example: hgkt methods
+    """
+    from hgkt.estimators.methods import METHODS
+
+    keys = ("summary", "family", "reference")
+    entries = [
+        {"name": name} | {key: getattr(entry, key) for key in keys}
+        for name, entry in METHODS.items()
+    ]
+    columns = ("name", "what", "published")
+    rows = [
+        (entry["name"], entry["summary"], short_reference(entry["reference"])) for entry in entries
+    ]
+    emit({"methods": entries}, lambda: show_table(columns, rows))
+
+
+def short_reference(reference: str) -> str:
+    """Return a reference without the title: the first author, and where and when.
+
+    Examples
+    --------
+    >>> short_reference("Lampert, Nickisch, Harmeling, Attribute-Based Classification, TPAMI 2014")
+    'Lampert et al., TPAMI 2014'
+    >>> short_reference("Wang et al., Heterogeneous Graph-based Knowledge Transfer, 2019")
+    'Wang et al., 2019'
+    """
+    first, *others = reference.split(", ")
+    if len(others) > 1 and not first.endswith("et al."):
+        first += " et al."
+    return ", ".join([first, *others[-1:]])
+
+
+@with_options
 def evaluate_command(
     source: DataOptions,
     options: MethodOptions,
@@ -47,7 +83,6 @@ def evaluate_command(
     metric: str = "auto",
     unknown: Annotated[int, typer.Option("--unknown-classes", min=0)] = 0,
     out_folder: Annotated[Path | None, typer.Option("--out")] = None,
-    as_json: bool = False,
 ) -> None:
     """Measure a method on a data set: ts, tr, H, ZSL and AUSUC.
 
@@ -99,7 +134,7 @@ def evaluate_command(
                 troubles.append(str(error))
         runs.append(_document(record, seconds) | {"preset": options.preset, "record": path})
     document = _summary(runs, time.perf_counter() - start)
-    emit(document, as_json, lambda: _render(document))
+    emit(document, lambda: _render(document))
     if troubles:
         raise DataError(troubles[0])
 

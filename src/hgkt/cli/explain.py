@@ -24,7 +24,6 @@ def explain_command(
     input_file: Annotated[Path | None, typer.Option("--input")] = None,
     row: Annotated[int, typer.Option(min=0)] = 0,
     top: Annotated[int, typer.Option(min=1)] = 5,
-    as_json: bool = False,
 ) -> None:
     """Show from which seen classes a class, or an answer, was made.
 
@@ -85,7 +84,7 @@ def explain_command(
             say(f"by {counted(len(rows), 'member')}")
             show_table(header, rows)
 
-    emit(document, as_json, render)
+    emit(document, render)
 
 
 def _show_bars(parts: Sequence[tuple[Any, float]], name: str) -> None:

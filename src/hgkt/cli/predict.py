@@ -44,7 +44,6 @@ def predict_command(
     features: str | None = None,
     engine: EngineOptions,
     device: Device = "auto",
-    as_json: bool = False,
 ) -> None:
     """Predict the classes of rows of features; photos and texts are for `hgkt classify`.
 
@@ -73,7 +72,7 @@ def predict_command(
         raise DataError("say what to predict: either --input FILE or --data NAME")
     if data is not None and out_file is not None and _is_bulk(data, out_file):
         done = _predict_in_bulk(model, Path(data), out_file, asked, engine, device)
-        emit(done, as_json, lambda: _render_bulk(done))
+        emit(done, lambda: _render_bulk(done))
         return
     if engine.are_given:
         raise DataError(
@@ -111,7 +110,7 @@ def predict_command(
         write_frame(out_file, columns)
         document["out"] = out_file
     document["predictions"] = _records(answers, extra)
-    emit(document, as_json, lambda: _render(document))
+    emit(document, lambda: _render(document))
 
 
 def _accuracy(

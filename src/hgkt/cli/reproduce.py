@@ -44,7 +44,6 @@ def reproduce_command(
     keep_failures: bool = False,
     no_run: bool = False,
     list_them: Annotated[bool, typer.Option("--list")] = False,
-    as_json: bool = False,
 ) -> None:
     """Run the paper's experiments on the data sets you have and write one HTML report.
 
@@ -86,7 +85,7 @@ def reproduce_command(
     from hgkt.experiments.run import load_experiments, reproduce
 
     if list_them:
-        _list(as_json)
+        _list()
         return
     start = time.perf_counter()
     for package in ("matplotlib", "jinja2"):
@@ -126,18 +125,18 @@ def reproduce_command(
         note(f"what has run is in {folder}; the same command goes on from there")
         raise
     seconds = time.perf_counter() - start
-    emit(_document(done, context, seconds), as_json, lambda: _render(done, context, seconds))
+    emit(_document(done, context, seconds), lambda: _render(done, context, seconds))
     if done.results and done.n_failed == len(done.results):
         raise typer.Exit(1)
 
 
-def _list(as_json: bool) -> None:
+def _list() -> None:
     from hgkt.experiments.plan import EXPERIMENTS
 
     keys = ("name", "summary", "family")
     rows = [(name, entry.summary, entry.family) for name, entry in EXPERIMENTS.items()]
     document = {"experiments": [dict(zip(keys, row, strict=True)) for row in rows]}
-    emit(document, as_json, lambda: show_table(["name", "what", "family"], rows))
+    emit(document, lambda: show_table(["name", "what", "family"], rows))
 
 
 def _document(done: Reproduction, context: Context, seconds: float) -> dict[str, Any]:

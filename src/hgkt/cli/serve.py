@@ -1,4 +1,4 @@
-"""`hgkt serve`: predictions and new classes over HTTP, with a page to try them."""
+"""`hgkt serve` and `hgkt export`: a model over HTTP, and for other runtimes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ import typer
 
 from hgkt._processes import passing_folder, sweep_folders
 from hgkt._validation import import_extra
+from hgkt.cli._inputs import load_model
 from hgkt.cli._options import Device, with_options
-from hgkt.cli._output import note, say
+from hgkt.cli._output import emit, note, say
 from hgkt.cli._registry import DatabaseOptions, carry, transfer_lines
+from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
     from socket import socket
@@ -90,7 +92,7 @@ class SettingsOptions:
         return {name: value for name, value in asked.items() if value is not False}
 
 
-@with_options
+@partial(with_options, has_result=False)
 def serve_command(
     model: Path,
     registry: DatabaseOptions,
@@ -206,3 +208,35 @@ def _signals_end() -> Iterator[list[Path]]:
     finally:
         for sign, handler in before.items():
             signal.signal(sign, handler)
+
+
+# ---------------------------------------------------------------------- other runtimes
+@with_options
+def export_command(
+    model: Path,
+    out_path: Annotated[Path, typer.Option("--out")],
+    onnx: bool = False,
+) -> None:
+    """Write a model for other runtimes, where classes can be added.
+
+    Example: hgkt export --model digits-model --onnx --out digits-onnx
+
+    Parameters
+    ----------
+    out_path : FOLDER
+        Folder to write.
+    onnx
+        Write embedder and scorer as ONNX graphs.
+    """
+    if not onnx:
+        raise DataError("say what to export to: --onnx")
+    from hgkt.export import export_onnx
+
+    loaded = load_model(model)
+    folder = export_onnx(loaded, out_path)
+    files = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
+    document = {"model": model, "out": folder, "n_classes": len(loaded.classes_), "files": files}
+
+    listing = ", ".join(f"{name} ({size / 1e6:.1f} MB)" for name, size in files.items())
+    sentence = f"wrote {folder} with {len(loaded.classes_)} classes: {listing}"
+    emit(document, sentence)

@@ -21,7 +21,6 @@ from hgkt.cli._output import (
     listed,
     note,
     progress_bar,
-    say,
     unreadable_document,
     unreadable_lines,
 )
@@ -301,7 +300,6 @@ def train_command(
     carry: Annotated[bool, typer.Option("--carry-classes")] = False,
     checkpoint: Path | None = None,
     engine: EngineOptions,
-    as_json: bool = False,
 ) -> None:
     """Train on photos, on texts or on a data set, and save the model folder.
 
@@ -370,7 +368,7 @@ def train_command(
         "resumed": run.resumed,
         "seconds": time.perf_counter() - start,
     }
-    emit(document, as_json, lambda: say(*_lines(document, costs, unfit)))
+    emit(document, *_lines(document, costs, unfit))
 
 
 def _item_report(training: Training, about: dict[str, Any]) -> dict[str, Any]:

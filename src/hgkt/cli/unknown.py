@@ -1,6 +1,6 @@
-"""`hgkt unknown`: items that look like no known class, groups among them, classes made of them.
+"""`hgkt unknown` and `hgkt suggest`: items of no known class, and those to label next.
 
-They come from `hgkt serve --keep-unknown`, or from a folder or table of any items.
+Unknown items come from `hgkt serve --keep-unknown`, or from a folder or table of any items.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class _Unknown:
 
 @app.command("list")
 @with_options
-def list_(model: Path, source: Source, as_json: bool = False) -> None:
+def list_(model: Path, source: Source) -> None:
     """List items that look like no known class.
 
     Example: hgkt unknown list --model photo-model --inbox kept
@@ -106,12 +106,12 @@ def list_(model: Path, source: Source, as_json: bool = False) -> None:
         show_table(["item", "novelty", "nearest class"], lines)
         say(counted(len(lines), "item") + (" waits" if len(lines) == 1 else " wait"))
 
-    emit({"model": model, "n_items": len(rows), "items": rows}, as_json, render)
+    emit({"model": model, "n_items": len(rows), "items": rows}, render)
 
 
 @app.command()
 @with_options
-def groups(model: Path, source: Source, min_size: MinSize = 5, as_json: bool = False) -> None:
+def groups(model: Path, source: Source, min_size: MinSize = 5) -> None:
     """Find groups among them that may be a class each, the largest first.
 
     Example: hgkt unknown groups --model photo-model --items photos/new
@@ -138,7 +138,7 @@ def groups(model: Path, source: Source, min_size: MinSize = 5, as_json: bool = F
         n_grouped = sum(row["size"] for row in rows)
         say(f"{n_grouped} of {counted(len(names), 'item')} in {counted(len(rows), 'group')}")
 
-    emit({"model": model, "n_items": len(names), "groups": rows}, as_json, render)
+    emit({"model": model, "n_items": len(names), "groups": rows}, render)
 
 
 @app.command()
@@ -152,7 +152,6 @@ def make(
     attributes: str | None = None,
     min_size: MinSize = 5,
     reason: str | None = None,
-    as_json: bool = False,
 ) -> None:
     """Make a class of a group: it is added by its description and learns from the items.
 
@@ -200,7 +199,7 @@ def make(
     for doubt in document["warnings"]:
         note(f"warning: {doubt}")
     learned = counted(len(rows), "item")
-    emit(document, as_json, lambda: say(f"{name} has learned from {learned}; undo: {undo}"))
+    emit(document, f"{name} has learned from {learned}; undo: {undo}")
 
 
 def _make_in_folder(model: Path, description: Any, rows: NDArray[Any]) -> None:
@@ -267,3 +266,46 @@ def _rows(
         {"item": name, "novelty": float(strange), "nearest": near}
         for name, strange, near in zip(names, novelty, nearest, strict=True)
     ]
+
+
+# ---------------------------------------------------------------------- what to label next
+@with_options
+def suggest_command(
+    model: Path,
+    items: Path,
+    n: Annotated[int, typer.Option("-n", "--number", min=1)] = 20,
+    *,
+    reading: ReaderOptions,
+) -> None:
+    """Choose items whose labels would help the model most, the best first.
+
+    Give them labels, and the classes grow: hgkt classes grow.
+
+    Example: hgkt suggest --model photo-model --items photos/new -n 20
+
+    Example: hgkt suggest --model text-model --items texts.csv
+
+    Parameters
+    ----------
+    items : PATH
+        Photos or a folder of them; of a model of texts, a table with a column text; or rows of
+        features (.npy, .npz, .parquet, .mat).
+    n
+        How many to choose.
+    """
+    from hgkt.unknown import suggest
+
+    loaded = load_model(model)
+    given = read_path(items, loaded, reading)
+    rows: list[dict[str, Any]] = [
+        {"item": given.names[one.row], "label": one.label, "probability": one.probability}
+        for one in suggest(loaded, given.features, n)
+    ]
+    n_items = len(given.features)
+    document = {"model": model, "n_items": n_items, "items": rows, **given.report()}
+
+    def render() -> None:
+        lines = [[row["item"], row["label"], percent(row["probability"])] for row in rows]
+        show_table(["item", "seems to be", "probability"], lines)
+
+    emit(document, render)
