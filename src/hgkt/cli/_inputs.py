@@ -289,23 +289,18 @@ def read_vector(text: str) -> NDArray[np.float64]:
     return values.astype(np.float64)
 
 
-def read_pairs(pairs: list[str]) -> dict[str, float]:
+def read_pairs(pairs: list[str]) -> dict[str, Any]:
     """Read ``NAME=VALUE`` pairs; a name may hold an equals sign itself.
 
     Examples
     --------
     >>> read_pairs(["striped=1", "Hooves = 0.5"])
-    {'striped': 1.0, 'Hooves': 0.5}
+    {'striped': '1', 'Hooves': ' 0.5'}
     """
     values = {}
     for pair in pairs:
         name, equals, value = pair.rpartition("=")
         if not equals:
             raise DataError(f"--attribute expects NAME=VALUE; got {pair!r}")
-        try:
-            values[name.strip()] = float(value)
-        except ValueError:
-            raise DataError(
-                f"attribute {name!r} has the value {value!r}; a number is expected"
-            ) from None
+        values[name.strip()] = value
     return values

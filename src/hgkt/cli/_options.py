@@ -218,8 +218,7 @@ class MethodOptions:
 
         if ":" in self.method and "" not in sys.path:
             sys.path.insert(0, "")  # a method of one's own may lie in the working folder
-        model: GZSLClassifier = build_method(self.method, self.preset, read_parameters(self.param))
-        return model
+        return build_method(self.method, self.preset, read_parameters(self.param))
 
     def estimator(
         self, dataset: GZSLDataset | ShardedData, seed: int | None = None
@@ -235,7 +234,7 @@ class MethodOptions:
         """
         from hgkt.estimators.methods import method_for
 
-        model: GZSLClassifier = method_for(
+        return method_for(
             dataset,
             self.method,
             self.preset,
@@ -243,7 +242,6 @@ class MethodOptions:
             device=self.device,
             random_state=self.seed if seed is None else seed,
         )
-        return model
 
 
 # ---------------------------------------------------------------------- from signatures to options
@@ -290,6 +288,11 @@ def with_options(command: Callable[..., None], has_result: bool = True) -> Calla
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     vars(call)["__signature__"] = inspect.Signature(parameters)
     return call
+
+
+def command_of(app: typer.Typer, name: str | None = None) -> Callable[..., Any]:
+    """Return a decorator that adds a command `with_options` to an app, by default by its name."""
+    return lambda command: app.command(name)(with_options(command))
 
 
 def _fields(kind: Any) -> dict[str, Parameter]:

@@ -65,13 +65,16 @@ def note(line: str) -> None:
     log.print(line, soft_wrap=True, markup=False)
 
 
-def show_table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
-    """Print a plain table on stdout."""
+def show_table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
+    """Print a plain table on stdout; a column in which no row says anything is left out."""
+    cells = [["" if cell is None else escape(str(cell)) for cell in row] for row in rows]
+    by_column = zip(columns, *cells, strict=True)
+    shown = [(name, *column) for name, *column in by_column if any(column) or not cells]
     table = Table(box=None)
-    for column in columns:
-        table.add_column(column, overflow="fold")  # a long word is broken, never cut
-    for row in rows:
-        table.add_row(*(escape(str(cell)) for cell in row))
+    for name, *_ in shown:
+        table.add_column(name, overflow="fold")  # a long word is broken, never cut
+    for row in list(zip(*shown, strict=True))[1:]:
+        table.add_row(*row)
     out.print(table)
 
 

@@ -16,8 +16,8 @@ import typer
 
 from hgkt._validation import import_extra
 from hgkt.cli._inputs import held, load_model
-from hgkt.cli._options import with_options
-from hgkt.cli._output import classes_text, emit, note, say, show_table
+from hgkt.cli._options import command_of
+from hgkt.cli._output import classes_text, emit, note, show_table
 from hgkt.exceptions import DataError, ModelFolderError
 
 if TYPE_CHECKING:
@@ -56,9 +56,8 @@ class DatabaseOptions:
         """The address that was given, if one was."""
         from hgkt.serving.settings import read_database_url
 
-        return (
-            self.database if self.database_file is None else read_database_url(self.database_file)
-        )
+        file = self.database_file
+        return self.database if file is None else read_database_url(file)
 
     def address(self, model: Path | None = None, new: bool = False) -> str:
         """Return the address of the registry, by default of the one beside a model folder.
@@ -120,8 +119,7 @@ def own_origin(reason: str | None) -> Origin:
 
 
 # ---------------------------------------------------------------------- history
-@app.command()
-@with_options
+@command_of(app)
 def log(
     model: Path,
     registry: DatabaseOptions,
@@ -150,20 +148,16 @@ def log(
         lines = [EventLine.of(event).model_dump() for event in events]
         document = {"revision": store.revision(), "events": lines}
 
-    def render() -> None:
-        rows = []
-        for line in lines:
-            when = line["created_at"][:19].replace("T", " ")
-            row = [line["revision"], when, _what(line), line["who"], line["reason"]]
-            rows.append([cell or "" for cell in row])
-        show_table(["revision", "when (UTC)", "what", "who", "why"], rows)
-        say(f"the registry is at revision {document['revision']}")
-
-    emit(document, render)
+    rows = []
+    for line in lines:
+        when = line["created_at"][:19].replace("T", " ")
+        rows.append([line["revision"], when, _what(line), line["who"], line["reason"]])
+    columns = ["revision", "when (UTC)", "what", "who", "why"]
+    at = f"the registry is at revision {document['revision']}"
+    emit(document, lambda: show_table(columns, rows), at)
 
 
-@app.command()
-@with_options
+@command_of(app)
 def rollback(
     revision: Annotated[int, typer.Argument(min=0)],
     model: Path,
@@ -182,10 +176,8 @@ def rollback(
     with served(registry.address(model), load_model(model)) as live:
         now = live.rollback(revision, origin=own_origin(reason))
     document = {"revision": now.revision, "target": revision, "n_classes": len(now.names)}
-    sentence = (
-        f"the classes are those of revision {revision} again; this is revision {now.revision}"
-    )
-    emit(document, sentence)
+    again = f"the classes are those of revision {revision} again"
+    emit(document, f"{again}; this is revision {now.revision}")
 
 
 def _what(line: dict[str, Any]) -> str:
@@ -202,8 +194,7 @@ def _what(line: dict[str, Any]) -> str:
 
 
 # ---------------------------------------------------------------------- folders
-@app.command()
-@with_options
+@command_of(app)
 def pull(
     model: Path,
     registry: DatabaseOptions,
@@ -233,22 +224,23 @@ def pull(
             table = source.table()
         edition = Edition.load(loaded, table)
         edition.model.save(target)
-    identity = model_identity(edition.model)
+    identity, n_classes, n_added = (
+        model_identity(edition.model),
+        len(edition.names),
+        edition.n_added,
+    )
     document = {
         "model": target,
         "revision": table.revision,
-        "n_classes": len(edition.names),
-        "n_added_classes": edition.n_added,
+        "n_classes": n_classes,
+        "n_added_classes": n_added,
         "n_examples": sum(edition.n_examples.values()),
         "identity": identity,
         "same_identity": identity == source.model_id,
     }
     grown = f", {len(edition.n_examples)} of them grown" if edition.n_examples else ""
-    sentence = (
-        f"{target} has {len(edition.names)} classes now, {edition.n_added} of them added{grown}; "
-        f"the registry is at revision {table.revision}"
-    )
-    emit(document, sentence)
+    has = f"{target} has {n_classes} classes now, {n_added} of them added{grown}"
+    emit(document, f"{has}; the registry is at revision {table.revision}")
     if identity != source.model_id:
         note(
             "what has grown makes it another model: it has everything in its folder, and no "
@@ -257,8 +249,7 @@ def pull(
 
 
 # ---------------------------------------------------------------------- models
-@app.command()
-@with_options
+@command_of(app)
 def models(registry: DatabaseOptions) -> None:
     """List the models that a class registry knows, the one that changed last first.
 
@@ -270,28 +261,25 @@ def models(registry: DatabaseOptions) -> None:
 
     with ClassRegistry(url, "") as catalog:
         known = catalog.known_models()
-    document: list[dict[str, Any]] = []
-    for one in known:
-        facts = one.facts and ModelFacts.from_json(one.facts)
-        document.append(
-            {
-                "identity": one.model_id,
-                "name": facts and facts.name,
-                "method": facts and facts.method,
-                "n_classes": len(one.table.classes),
-                "n_grown": len(one.table.growth),
-                "revision": one.table.revision,
-                "changed_at": one.changed_at,
-            }
-        )
+    facts = [one.facts and ModelFacts.from_json(one.facts) for one in known]
+    document: list[dict[str, Any]] = [
+        {
+            "identity": one.model_id,
+            "name": told and told.name,
+            "method": told and told.method,
+            "n_classes": len(one.table.classes),
+            "n_grown": len(one.table.growth),
+            "revision": one.table.revision,
+            "changed_at": one.changed_at,
+        }
+        for one, told in zip(known, facts, strict=True)
+    ]
     columns = ["identity", "name", "method", "classes", "grown", "revision", "last change"]
-    rows = [["" if cell is None else cell for cell in one.values()] for one in document]
-    short = [[row[0][:_SHOWN], *row[1:]] for row in rows]
-    emit({"models": document}, lambda: show_table(columns, short))
+    rows = [[one["identity"][:_SHOWN], *[*one.values()][1:]] for one in document]
+    emit({"models": document}, lambda: show_table(columns, rows))
 
 
-@app.command()
-@with_options
+@command_of(app)
 def migrate(
     model: Path,
     registry: DatabaseOptions,

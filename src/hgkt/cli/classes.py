@@ -16,7 +16,7 @@ from hgkt._validation import label_of, label_text
 from hgkt.cli import _registry
 from hgkt.cli._inputs import extract_items, held, list_photos, load_model
 from hgkt.cli._new_classes import NewClasses, describer_of
-from hgkt.cli._options import ReaderOptions, with_options
+from hgkt.cli._options import ReaderOptions, command_of
 from hgkt.cli._output import (
     check_suffix,
     counted,
@@ -49,8 +49,7 @@ def _doubts_as_notes() -> Iterator[None]:
         note(f"warning: {doubt.message}")
 
 
-@app.command("list")
-@with_options
+@command_of(app, "list")
 def list_(
     model: Path,
 ) -> None:
@@ -63,8 +62,7 @@ def list_(
 
     loaded = load_model(model)
     columns, parents = loaded.candidates(), loaded.parents_
-    names = loaded.classes_[columns].tolist()
-    seen = loaded.seen_mask_[columns].tolist()
+    names, seen = loaded.classes_[columns].tolist(), loaded.seen_mask_[columns].tolist()
     grown = (loaded.class_groups()[columns] == GROWN).tolist()
     entries: list[dict[str, Any]] = [
         {"name": name, "seen": is_seen, "grown": has_grown, "parent": parents.get(name)}
@@ -80,18 +78,14 @@ def list_(
         "classes": entries,
     }
 
-    def render() -> None:
-        rows = []
-        for entry in entries:
-            kind = "grown" if entry["grown"] else "seen" if entry["seen"] else "added"
-            rows.append([entry["name"], kind, *([entry["parent"] or ""] if parents else [])])
-        show_table(["name", "kind", *(["parent"] if parents else [])], rows)
-
-    emit(document, render)
+    rows = []
+    for entry in entries:
+        kind = "grown" if entry["grown"] else "seen" if entry["seen"] else "added"
+        rows.append([entry["name"], kind, entry["parent"]])
+    emit(document, lambda: show_table(["name", "kind", "parent"], rows))
 
 
-@app.command()
-@with_options
+@command_of(app)
 def add(model: Path, wanted: NewClasses) -> None:
     """Add classes by attributes or words, all or none; the model folder is replaced in one step.
 
@@ -110,8 +104,7 @@ def add(model: Path, wanted: NewClasses) -> None:
     report_change("added", list(new), loaded, model, below=below, costs=costs)
 
 
-@app.command()
-@with_options
+@command_of(app)
 def check(model: Path, wanted: NewClasses) -> None:
     """Say what would become of classes if they were added, each on its own; nothing is changed.
 
@@ -128,13 +121,11 @@ def check(model: Path, wanted: NewClasses) -> None:
         for label, row in wanted.table(loaded).items()
     ]
     costs = loaded.costs(loaded.n_added_, loaded.n_added_ + len(checks))
-    documents = [found.to_dict() for found in checks]
-    document = {"model": model, "classes": documents, "costs": costs}
+    document = {"model": model, "classes": [found.to_dict() for found in checks], "costs": costs}
     emit(document, lambda: _show_checks(checks, costs))
 
 
-@app.command()
-@with_options
+@command_of(app)
 def remove(
     names: Annotated[list[str], typer.Argument()],
     model: Path,
@@ -154,8 +145,7 @@ def remove(
     report_change("removed", labels, loaded, model)
 
 
-@app.command()
-@with_options
+@command_of(app)
 def grow(
     model: Path,
     name: str | None = None,
@@ -263,8 +253,7 @@ def _labelled_texts(path: Path, name: str | None) -> pd.DataFrame:
     return frame
 
 
-@app.command()
-@with_options
+@command_of(app)
 def edit(model: Path, wanted: NewClasses) -> None:
     """Give classes that were added other attributes, all or none; what they learned stays.
 
@@ -282,8 +271,7 @@ def edit(model: Path, wanted: NewClasses) -> None:
     report_change("edited", list(new or groups), loaded, model)
 
 
-@app.command()
-@with_options
+@command_of(app)
 def rename(
     old: Annotated[str, typer.Argument()],
     new: Annotated[str, typer.Argument()],
@@ -306,8 +294,7 @@ def rename(
     report_change("renamed", [f"{old} to {new}"], loaded, model)
 
 
-@app.command()
-@with_options
+@command_of(app)
 def export(
     model: Path,
     out_file: Annotated[Path, typer.Option("--out")],
@@ -354,8 +341,7 @@ def export(
     emit(document, wrote)
 
 
-@app.command("import")
-@with_options
+@command_of(app, "import")
 def import_(
     file: Annotated[Path, typer.Argument()],
     model: Path,
@@ -414,8 +400,6 @@ def _show_checks(checks: Sequence[ClassCheck], costs: Costs | None) -> None:
         for check in checks
     ]
     columns = ["class", "accuracy", "rivals", "elsewhere", "would lose", "distance", "same as"]
-    if not any(check.duplicates for check in checks):
-        columns, rows = columns[:-1], [row[:-1] for row in rows]
     show_table(columns, rows)
     say(
         "accuracy, rivals, elsewhere: where the images of the class go, 100 % in all",

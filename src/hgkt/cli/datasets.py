@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.markup import escape
 
-from hgkt.cli._options import with_options
+from hgkt.cli._options import command_of
 from hgkt.cli._output import emit, note, out, progress_bar, show_table
 from hgkt.data import DATASETS, GZSLDataset, data_root, find_folder, load_dataset
 from hgkt.data.catalog import CATALOG, find_facts
@@ -82,8 +82,7 @@ class SourceOptions:
         return report | {"findings": findings}
 
 
-@app.command("list")
-@with_options
+@command_of(app, "list")
 def list_(root: Path | None = None) -> None:
     """Show the data sets that come with hgkt, that lie under --root, and that can be fetched.
 
@@ -102,8 +101,7 @@ def list_(root: Path | None = None) -> None:
     emit({"datasets": entries}, lambda: show_table(("name", "where", "what"), rows))
 
 
-@app.command()
-@with_options
+@command_of(app)
 def check(
     name: Annotated[str | None, typer.Argument()] = None,
     *,
@@ -136,8 +134,7 @@ def check(
         raise typer.Exit(1)
 
 
-@app.command()
-@with_options
+@command_of(app)
 def convert(
     source: Annotated[str, typer.Argument()],
     target: Annotated[Path, typer.Argument()],
@@ -179,8 +176,7 @@ def convert(
     emit(document, sentence)
 
 
-@app.command()
-@with_options
+@command_of(app)
 def download(
     name: Annotated[str, typer.Argument(help=f"One of {', '.join(CATALOG)}.")],
     root: Path | None = None,

@@ -142,7 +142,7 @@ def evaluate_command(
 def _document(record: Any, seconds: float) -> dict[str, Any]:
     metrics = record.metrics.to_dict()
     return {
-        **{name: metrics.pop(name) for name in _HEAD},
+        **{name: metrics[name] for name in _HEAD},
         "seconds": seconds,
         "selected": record.selected,
         **{key: getattr(record.uncalibrated, name) for key, name in _BESIDE.items()},
@@ -157,29 +157,23 @@ def _document(record: Any, seconds: float) -> dict[str, Any]:
 
 def _summary(runs: list[dict[str, Any]], seconds: float) -> dict[str, Any]:
     """One run as it is; of several the means, standard deviations and the runs themselves."""
+    import pandas as pd
+
     first = runs[0]
     if len(runs) == 1:
         return first | {"seconds": seconds}
-    import pandas as pd
-
-    figures = [*_BESIDE, *first["uncalibrated"]]
     frame = pd.DataFrame(runs)
-    mean: dict[str, Any] = dict(zip(figures, frame[figures].mean(), strict=True))
-    blocks = {
-        block: None if frame[block].isna().any() else pd.DataFrame([*frame[block]]).mean().to_dict()
-        for block in _BLOCKS
-    }
+    figures = frame[[*first["uncalibrated"], *_BESIDE]]
     return {
-        **{name: mean.pop(name) for name in _HEAD},
+        **figures.mean().to_dict(),
         "seconds": seconds,
-        "selected": [run["selected"] for run in runs],
-        **mean,
-        "calibration": [run["calibration"] for run in runs],
         # Of a sample: the seeds stand for all the seeds one could have taken.
-        "std": frame[figures].std().to_dict(),
-        **blocks,
+        "std": figures.std().to_dict(),
+        **{
+            name: pd.DataFrame([*frame[name].dropna()]).mean().to_dict() or None for name in _BLOCKS
+        },
         **{name: first[name] for name in ("method", "preset", "data")},
-        **{name: [run[name] for run in runs] for name in ("seed", "record")},
+        **{name: [*frame[name]] for name in ("selected", "calibration", "seed", "record")},
         "runs": runs,
     }
 
@@ -205,7 +199,7 @@ def _render(document: dict[str, Any]) -> None:
         say(f"seed {run['seed']}: {run['seconds']:.1f} s{picked}{where}")
 
 
-# ---------------------------------------------------------------------- confidence
+# ---------------------------------------------------------------------- below the result
 def _show_confidence(runs: list[dict[str, Any]]) -> None:
     """Show means over runs; nothing where there is no confidence."""
     from hgkt.evaluation.confidence import COLUMNS
@@ -226,18 +220,16 @@ def _show_taxonomy(reports: list[dict[str, Any]]) -> None:
     """Show accuracy by level and back-off, means over runs; nothing where there are no groups."""
     if not reports:
         return
-    levels = []
-    for found in zip(*(report["levels"] for report in reports), strict=True):
-        level, n_levels = found[0], len(reports[0]["levels"])
-        words = f"level {level['level']} of {n_levels}, {level['n_nodes']} nodes"
-        levels.append([words, *_means(found, ["accuracy"])])
+    n_levels = len(reports[0]["levels"])
+    levels = [
+        [f"level {n} of {n_levels}, {found[0]['n_nodes']} nodes", *_means(found, ["accuracy"])]
+        for n, found in enumerate(zip(*(report["levels"] for report in reports), strict=True), 1)
+    ]
     show_figures("taxonomy (%)", ("accuracy",), levels)
-    floors = []
-    for found in zip(*(report["back_off"] for report in reports), strict=True):
-        # Without an answer nothing is wrong.
-        known = [part | {"risk": part["risk"] or 0.0} for part in found]
-        means = _means(known, ["coverage", "risk", "classes"])
-        floors.append([f"at least {found[0]['at_least']:g}", *means])
+    floors = [
+        [f"at least {found[0]['at_least']:g}", *_means(found, ["coverage", "risk", "classes"])]
+        for found in zip(*(report["back_off"] for report in reports), strict=True)
+    ]
     show_figures("back-off (%)", ("answered", "wrong", "with a class"), floors)
     steps = [report["distance"] for report in reports if report["distance"] is not None]
     if steps:
@@ -245,6 +237,8 @@ def _show_taxonomy(reports: list[dict[str, Any]]) -> None:
 
 
 def _means(parts: Sequence[dict[str, Any]], names: Iterable[str]) -> list[str]:
+    """Return means over runs as they are shown; without an answer (None) nothing is wrong."""
     return [
-        f"{np.mean([part[name] for part in parts]):.{2 if 'log' in name else 1}f}" for name in names
+        f"{np.mean([part[name] or 0.0 for part in parts]):.{2 if 'log' in name else 1}f}"
+        for name in names
     ]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hgkt.calibration import Costs
     from hgkt.estimators import GZSLClassifier
     from hgkt.evaluation import Fitted
-    from hgkt.items import ItemClassifier, Training
+    from hgkt.items import Training
     from hgkt.serving.transfer import Left, Transfer
 
 _SELECT_FROM, _CALIBRATE_FROM = 12, 6  # classes of two items or more; see `fit_dataset`
@@ -128,10 +128,7 @@ class _Run:
 
         source, items = self.source, self.source.items
         others: dict[str, Any] = {"data": source.data, "engine": self.engine.engine}
-        if items == "images":
-            others["texts"] = source.texts
-        else:
-            others["workers"] = self.engine.workers
+        others |= {"texts": source.texts} if items == "images" else {"workers": self.engine.workers}
         for name, value in others.items():
             if items is not None and value is not None:
                 raise DataError(f"--{name} and --{items} do not go together")
@@ -202,12 +199,11 @@ class _Run:
         }
         if source.features is not None:
             asked["backbone" if items == "images" else "encoder"] = source.features
-        model: ItemClassifier
+        train: Any = train_on_texts
         if items == "images":
-            model = train_on_images(source.images or "", workers=self.engine.workers or 0, **asked)
-        else:
-            model = train_on_texts(source.texts, **asked)
-        made: Any = model.training_
+            train, asked["workers"] = train_on_images, self.engine.workers or 0
+        model = train(getattr(source, items), **asked)
+        made: Training = model.training_
         report = _item_report(made, model.about)
         return _Trained(made.fitted, model.about, made.unseen, made.described, report)
 
@@ -270,8 +266,7 @@ class _Run:
             self.resumed = self.network_file.exists()
             if self.resumed:
                 note(f"resuming from {self.network_file}")
-        found: GZSLClassifier = estimator
-        return found
+        return estimator
 
     # ------------------------------------------------------------------ what is on disk
     def state(self) -> str:

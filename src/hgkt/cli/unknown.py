@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from hgkt._validation import label_of
 from hgkt.cli._inputs import NO_THRESHOLDS, held, load_model, read_path, read_vector
 from hgkt.cli._new_classes import describer_of
-from hgkt.cli._options import ReaderOptions, with_options
+from hgkt.cli._options import ReaderOptions, command_of, with_options
 from hgkt.cli._output import counted, emit, note, percent, say, show_table
 from hgkt.cli._registry import DatabaseOptions, own_origin, served
 from hgkt.exceptions import DataError
@@ -91,8 +91,7 @@ class _Unknown:
         return find_groups(self.model, self.features, min_size) if self.rows else []
 
 
-@app.command("list")
-@with_options
+@command_of(app, "list")
 def list_(model: Path, source: Source) -> None:
     """List items that look like no known class.
 
@@ -109,8 +108,7 @@ def list_(model: Path, source: Source) -> None:
     emit({"model": model, "n_items": len(rows), "items": rows}, render)
 
 
-@app.command()
-@with_options
+@command_of(app)
 def groups(model: Path, source: Source, min_size: MinSize = 5) -> None:
     """Find groups among them that may be a class each, the largest first.
 
@@ -141,8 +139,7 @@ def groups(model: Path, source: Source, min_size: MinSize = 5) -> None:
     emit({"model": model, "n_items": len(names), "groups": rows}, render)
 
 
-@app.command()
-@with_options
+@command_of(app)
 def make(
     model: Path,
     source: Source,

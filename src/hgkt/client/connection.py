@@ -199,7 +199,7 @@ class Connection:
 
     def _read(self, kind: type[T], answer: httpx.Response) -> T:
         try:
-            found: T = self._msgspec.json.decode(answer.content, type=kind)
+            return self._msgspec.json.decode(answer.content, type=kind)
         except self._msgspec.DecodeError:
             form = answer.headers.get("Content-Type", "nothing")
             raise ServiceError(
@@ -207,7 +207,6 @@ class Connection:
                 "does not; is it another service?",
                 answer.status_code,
             ) from None
-        return found
 
     def _try(
         self, method: str, path: str, timeout: float, content: Mapping[str, Any]
