@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 5  # names, or files that could not be read
 _SHOWN_CLASSES = 12
+_WIDE = 100_000  # characters
 
 out = Console(highlight=False)
 log = Console(stderr=True, highlight=False)
@@ -65,17 +66,29 @@ def note(line: str) -> None:
     log.print(line, soft_wrap=True, markup=False)
 
 
-def show_table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
-    """Print a plain table on stdout; a column in which no row says anything is left out."""
+def show_table(
+    columns: Iterable[str], rows: Iterable[Iterable[object]], whole: bool = False
+) -> None:
+    """Print a plain table on stdout; a column in which no row says anything is left out.
+
+    Parameters
+    ----------
+    columns : iterable of str
+        Their titles.
+    rows : iterable of iterable
+        The cells; None says nothing.
+    whole : bool
+        Whether no cell is broken to the width of the terminal, such as the name of a file.
+    """
     cells = [["" if cell is None else escape(str(cell)) for cell in row] for row in rows]
     by_column = zip(columns, *cells, strict=True)
     shown = [(name, *column) for name, *column in by_column if any(column) or not cells]
-    table = Table(box=None)
+    table = Table(box=None, pad_edge=not whole)
     for name, *_ in shown:
         table.add_column(name, overflow="fold")  # a long word is broken, never cut
     for row in list(zip(*shown, strict=True))[1:]:
         table.add_row(*row)
-    out.print(table)
+    (Console(width=_WIDE) if whole else out).print(table)
 
 
 def check_suffix(path: Path | None, *suffixes: str) -> None:

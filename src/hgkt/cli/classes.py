@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from hgkt._validation import label_of, label_text
 from hgkt.cli import _registry
-from hgkt.cli._inputs import extract_items, held, list_photos, load_model
-from hgkt.cli._new_classes import NewClasses, describer_of
+from hgkt.cli._inputs import NewClasses, describer_of, extract_items, held, list_photos, load_model
 from hgkt.cli._options import ReaderOptions, command_of
 from hgkt.cli._output import (
     check_suffix,

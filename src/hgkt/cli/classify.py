@@ -17,7 +17,7 @@ from hgkt.cli._inputs import (
     read_texts,
 )
 from hgkt.cli._options import AnswerOptions, ReaderOptions, with_options
-from hgkt.cli._output import check_suffix, emit, note, percent, say, write_frame
+from hgkt.cli._output import check_suffix, emit, note, percent, say, show_table, write_frame
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -159,8 +159,7 @@ def _render(document: dict[str, Any], rows: list[dict[str, Any]], noun: str, key
         say(f"wrote {len(rows)} answers to {document['out']}")
         return
     sources = {True: f"{noun}s", False: "description", None: "–"}
-    sets = ["set"] if "set" in rows[0] else []
-    lines: list[Any] = [[noun, "class", "probability", "known by", *sets]]
+    lines = []
     for row in rows:
         guesses = row.get("top", [row])
         if row["label"] is None:
@@ -168,18 +167,13 @@ def _render(document: dict[str, Any], rows: list[dict[str, Any]], noun: str, key
             guesses = [{"label": word, "probability": None, "seen": None}, *row.get("top", [])]
         elif guesses[0]["label"] != row["label"]:
             guesses = [row, *guesses]  # it backed off, to a group
-        for rank, guess in enumerate(guesses):
-            sure = [str(guess["label"]), percent(guess["probability"]), sources[guess["seen"]]]
-            first = [row[key], *sure, *(", ".join(map(str, row[name])) for name in sets)]
-            lines.append(first if rank == 0 else ["", *sure, *("" for _ in sets)])
-        lines += [f"  near {_near(near)}" for near in row.get("nearest", [])]
-    # No table of rich's: it would cut the names of files to the width of the terminal.
-    table = [line for line in lines if not isinstance(line, str)]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for line in lines:
-        if not isinstance(line, str):
-            line = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        say(line.rstrip())
+        for guess in guesses:
+            sure = [guess["label"], percent(guess["probability"]), sources[guess["seen"]]]
+            is_first = guess is guesses[0]
+            members = ", ".join(map(str, row.get("set", []))) if is_first else None
+            lines.append([row[key] if is_first else None, *sure, members])
+        lines += [[f"  near {_near(near)}", *[None] * 4] for near in row.get("nearest", [])]
+    show_table([noun, "class", "probability", "known by", "set"], lines, whole=True)
 
 
 def _near(near: dict[str, Any]) -> str:

@@ -29,14 +29,11 @@ class SourceOptions:
     ----------
     features
         Feature file, without suffix; found by itself if left out.
-    mmap
-        Leave features on disk: for matrices beyond memory.
     """
 
     root: Path | None = None
     features: str | None = None
     attributes: str = "att"
-    mmap: bool = False
 
     def found(self, name: str | None) -> list[tuple[str | Path, str | None]]:
         """Return what to read, each with a feature file; None stands for the one in its tables.
@@ -59,27 +56,28 @@ class SourceOptions:
 
     def load(self, place: str | Path, file: str | None) -> GZSLDataset:
         """Load a data set as it is, unchecked."""
-        how: dict[str, Any] = {"attributes": self.attributes, "mmap": self.mmap, "features": file}
-        return load_dataset(place, self.root, validate=False, **how)
+        return load_dataset(place, self.root, file, self.attributes, validate=False)
 
     def report(self, place: str | Path, file: str | None) -> dict[str, Any]:
         """Return what there is to say of a data set."""
         from hgkt.data import Finding, check_dataset, check_splits
 
-        report: dict[str, Any] = {"name": Path(place).name, "features": file}
+        report: dict[str, Any] = {
+            "name": Path(place).name,
+            "features": file,
+            "attributes": self.attributes,
+        }
         try:
             if file is None and isinstance(place, Path) and _is_benchmark(place):
                 summary, findings = check_splits(place, self.attributes)
-                report |= {"attributes": self.attributes, "summary": summary}
-                return report | {"findings": findings}
+                return report | {"summary": summary, "findings": findings}
             data = self.load(place, file)
         except HGKTError as error:
             return report | {"findings": [Finding("error", str(error))]}
-        findings = check_dataset(data)
-        report["attributes"] = data.about.get("attributes")
-        if not any(finding.level == "error" for finding in findings):
+        report |= {"attributes": data.about.get("attributes"), "findings": check_dataset(data)}
+        if not _has_errors(report):
             report |= {"summary": data.summary(), "fingerprint": data.fingerprint()}
-        return report | {"findings": findings}
+        return report
 
 
 @command_of(app, "list")
@@ -90,7 +88,10 @@ def list_(root: Path | None = None) -> None:
     """
     rows = [(name, entry.family, entry.summary) for name, entry in DATASETS.items()]
     folders = _dataset_folders(data_root(root))
-    rows += [(folder.name, str(folder), _folder_summary(folder)) for folder in folders]
+    for folder in folders:
+        files = ", ".join(filter(None, _feature_files(folder))) or "none"
+        kind = f"features: {files}" if _is_benchmark(folder) else "tables"
+        rows.append((folder.name, str(folder), kind))
     here = {folder.name.upper() for folder in folders}
     for facts in CATALOG.values():
         if facts.name not in here:
@@ -119,7 +120,7 @@ def check(
         Name or path; every folder under --root if left out.
     """
     reports = [source.report(place, file) for place, file in source.found(name)]
-    failed = any(finding.level == "error" for r in reports for finding in r["findings"])
+    failed = any(map(_has_errors, reports))
 
     def render() -> None:
         for report in reports:
@@ -169,11 +170,8 @@ def convert(
     else:
         write_tables(data, target, format=to)
     document = {"path": target, "layout": to, **data.summary(), **data.fingerprint()}
-    sentence = (
-        f"wrote {len(data.features)} rows and {len(data.class_names)} classes of {data.name} "
-        f"to {target} ({to})"
-    )
-    emit(document, sentence)
+    what = f"{len(data.features)} rows and {len(data.class_names)} classes of {data.name}"
+    emit(document, f"wrote {what} to {target} ({to})")
 
 
 @command_of(app)
@@ -215,25 +213,23 @@ def download(
     emit({"name": path.name, "path": path}, path)
 
 
+def _has_errors(report: dict[str, Any]) -> bool:
+    return any(finding.level == "error" for finding in report["findings"])
+
+
 # ---------------------------------------------------------------------- folders and files
 def _dataset_folders(base: Path | None) -> list[Path]:
     if base is None or not base.is_dir():
         return []
-    return [path for path in sorted(base.iterdir()) if _is_benchmark(path) or _is_tables(path)]
+    return [path for path in sorted(base.iterdir()) if _is_benchmark(path) or _has_tables(path)]
 
 
 def _is_benchmark(folder: Path) -> bool:
     return (folder / "att_splits.mat").is_file()
 
 
-def _is_tables(folder: Path) -> bool:
+def _has_tables(folder: Path) -> bool:
     return any(folder.glob("classes.*")) and any(folder.glob("samples.*"))
-
-
-def _folder_summary(folder: Path) -> str:
-    if not _is_benchmark(folder):
-        return "tables"
-    return "features: " + (", ".join(filter(None, _feature_files(folder))) or "none")
 
 
 def _feature_files(source: str | Path) -> list[str | None]:

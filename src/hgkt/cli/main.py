@@ -40,14 +40,16 @@ def _root(
     pass
 
 
-# In the order of the help; each is the function NAME_command of its module, or the module's `app`.
+# In the order of the help: a module, or one more command in it. Each is the function NAME_command,
+# or the module's `app`.
 _COMMANDS = (
-    *("demo", "datasets", "methods", "train", "evaluate", "classify", "predict", "classes"),
-    *("unknown", "suggest", "explain", "extract", "describe", "reproduce", "export", "serve"),
+    *("demo", "datasets", "evaluate.methods", "train", "evaluate", "classify", "predict"),
+    *("classes", "unknown", "unknown.suggest", "predict.explain", "extract", "extract.describe"),
+    *("reproduce", "serve.export", "serve"),
 )
-_BESIDE = {"methods": "evaluate", "suggest": "unknown", "describe": "extract", "export": "serve"}
-for _name in _COMMANDS:
-    _module = import_module(f"hgkt.cli.{_BESIDE.get(_name, _name)}")
+for _place in _COMMANDS:
+    _home, _, _name = _place.rpartition(".")
+    _module = import_module(f"hgkt.cli.{_home or _name}")
     if hasattr(_module, f"{_name}_command"):
         app.command(_name)(getattr(_module, f"{_name}_command"))
     else:

@@ -1,7 +1,8 @@
-"""`hgkt predict`: the best classes of rows of features, of a data set, or of many files."""
+"""`hgkt predict` and `hgkt explain`: the best classes of rows of features, and why."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,10 +10,11 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from hgkt._validation import UNKNOWN
+from hgkt._validation import UNKNOWN, label_of
 from hgkt.cli._inputs import candidate_names, check_backbone, load_matching, load_model
 from hgkt.cli._options import AnswerOptions, Device, EngineOptions, with_options
 from hgkt.cli._output import (
+    check_suffix,
     counted,
     emit,
     note,
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from hgkt.evaluation.confidence import Answers
 
 _SHOWN_ROWS = 20
+_BAR_WIDTH = 24
+_TABLES = (".csv", ".parquet")
 
 
 @with_options
@@ -79,11 +83,7 @@ def predict_command(
             "--engine and --workers are for Parquet files whose predictions go to a folder: give "
             "--data FOLDER and --out FOLDER"
         )
-    if out_file is not None and out_file.suffix not in (".csv", ".parquet"):
-        raise DataError(
-            f"--out must end in .csv or .parquet, or be a folder where --data is a Parquet file or "
-            f"a folder of them; got {str(out_file)!r}"
-        )
+    check_suffix(out_file, *_TABLES)  # a folder is for Parquet files
     loaded = load_model(model)
     use_device(loaded, device)
     truth = None
@@ -102,14 +102,12 @@ def predict_command(
     if asked.reject is not None:
         document["n_rejected"] = int(np.sum(labels == UNKNOWN))
     if truth is not None:
+        answers.extra["truth"] = truth
         document |= {"data": data, "split": split, **_accuracy(loaded, truth, labels)}
-    extra = {} if truth is None else {"truth": truth}
     if out_file is not None:
-        # Label, score, then label_2, score_2, …, and the truth.
-        columns = {"row": np.arange(len(X)), **answers.columns(), **extra}
-        write_frame(out_file, columns)
+        write_frame(out_file, {"row": np.arange(len(X)), **answers.columns()})
         document["out"] = out_file
-    document["predictions"] = _records(answers, extra)
+    document["predictions"] = _records(answers)
     emit(document, lambda: _render(document))
 
 
@@ -132,21 +130,17 @@ def _accuracy(
     return {"accuracy": accuracy, "per_class": per_class.to_dict()}
 
 
-def _records(answers: Answers, extra: dict[str, NDArray[Any]]) -> list[dict[str, Any]]:
-    columns = {**answers.extra, **extra}
-    records: list[dict[str, Any]] = []
-    rows = zip(answers.labels.tolist(), answers.scores.tolist(), strict=True)
-    for row, (names, values) in enumerate(rows):
-        record = {
-            "row": row,
-            "label": None if names[0] == UNKNOWN else names[0],
-            "score": values[0],
-            **{name: column[row] for name, column in columns.items()},
-        }
-        if len(names) > 1:
-            pairs = zip(names, values, strict=True)
-            record["top"] = [{"label": name, "score": value} for name, value in pairs]
-        records.append(record)
+def _records(answers: Answers) -> list[dict[str, Any]]:
+    """Return what JSON says of each row."""
+    records = []
+    for row, names in enumerate(answers.labels.tolist()):
+        pairs = zip(names, answers.scores[row].tolist(), strict=True)
+        top = [{"label": name, "score": score} for name, score in pairs]
+        record = {"row": row, **top[0]}
+        record |= {name: column[row] for name, column in answers.extra.items()}
+        if top[0]["label"] == UNKNOWN:
+            record["label"] = None
+        records.append(record | ({"top": top} if len(top) > 1 else {}))
     return records
 
 
@@ -155,9 +149,8 @@ def _render(document: dict[str, Any]) -> None:
     if "out" in document:
         say(f"wrote {len(rows)} predictions to {document['out']}")
     else:
-        names = {key: "next" if key == "top" else key for key in rows[0]}
-        shown = rows[:_SHOWN_ROWS]
-        show_table([*names.values()], ([_cell(row[key]) for key in names] for row in shown))
+        names = ["next" if name == "top" else name for name in rows[0]]
+        show_table(names, (map(_cell, row.values()) for row in rows[:_SHOWN_ROWS]))
         if len(rows) > _SHOWN_ROWS:
             say(f"… {len(rows) - _SHOWN_ROWS} more rows; --out or --json has them all")
     measured = document.get("accuracy") is not None
@@ -183,7 +176,7 @@ def _cell(value: Any) -> str:
 def _is_bulk(data: str, out: Path) -> bool:
     """Say whether predictions of Parquet files are to be written to a folder."""
     rows = Path(data).is_dir() or Path(data).suffix == ".parquet"
-    return rows and out.suffix not in (".csv", ".parquet")
+    return rows and out.suffix not in _TABLES
 
 
 def _predict_in_bulk(
@@ -232,7 +225,88 @@ def _predict_in_bulk(
 
 def _render_bulk(document: dict[str, Any]) -> None:
     earlier = f" ({document['n_there']} of them were there)" if document["n_there"] else ""
-    files = f"{document['n_files']} files{earlier}"
-    say(f"{document['n_rows']} predictions in {files}: {document['out']}")
+    files = counted(document["n_files"], "file")
+    say(f"{document['n_rows']} predictions in {files}{earlier}: {document['out']}")
     if "accuracy" in document:
         say_accuracy(document)
+
+
+# ---------------------------------------------------------------------- explanations
+@with_options
+def explain_command(
+    model: Path,
+    class_name: Annotated[str | None, typer.Option("--class")] = None,
+    input_file: Annotated[Path | None, typer.Option("--input")] = None,
+    row: Annotated[int, typer.Option(min=0)] = 0,
+    top: Annotated[int, typer.Option(min=1)] = 5,
+) -> None:
+    """Show from which seen classes a class, or an answer, was made.
+
+    Example: hgkt explain --model model --class six
+
+    Example: hgkt explain --model model --input features.npy --row 3
+
+    Parameters
+    ----------
+    class_name : NAME
+        Explain how a class was made.
+    input_file : FILE
+        Features (.npy, .npz, .csv, .parquet, .mat); photos and texts are explained by `hgkt
+        classify --explain`.
+    row : N
+        Row of --input to explain, counted from 0.
+    top : N
+        How many classes to show.
+    """
+    from hgkt.data import read_features
+
+    if (class_name is None) == (input_file is None):
+        raise DataError("say what to explain: either --class NAME or --input FILE with --row")
+    loaded = load_model(model)
+    if not hasattr(loaded, "explain_class"):
+        kind = type(loaded).__name__
+        raise DataError(f"{kind} does not explain itself; only hgkt and hgkt-network do")
+    if input_file is None:
+        found: Any = loaded.explain_class(label_of(loaded, str(class_name)))
+        document, key = found.to_dict(), "sources"
+    else:
+        X = read_features(input_file, loaded.n_features_in_)
+        if row >= len(X):
+            raise DataError(f"--row {row} is beyond {input_file}, which has rows 0 to {len(X) - 1}")
+        found = loaded.explain(X[row : row + 1], n_runner_ups=top)[0]
+        document, key = {"row": row, **found.to_dict()}, "pulls"
+    document[key] = document[key][:top]
+    parts = [(one.label, one.weight) for one in getattr(found, key)[:top]]
+    if found.description:
+        parts.insert(0, ("(its description)", found.description))
+
+    def render() -> None:
+        if key == "pulls":
+            say(
+                f"row {row} is {found.label}: score {found.score:.4g}, {found.margin:.4g} ahead of "
+                "the next",
+                "runner-ups",
+            )
+            _show_bars([(one.label, one.weight) for one in found.runner_ups], "score")
+            say(f"seen classes behind {found.label}")
+            _show_bars(parts, "pull")
+            return
+        say(f"{found.label} ({'seen' if found.seen else 'added by its attributes'}) was made from")
+        _show_bars(parts, "weight")
+        table = getattr(loaded, "member_table", lambda: None)()  # of an ensemble
+        if table is not None:
+            header, rows = table
+            say(f"by {counted(len(rows), 'member')}")
+            show_table(header, rows)
+
+    emit(document, render)
+
+
+def _show_bars(parts: Sequence[tuple[Any, float]], name: str) -> None:
+    """Print classes with a number each, and a bar as long as that."""
+    unit = _BAR_WIDTH / (max((abs(weight) for _, weight in parts), default=0.0) or 1.0)
+    rows = []
+    for label, weight in parts:
+        bar = ("█" if weight >= 0 else "░") * round(unit * abs(weight))
+        rows.append((label, f"{weight:+.4f}", bar))
+    show_table(("class", name, ""), rows)

@@ -16,8 +16,7 @@ import typer
 from numpy.typing import NDArray
 
 from hgkt._validation import label_of
-from hgkt.cli._inputs import NO_THRESHOLDS, held, load_model, read_path, read_vector
-from hgkt.cli._new_classes import describer_of
+from hgkt.cli._inputs import NO_THRESHOLDS, describer_of, held, load_model, read_path, read_vector
 from hgkt.cli._options import ReaderOptions, command_of, with_options
 from hgkt.cli._output import counted, emit, note, percent, say, show_table
 from hgkt.cli._registry import DatabaseOptions, own_origin, served
