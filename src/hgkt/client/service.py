@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack
 from urllib.parse import quote, urlencode
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hgkt._arrays import batches
 from hgkt._validation import UNKNOWN, check_finite, check_number
 from hgkt.client.connection import Connection, RetryPolicy
 from hgkt.exceptions import DataError, ServiceError, first_line
@@ -54,14 +56,6 @@ class RankedRows:
     seen: NDArray[np.bool_]
     revision: int
 
-    @classmethod
-    def of(cls, found: Sequence[Predictions]) -> Self:
-        """Take in what a service answered, batch by batch."""
-        tops = _tops(found)
-        seen = np.array([top[0].seen for top in tops])
-        revision = min(part.revision for part in found)
-        return cls(_each(tops, "label"), _each(tops, "score"), seen, revision)
-
 
 @dataclass(frozen=True)
 class SureRows:
@@ -91,21 +85,6 @@ class SureRows:
     sets: list[list[str]] | None
     revision: int
 
-    @classmethod
-    def of(cls, found: Sequence[Predictions]) -> Self:
-        """Take in what a service answered, batch by batch."""
-        rows: list[Any] = [row for part in found for row in part.predictions]
-        tops = _tops(found)
-        return cls(
-            labels=_labels(found),
-            top_labels=_each(tops, "label"),
-            scores=_each(tops, "score"),
-            probabilities=_each(tops, "probability"),
-            novelty=np.array([row.novelty for row in rows]),
-            sets=None if rows[0].set is None else [row.set for row in rows],
-            revision=min(part.revision for part in found),
-        )
-
 
 def _tops(found: Iterable[Predictions]) -> list[list[Ranked]]:
     """Return the best classes of each row: as many of all, should classes come or go meanwhile."""
@@ -117,6 +96,11 @@ def _tops(found: Iterable[Predictions]) -> list[list[Ranked]]:
 def _each(tops: Sequence[Sequence[Ranked]], what: str) -> NDArray[Any]:
     """Return one thing that is known of the best classes of each row, (n, k)."""
     return np.array([[getattr(item, what) for item in top] for top in tops])
+
+
+def _revision(found: Iterable[Predictions]) -> int:
+    """Return the lowest revision of the batches."""
+    return min(part.revision for part in found)
 
 
 def _labels(found: Iterable[Predictions]) -> NDArray[np.str_]:
@@ -370,7 +354,10 @@ class Client:
             Answer with the classes of this revision, as they were then.
         """
         asked = _question(top_k=top_k, among=among, revision=revision)
-        return RankedRows.of(self._ask(X, asked))
+        found = self._ask(X, asked)
+        tops = _tops(found)
+        seen = np.array([top[0].seen for top in tops])
+        return RankedRows(_each(tops, "label"), _each(tops, "score"), seen, _revision(found))
 
     def answers(
         self,
@@ -406,7 +393,18 @@ class Client:
             reject=reject,
             coverage=coverage,
         )
-        return SureRows.of(self._ask(X, asked))
+        found = self._ask(X, asked)
+        rows: list[Any] = [row for part in found for row in part.predictions]
+        tops = _tops(found)
+        return SureRows(
+            labels=_labels(found),
+            top_labels=_each(tops, "label"),
+            scores=_each(tops, "score"),
+            probabilities=_each(tops, "probability"),
+            novelty=np.array([row.novelty for row in rows]),
+            sets=None if rows[0].set is None else [row.set for row in rows],
+            revision=_revision(found),
+        )
 
     def predict_images(
         self,
@@ -460,7 +458,8 @@ class Client:
 
     def _batches(self, X: ArrayLike) -> list[NDArray[np.float32]]:
         rows = feature_rows(X)
-        return batches(rows, min(self.batch_rows, max(1, BATCH_BYTES // rows[0].nbytes)))
+        size = min(self.batch_rows, max(1, BATCH_BYTES // rows[0].nbytes))
+        return [rows[part] for part in batches(len(rows), size)]
 
     def _ask(self, X: ArrayLike, asked: dict[str, Any]) -> list[Predictions]:
         """Return what is answered to a question of rows, batch by batch."""
@@ -691,8 +690,9 @@ class Client:
         """Ask for a change; its reason goes with the JSON body, or as a parameter without one."""
         said = _said(**(body or {}), reason=change.get("reason"))
         content["params" if body is None else "json"] = said
-        key = change.get("idempotency_key")
-        return self._connection.change(ClassChange, method, path, key, **content)
+        key = change.get("idempotency_key") or str(uuid4())  # the same at every try
+        content["headers"] = content.get("headers", {}) | {"Idempotency-Key": key}
+        return self._connection.ask(ClassChange, method, path, **content)
 
 
 # ---------------------------------------------------------------------- what is sent
@@ -727,7 +727,7 @@ def image_forms(images: Iterable[str | Path | bytes]) -> list[list[tuple[str, An
     files = [("images", _file(image)) for image in images]
     if not files:
         raise DataError("there are no images; at least one is expected")
-    return batches(files, IMAGES)
+    return [files[part] for part in batches(len(files), IMAGES)]
 
 
 def _file(image: str | Path | bytes) -> tuple[str, bytes]:
@@ -747,12 +747,7 @@ def text_batches(texts: str | Iterable[str]) -> list[list[str]]:
     for position, text in enumerate(found):
         if not isinstance(text, str) or not text.strip():
             raise DataError(f"text {position} is empty; words are expected")
-    return batches(found, TEXTS)
-
-
-def batches(items: Any, size: int) -> list[Any]:
-    """Return the parts of a list or an array."""
-    return [items[start : start + size] for start in range(0, len(items), size)]
+    return [found[part] for part in batches(len(found), TEXTS)]
 
 
 def described(classes: Mapping[str, Any]) -> list[dict[str, Any]]:
