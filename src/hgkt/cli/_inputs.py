@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +17,8 @@ from numpy.typing import NDArray
 from hgkt._files import locked, reading
 from hgkt._validation import label_of
 from hgkt.cli._options import ReaderOptions
-from hgkt.cli._output import note, progress_bar, unreadable_document, unreadable_lines
-from hgkt.exceptions import DataError, ModelFolderError
+from hgkt.cli._output import left_out, left_out_lines, note, progress_bar
+from hgkt.exceptions import ClassWarning, DataError, ModelFolderError
 
 if TYPE_CHECKING:
     from hgkt.data import GZSLDataset
@@ -97,8 +99,7 @@ def load_matching(
     about = model.about_
     kinds = split_kinds(str(about.get("attributes") or "att"))
     kinds = [kind for kind in kinds if with_attributes or not is_file(kind)]
-    from_files = [kind for kind in kinds if is_file(kind)]
-    is_benchmark = about.get("layout") == "xlsa17"
+    from_files, is_benchmark = any(map(is_file, kinds)), about.get("layout") == "xlsa17"
     if is_benchmark:
         stem = Path(str(about.get("features", ""))).stem
         if features not in (None, stem):
@@ -128,6 +129,8 @@ def load_matching(
 def held(folder: Path) -> Iterator[Any]:
     """Load a model to change it; other commands that would change its folder wait.
 
+    What the model doubts about its classes is said on stderr, once they are changed.
+
     Parameters
     ----------
     folder : Path
@@ -138,16 +141,18 @@ def held(folder: Path) -> Iterator[Any]:
     GZSLClassifier
         The model as it is once nobody else changes it.
     """
-
-    def waiting() -> None:
-        note(f"waiting: another command is changing {folder}")
-
+    waiting = partial(note, f"waiting: another command is changing {folder}")
     # Of a folder that is not there, reading it says so better than locking it.
     with locked(folder, ModelFolderError, waiting) if folder.is_dir() else nullcontext():
         loaded = load_model(folder)
-        with progress_bar() if loaded.retrains_on_add else nullcontext() as progress:
+        with (
+            progress_bar() if loaded.retrains_on_add else nullcontext() as progress,
+            warnings.catch_warnings(record=True, action="always", category=ClassWarning) as doubts,
+        ):
             yield loaded.on_progress(progress)
         loaded.on_progress(None)
+    for doubt in doubts:
+        note(f"warning: {doubt.message}")
 
 
 # ---------------------------------------------------------------------- features, photos, texts
@@ -200,6 +205,24 @@ def read_path(path: Path, model: Any, options: ReaderOptions) -> Items:
     return Items(tuple(f"row {number}" for number in range(len(rows))), rows)
 
 
+def read_items(
+    reader: ImageClassifier | TextClassifier, items: list[str], table: Path | None
+) -> Items:
+    """Return the features of photos, or of texts of the command line and of a table."""
+    from hgkt.items import TextClassifier, read_text_table
+
+    if isinstance(reader, TextClassifier):
+        texts = [*items, *([] if table is None else read_text_table(table)["text"])]
+        if not texts:
+            raise DataError("say what to classify: texts, or --input FILE with a column text")
+        return read_texts(texts, reader)
+    if table is not None:
+        raise DataError("--input is for texts; give photos and folders of photos as arguments")
+    if not items:
+        raise DataError("say what to classify: photos, or folders of photos")
+    return read_photos([*map(Path, items)], reader)
+
+
 def read_photos(paths: Sequence[Path], reader: ImageClassifier) -> Items:
     """Extract the features of images and of folders of images (of any depth)."""
     return extract_items(list_photos(paths), reader)
@@ -227,9 +250,8 @@ def extract_items(entries: Sequence[ImageEntry], reader: ImageClassifier) -> Ite
     """Extract the features of images; say which were left out, and why."""
     with progress_bar() as bar:
         made = reader.extract(entries, bar)
-    left_out = unreadable_document([(entry.id, reason) for entry, reason in made.unreadable])
-    _note_left_out(left_out, "image")
-    return Items(tuple(entry.id for entry in made.entries), made.features, left_out)
+    unreadable = _note_left_out([(entry.id, reason) for entry, reason in made.unreadable], "image")
+    return Items(tuple(entry.id for entry in made.entries), made.features, unreadable)
 
 
 def read_texts(texts: Sequence[Any], reader: TextClassifier) -> Items:
@@ -246,16 +268,18 @@ def read_texts(texts: Sequence[Any], reader: TextClassifier) -> Items:
     if not kept:
         raise DataError("all texts are empty; words are expected")
     empty = [(f"text {n}", f"text {n} is empty") for n in range(len(texts)) if n not in kept]
-    left_out = unreadable_document(empty)
-    _note_left_out(left_out, "text")
+    unreadable = _note_left_out(empty, "text")
     with progress_bar() as bar:
         features = reader.encoder.encode([*kept.values()], bar).astype(np.float32)
-    return Items(tuple(kept.values()), features, left_out)
+    return Items(tuple(kept.values()), features, unreadable)
 
 
-def _note_left_out(left_out: list[dict[str, str]], noun: str) -> None:
-    for line in unreadable_lines(left_out, noun, "; --json has all"):
+def _note_left_out(unreadable: Sequence[tuple[str, str]], noun: str) -> list[dict[str, str]]:
+    """Say how many items were left out, and return what JSON says of them."""
+    document = left_out(unreadable)
+    for line in left_out_lines(document, noun, "; --json has all"):
         note(line)
+    return document
 
 
 # ---------------------------------------------------------------------- descriptions of classes
@@ -299,7 +323,7 @@ class NewClasses:
             raise DataError(
                 "--attributes, --attribute, --text and --parent describe one class; give its --name"
             )
-        if self.text and not all(text.strip() for text in self.text):
+        if not all(text.strip() for text in self.text or ()):
             raise DataError(
                 "--text is empty; say what the class looks like, or leave it out where the name "
                 "says it all"
@@ -382,21 +406,17 @@ def read_vector(text: str) -> NDArray[np.float64]:
     >>> read_vector("0.5, 1")
     array([0.5, 1. ])
     """
-    source, values = "--attributes", None
-    if text.startswith("@"):
-        path = Path(text[1:])
-        source = str(path)
-        if path.suffix == ".npy":
-            from hgkt.data.arrays import read_npy
+    source = text[1:] if text.startswith("@") else "--attributes"
+    if text.startswith("@") and source.endswith(".npy"):
+        from hgkt.data.arrays import read_npy
 
-            values = read_npy(path)
-        else:
-            with reading(path, "attributes"):
-                text = path.read_text(encoding="utf-8")
-    if values is None:
-        words = [word for word in re.split(r"[\s,;\[\]]+", text) if word]
+        values = read_npy(Path(source))
+    else:
+        if text.startswith("@"):
+            with reading(source, "attributes"):
+                text = Path(source).read_text(encoding="utf-8")
         try:
-            values = np.array([float(word) for word in words])
+            values = np.array([float(word) for word in re.split(r"[\s,;\[\]]+", text) if word])
         except ValueError as error:
             sentence = f"{source}: {error}; numbers with commas between are expected"
             raise DataError(sentence) from None

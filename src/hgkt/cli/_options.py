@@ -13,15 +13,7 @@ from dataclasses import dataclass, is_dataclass
 from functools import wraps
 from inspect import Parameter
 from pathlib import Path
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    Literal,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 from typer.models import OptionInfo
@@ -220,17 +212,13 @@ class MethodOptions:
             sys.path.insert(0, "")  # a method of one's own may lie in the working folder
         return build_method(self.method, self.preset, read_parameters(self.param))
 
-    def estimator(
-        self, dataset: GZSLDataset | ShardedData, seed: int | None = None
-    ) -> GZSLClassifier:
+    def estimator(self, dataset: GZSLDataset | ShardedData) -> GZSLClassifier:
         """Return the method for a data set, unfitted.
 
         Parameters
         ----------
         dataset : GZSLDataset or ShardedData
             The data it is for, which knows the blocks of the attribute vectors.
-        seed : int, optional
-            Another seed than that of the options.
         """
         from hgkt.estimators.methods import method_for
 
@@ -240,12 +228,13 @@ class MethodOptions:
             self.preset,
             read_parameters(self.param),
             device=self.device,
-            random_state=self.seed if seed is None else seed,
+            random_state=self.seed,
         )
 
 
 # ---------------------------------------------------------------------- from signatures to options
 _SECTION = "\n\nParameters\n----------\n"
+_AS_JSON = Parameter("as_json", Parameter.KEYWORD_ONLY, default=False, annotation=bool)
 
 
 def with_options(command: Callable[..., None], has_result: bool = True) -> Callable[..., None]:
@@ -259,9 +248,7 @@ def with_options(command: Callable[..., None], has_result: bool = True) -> Calla
     """
     given = dict(inspect.signature(command, eval_str=True).parameters)
     if has_result:
-        given["as_json"] = Parameter(
-            "as_json", Parameter.KEYWORD_ONLY, default=False, annotation=bool
-        )
+        given["as_json"] = _AS_JSON
     own = _described(command, _described(CommonOptions, given))
     groups: dict[str, Any] = {
         name: parameter.annotation

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
+from rich.progress import TextColumn
 from rich.table import Table
 
 from hgkt._files import atomic_file, escape_frame
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from hgkt.estimators import GZSLClassifier
 
 _SHOWN = 5  # names, or files that could not be read
-_SHOWN_CLASSES = 12
 _WIDE = 100_000  # characters
 
 out = Console(highlight=False)
@@ -167,18 +166,18 @@ def classes_text(names: Sequence[Any]) -> str:
 
 
 # ---------------------------------------------------------------------- what several commands say
-def unreadable_document(unreadable: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
+def left_out(unreadable: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
     """Return what JSON says about images that were left out."""
     return [{"file": file, "reason": reason} for file, reason in unreadable]
 
 
-def unreadable_lines(unreadable: Sequence[Mapping[str, str]], noun: str, more: str) -> list[str]:
+def left_out_lines(unreadable: Sequence[Mapping[str, str]], noun: str, more: str) -> list[str]:
     """Say how many images were left out, and why the first ones.
 
     Parameters
     ----------
     unreadable : sequence of mapping
-        As `unreadable_document` returns them.
+        As `left_out` returns them.
     noun : str
         What they are called.
     more : str
@@ -191,23 +190,8 @@ def unreadable_lines(unreadable: Sequence[Mapping[str, str]], noun: str, more: s
     return lines + [f"  {entry['reason']}" for entry in unreadable[:_SHOWN]]
 
 
-def say_accuracy(document: Mapping[str, Any]) -> None:
-    """Print the mean accuracy over classes, and those of all classes or the two ends."""
-    ordered = sorted(document["per_class"].items(), key=lambda item: item[1])
-    words = [f"{name} {value:.1f}" for name, value in ordered]
-    if len(words) > _SHOWN_CLASSES:
-        words = [*words[:3], f"… {len(words) - 6} more …", *words[-3:]]
-    say(f"accuracy {document['accuracy']:.1f} % (mean over classes): {', '.join(words)}")
-
-
 def report_change(
-    verb: str,
-    names: list[Any],
-    model: GZSLClassifier,
-    path: Path,
-    how: str = "",
-    below: Sequence[str] = (),
-    **more: Any,
+    verb: str, names: list[Any], model: GZSLClassifier, path: Path, how: str = "", **more: Any
 ) -> None:
     """Say which classes of a folder were changed, and how.
 
@@ -223,13 +207,12 @@ def report_change(
         Its folder.
     how : str
         What else the sentence says.
-    below : sequence of str
-        What is said below it.
     **more
-        What else the JSON document holds.
+        What else the JSON document holds; `costs` are said, too.
     """
-    count = len(model.classes_)
+    count, costs = len(model.classes_), more.get("costs")
     sentence = f"{verb} {classes_text(names)}{how}; {path} has {count} classes now"
+    below = [] if costs is None else [costs.sentence()]
     emit({verb: names, "n_classes": count, "model": path, **more}, sentence, *below)
 
 
@@ -237,13 +220,8 @@ def report_change(
 @contextmanager
 def progress_bar() -> Iterator[Progress]:
     """Yield a callback ``(stage, done, total, values)`` that draws bars, on a terminal only."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:.0f}/{task.total:.0f} {task.fields[values]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
+    facts = TextColumn("{task.completed:.0f}/{task.total:.0f} {task.fields[values]}")
+    columns = (*Bars.get_default_columns(), facts)  # what, a bar, percent and the time left
     with Bars(*columns, console=log, transient=True, disable=not log.is_terminal) as bars:
         tasks: dict[str, Any] = {}
 

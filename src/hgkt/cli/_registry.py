@@ -36,19 +36,13 @@ class DatabaseOptions:
 
     Parameters
     ----------
+    database : default MODEL.registry.sqlite
+        Class registry: sqlite:///FILE or postgresql://….
     database_file
         File that holds the address of the class registry, and with it the password.
     """
 
-    database: Annotated[
-        str | None,
-        typer.Option(
-            envvar="HGKT_DATABASE",
-            help="Class registry: sqlite:///FILE or postgresql://… [default: "
-            "MODEL.registry.sqlite]",
-            show_default=False,
-        ),
-    ] = None
+    database: Annotated[str | None, typer.Option(envvar="HGKT_DATABASE")] = None
     database_file: Path | None = None
 
     @property

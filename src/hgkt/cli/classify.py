@@ -7,21 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hgkt.cli._inputs import (
-    NO_THRESHOLDS,
-    Items,
-    candidate_names,
-    item_reader,
-    load_model,
-    read_photos,
-    read_texts,
-)
+from hgkt.cli._inputs import NO_THRESHOLDS, candidate_names, item_reader, load_model, read_items
 from hgkt.cli._options import AnswerOptions, ReaderOptions, with_options
 from hgkt.cli._output import check_suffix, emit, note, percent, say, show_table, write_frame
-from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
-    from hgkt.items import Answer, ImageClassifier, TextClassifier
+    from hgkt.items import Answer
 
 _NEAREST = 3  # learned classes that explain an answer
 
@@ -73,7 +64,7 @@ def classify_command(
         classifier.taxonomy().level(wanted)
     noun, key = ("text", "text") if classifier.about_.get("text_encoder") else ("photo", "file")
     reader = item_reader(classifier, reading)
-    given = _read(reader, items or [], input_file)
+    given = read_items(reader, items or [], input_file)
     calibrated = classifier.confidence_ is not None
     if not calibrated:
         note(f"probabilities are not calibrated: {NO_THRESHOLDS}")
@@ -103,22 +94,6 @@ def classify_command(
         _write(out_file, rows)
         document["out"] = out_file
     emit(document, lambda: _render(document, rows, noun, key))
-
-
-def _read(reader: ImageClassifier | TextClassifier, items: list[str], table: Path | None) -> Items:
-    """Return the features of photos, or of texts of the command line and of a table."""
-    from hgkt.items import TextClassifier, read_text_table
-
-    if isinstance(reader, TextClassifier):
-        texts = [*items, *([] if table is None else read_text_table(table)["text"])]
-        if not texts:
-            raise DataError("say what to classify: texts, or --input FILE with a column text")
-        return read_texts(texts, reader)
-    if table is not None:
-        raise DataError("--input is for texts; give photos and folders of photos as arguments")
-    if not items:
-        raise DataError("say what to classify: photos, or folders of photos")
-    return read_photos([*map(Path, items)], reader)
 
 
 def _answer(answer: Answer, top: int) -> dict[str, Any]:

@@ -103,11 +103,7 @@ def list_(root: Path | None = None) -> None:
 
 
 @command_of(app)
-def check(
-    name: Annotated[str | None, typer.Argument()] = None,
-    *,
-    source: SourceOptions,
-) -> None:
+def check(name: Annotated[str | None, typer.Argument()] = None, *, source: SourceOptions) -> None:
     """Look data sets over: counts, leaks, attributes, features, folds, split fingerprint.
 
     The exit code is 1 if one of them cannot be used.

@@ -96,13 +96,13 @@ def _hidden_digit(model: Any, dataset: GZSLDataset, seed: int) -> dict[str, Any]
     start = time.perf_counter()
     model.add_classes(dataset.attributes_of([code]))
     milliseconds = 1000 * (time.perf_counter() - start)
-    right = model.predict(X) == _HIDDEN
+    found = model.predict(X)
     return {
         "class": _HIDDEN,
         "before": before,
-        "after": model.predict(X[shown]).tolist(),
-        "n_right": int(right[shown].sum()),
-        "accuracy": 100 * float(right.mean()),
+        "after": found[shown].tolist(),
+        "n_right": int((found[shown] == _HIDDEN).sum()),
+        "accuracy": 100 * float((found == _HIDDEN).mean()),
         "add_milliseconds": milliseconds,
         "sources": model.explain_class(_HIDDEN).to_dict()["sources"],
     }

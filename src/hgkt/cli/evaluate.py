@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -114,12 +115,12 @@ def evaluate_command(
     runs: list[dict[str, Any]] = []
     troubles: list[str] = []
     for seed in range(options.seed, options.seed + seeds):
-        began = time.perf_counter()
+        began, seeded = time.perf_counter(), replace(options, seed=seed)
         with progress_bar() as progress:
             record = evaluate(
-                options.estimator(dataset, seed),
+                seeded.estimator(dataset),
                 dataset,
-                **options.choices() | {"random_state": seed},
+                **seeded.choices(),
                 metric=metric,
                 n_folds=folds,
                 progress=progress,
@@ -162,7 +163,7 @@ def _summary(runs: list[dict[str, Any]], seconds: float) -> dict[str, Any]:
     first = runs[0]
     if len(runs) == 1:
         return first | {"seconds": seconds}
-    frame = pd.DataFrame(runs)
+    frame: Any = pd.DataFrame(runs)
     figures = frame[[*first["uncalibrated"], *_BESIDE]]
     return {
         **figures.mean().to_dict(),

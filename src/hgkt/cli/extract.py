@@ -2,46 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from hgkt.cli._options import Device, with_options
-from hgkt.cli._output import (
-    check_suffix,
-    emit,
-    note,
-    progress_bar,
-    unreadable_document,
-    unreadable_lines,
-)
+from hgkt.cli._output import check_suffix, emit, left_out, left_out_lines, note, progress_bar
 
 
-@with_options
-def extract_command(
-    images: Annotated[Path, typer.Argument()],
-    out_path: Annotated[Path, typer.Option("--out")],
-    backbone: str = "efficientnet-lite0",
-    manifest: Path | None = None,
-    classes: Path | None = None,
-    unseen: list[str] | None = None,
-    batch_size: Annotated[int, typer.Option(min=1)] = 32,
-    workers: Annotated[int, typer.Option(min=0)] = 0,
-    device: Device = "auto",
-) -> None:
-    """Extract the features of images, as a data set.
-
-    Interrupted, the same command goes on where it was.
-
-    Example: hgkt extract photos --classes classes.csv --out photos-lite0
+@dataclass(frozen=True)
+class ExtractionOptions:
+    """How images become features: what `extract_folder` takes, each under its name there.
 
     Parameters
     ----------
-    images
-        Folder with one sub-folder per class, or a manifest: .csv, .parquet.
-    out_path : OUT
-        Folder to write.
     backbone : NAME
         efficientnet-lite0 … 4, or a hub name or folder of transformers.
     manifest
@@ -55,6 +31,35 @@ def extract_command(
     workers
         Threads that decode; 0: none of their own.
     """
+
+    backbone: str = "efficientnet-lite0"
+    manifest: Path | None = None
+    classes: Path | None = None
+    unseen: list[str] | None = None
+    batch_size: Annotated[int, typer.Option(min=1)] = 32
+    workers: Annotated[int, typer.Option(min=0)] = 0
+    device: Device = "auto"
+
+
+@with_options
+def extract_command(
+    images: Annotated[Path, typer.Argument()],
+    out_path: Annotated[Path, typer.Option("--out")],
+    options: ExtractionOptions,
+) -> None:
+    """Extract the features of images, as a data set.
+
+    Interrupted, the same command goes on where it was.
+
+    Example: hgkt extract photos --classes classes.csv --out photos-lite0
+
+    Parameters
+    ----------
+    images
+        Folder with one sub-folder per class, or a manifest: .csv, .parquet.
+    out_path : OUT
+        Folder to write.
+    """
     from hgkt.vision.output import extract_folder, partial_folder
 
     partial = partial_folder(out_path)
@@ -62,18 +67,8 @@ def extract_command(
         note(f"resuming: rows that {partial} has are not extracted again")
     try:
         with progress_bar() as bar:
-            made = extract_folder(
-                images,
-                out_path,
-                backbone=backbone,
-                manifest=manifest,
-                classes=classes,
-                unseen=unseen or (),
-                batch_size=batch_size,
-                workers=workers,
-                device=device,
-                progress=bar,
-            )
+            asked = vars(options) | {"unseen": options.unseen or ()}
+            made = extract_folder(images, out_path, **asked, progress=bar)
     except KeyboardInterrupt:
         note(f"interrupted; {partial} holds the state: run the same command again to resume")
         raise typer.Exit(130) from None
@@ -88,7 +83,7 @@ def extract_command(
         "n_features": done.n_features,
         "n_resumed": done.n_resumed,
         "n_unreadable": len(done.unreadable),
-        "unreadable": unreadable_document([(e.id, reason) for e, reason in done.unreadable]),
+        "unreadable": left_out([(e.id, reason) for e, reason in done.unreadable]),
         "seconds": done.seconds,
         "images_per_second": n_extracted / done.seconds if n_extracted else None,
         "needed": made.needed,
@@ -108,7 +103,7 @@ def _lines(document: dict[str, Any]) -> list[str]:
         + (f", {n_resumed} of them from before" if n_resumed else "")
         + (f", {rate:.1f} images/s" if rate else "")
     ]
-    lines += unreadable_lines(document["unreadable"], "image", " (unreadable.csv)")
+    lines += left_out_lines(document["unreadable"], "image", " (unreadable.csv)")
     if document["passed_over"]:
         lines.append(passed_over_text(document["passed_over"]))
     lines.append(f"wrote {document['out']}")
@@ -168,14 +163,15 @@ def describe_command(
         "n_classes": len(described.file.names),
         "n_sentences": len(described.sentences),
         "n_cut": described.n_cut,
-        "attribute_blocks": list(described.file.blocks),
-        "attribute_kinds": list(described.file.kinds),
+        "attribute_blocks": described.file.blocks,
+        "attribute_kinds": described.file.kinds,
         "first_sentence": described.sentences[0],
         "encoder": described.file.encoder,
     }
-    lines = (
-        f"{document['n_classes']} classes, {document['n_sentences']} sentences such as "
-        f"“{document['first_sentence']}”",
-        f"wrote {' + '.join(map(str, described.file.blocks))} numbers per class to {out_file}",
+    sentences = f"{document['n_sentences']} sentences such as “{document['first_sentence']}”"
+    numbers = " + ".join(map(str, described.file.blocks))
+    emit(
+        document,
+        f"{document['n_classes']} classes, {sentences}",
+        f"wrote {numbers} numbers per class to {out_file}",
     )
-    emit(document, *lines)

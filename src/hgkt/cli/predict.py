@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,10 +17,10 @@ from hgkt.cli._output import (
     check_suffix,
     counted,
     emit,
+    listed,
     note,
     progress_bar,
     say,
-    say_accuracy,
     show_table,
     write_frame,
 )
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hgkt.estimators import GZSLClassifier
     from hgkt.evaluation.confidence import Answers
 
-_SHOWN_ROWS = 20
+_SHOWN_ROWS, _SHOWN_CLASSES = 20, 12
 _BAR_WIDTH = 24
 _TABLES = (".csv", ".parquet")
 
@@ -119,10 +119,9 @@ def _accuracy(
 
     unknown = sorted(set(truth.tolist()) - set(model.classes_.tolist()))
     if unknown:
-        shown = ", ".join(unknown[:3]) + ("…" if len(unknown) > 3 else "")
         note(
-            f"the model lacks {len(unknown)} of these classes ({shown}); their "
-            "rows count as wrong: add them with `hgkt classes add`"
+            f"the model lacks {len(unknown)} of these classes ({listed(unknown)}); their rows "
+            "count as wrong: add them with `hgkt classes add`"
         )
     right = pd.Series(predicted == truth)[predicted != UNKNOWN]
     per_class = 100 * right.groupby(truth[predicted != UNKNOWN]).mean()
@@ -160,7 +159,16 @@ def _render(document: dict[str, Any]) -> None:
         verb = "was" if count == 1 else "were"
         say(f"{count} of {counted(total, 'row')} {verb} rejected as unknown{rest}")
     if measured:
-        say_accuracy(document)
+        _say_accuracy(document)
+
+
+def _say_accuracy(document: Mapping[str, Any]) -> None:
+    """Print the mean accuracy over classes, and those of all classes or the two ends."""
+    ordered = sorted(document["per_class"].items(), key=lambda item: item[1])
+    words = [f"{name} {value:.1f}" for name, value in ordered]
+    if len(words) > _SHOWN_CLASSES:
+        words = [*words[:3], f"… {len(words) - 6} more …", *words[-3:]]
+    say(f"accuracy {document['accuracy']:.1f} % (mean over classes): {', '.join(words)}")
 
 
 def _cell(value: Any) -> str:
@@ -180,12 +188,7 @@ def _is_bulk(data: str, out: Path) -> bool:
 
 
 def _predict_in_bulk(
-    model: Path,
-    data: Path,
-    out: Path,
-    asked: AnswerOptions,
-    engine: EngineOptions,
-    device: Device,
+    model: Path, data: Path, out: Path, asked: AnswerOptions, engine: EngineOptions, device: Device
 ) -> dict[str, Any]:
     """Predict all rows of Parquet files, and return what was done."""
     from hgkt.data.tables import read_extra
@@ -209,9 +212,7 @@ def _predict_in_bulk(
             progress=bar,
             **engine.engine_and_address(),
         )
-    facts = ("n_rows", "n_made", "n_there", "left_alone")
-    document: dict[str, Any] = {name: getattr(report, name) for name in facts}
-    document |= {"model": model, "data": data, "out": out, "among": asked.among}
+    document = vars(report) | {"model": model, "data": data, "out": out, "among": asked.among}
     document["n_files"] = report.n_made + report.n_there
     if per_class := report.per_class:
         document |= {"accuracy": float(np.mean([*per_class.values()])), "per_class": per_class}
@@ -228,7 +229,7 @@ def _render_bulk(document: dict[str, Any]) -> None:
     files = counted(document["n_files"], "file")
     say(f"{document['n_rows']} predictions in {files}{earlier}: {document['out']}")
     if "accuracy" in document:
-        say_accuracy(document)
+        _say_accuracy(document)
 
 
 # ---------------------------------------------------------------------- explanations
@@ -279,34 +280,35 @@ def explain_command(
     parts = [(one.label, one.weight) for one in getattr(found, key)[:top]]
     if found.description:
         parts.insert(0, ("(its description)", found.description))
+    if input_file is None:
+        emit(document, lambda: _show_class(loaded, found, parts))
+    else:
+        emit(document, lambda: _show_row(row, found, parts))
 
-    def render() -> None:
-        if key == "pulls":
-            say(
-                f"row {row} is {found.label}: score {found.score:.4g}, {found.margin:.4g} ahead of "
-                "the next",
-                "runner-ups",
-            )
-            _show_bars([(one.label, one.weight) for one in found.runner_ups], "score")
-            say(f"seen classes behind {found.label}")
-            _show_bars(parts, "pull")
-            return
-        say(f"{found.label} ({'seen' if found.seen else 'added by its attributes'}) was made from")
-        _show_bars(parts, "weight")
-        table = getattr(loaded, "member_table", lambda: None)()  # of an ensemble
-        if table is not None:
-            header, rows = table
-            say(f"by {counted(len(rows), 'member')}")
-            show_table(header, rows)
 
-    emit(document, render)
+def _show_row(row: int, found: Any, pulls: Sequence[tuple[Any, float]]) -> None:
+    """Show what speaks for the class of a row, and for the next ones."""
+    lead = f"score {found.score:.4g}, {found.margin:.4g} ahead of the next"
+    say(f"row {row} is {found.label}: {lead}", "runner-ups")
+    _show_bars([(one.label, one.weight) for one in found.runner_ups], "score")
+    say(f"seen classes behind {found.label}")
+    _show_bars(pulls, "pull")
+
+
+def _show_class(model: Any, found: Any, sources: Sequence[tuple[Any, float]]) -> None:
+    """Show what a class was made from, and the members of an ensemble that made it."""
+    say(f"{found.label} ({'seen' if found.seen else 'added by its attributes'}) was made from")
+    _show_bars(sources, "weight")
+    if (table := getattr(model, "member_table", lambda: None)()) is not None:
+        say(f"by {counted(len(table[1]), 'member')}")
+        show_table(*table)
 
 
 def _show_bars(parts: Sequence[tuple[Any, float]], name: str) -> None:
     """Print classes with a number each, and a bar as long as that."""
     unit = _BAR_WIDTH / (max((abs(weight) for _, weight in parts), default=0.0) or 1.0)
-    rows = []
-    for label, weight in parts:
-        bar = ("█" if weight >= 0 else "░") * round(unit * abs(weight))
-        rows.append((label, f"{weight:+.4f}", bar))
+    rows = [
+        (label, f"{weight:+.4f}", ("█" if weight >= 0 else "░") * round(unit * abs(weight)))
+        for label, weight in parts
+    ]
     show_table(("class", name, ""), rows)

@@ -30,14 +30,7 @@ if TYPE_CHECKING:
 
 _MULTIPROCESS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 _SHARED = "hgkt-serve-"
-_PACKAGES = (
-    "fastapi",
-    "uvicorn",
-    "sqlalchemy",
-    "python_multipart",
-    "msgspec",
-    "pydantic_settings",
-)
+_PACKAGES = ("fastapi", "uvicorn", "sqlalchemy", "python_multipart", "msgspec", "pydantic_settings")
 
 
 @dataclass(frozen=True)
@@ -213,9 +206,7 @@ def _signals_end() -> Iterator[list[Path]]:
 # ---------------------------------------------------------------------- other runtimes
 @with_options
 def export_command(
-    model: Path,
-    out_path: Annotated[Path, typer.Option("--out")],
-    onnx: bool = False,
+    model: Path, out_path: Annotated[Path, typer.Option("--out")], onnx: bool = False
 ) -> None:
     """Write a model for other runtimes, where classes can be added.
 
@@ -236,7 +227,5 @@ def export_command(
     folder = export_onnx(loaded, out_path)
     files = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
     document = {"model": model, "out": folder, "n_classes": len(loaded.classes_), "files": files}
-
     listing = ", ".join(f"{name} ({size / 1e6:.1f} MB)" for name, size in files.items())
-    sentence = f"wrote {folder} with {len(loaded.classes_)} classes: {listing}"
-    emit(document, sentence)
+    emit(document, f"wrote {folder} with {len(loaded.classes_)} classes: {listing}")

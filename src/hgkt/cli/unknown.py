@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from hgkt._validation import label_of
 from hgkt.cli._inputs import NO_THRESHOLDS, describer_of, held, load_model, read_path, read_vector
 from hgkt.cli._options import ReaderOptions, command_of, with_options
-from hgkt.cli._output import counted, emit, note, percent, say, show_table
+from hgkt.cli._output import counted, emit, note, percent, show_table
 from hgkt.cli._registry import DatabaseOptions, own_origin, served
 from hgkt.exceptions import DataError
 
@@ -98,13 +98,10 @@ def list_(model: Path, source: Source) -> None:
     """
     with _opened(source, model) as found:
         rows = found.rows
-
-    def render() -> None:
-        lines = [[row["item"], f"{row['novelty']:.3f}", row["nearest"]] for row in rows]
-        show_table(["item", "novelty", "nearest class"], lines)
-        say(counted(len(lines), "item") + (" waits" if len(lines) == 1 else " wait"))
-
-    emit({"model": model, "n_items": len(rows), "items": rows}, render)
+    lines = [[row["item"], f"{row['novelty']:.3f}", row["nearest"]] for row in rows]
+    document = {"model": model, "n_items": len(rows), "items": rows}
+    titles = ["item", "novelty", "nearest class"]
+    emit(document, lambda: show_table(titles, lines), counted(len(rows), "unknown item"))
 
 
 @command_of(app)
@@ -125,17 +122,16 @@ def groups(model: Path, source: Source, min_size: MinSize = 5) -> None:
             }
             for group in found.groups(min_size)
         ]
-
-    def render() -> None:
-        lines = []
-        for row in rows:
-            near = [f"{one['label']} {percent(one['probability'])}" for one in row["neighbours"]]
-            lines.append([row["size"], percent(row["sureness"]), ", ".join(near), row["example"]])
-        show_table(["items", "apart", "near to", "example"], lines)
-        n_grouped = sum(row["size"] for row in rows)
-        say(f"{n_grouped} of {counted(len(names), 'item')} in {counted(len(rows), 'group')}")
-
-    emit({"model": model, "n_items": len(names), "groups": rows}, render)
+    lines = []
+    for row in rows:
+        near = [f"{one['label']} {percent(one['probability'])}" for one in row["neighbours"]]
+        lines.append([row["size"], percent(row["sureness"]), ", ".join(near), row["example"]])
+    n_grouped, n_items = sum(row["size"] for row in rows), counted(len(names), "item")
+    emit(
+        {"model": model, "n_items": len(names), "groups": rows},
+        lambda: show_table(["items", "apart", "near to", "example"], lines),
+        f"{n_grouped} of {n_items} in {counted(len(rows), 'group')}",
+    )
 
 
 @command_of(app)
@@ -181,12 +177,8 @@ def make(
             ids = [found.names[row] for row in rows.tolist()]
             origin = own_origin(reason)
             made = make_class(found.live, found.inbox, ids, description, origin=origin)
-            document |= {
-                "name": made.name,
-                "revision": made.edition.revision,
-                "before": made.before,
-                "warnings": list(made.doubts),
-            }
+            document |= {"name": made.name, "warnings": made.doubts}
+            document |= {"revision": made.edition.revision, "before": made.before}
             undo = f"hgkt classes rollback {made.before} --model {model}"
         else:
             _make_in_folder(model, description, found.features[rows])
@@ -194,15 +186,13 @@ def make(
     document["n_examples"] = len(rows)
     for doubt in document["warnings"]:
         note(f"warning: {doubt}")
-    learned = counted(len(rows), "item")
-    emit(document, f"{name} has learned from {learned}; undo: {undo}")
+    emit(document, f"{name} has learned from {counted(len(rows), 'item')}; undo: {undo}")
 
 
 def _make_in_folder(model: Path, description: Any, rows: NDArray[Any]) -> None:
     """Add and grow the class in the model folder, in one step."""
     with held(model) as loaded:
-        label = label_of(loaded, description.name)
-        new = None
+        label, new = label_of(loaded, description.name), None
         if label not in loaded.classes_.tolist():
             new = {label: describer_of(loaded).vectors([description])[0]}
         loaded.grow({label: loaded.example_sums(rows)}, new).save(model)
@@ -239,7 +229,7 @@ def _opened(source: Source, folder: Path) -> Iterator[_Unknown]:
     with served(url, model) as live, Inbox(place, model_identity(model)) as inbox:
         edition = live.current()
         waiting = Waiting.of(inbox, edition)
-        rows = _rows(waiting.items.ids, waiting.novelty, waiting.nearest)
+        rows = _records(waiting.items.ids, waiting.novelty, waiting.nearest)
         yield _Unknown(rows, waiting.items.features, edition.model, live, inbox)
 
 
@@ -251,17 +241,15 @@ def _among(source: Source, path: Path, model: Any) -> _Unknown:
     strange = np.flatnonzero(novelty > 1.0 - source.reject)
     nearest = answers.classes[answers.scores[strange].argmax(axis=1)].tolist()
     names = [given.names[row] for row in strange.tolist()]
-    return _Unknown(_rows(names, novelty[strange], nearest), given.features[strange], model)
+    return _Unknown(_records(names, novelty[strange], nearest), given.features[strange], model)
 
 
-def _rows(
-    names: Sequence[str], novelty: NDArray[np.float64], nearest: Sequence[Any]
-) -> list[dict[str, Any]]:
+def _records(names: Sequence[str], novelty: Any, nearest: Sequence[Any]) -> list[dict[str, Any]]:
     """Return what JSON says of each item."""
-    return [
-        {"item": name, "novelty": float(strange), "nearest": near}
-        for name, strange, near in zip(names, novelty, nearest, strict=True)
-    ]
+    import pandas as pd
+
+    frame: Any = pd.DataFrame({"item": names, "novelty": novelty, "nearest": nearest})
+    return frame.to_dict("records")
 
 
 # ---------------------------------------------------------------------- what to label next
@@ -299,9 +287,5 @@ def suggest_command(
     ]
     n_items = len(given.features)
     document = {"model": model, "n_items": n_items, "items": rows, **given.report()}
-
-    def render() -> None:
-        lines = [[row["item"], row["label"], percent(row["probability"])] for row in rows]
-        show_table(["item", "seems to be", "probability"], lines)
-
-    emit(document, render)
+    lines = [[row["item"], row["label"], percent(row["probability"])] for row in rows]
+    emit(document, lambda: show_table(["item", "seems to be", "probability"], lines))
