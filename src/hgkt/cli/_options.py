@@ -167,9 +167,7 @@ class DataOptions:
         """Load the data set."""
         from hgkt.data import load_dataset
 
-        return load_dataset(
-            self.data, root=self.root, features=self.features, attributes=self.attributes
-        )
+        return load_dataset(self.data, self.root, self.features, self.attributes)
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,13 @@ def show_table(
         table.add_column(name, overflow="fold")  # a long word is broken, never cut
     for row in list(zip(*shown, strict=True))[1:]:
         table.add_row(*row)
-    (Console(width=_WIDE) if whole else out).print(table)
+    if not whole:
+        out.print(table)
+        return
+    wide = Console(width=_WIDE, color_system=None)
+    with wide.capture() as captured:
+        wide.print(table)
+    say(*(line.rstrip() for line in captured.get().splitlines()))
 
 
 def check_suffix(path: Path | None, *suffixes: str) -> None:

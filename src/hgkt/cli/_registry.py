@@ -273,22 +273,9 @@ def models(registry: DatabaseOptions) -> None:
     emit({"models": document}, lambda: show_table(columns, rows))
 
 
-@command_of(app)
-def migrate(
-    model: Path,
-    registry: DatabaseOptions,
-    old: Annotated[str, typer.Option("--from")],
-    dry_run: bool = False,
-    skip_unfit: bool = False,
-    reason: str | None = None,
-) -> None:
-    """Carry the classes that were added to a model to another one, all or none.
-
-    They are described anew from what the registry keeps of them; the first model's stay as they
-    are. Of a folder the classes that are in it go along, also to the same model in another folder.
-
-    Example: hgkt classes migrate --from old-model --model new-model --database sqlite:///c.sqlite \
---dry-run
+@dataclass(frozen=True)
+class TransferOptions:
+    """Which classes are carried to a model, and how; one field per option.
 
     Parameters
     ----------
@@ -299,47 +286,54 @@ def migrate(
     skip_unfit
         Leave out classes that do not fit, and carry the rest.
     """
-    transfer, revision = carry(registry.address(), model, old, dry_run, skip_unfit, reason)
-    document = transfer.to_dict() | {"dry_run": dry_run, "revision": revision}
-    emit(document, *transfer_lines(transfer, dry_run))
+
+    old: Annotated[str, typer.Option("--from")]
+    dry_run: bool = False
+    skip_unfit: bool = False
+    reason: str | None = None
+
+    def carry(self, url: str, model: Path) -> tuple[Transfer, int | None]:
+        """Carry the classes of the old model to a new one.
+
+        Parameters
+        ----------
+        url : str
+            The class registry of both.
+        model : Path
+            Folder of the new model.
+
+        Returns
+        -------
+        transfer : Transfer
+            What was done, or would be.
+        revision : int or None
+            The change; None where there was nothing to do.
+        """
+        import_extra("sqlalchemy", "serve")
+        from hgkt.serving.transfer import ModelFacts, adopt_classes, find_source, plan_transfer
+
+        source, loaded = find_source(url, self.old), load_model(model)
+        facts = ModelFacts.of(loaded, model.resolve().name)
+        with served(url, loaded) as new:
+            if self.dry_run:
+                return plan_transfer(source, new.refresh(), facts, new.vectors), None
+            origin = own_origin(self.reason or f"adopted from {source.title}")
+            return adopt_classes(source, new, facts, self.skip_unfit, origin, before=_note_unfit)
 
 
-def carry(
-    url: str,
-    model: Path,
-    old: str,
-    dry_run: bool = False,
-    skip_unfit: bool = False,
-    reason: str | None = None,
-) -> tuple[Transfer, int | None]:
-    """Carry the classes of an old model to a new one.
+@command_of(app)
+def migrate(model: Path, registry: DatabaseOptions, options: TransferOptions) -> None:
+    """Carry the classes that were added to a model to another one, all or none.
 
-    Parameters
-    ----------
-    url : str
-        The class registry of both.
-    model : Path
-        Folder of the new model.
-    old, dry_run, skip_unfit, reason
-        As for `hgkt classes migrate`.
+    They are described anew from what the registry keeps of them; the first model's stay as they
+    are. Of a folder the classes that are in it go along, also to the same model in another folder.
 
-    Returns
-    -------
-    transfer : Transfer
-        What was done, or would be.
-    revision : int or None
-        The change; None where there was nothing to do.
+    Example: hgkt classes migrate --from old-model --model new-model --database sqlite:///c.sqlite \
+--dry-run
     """
-    import_extra("sqlalchemy", "serve")
-    from hgkt.serving.transfer import ModelFacts, adopt_classes, find_source, plan_transfer
-
-    source, loaded = find_source(url, old), load_model(model)
-    facts = ModelFacts.of(loaded, model.resolve().name)
-    with served(url, loaded) as new:
-        if dry_run:
-            return plan_transfer(source, new.refresh(), facts, new.vectors), None
-        origin = own_origin(reason or f"adopted from {source.title}")
-        return adopt_classes(source, new, facts, skip_unfit, origin, before=_note_unfit)
+    transfer, revision = options.carry(registry.address(), model)
+    document = transfer.to_dict() | {"dry_run": options.dry_run, "revision": revision}
+    emit(document, *transfer_lines(transfer, options.dry_run))
 
 
 def _note_unfit(transfer: Transfer) -> None:

@@ -62,15 +62,12 @@ class SourceOptions:
         """Return what there is to say of a data set."""
         from hgkt.data import Finding, check_dataset, check_splits
 
-        report: dict[str, Any] = {
-            "name": Path(place).name,
-            "features": file,
-            "attributes": self.attributes,
-        }
+        report: dict[str, Any] = {"name": Path(place).name, "features": file}
         try:
             if file is None and isinstance(place, Path) and _is_benchmark(place):
                 summary, findings = check_splits(place, self.attributes)
-                return report | {"summary": summary, "findings": findings}
+                report |= {"attributes": self.attributes, "summary": summary}
+                return report | {"findings": findings}
             data = self.load(place, file)
         except HGKTError as error:
             return report | {"findings": [Finding("error", str(error))]}

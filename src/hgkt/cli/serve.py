@@ -20,7 +20,7 @@ from hgkt._validation import import_extra
 from hgkt.cli._inputs import load_model
 from hgkt.cli._options import Device, with_options
 from hgkt.cli._output import emit, note, say
-from hgkt.cli._registry import DatabaseOptions, carry, transfer_lines
+from hgkt.cli._registry import DatabaseOptions, TransferOptions, transfer_lines
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def serve_command(
         from hgkt.serving.server import bind_sockets, close_sockets
 
         if adopt is not None:
-            transfer, _ = carry(settings.database_url(), model, adopt)
+            transfer, _ = TransferOptions(adopt).carry(settings.database_url(), model)
             for line in transfer_lines(transfer):
                 note(line)
         sockets = bind_sockets(settings.host, settings.port)

@@ -14,6 +14,7 @@ import typer
 
 from hgkt._plain import short
 from hgkt._typing import Progress
+from hgkt.cli._inputs import load_model
 from hgkt.cli._options import DataOptions, EngineOptions, MethodOptions, with_options
 from hgkt.cli._output import counted, emit, left_out, left_out_lines, listed, note, progress_bar
 from hgkt.exceptions import DataError, ModelFolderError
@@ -376,7 +377,6 @@ def _item_report(training: Training, about: dict[str, Any]) -> dict[str, Any]:
 # ---------------------------------------------------------------------- a model that is replaced
 def _check_replaced(path: Path, overwrite: bool, carry: bool) -> GZSLClassifier | None:
     """Refuse a place for a model that is taken; return the model whose classes are carried."""
-    from hgkt.estimators import load_model
     from hgkt.estimators.model_folder import check_model_place
 
     check_model_place(path)
