@@ -1,11 +1,13 @@
-"""What a user hands in: a model folder, rows of features, photos, texts, attribute vectors."""
+"""What a user hands in: model folders, features, photos, texts, and descriptions of classes."""
 
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +17,13 @@ from numpy.typing import NDArray
 from hgkt._files import locked, reading
 from hgkt._validation import label_of
 from hgkt.cli._options import ReaderOptions
-from hgkt.cli._output import note, progress_bar, unreadable_document, unreadable_lines
-from hgkt.exceptions import DataError, ModelFolderError
+from hgkt.cli._output import left_out, left_out_lines, note, progress_bar
+from hgkt.exceptions import ClassWarning, DataError, ModelFolderError
 
 if TYPE_CHECKING:
     from hgkt.data import GZSLDataset
     from hgkt.items import ImageClassifier, TextClassifier
+    from hgkt.language import Describer
     from hgkt.vision import ImageEntry
 
 
@@ -96,8 +99,7 @@ def load_matching(
     about = model.about_
     kinds = split_kinds(str(about.get("attributes") or "att"))
     kinds = [kind for kind in kinds if with_attributes or not is_file(kind)]
-    from_files = [kind for kind in kinds if is_file(kind)]
-    is_benchmark = about.get("layout") == "xlsa17"
+    from_files, is_benchmark = any(map(is_file, kinds)), about.get("layout") == "xlsa17"
     if is_benchmark:
         stem = Path(str(about.get("features", ""))).stem
         if features not in (None, stem):
@@ -127,6 +129,8 @@ def load_matching(
 def held(folder: Path) -> Iterator[Any]:
     """Load a model to change it; other commands that would change its folder wait.
 
+    What the model doubts about its classes is said on stderr, once they are changed.
+
     Parameters
     ----------
     folder : Path
@@ -137,16 +141,18 @@ def held(folder: Path) -> Iterator[Any]:
     GZSLClassifier
         The model as it is once nobody else changes it.
     """
-
-    def waiting() -> None:
-        note(f"waiting: another command is changing {folder}")
-
+    waiting = partial(note, f"waiting: another command is changing {folder}")
     # Of a folder that is not there, reading it says so better than locking it.
     with locked(folder, ModelFolderError, waiting) if folder.is_dir() else nullcontext():
         loaded = load_model(folder)
-        with progress_bar() if loaded.retrains_on_add else nullcontext() as progress:
+        with (
+            progress_bar() if loaded.retrains_on_add else nullcontext() as progress,
+            warnings.catch_warnings(record=True, action="always", category=ClassWarning) as doubts,
+        ):
             yield loaded.on_progress(progress)
         loaded.on_progress(None)
+    for doubt in doubts:
+        note(f"warning: {doubt.message}")
 
 
 # ---------------------------------------------------------------------- features, photos, texts
@@ -199,6 +205,24 @@ def read_path(path: Path, model: Any, options: ReaderOptions) -> Items:
     return Items(tuple(f"row {number}" for number in range(len(rows))), rows)
 
 
+def read_items(
+    reader: ImageClassifier | TextClassifier, items: list[str], table: Path | None
+) -> Items:
+    """Return the features of photos, or of texts of the command line and of a table."""
+    from hgkt.items import TextClassifier, read_text_table
+
+    if isinstance(reader, TextClassifier):
+        texts = [*items, *([] if table is None else read_text_table(table)["text"])]
+        if not texts:
+            raise DataError("say what to classify: texts, or --input FILE with a column text")
+        return read_texts(texts, reader)
+    if table is not None:
+        raise DataError("--input is for texts; give photos and folders of photos as arguments")
+    if not items:
+        raise DataError("say what to classify: photos, or folders of photos")
+    return read_photos([*map(Path, items)], reader)
+
+
 def read_photos(paths: Sequence[Path], reader: ImageClassifier) -> Items:
     """Extract the features of images and of folders of images (of any depth)."""
     return extract_items(list_photos(paths), reader)
@@ -226,9 +250,8 @@ def extract_items(entries: Sequence[ImageEntry], reader: ImageClassifier) -> Ite
     """Extract the features of images; say which were left out, and why."""
     with progress_bar() as bar:
         made = reader.extract(entries, bar)
-    left_out = unreadable_document([(entry.id, reason) for entry, reason in made.unreadable])
-    _note_left_out(left_out, "image")
-    return Items(tuple(entry.id for entry in made.entries), made.features, left_out)
+    unreadable = _note_left_out([(entry.id, reason) for entry, reason in made.unreadable], "image")
+    return Items(tuple(entry.id for entry in made.entries), made.features, unreadable)
 
 
 def read_texts(texts: Sequence[Any], reader: TextClassifier) -> Items:
@@ -245,19 +268,136 @@ def read_texts(texts: Sequence[Any], reader: TextClassifier) -> Items:
     if not kept:
         raise DataError("all texts are empty; words are expected")
     empty = [(f"text {n}", f"text {n} is empty") for n in range(len(texts)) if n not in kept]
-    left_out = unreadable_document(empty)
-    _note_left_out(left_out, "text")
+    unreadable = _note_left_out(empty, "text")
     with progress_bar() as bar:
         features = reader.encoder.encode([*kept.values()], bar).astype(np.float32)
-    return Items(tuple(kept.values()), features, left_out)
+    return Items(tuple(kept.values()), features, unreadable)
 
 
-def _note_left_out(left_out: list[dict[str, str]], noun: str) -> None:
-    for line in unreadable_lines(left_out, noun, "; --json has all"):
+def _note_left_out(unreadable: Sequence[tuple[str, str]], noun: str) -> list[dict[str, str]]:
+    """Say how many items were left out, and return what JSON says of them."""
+    document = left_out(unreadable)
+    for line in left_out_lines(document, noun, "; --json has all"):
         note(line)
+    return document
 
 
-# ---------------------------------------------------------------------- attribute vectors
+# ---------------------------------------------------------------------- descriptions of classes
+@dataclass
+class NewClasses:
+    """The options that describe classes: one by its name, those of a file or of a data set.
+
+    Parameters
+    ----------
+    name
+        Name of one new class.
+    attributes
+        Its attributes: "0.1,0.2,…", or @FILE that holds them.
+    attribute : NAME=VALUE
+        One of its attributes by name; repeatable, others are 0.
+    text
+        What it looks like, for a model trained on text; of several the mean is taken.
+    parent : GROUP
+        The group that the class lies in.
+    file
+        Many: .csv or .parquet with name and attribute columns, and maybe parent.
+    from_data
+        All unseen classes of a data set.
+    """
+
+    name: str | None = None
+    attributes: str | None = None
+    attribute: list[str] | None = None
+    text: list[str] | None = None
+    parent: str | None = None
+    file: Path | None = None
+    from_data: str | None = None
+    root: Path | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse options that do not go together."""
+        if sum(value is not None for value in (self.name, self.file, self.from_data)) != 1:
+            raise DataError("say which class: one of --name, --file or --from-data")
+        described = self.attributes is not None or self.attribute or self.text or self.parent
+        if self.name is None and described:
+            raise DataError(
+                "--attributes, --attribute, --text and --parent describe one class; give its --name"
+            )
+        if not all(text.strip() for text in self.text or ()):
+            raise DataError(
+                "--text is empty; say what the class looks like, or leave it out where the name "
+                "says it all"
+            )
+        self._vector = None if self.attributes is None else read_vector(self.attributes)
+        self._named = read_pairs(self.attribute) if self.attribute else None
+
+    def table(self, model: Any) -> dict[Any, NDArray[np.float64]]:
+        """Return the vectors by label, made as the model's own were."""
+        from hgkt.data import read_attribute_file
+        from hgkt.language import ClassDescription
+
+        describer = describer_of(model)
+        if self.name is not None:
+            if not (self.attributes or self.attribute or self.text or describer.accepts_text):
+                raise DataError(
+                    "--name needs its attributes: either --attributes, or --attribute options"
+                )
+            said = ClassDescription(self.name, self._vector, self._named, self.text or None)
+            table = {self.name: describer.vectors([said])[0]}
+        elif self.file is not None:
+            file = read_attribute_file(self.file, describer.attribute_names)
+            describer.check_made_with(str(self.file), file.encoder, file.blocks, file.kinds)
+            table = dict(zip(file.names, file.attributes.astype(np.float64), strict=True))
+        else:
+            table = _from_data(model, describer, str(self.from_data), self.root)
+        return {label_of(model, key): row for key, row in table.items()}
+
+    def keep_texts(self, model: Any, table: dict[Any, NDArray[np.float64]]) -> Any:
+        """Have a model keep what was said of a class, for people to read; return the model."""
+        from hgkt.language import keep_descriptions
+
+        keep_descriptions(model, table, dict.fromkeys(table, self.text or ""))
+        return model
+
+    @property
+    def moves_only(self) -> bool:
+        """Whether a class is only to lie in another group."""
+        described = (self.attributes, self.attribute, self.text)
+        return self.parent is not None and all(value is None for value in described)
+
+    def parents(self) -> dict[str, str]:
+        """Return the groups of the classes, and of their groups, that have one."""
+        from hgkt.items.tables import read_parents
+
+        if self.name is not None:
+            return {} if self.parent is None else {self.name: self.parent}
+        return {} if self.file is None else read_parents(self.file)
+
+
+def describer_of(model: Any) -> Describer:
+    """Return what turns descriptions into the vectors of a model."""
+    from hgkt.language import Describer
+
+    return Describer(model.about_, model.class_attributes_.shape[1])
+
+
+def _from_data(
+    model: Any, describer: Describer, name: str, root: Path | None
+) -> dict[str, NDArray[np.float64]]:
+    """Return the vectors of a data set's unseen classes, made as the model's were."""
+    dataset = load_matching(model, name, root, with_attributes=True)
+    about, width = dataset.about, dataset.class_attributes.shape[1]
+    if "encoder" in about or describer.accepts_text:
+        blocks = about.get("attribute_blocks") or [width]
+        kinds = about.get("attribute_kinds") or ["att"] * len(blocks)
+        where = f"data set {dataset.name!r}"
+        describer.check_made_with(where, about.get("encoder"), blocks, kinds)
+    # Classes without rows came with the training.
+    there = set(model.classes_.tolist()) & set(dataset.names(dataset.described_classes))
+    table = dataset.attributes_of(dataset.unseen_classes)
+    return {name: row for name, row in table.items() if name not in there}
+
+
 def read_vector(text: str) -> NDArray[np.float64]:
     """Read ``"0.1, 0.2"``, or ``@FILE`` with the numbers as text, JSON list or .npy.
 
@@ -266,21 +406,17 @@ def read_vector(text: str) -> NDArray[np.float64]:
     >>> read_vector("0.5, 1")
     array([0.5, 1. ])
     """
-    source, values = "--attributes", None
-    if text.startswith("@"):
-        path = Path(text[1:])
-        source = str(path)
-        if path.suffix == ".npy":
-            from hgkt.data.arrays import read_npy
+    source = text[1:] if text.startswith("@") else "--attributes"
+    if text.startswith("@") and source.endswith(".npy"):
+        from hgkt.data.arrays import read_npy
 
-            values = read_npy(path)
-        else:
-            with reading(path, "attributes"):
-                text = path.read_text(encoding="utf-8")
-    if values is None:
-        words = [word for word in re.split(r"[\s,;\[\]]+", text) if word]
+        values = read_npy(Path(source))
+    else:
+        if text.startswith("@"):
+            with reading(source, "attributes"):
+                text = Path(source).read_text(encoding="utf-8")
         try:
-            values = np.array([float(word) for word in words])
+            values = np.array([float(word) for word in re.split(r"[\s,;\[\]]+", text) if word])
         except ValueError as error:
             sentence = f"{source}: {error}; numbers with commas between are expected"
             raise DataError(sentence) from None
@@ -289,23 +425,18 @@ def read_vector(text: str) -> NDArray[np.float64]:
     return values.astype(np.float64)
 
 
-def read_pairs(pairs: list[str]) -> dict[str, float]:
+def read_pairs(pairs: list[str]) -> dict[str, Any]:
     """Read ``NAME=VALUE`` pairs; a name may hold an equals sign itself.
 
     Examples
     --------
     >>> read_pairs(["striped=1", "Hooves = 0.5"])
-    {'striped': 1.0, 'Hooves': 0.5}
+    {'striped': '1', 'Hooves': ' 0.5'}
     """
     values = {}
     for pair in pairs:
         name, equals, value = pair.rpartition("=")
         if not equals:
             raise DataError(f"--attribute expects NAME=VALUE; got {pair!r}")
-        try:
-            values[name.strip()] = float(value)
-        except ValueError:
-            raise DataError(
-                f"attribute {name!r} has the value {value!r}; a number is expected"
-            ) from None
+        values[name.strip()] = value
     return values

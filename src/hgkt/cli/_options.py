@@ -13,19 +13,12 @@ from dataclasses import dataclass, is_dataclass
 from functools import wraps
 from inspect import Parameter
 from pathlib import Path
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    Literal,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 from typer.models import OptionInfo
 
+from hgkt.cli._output import wants_json
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -174,9 +167,7 @@ class DataOptions:
         """Load the data set."""
         from hgkt.data import load_dataset
 
-        return load_dataset(
-            self.data, root=self.root, features=self.features, attributes=self.attributes
-        )
+        return load_dataset(self.data, self.root, self.features, self.attributes)
 
 
 @dataclass(frozen=True)
@@ -217,48 +208,46 @@ class MethodOptions:
 
         if ":" in self.method and "" not in sys.path:
             sys.path.insert(0, "")  # a method of one's own may lie in the working folder
-        model: GZSLClassifier = build_method(self.method, self.preset, read_parameters(self.param))
-        return model
+        return build_method(self.method, self.preset, read_parameters(self.param))
 
-    def estimator(
-        self, dataset: GZSLDataset | ShardedData, seed: int | None = None
-    ) -> GZSLClassifier:
+    def estimator(self, dataset: GZSLDataset | ShardedData) -> GZSLClassifier:
         """Return the method for a data set, unfitted.
 
         Parameters
         ----------
         dataset : GZSLDataset or ShardedData
             The data it is for, which knows the blocks of the attribute vectors.
-        seed : int, optional
-            Another seed than that of the options.
         """
         from hgkt.estimators.methods import method_for
 
-        model: GZSLClassifier = method_for(
+        return method_for(
             dataset,
             self.method,
             self.preset,
             read_parameters(self.param),
             device=self.device,
-            random_state=self.seed if seed is None else seed,
+            random_state=self.seed,
         )
-        return model
 
 
 # ---------------------------------------------------------------------- from signatures to options
 _SECTION = "\n\nParameters\n----------\n"
+_AS_JSON = Parameter("as_json", Parameter.KEYWORD_ONLY, default=False, annotation=bool)
 
 
-def with_options(command: Callable[..., None]) -> Callable[..., None]:
+def with_options(command: Callable[..., None], has_result: bool = True) -> Callable[..., None]:
     """Return a command as Typer takes it: what its docstring says of a parameter is the help.
 
     A parameter is the option of its name, unless its annotation names another one. Its entry under
     "Parameters" may show what to type, and what stands for a default: ``name : METAVAR, default
     words``. What `CommonOptions` says holds for all commands. Parameters that are dataclasses of
-    options, such as `MethodOptions`, are spread.
+    options, such as `MethodOptions`, are spread. A command with a result also takes ``--json``, by
+    which `emit` goes.
     """
-    signature = inspect.signature(command, eval_str=True)
-    own = _described(command, _described(CommonOptions, signature.parameters))
+    given = dict(inspect.signature(command, eval_str=True).parameters)
+    if has_result:
+        given["as_json"] = _AS_JSON
+    own = _described(command, _described(CommonOptions, given))
     groups: dict[str, Any] = {
         name: parameter.annotation
         for name, parameter in own.items()
@@ -273,6 +262,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def call(**values: Any) -> None:
+        wants_json.set(values.pop("as_json", False))
         options = {
             name: kind(**{field: values.pop(field) for field in fields[name]})
             for name, kind in groups.items()
@@ -283,6 +273,11 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     vars(call)["__signature__"] = inspect.Signature(parameters)
     return call
+
+
+def command_of(app: typer.Typer, name: str | None = None) -> Callable[..., Any]:
+    """Return a decorator that adds a command `with_options` to an app, by default by its name."""
+    return lambda command: app.command(name)(with_options(command))
 
 
 def _fields(kind: Any) -> dict[str, Parameter]:

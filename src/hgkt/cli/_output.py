@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
+from rich.progress import TextColumn
 from rich.table import Table
 
 from hgkt._files import atomic_file, escape_frame
@@ -24,19 +25,33 @@ if TYPE_CHECKING:
     from hgkt.estimators import GZSLClassifier
 
 _SHOWN = 5  # names, or files that could not be read
-_SHOWN_CLASSES = 12
+_WIDE = 100_000  # characters
 
 out = Console(highlight=False)
 log = Console(stderr=True, highlight=False)
+wants_json = ContextVar("wants_json", default=False)
+"""Whether the command that runs was given ``--json``."""
 
 
 # ---------------------------------------------------------------------- lines and tables
-def emit(document: Any, as_json: bool, render: Callable[[], object]) -> None:
-    """Print `document` as JSON on stdout, or call `render`, which shows it to a person."""
-    if as_json:
+def emit(document: Any, *shown: object) -> None:
+    """Print the result of a command on stdout, as JSON where that is asked for.
+
+    Parameters
+    ----------
+    document : Any
+        What JSON says.
+    *shown : str, path or callable
+        What a person sees instead: lines, and functions that print more.
+    """
+    if wants_json.get():
         sys.stdout.write(json_text(document))
-    else:
-        render()
+        return
+    for part in shown:
+        if callable(part):
+            part()
+        else:
+            say(part)
 
 
 def say(*lines: object) -> None:
@@ -50,14 +65,35 @@ def note(line: str) -> None:
     log.print(line, soft_wrap=True, markup=False)
 
 
-def show_table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
-    """Print a plain table on stdout."""
-    table = Table(box=None)
-    for column in columns:
-        table.add_column(column, overflow="fold")  # a long word is broken, never cut
-    for row in rows:
-        table.add_row(*(escape(str(cell)) for cell in row))
-    out.print(table)
+def show_table(
+    columns: Iterable[str], rows: Iterable[Iterable[object]], whole: bool = False
+) -> None:
+    """Print a plain table on stdout; a column in which no row says anything is left out.
+
+    Parameters
+    ----------
+    columns : iterable of str
+        Their titles.
+    rows : iterable of iterable
+        The cells; None says nothing.
+    whole : bool
+        Whether no cell is broken to the width of the terminal, such as the name of a file.
+    """
+    cells = [["" if cell is None else escape(str(cell)) for cell in row] for row in rows]
+    by_column = zip(columns, *cells, strict=True)
+    shown = [(name, *column) for name, *column in by_column if any(column) or not cells]
+    table = Table(box=None, pad_edge=not whole)
+    for name, *_ in shown:
+        table.add_column(name, overflow="fold")  # a long word is broken, never cut
+    for row in list(zip(*shown, strict=True))[1:]:
+        table.add_row(*row)
+    if not whole:
+        out.print(table)
+        return
+    wide = Console(width=_WIDE, color_system=None)
+    with wide.capture() as captured:
+        wide.print(table)
+    say(*(line.rstrip() for line in captured.get().splitlines()))
 
 
 def check_suffix(path: Path | None, *suffixes: str) -> None:
@@ -136,18 +172,18 @@ def classes_text(names: Sequence[Any]) -> str:
 
 
 # ---------------------------------------------------------------------- what several commands say
-def unreadable_document(unreadable: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
+def left_out(unreadable: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
     """Return what JSON says about images that were left out."""
     return [{"file": file, "reason": reason} for file, reason in unreadable]
 
 
-def unreadable_lines(unreadable: Sequence[Mapping[str, str]], noun: str, more: str) -> list[str]:
+def left_out_lines(unreadable: Sequence[Mapping[str, str]], noun: str, more: str) -> list[str]:
     """Say how many images were left out, and why the first ones.
 
     Parameters
     ----------
     unreadable : sequence of mapping
-        As `unreadable_document` returns them.
+        As `left_out` returns them.
     noun : str
         What they are called.
     more : str
@@ -160,24 +196,8 @@ def unreadable_lines(unreadable: Sequence[Mapping[str, str]], noun: str, more: s
     return lines + [f"  {entry['reason']}" for entry in unreadable[:_SHOWN]]
 
 
-def say_accuracy(document: Mapping[str, Any]) -> None:
-    """Print the mean accuracy over classes, and those of all classes or the two ends."""
-    ordered = sorted(document["per_class"].items(), key=lambda item: item[1])
-    words = [f"{name} {value:.1f}" for name, value in ordered]
-    if len(words) > _SHOWN_CLASSES:
-        words = [*words[:3], f"… {len(words) - 6} more …", *words[-3:]]
-    say(f"accuracy {document['accuracy']:.1f} % (mean over classes): {', '.join(words)}")
-
-
 def report_change(
-    verb: str,
-    names: list[Any],
-    model: GZSLClassifier,
-    path: Path,
-    as_json: bool,
-    more: dict[str, Any] | None = None,
-    how: str = "",
-    lines: Sequence[str] = (),
+    verb: str, names: list[Any], model: GZSLClassifier, path: Path, how: str = "", **more: Any
 ) -> None:
     """Say which classes of a folder were changed, and how.
 
@@ -191,32 +211,23 @@ def report_change(
         The model as it is now.
     path : Path
         Its folder.
-    as_json : bool
-        Whether one JSON document is wanted.
-    more : dict, optional
-        What else the document holds.
     how : str
         What else the sentence says.
-    lines : sequence of str
-        What is said below it.
+    **more
+        What else the JSON document holds; `costs` are said, too.
     """
-    count = len(model.classes_)
+    count, costs = len(model.classes_), more.get("costs")
     sentence = f"{verb} {classes_text(names)}{how}; {path} has {count} classes now"
-    document = {verb: names, "n_classes": count, "model": path, **(more or {})}
-    emit(document, as_json, lambda: say(sentence, *lines))
+    below = [] if costs is None else [costs.sentence()]
+    emit({verb: names, "n_classes": count, "model": path, **more}, sentence, *below)
 
 
 # ---------------------------------------------------------------------- progress
 @contextmanager
 def progress_bar() -> Iterator[Progress]:
     """Yield a callback ``(stage, done, total, values)`` that draws bars, on a terminal only."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:.0f}/{task.total:.0f} {task.fields[values]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
+    facts = TextColumn("{task.completed:.0f}/{task.total:.0f} {task.fields[values]}")
+    columns = (*Bars.get_default_columns(), facts)  # what, a bar, percent and the time left
     with Bars(*columns, console=log, transient=True, disable=not log.is_terminal) as bars:
         tasks: dict[str, Any] = {}
 

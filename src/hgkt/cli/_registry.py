@@ -16,8 +16,8 @@ import typer
 
 from hgkt._validation import import_extra
 from hgkt.cli._inputs import held, load_model
-from hgkt.cli._options import with_options
-from hgkt.cli._output import classes_text, emit, note, say, show_table
+from hgkt.cli._options import command_of
+from hgkt.cli._output import classes_text, emit, note, show_table
 from hgkt.exceptions import DataError, ModelFolderError
 
 if TYPE_CHECKING:
@@ -36,19 +36,13 @@ class DatabaseOptions:
 
     Parameters
     ----------
+    database : default MODEL.registry.sqlite
+        Class registry: sqlite:///FILE or postgresql://….
     database_file
         File that holds the address of the class registry, and with it the password.
     """
 
-    database: Annotated[
-        str | None,
-        typer.Option(
-            envvar="HGKT_DATABASE",
-            help="Class registry: sqlite:///FILE or postgresql://… [default: "
-            "MODEL.registry.sqlite]",
-            show_default=False,
-        ),
-    ] = None
+    database: Annotated[str | None, typer.Option(envvar="HGKT_DATABASE")] = None
     database_file: Path | None = None
 
     @property
@@ -56,9 +50,8 @@ class DatabaseOptions:
         """The address that was given, if one was."""
         from hgkt.serving.settings import read_database_url
 
-        return (
-            self.database if self.database_file is None else read_database_url(self.database_file)
-        )
+        file = self.database_file
+        return self.database if file is None else read_database_url(file)
 
     def address(self, model: Path | None = None, new: bool = False) -> str:
         """Return the address of the registry, by default of the one beside a model folder.
@@ -120,15 +113,13 @@ def own_origin(reason: str | None) -> Origin:
 
 
 # ---------------------------------------------------------------------- history
-@app.command()
-@with_options
+@command_of(app)
 def log(
     model: Path,
     registry: DatabaseOptions,
     name: str | None = None,
     after: Annotated[int, typer.Option(min=0)] = 0,
     limit: Annotated[int, typer.Option(min=1, max=1000)] = 100,
-    as_json: bool = False,
 ) -> None:
     """Show what was changed in a registry, by whom and why, in order.
 
@@ -151,26 +142,21 @@ def log(
         lines = [EventLine.of(event).model_dump() for event in events]
         document = {"revision": store.revision(), "events": lines}
 
-    def render() -> None:
-        rows = []
-        for line in lines:
-            when = line["created_at"][:19].replace("T", " ")
-            row = [line["revision"], when, _what(line), line["who"], line["reason"]]
-            rows.append([cell or "" for cell in row])
-        show_table(["revision", "when (UTC)", "what", "who", "why"], rows)
-        say(f"the registry is at revision {document['revision']}")
-
-    emit(document, as_json, render)
+    rows = []
+    for line in lines:
+        when = line["created_at"][:19].replace("T", " ")
+        rows.append([line["revision"], when, _what(line), line["who"], line["reason"]])
+    columns = ["revision", "when (UTC)", "what", "who", "why"]
+    at = f"the registry is at revision {document['revision']}"
+    emit(document, lambda: show_table(columns, rows), at)
 
 
-@app.command()
-@with_options
+@command_of(app)
 def rollback(
     revision: Annotated[int, typer.Argument(min=0)],
     model: Path,
     registry: DatabaseOptions,
     reason: str | None = None,
-    as_json: bool = False,
 ) -> None:
     """Make the classes of a registry what they were right after a change; a change of its own.
 
@@ -184,10 +170,8 @@ def rollback(
     with served(registry.address(model), load_model(model)) as live:
         now = live.rollback(revision, origin=own_origin(reason))
     document = {"revision": now.revision, "target": revision, "n_classes": now.n_classes}
-    sentence = (
-        f"the classes are those of revision {revision} again; this is revision {now.revision}"
-    )
-    emit(document, as_json, lambda: say(sentence))
+    again = f"the classes are those of revision {revision} again"
+    emit(document, f"{again}; this is revision {now.revision}")
 
 
 def _what(line: dict[str, Any]) -> str:
@@ -204,14 +188,12 @@ def _what(line: dict[str, Any]) -> str:
 
 
 # ---------------------------------------------------------------------- folders
-@app.command()
-@with_options
+@command_of(app)
 def pull(
     model: Path,
     registry: DatabaseOptions,
     out_path: Annotated[Path | None, typer.Option("--out")] = None,
     in_place: bool = False,
-    as_json: bool = False,
 ) -> None:
     """Write the classes of a registry, with what they have grown by, into a model folder.
 
@@ -236,22 +218,23 @@ def pull(
             table = source.table()
         edition = Edition.load(loaded, table)
         edition.model.save(target)
-    identity = model_identity(edition.model)
+    identity, n_classes, n_added = (
+        model_identity(edition.model),
+        len(edition.names),
+        edition.n_added,
+    )
     document = {
         "model": target,
         "revision": table.revision,
-        "n_classes": len(edition.names),
-        "n_added_classes": edition.n_added,
+        "n_classes": n_classes,
+        "n_added_classes": n_added,
         "n_examples": sum(edition.n_examples.values()),
         "identity": identity,
         "same_identity": identity == source.model_id,
     }
     grown = f", {len(edition.n_examples)} of them grown" if edition.n_examples else ""
-    sentence = (
-        f"{target} has {len(edition.names)} classes now, {edition.n_added} of them added{grown}; "
-        f"the registry is at revision {table.revision}"
-    )
-    emit(document, as_json, lambda: say(sentence))
+    has = f"{target} has {n_classes} classes now, {n_added} of them added{grown}"
+    emit(document, f"{has}; the registry is at revision {table.revision}")
     if identity != source.model_id:
         note(
             "what has grown makes it another model: it has everything in its folder, and no "
@@ -260,9 +243,8 @@ def pull(
 
 
 # ---------------------------------------------------------------------- models
-@app.command()
-@with_options
-def models(registry: DatabaseOptions, as_json: bool = False) -> None:
+@command_of(app)
+def models(registry: DatabaseOptions) -> None:
     """List the models that a class registry knows, the one that changed last first.
 
     Example: hgkt classes models --database sqlite:///digits-model.registry.sqlite
@@ -273,44 +255,27 @@ def models(registry: DatabaseOptions, as_json: bool = False) -> None:
 
     with ClassRegistry(url, "") as catalog:
         known = catalog.known_models()
-    document: list[dict[str, Any]] = []
-    for one in known:
-        facts = one.facts and ModelFacts.from_json(one.facts)
-        document.append(
-            {
-                "identity": one.model_id,
-                "name": facts and facts.name,
-                "method": facts and facts.method,
-                "n_classes": len(one.table.classes),
-                "n_grown": len(one.table.growth),
-                "revision": one.table.revision,
-                "changed_at": one.changed_at,
-            }
-        )
+    facts = [one.facts and ModelFacts.from_json(one.facts) for one in known]
+    document: list[dict[str, Any]] = [
+        {
+            "identity": one.model_id,
+            "name": told and told.name,
+            "method": told and told.method,
+            "n_classes": len(one.table.classes),
+            "n_grown": len(one.table.growth),
+            "revision": one.table.revision,
+            "changed_at": one.changed_at,
+        }
+        for one, told in zip(known, facts, strict=True)
+    ]
     columns = ["identity", "name", "method", "classes", "grown", "revision", "last change"]
-    rows = [["" if cell is None else cell for cell in one.values()] for one in document]
-    short = [[row[0][:_SHOWN], *row[1:]] for row in rows]
-    emit({"models": document}, as_json, lambda: show_table(columns, short))
+    rows = [[one["identity"][:_SHOWN], *[*one.values()][1:]] for one in document]
+    emit({"models": document}, lambda: show_table(columns, rows))
 
 
-@app.command()
-@with_options
-def migrate(
-    model: Path,
-    registry: DatabaseOptions,
-    old: Annotated[str, typer.Option("--from")],
-    dry_run: bool = False,
-    skip_unfit: bool = False,
-    reason: str | None = None,
-    as_json: bool = False,
-) -> None:
-    """Carry the classes that were added to a model to another one, all or none.
-
-    They are described anew from what the registry keeps of them; the first model's stay as they
-    are. Of a folder the classes that are in it go along, also to the same model in another folder.
-
-    Example: hgkt classes migrate --from old-model --model new-model --database sqlite:///c.sqlite \
---dry-run
+@dataclass(frozen=True)
+class TransferOptions:
+    """Which classes are carried to a model, and how; one field per option.
 
     Parameters
     ----------
@@ -321,47 +286,54 @@ def migrate(
     skip_unfit
         Leave out classes that do not fit, and carry the rest.
     """
-    transfer, revision = carry(registry.address(), model, old, dry_run, skip_unfit, reason)
-    document = transfer.to_dict() | {"dry_run": dry_run, "revision": revision}
-    emit(document, as_json, lambda: say(*transfer_lines(transfer, dry_run)))
+
+    old: Annotated[str, typer.Option("--from")]
+    dry_run: bool = False
+    skip_unfit: bool = False
+    reason: str | None = None
+
+    def carry(self, url: str, model: Path) -> tuple[Transfer, int | None]:
+        """Carry the classes of the old model to a new one.
+
+        Parameters
+        ----------
+        url : str
+            The class registry of both.
+        model : Path
+            Folder of the new model.
+
+        Returns
+        -------
+        transfer : Transfer
+            What was done, or would be.
+        revision : int or None
+            The change; None where there was nothing to do.
+        """
+        import_extra("sqlalchemy", "serve")
+        from hgkt.serving.transfer import ModelFacts, adopt_classes, find_source, plan_transfer
+
+        source, loaded = find_source(url, self.old), load_model(model)
+        facts = ModelFacts.of(loaded, model.resolve().name)
+        with served(url, loaded) as new:
+            if self.dry_run:
+                return plan_transfer(source, new.refresh(), facts, new.vectors), None
+            origin = own_origin(self.reason or f"adopted from {source.title}")
+            return adopt_classes(source, new, facts, self.skip_unfit, origin, before=_note_unfit)
 
 
-def carry(
-    url: str,
-    model: Path,
-    old: str,
-    dry_run: bool = False,
-    skip_unfit: bool = False,
-    reason: str | None = None,
-) -> tuple[Transfer, int | None]:
-    """Carry the classes of an old model to a new one.
+@command_of(app)
+def migrate(model: Path, registry: DatabaseOptions, options: TransferOptions) -> None:
+    """Carry the classes that were added to a model to another one, all or none.
 
-    Parameters
-    ----------
-    url : str
-        The class registry of both.
-    model : Path
-        Folder of the new model.
-    old, dry_run, skip_unfit, reason
-        As for `hgkt classes migrate`.
+    They are described anew from what the registry keeps of them; the first model's stay as they
+    are. Of a folder the classes that are in it go along, also to the same model in another folder.
 
-    Returns
-    -------
-    transfer : Transfer
-        What was done, or would be.
-    revision : int or None
-        The change; None where there was nothing to do.
+    Example: hgkt classes migrate --from old-model --model new-model --database sqlite:///c.sqlite \
+--dry-run
     """
-    import_extra("sqlalchemy", "serve")
-    from hgkt.serving.transfer import ModelFacts, adopt_classes, find_source, plan_transfer
-
-    source, loaded = find_source(url, old), load_model(model)
-    facts = ModelFacts.of(loaded, model.resolve().name)
-    with served(url, loaded) as new:
-        if dry_run:
-            return plan_transfer(source, new.refresh(), facts, new.vectors), None
-        origin = own_origin(reason or f"adopted from {source.title}")
-        return adopt_classes(source, new, facts, skip_unfit, origin, before=_note_unfit)
+    transfer, revision = options.carry(registry.address(), model)
+    document = transfer.to_dict() | {"dry_run": options.dry_run, "revision": revision}
+    emit(document, *transfer_lines(transfer, options.dry_run))
 
 
 def _note_unfit(transfer: Transfer) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,20 +13,10 @@ from numpy.typing import NDArray
 
 from hgkt._validation import label_of, label_text
 from hgkt.cli import _registry
-from hgkt.cli._inputs import extract_items, held, list_photos, load_model
-from hgkt.cli._new_classes import NewClasses, describer_of
-from hgkt.cli._options import ReaderOptions, with_options
-from hgkt.cli._output import (
-    check_suffix,
-    counted,
-    emit,
-    note,
-    percent,
-    report_change,
-    say,
-    show_table,
-)
-from hgkt.exceptions import ClassWarning, DataError
+from hgkt.cli._inputs import NewClasses, describer_of, extract_items, held, list_photos, load_model
+from hgkt.cli._options import ReaderOptions, command_of
+from hgkt.cli._output import check_suffix, counted, emit, percent, report_change, say, show_table
+from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,22 +28,8 @@ _RTOL, _ATOL = 1e-6, 1e-9  # a table holds single precision
 app = typer.Typer(help="List and change the classes of a model.", no_args_is_help=True)
 
 
-@contextmanager
-def _doubts_as_notes() -> Iterator[None]:
-    """Say what a model doubts about classes on stderr, once they are changed."""
-    with warnings.catch_warnings(record=True) as doubts:
-        warnings.simplefilter("always", ClassWarning)
-        yield
-    for doubt in doubts:
-        note(f"warning: {doubt.message}")
-
-
-@app.command("list")
-@with_options
-def list_(
-    model: Path,
-    as_json: bool = False,
-) -> None:
+@command_of(app, "list")
+def list_(model: Path) -> None:
     """Show the classes of a model: seen, added by attributes, or added and then grown.
 
     Example: hgkt classes list --model digits-model
@@ -64,8 +39,7 @@ def list_(
 
     loaded = load_model(model)
     columns, parents = loaded.candidates(), loaded.parents_
-    names = loaded.classes_[columns].tolist()
-    seen = loaded.seen_mask_[columns].tolist()
+    names, seen = loaded.classes_[columns].tolist(), loaded.seen_mask_[columns].tolist()
     grown = (loaded.class_groups()[columns] == GROWN).tolist()
     entries: list[dict[str, Any]] = [
         {"name": name, "seen": is_seen, "grown": has_grown, "parent": parents.get(name)}
@@ -81,19 +55,15 @@ def list_(
         "classes": entries,
     }
 
-    def render() -> None:
-        rows = []
-        for entry in entries:
-            kind = "grown" if entry["grown"] else "seen" if entry["seen"] else "added"
-            rows.append([entry["name"], kind, *([entry["parent"] or ""] if parents else [])])
-        show_table(["name", "kind", *(["parent"] if parents else [])], rows)
-
-    emit(document, as_json, render)
+    rows = []
+    for entry in entries:
+        kind = "grown" if entry["grown"] else "seen" if entry["seen"] else "added"
+        rows.append([entry["name"], kind, entry["parent"]])
+    emit(document, lambda: show_table(["name", "kind", "parent"], rows))
 
 
-@app.command()
-@with_options
-def add(model: Path, wanted: NewClasses, as_json: bool = False) -> None:
+@command_of(app)
+def add(model: Path, wanted: NewClasses) -> None:
     """Add classes by attributes or words, all or none; the model folder is replaced in one step.
 
     Example: hgkt classes add --model digits-model --from-data digits
@@ -102,20 +72,16 @@ def add(model: Path, wanted: NewClasses, as_json: bool = False) -> None:
 
     Example: hgkt classes add --model shop --name jazz --parent apple
     """
-    with _doubts_as_notes(), held(model) as loaded:
+    with held(model) as loaded:
         new = wanted.table(loaded)
         loaded.add_classes(new, wanted.parents())
         wanted.keep_texts(loaded, new).save(model)
     costs = loaded.costs(loaded.n_added_ - len(new), loaded.n_added_)
-    report_change(
-        "added", list(new), loaded, model, as_json, {"costs": costs},
-        lines=() if costs is None else (costs.sentence(),),
-    )  # fmt: skip
+    report_change("added", list(new), loaded, model, costs=costs)
 
 
-@app.command()
-@with_options
-def check(model: Path, wanted: NewClasses, as_json: bool = False) -> None:
+@command_of(app)
+def check(model: Path, wanted: NewClasses) -> None:
     """Say what would become of classes if they were added, each on its own; nothing is changed.
 
     Rivals, classes that would lose images, the accuracy to expect, and what would help.
@@ -131,18 +97,12 @@ def check(model: Path, wanted: NewClasses, as_json: bool = False) -> None:
         for label, row in wanted.table(loaded).items()
     ]
     costs = loaded.costs(loaded.n_added_, loaded.n_added_ + len(checks))
-    documents = [found.to_dict() for found in checks]
-    document = {"model": model, "classes": documents, "costs": costs}
-    emit(document, as_json, lambda: _show_checks(checks, costs))
+    document = {"model": model, "classes": [found.to_dict() for found in checks], "costs": costs}
+    emit(document, lambda: _show_checks(checks, costs))
 
 
-@app.command()
-@with_options
-def remove(
-    names: Annotated[list[str], typer.Argument()],
-    model: Path,
-    as_json: bool = False,
-) -> None:
+@command_of(app)
+def remove(names: Annotated[list[str], typer.Argument()], model: Path) -> None:
     """Remove classes that were added, all or none.
 
     Example: hgkt classes remove six --model digits-model
@@ -155,28 +115,12 @@ def remove(
     with held(model) as loaded:
         labels = [label_of(loaded, name) for name in names]
         loaded.remove_classes(labels).save(model)
-    report_change("removed", labels, loaded, model, as_json)
+    report_change("removed", labels, loaded, model)
 
 
-@app.command()
-@with_options
-def grow(
-    model: Path,
-    name: str | None = None,
-    images: Path | None = None,
-    texts: Path | None = None,
-    features: Path | None = None,
-    *,
-    reading: ReaderOptions,
-    as_json: bool = False,
-) -> None:
-    """Let classes learn from examples, without retraining; the examples are not kept.
-
-    Example: hgkt classes grow --model birds --name tanager --images photos/tanager
-
-    Example: hgkt classes grow --model intents --texts more.csv
-
-    Example: hgkt classes grow --model digits-model --name six --features rows.npy
+@dataclass(frozen=True)
+class ExampleOptions:
+    """What classes learn from; one field per option.
 
     Parameters
     ----------
@@ -189,56 +133,42 @@ def grow(
     features : FILE
         Rows of features of the class instead.
     """
-    if sum(given is not None for given in (images, texts, features)) != 1:
-        raise DataError(
-            "say what to learn from: one of --images DIR, --texts FILE and --features FILE"
-        )
-    if features is not None and name is None:
-        raise DataError("--features holds rows of one class; give its --name")
-    with held(model) as loaded:
-        if not loaded.can_grow:
-            loaded.grow({})  # says which method can
-        rows, labels = _examples(loaded, name, images, texts, features, reading)
-        members: dict[Any, list[int]] = {}
-        for row, label in enumerate(labels):
-            members.setdefault(label, []).append(row)
-        loaded.grow({label: loaded.example_sums(rows[own]) for label, own in members.items()})
-        loaded.save(model)
-    n_examples = {label: len(own) for label, own in members.items()}
-    report_change(
-        "grown", list(members), loaded, model, as_json, {"n_examples": n_examples},
-        f" by {counted(sum(n_examples.values()), 'example')}",
-    )  # fmt: skip
 
+    name: str | None = None
+    images: Path | None = None
+    texts: Path | None = None
+    features: Path | None = None
 
-def _examples(
-    model: Any,
-    name: str | None,
-    images: Path | None,
-    texts: Path | None,
-    features: Path | None,
-    reading: ReaderOptions,
-) -> tuple[NDArray[Any], list[Any]]:
-    """Return the features of examples (n, D), and the class of each, which the model must know."""
-    from hgkt.data import read_features
-    from hgkt.items import ImageClassifier, TextClassifier
-    from hgkt.vision.listing import find_entries
+    def __post_init__(self) -> None:
+        """Refuse options that do not go together."""
+        if sum(given is not None for given in (self.images, self.texts, self.features)) != 1:
+            raise DataError(
+                "say what to learn from: one of --images DIR, --texts FILE and --features FILE"
+            )
+        if self.features is not None and self.name is None:
+            raise DataError("--features holds rows of one class; give its --name")
 
-    if features is not None:
-        rows = read_features(features, model.n_features_in_)
-        return rows, _labels(model, [str(name)] * len(rows))
-    if texts is not None:
-        if reading.weights is not None:
-            raise DataError("--weights is for images; this grows classes by texts")
-        frame = _labelled_texts(texts, name)
-        labels = _labels(model, frame["class"].tolist())
-        return TextClassifier(model, reading.device).features(frame["text"]), labels
-    place = Path(str(images))
-    entries = find_entries(place) if name is None else list_photos([place], name)
-    labels = _labels(model, [entry.label for entry in entries])
-    found = extract_items(entries, ImageClassifier(model, reading.device, reading.weights))
-    label_by_id = dict(zip((entry.id for entry in entries), labels, strict=True))
-    return found.features, [label_by_id[item] for item in found.names]
+    def read(self, model: Any, reading: ReaderOptions) -> tuple[NDArray[Any], list[Any]]:
+        """Return features of examples (n, D), and the class of each, which the model must know."""
+        from hgkt.data import read_features
+        from hgkt.items import ImageClassifier, TextClassifier
+        from hgkt.vision.listing import find_entries
+
+        if self.features is not None:
+            rows = read_features(self.features, model.n_features_in_)
+            return rows, _labels(model, [str(self.name)] * len(rows))
+        if self.texts is not None:
+            if reading.weights is not None:
+                raise DataError("--weights is for images; this grows classes by texts")
+            frame = _labelled_texts(self.texts, self.name)
+            labels = _labels(model, frame["class"].tolist())
+            return TextClassifier(model, reading.device).features(frame["text"]), labels
+        place = Path(str(self.images))
+        entries = find_entries(place) if self.name is None else list_photos([place], self.name)
+        labels = _labels(model, [entry.label for entry in entries])
+        found = extract_items(entries, ImageClassifier(model, reading.device, reading.weights))
+        label_by_id = dict(zip((entry.id for entry in entries), labels, strict=True))
+        return found.features, [label_by_id[item] for item in found.names]
 
 
 def _labels(model: Any, names: Sequence[str]) -> list[Any]:
@@ -270,32 +200,51 @@ def _labelled_texts(path: Path, name: str | None) -> pd.DataFrame:
     return frame
 
 
-@app.command()
-@with_options
-def edit(model: Path, wanted: NewClasses, as_json: bool = False) -> None:
+@command_of(app)
+def grow(model: Path, examples: ExampleOptions, reading: ReaderOptions) -> None:
+    """Let classes learn from examples, without retraining; the examples are not kept.
+
+    Example: hgkt classes grow --model birds --name tanager --images photos/tanager
+
+    Example: hgkt classes grow --model intents --texts more.csv
+
+    Example: hgkt classes grow --model digits-model --name six --features rows.npy
+    """
+    with held(model) as loaded:
+        if not loaded.can_grow:
+            loaded.grow({})  # says which method can
+        rows, labels = examples.read(loaded, reading)
+        members: dict[Any, list[int]] = {}
+        for row, label in enumerate(labels):
+            members.setdefault(label, []).append(row)
+        loaded.grow({label: loaded.example_sums(rows[own]) for label, own in members.items()})
+        loaded.save(model)
+    n_examples = {label: len(own) for label, own in members.items()}
+    how = f" by {counted(len(labels), 'example')}"
+    report_change("grown", list(members), loaded, model, how, n_examples=n_examples)
+
+
+@command_of(app)
+def edit(model: Path, wanted: NewClasses) -> None:
     """Give classes that were added other attributes, all or none; what they learned stays.
 
     With --name and --parent alone any class moves to another group, and keeps its attributes.
 
     Example: hgkt classes edit --model birds --name tanager --text "a red bird with black wings"
     """
-    with _doubts_as_notes(), held(model) as loaded:
+    with held(model) as loaded:
         new = {} if wanted.moves_only else wanted.table(loaded)
         groups = wanted.parents()
         for name in groups if wanted.name is not None else ():
             loaded.column_of(name)  # the class must be there
         loaded.edit_classes(new).set_parents(groups)
         wanted.keep_texts(loaded, new).save(model)
-    report_change("edited", list(new or groups), loaded, model, as_json)
+    report_change("edited", list(new or groups), loaded, model)
 
 
-@app.command()
-@with_options
+@command_of(app)
 def rename(
-    old: Annotated[str, typer.Argument()],
-    new: Annotated[str, typer.Argument()],
-    model: Path,
-    as_json: bool = False,
+    old: Annotated[str, typer.Argument()], new: Annotated[str, typer.Argument()], model: Path
 ) -> None:
     """Give a class another name; any class may be renamed.
 
@@ -311,16 +260,14 @@ def rename(
     with held(model) as loaded:
         labels = {label_of(loaded, old): label_of(loaded, new)}
         loaded.rename_classes(labels).save(model)
-    report_change("renamed", [f"{old} to {new}"], loaded, model, as_json)
+    report_change("renamed", [f"{old} to {new}"], loaded, model)
 
 
-@app.command()
-@with_options
+@command_of(app)
 def export(
     model: Path,
     out_file: Annotated[Path, typer.Option("--out")],
     everything: Annotated[bool, typer.Option("--all")] = False,
-    as_json: bool = False,
 ) -> None:
     """Write the added classes of a model with their attributes to a table, for `import`.
 
@@ -340,7 +287,8 @@ def export(
 
     check_suffix(out_file, ".csv", ".parquet")
     loaded = load_model(model)
-    if out_file.suffix == ".csv" and describer_of(loaded).accepts_text:
+    describer = describer_of(loaded)
+    if out_file.suffix == ".csv" and describer.accepts_text:
         raise DataError(
             "the attributes of this model are made of text, and only .parquet can say by which "
             "encoder; give --out FILE.parquet"
@@ -354,22 +302,17 @@ def export(
     about, rows = loaded.about_, loaded.class_attributes_[chosen].astype(np.float32)
     blocks = tuple(about.get("attribute_blocks") or [rows.shape[1]])
     kinds = tuple(about.get("attribute_kinds") or ["file"] * len(blocks))
-    attribute_names = describer_of(loaded).attribute_names or None
-    file = AttributeFile(names, rows, blocks, kinds, about.get("encoder"), attribute_names)
+    file = AttributeFile(
+        names, rows, blocks, kinds, about.get("encoder"), describer.attribute_names or None
+    )
     write = write_attribute_csv if out_file.suffix == ".csv" else write_attribute_file
     write(out_file, file, seen=np.isin(chosen, columns[fitted]).tolist(), parents=loaded.parents_)
     document = {"out": out_file, "n_classes": len(names), "classes": names}
-    wrote = f"wrote {counted(len(names), 'class')} to {out_file}"
-    emit(document, as_json, lambda: say(wrote))
+    emit(document, f"wrote {counted(len(names), 'class')} to {out_file}")
 
 
-@app.command("import")
-@with_options
-def import_(
-    file: Annotated[Path, typer.Argument()],
-    model: Path,
-    as_json: bool = False,
-) -> None:
+@command_of(app, "import")
+def import_(file: Annotated[Path, typer.Argument()], model: Path) -> None:
     """Take the classes of a table, all or none: new ones are added, others get its attributes.
 
     Classes that the table does not have stay as they are.
@@ -381,7 +324,7 @@ def import_(
     file : FILE
         Table as `export` writes it.
     """
-    with _doubts_as_notes(), held(model) as loaded:
+    with held(model) as loaded:
         wanted = NewClasses(file=file)
         table = wanted.table(loaded)
         known = dict(zip(loaded.classes_.tolist(), loaded.class_attributes_, strict=True))
@@ -392,11 +335,10 @@ def import_(
             if name in known and not np.allclose(row, known[name], _RTOL, _ATOL)
         }
         loaded.edit_classes(other).add_classes(new).set_parents(wanted.parents()).save(model)
-    changed = {"added": list(new), "edited": list(other), "n_same": len(table) - len(new | other)}
-    report_change(
-        "imported", list(table), loaded, model, as_json, changed,
-        f": {len(new)} added, {len(other)} edited, {changed['n_same']} as they were",
-    )  # fmt: skip
+    n_same = len(table) - len(new | other)
+    how = f": {len(new)} added, {len(other)} edited, {n_same} as they were"
+    changed: dict[str, Any] = {"added": list(new), "edited": list(other), "n_same": n_same}
+    report_change("imported", list(table), loaded, model, how, **changed)
 
 
 app.add_typer(_registry.app)
@@ -426,8 +368,6 @@ def _show_checks(checks: Sequence[ClassCheck], costs: Costs | None) -> None:
         for check in checks
     ]
     columns = ["class", "accuracy", "rivals", "elsewhere", "would lose", "distance", "same as"]
-    if not any(check.duplicates for check in checks):
-        columns, rows = columns[:-1], [row[:-1] for row in rows]
     show_table(columns, rows)
     say(
         "accuracy, rivals, elsewhere: where the images of the class go, 100 % in all",

@@ -7,21 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hgkt.cli._inputs import (
-    NO_THRESHOLDS,
-    Items,
-    candidate_names,
-    item_reader,
-    load_model,
-    read_photos,
-    read_texts,
-)
+from hgkt.cli._inputs import NO_THRESHOLDS, candidate_names, item_reader, load_model, read_items
 from hgkt.cli._options import AnswerOptions, ReaderOptions, with_options
-from hgkt.cli._output import check_suffix, emit, note, percent, say, write_frame
-from hgkt.exceptions import DataError
+from hgkt.cli._output import check_suffix, emit, note, percent, say, show_table, write_frame
 
 if TYPE_CHECKING:
-    from hgkt.items import Answer, ImageClassifier, TextClassifier
+    from hgkt.items import Answer
 
 _NEAREST = 3  # learned classes that explain an answer
 
@@ -38,7 +29,6 @@ def classify_command(
     explain: Annotated[bool, typer.Option("--explain")] = False,
     out_file: Annotated[Path | None, typer.Option("--out")] = None,
     reading: ReaderOptions,
-    as_json: bool = False,
 ) -> None:
     """Name what is in photos, or what texts say, and how sure that is.
 
@@ -74,7 +64,7 @@ def classify_command(
         classifier.taxonomy().level(wanted)
     noun, key = ("text", "text") if classifier.about_.get("text_encoder") else ("photo", "file")
     reader = item_reader(classifier, reading)
-    given = _read(reader, items or [], input_file)
+    given = read_items(reader, items or [], input_file)
     calibrated = classifier.confidence_ is not None
     if not calibrated:
         note(f"probabilities are not calibrated: {NO_THRESHOLDS}")
@@ -103,23 +93,7 @@ def classify_command(
     if out_file is not None:
         _write(out_file, rows)
         document["out"] = out_file
-    emit(document, as_json, lambda: _render(document, rows, noun, key))
-
-
-def _read(reader: ImageClassifier | TextClassifier, items: list[str], table: Path | None) -> Items:
-    """Return the features of photos, or of texts of the command line and of a table."""
-    from hgkt.items import TextClassifier, read_text_table
-
-    if isinstance(reader, TextClassifier):
-        texts = [*items, *([] if table is None else read_text_table(table)["text"])]
-        if not texts:
-            raise DataError("say what to classify: texts, or --input FILE with a column text")
-        return read_texts(texts, reader)
-    if table is not None:
-        raise DataError("--input is for texts; give photos and folders of photos as arguments")
-    if not items:
-        raise DataError("say what to classify: photos, or folders of photos")
-    return read_photos([*map(Path, items)], reader)
+    emit(document, lambda: _render(document, rows, noun, key))
 
 
 def _answer(answer: Answer, top: int) -> dict[str, Any]:
@@ -160,8 +134,7 @@ def _render(document: dict[str, Any], rows: list[dict[str, Any]], noun: str, key
         say(f"wrote {len(rows)} answers to {document['out']}")
         return
     sources = {True: f"{noun}s", False: "description", None: "–"}
-    sets = ["set"] if "set" in rows[0] else []
-    lines: list[Any] = [[noun, "class", "probability", "known by", *sets]]
+    lines = []
     for row in rows:
         guesses = row.get("top", [row])
         if row["label"] is None:
@@ -169,18 +142,13 @@ def _render(document: dict[str, Any], rows: list[dict[str, Any]], noun: str, key
             guesses = [{"label": word, "probability": None, "seen": None}, *row.get("top", [])]
         elif guesses[0]["label"] != row["label"]:
             guesses = [row, *guesses]  # it backed off, to a group
-        for rank, guess in enumerate(guesses):
-            sure = [str(guess["label"]), percent(guess["probability"]), sources[guess["seen"]]]
-            first = [row[key], *sure, *(", ".join(map(str, row[name])) for name in sets)]
-            lines.append(first if rank == 0 else ["", *sure, *("" for _ in sets)])
-        lines += [f"  near {_near(near)}" for near in row.get("nearest", [])]
-    # No table of rich's: it would cut the names of files to the width of the terminal.
-    table = [line for line in lines if not isinstance(line, str)]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for line in lines:
-        if not isinstance(line, str):
-            line = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        say(line.rstrip())
+        for guess in guesses:
+            sure = [guess["label"], percent(guess["probability"]), sources[guess["seen"]]]
+            is_first = guess is guesses[0]
+            members = ", ".join(map(str, row.get("set", []))) if is_first else None
+            lines.append([row[key] if is_first else None, *sure, members])
+        lines += [[f"  near {_near(near)}", *[None] * 4] for near in row.get("nearest", [])]
+    show_table([noun, "class", "probability", "known by", "set"], lines, whole=True)
 
 
 def _near(near: dict[str, Any]) -> str:

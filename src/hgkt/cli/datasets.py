@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.markup import escape
 
-from hgkt.cli._options import with_options
-from hgkt.cli._output import emit, note, out, progress_bar, say, show_table
+from hgkt.cli._options import command_of
+from hgkt.cli._output import emit, note, out, progress_bar, show_table
 from hgkt.data import DATASETS, GZSLDataset, data_root, find_folder, load_dataset
 from hgkt.data.catalog import CATALOG, find_facts
 from hgkt.exceptions import DataError, HGKTError
@@ -29,14 +29,11 @@ class SourceOptions:
     ----------
     features
         Feature file, without suffix; found by itself if left out.
-    mmap
-        Leave features on disk: for matrices beyond memory.
     """
 
     root: Path | None = None
     features: str | None = None
     attributes: str = "att"
-    mmap: bool = False
 
     def found(self, name: str | None) -> list[tuple[str | Path, str | None]]:
         """Return what to read, each with a feature file; None stands for the one in its tables.
@@ -59,8 +56,7 @@ class SourceOptions:
 
     def load(self, place: str | Path, file: str | None) -> GZSLDataset:
         """Load a data set as it is, unchecked."""
-        how: dict[str, Any] = {"attributes": self.attributes, "mmap": self.mmap, "features": file}
-        return load_dataset(place, self.root, validate=False, **how)
+        return load_dataset(place, self.root, file, self.attributes, validate=False)
 
     def report(self, place: str | Path, file: str | None) -> dict[str, Any]:
         """Return what there is to say of a data set."""
@@ -75,23 +71,24 @@ class SourceOptions:
             data = self.load(place, file)
         except HGKTError as error:
             return report | {"findings": [Finding("error", str(error))]}
-        findings = check_dataset(data)
-        report["attributes"] = data.about.get("attributes")
-        if not any(finding.level == "error" for finding in findings):
+        report |= {"attributes": data.about.get("attributes"), "findings": check_dataset(data)}
+        if not _has_errors(report):
             report |= {"summary": data.summary(), "fingerprint": data.fingerprint()}
-        return report | {"findings": findings}
+        return report
 
 
-@app.command("list")
-@with_options
-def list_(root: Path | None = None, as_json: bool = False) -> None:
+@command_of(app, "list")
+def list_(root: Path | None = None) -> None:
     """Show the data sets that come with hgkt, that lie under --root, and that can be fetched.
 
     Example: hgkt datasets list --root data
     """
     rows = [(name, entry.family, entry.summary) for name, entry in DATASETS.items()]
     folders = _dataset_folders(data_root(root))
-    rows += [(folder.name, str(folder), _folder_summary(folder)) for folder in folders]
+    for folder in folders:
+        files = ", ".join(filter(None, _feature_files(folder))) or "none"
+        kind = f"features: {files}" if _is_benchmark(folder) else "tables"
+        rows.append((folder.name, str(folder), kind))
     here = {folder.name.upper() for folder in folders}
     for facts in CATALOG.values():
         if facts.name not in here:
@@ -99,17 +96,11 @@ def list_(root: Path | None = None, as_json: bool = False) -> None:
             what = f"{classes}, {facts.n_attributes} attributes; {facts.citation}"
             rows.append((facts.name, "download" if facts.mirrors else "by hand", what))
     entries = [dict(zip(("name", "where", "summary"), row, strict=True)) for row in rows]
-    emit({"datasets": entries}, as_json, lambda: show_table(("name", "where", "what"), rows))
+    emit({"datasets": entries}, lambda: show_table(("name", "where", "what"), rows))
 
 
-@app.command()
-@with_options
-def check(
-    name: Annotated[str | None, typer.Argument()] = None,
-    *,
-    source: SourceOptions,
-    as_json: bool = False,
-) -> None:
+@command_of(app)
+def check(name: Annotated[str | None, typer.Argument()] = None, *, source: SourceOptions) -> None:
     """Look data sets over: counts, leaks, attributes, features, folds, split fingerprint.
 
     The exit code is 1 if one of them cannot be used.
@@ -122,7 +113,7 @@ def check(
         Name or path; every folder under --root if left out.
     """
     reports = [source.report(place, file) for place, file in source.found(name)]
-    failed = any(finding.level == "error" for r in reports for finding in r["findings"])
+    failed = any(map(_has_errors, reports))
 
     def render() -> None:
         for report in reports:
@@ -132,20 +123,18 @@ def check(
                 mark = f"[{_STYLES[finding.level]}]{finding.level:>8}[/]"
                 out.print(f"{mark}  {escape(finding.sentence)}", soft_wrap=True)
 
-    emit({"ok": not failed, "datasets": reports}, as_json, render)
+    emit({"ok": not failed, "datasets": reports}, render)
     if failed:
         raise typer.Exit(1)
 
 
-@app.command()
-@with_options
+@command_of(app)
 def convert(
     source: Annotated[str, typer.Argument()],
     target: Annotated[Path, typer.Argument()],
     to: Layout = "parquet",
     *,
     how: SourceOptions,
-    as_json: bool = False,
 ) -> None:
     """Turn a data set of any layout into tables, or into the benchmark's layout.
 
@@ -174,21 +163,16 @@ def convert(
     else:
         write_tables(data, target, format=to)
     document = {"path": target, "layout": to, **data.summary(), **data.fingerprint()}
-    sentence = (
-        f"wrote {len(data.features)} rows and {len(data.class_names)} classes of {data.name} "
-        f"to {target} ({to})"
-    )
-    emit(document, as_json, lambda: say(sentence))
+    what = f"{len(data.features)} rows and {len(data.class_names)} classes of {data.name}"
+    emit(document, f"wrote {what} to {target} ({to})")
 
 
-@app.command()
-@with_options
+@command_of(app)
 def download(
     name: Annotated[str, typer.Argument(help=f"One of {', '.join(CATALOG)}.")],
     root: Path | None = None,
     mirror: list[str] | None = None,
     sha256: str | None = None,
-    as_json: bool = False,
 ) -> None:
     """Fetch a data set of the benchmark; a transfer that broke off is taken up again.
 
@@ -219,28 +203,26 @@ def download(
             sha256=sha256,
             progress=lambda done, total: bar("download", done, total or done, {}),
         )
-    emit({"name": path.name, "path": path}, as_json, lambda: say(path))
+    emit({"name": path.name, "path": path}, path)
+
+
+def _has_errors(report: dict[str, Any]) -> bool:
+    return any(finding.level == "error" for finding in report["findings"])
 
 
 # ---------------------------------------------------------------------- folders and files
 def _dataset_folders(base: Path | None) -> list[Path]:
     if base is None or not base.is_dir():
         return []
-    return [path for path in sorted(base.iterdir()) if _is_benchmark(path) or _is_tables(path)]
+    return [path for path in sorted(base.iterdir()) if _is_benchmark(path) or _has_tables(path)]
 
 
 def _is_benchmark(folder: Path) -> bool:
     return (folder / "att_splits.mat").is_file()
 
 
-def _is_tables(folder: Path) -> bool:
+def _has_tables(folder: Path) -> bool:
     return any(folder.glob("classes.*")) and any(folder.glob("samples.*"))
-
-
-def _folder_summary(folder: Path) -> str:
-    if not _is_benchmark(folder):
-        return "tables"
-    return "features: " + (", ".join(filter(None, _feature_files(folder))) or "none")
 
 
 def _feature_files(source: str | Path) -> list[str | None]:

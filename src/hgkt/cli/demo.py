@@ -36,7 +36,6 @@ def demo_command(
     port: Annotated[int, typer.Option(min=0, max=65535)] = 0,
     browser: bool = True,
     seed: int = 0,
-    as_json: bool = False,
 ) -> None:
     """Learn eight digits, and add one by its attributes.
 
@@ -74,7 +73,7 @@ def demo_command(
     model.remove_classes(dataset.names(dataset.unseen_classes))
     if page:
         try:
-            _serve_page(dataset, model, port, browser, as_json)
+            _serve_page(dataset, model, port, browser)
         except KeyboardInterrupt:
             note("stopped")  # how this demo is meant to end
         return
@@ -85,7 +84,7 @@ def demo_command(
         "seed": seed,
         "seconds": time.perf_counter() - start,
     }
-    emit(document, as_json, lambda: _render(dataset, document))
+    emit(document, lambda: _render(dataset, document))
 
 
 def _hidden_digit(model: Any, dataset: GZSLDataset, seed: int) -> dict[str, Any]:
@@ -97,13 +96,13 @@ def _hidden_digit(model: Any, dataset: GZSLDataset, seed: int) -> dict[str, Any]
     start = time.perf_counter()
     model.add_classes(dataset.attributes_of([code]))
     milliseconds = 1000 * (time.perf_counter() - start)
-    right = model.predict(X) == _HIDDEN
+    found = model.predict(X)
     return {
         "class": _HIDDEN,
         "before": before,
-        "after": model.predict(X[shown]).tolist(),
-        "n_right": int(right[shown].sum()),
-        "accuracy": 100 * float(right.mean()),
+        "after": found[shown].tolist(),
+        "n_right": int((found[shown] == _HIDDEN).sum()),
+        "accuracy": 100 * float((found == _HIDDEN).mean()),
         "add_milliseconds": milliseconds,
         "sources": model.explain_class(_HIDDEN).to_dict()["sources"],
     }
@@ -129,7 +128,7 @@ def _render(dataset: GZSLDataset, document: dict[str, Any]) -> None:
     )
 
 
-def _serve_page(dataset: GZSLDataset, model: Any, port: int, browser: bool, as_json: bool) -> None:
+def _serve_page(dataset: GZSLDataset, model: Any, port: int, browser: bool) -> None:
     """Serve a model of the digits on this machine until Ctrl-C."""
     import uvicorn
 
@@ -146,7 +145,7 @@ def _serve_page(dataset: GZSLDataset, model: Any, port: int, browser: bool, as_j
         # The port listens already: who comes before the server runs waits in its queue.
         address, hidden = f"http://{_HOST}:{port}/", dataset.names(dataset.unseen_classes)
         head = f"the page is at {address}; never shown to the model: {' and '.join(hidden)}"
-        emit({"address": address, "hidden": hidden}, as_json, lambda: say(head, *_TRY))
+        emit({"address": address, "hidden": hidden}, head, *_TRY)
         if browser:  # which may block: some run in the terminal
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
         uvicorn.Server(config).run(sockets)

@@ -1,9 +1,10 @@
-"""`hgkt evaluate`: a method on a data set by the generalized zero-shot protocol."""
+"""`hgkt methods` and `hgkt evaluate`: every method, and one measured on a data set."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +14,7 @@ import typer
 from hgkt._files import check_writable
 from hgkt._plain import plain, short
 from hgkt.cli._options import DataOptions, MethodOptions, with_options
-from hgkt.cli._output import emit, progress_bar, say, show_figures
+from hgkt.cli._output import emit, progress_bar, say, show_figures, show_table
 from hgkt.exceptions import DataError, HGKTError
 
 _HEAD = ("ts", "tr", "H", "zsl", "ausuc")
@@ -39,6 +40,42 @@ _UNKNOWN = {
 
 
 @with_options
+def methods_command() -> None:
+    """Show the methods by name, and where they were published.
+
+    Example: hgkt methods
+    """
+    from hgkt.estimators.methods import METHODS
+
+    keys = ("summary", "family", "reference")
+    entries = [
+        {"name": name} | {key: getattr(entry, key) for key in keys}
+        for name, entry in METHODS.items()
+    ]
+    columns = ("name", "what", "published")
+    rows = [
+        (entry["name"], entry["summary"], short_reference(entry["reference"])) for entry in entries
+    ]
+    emit({"methods": entries}, lambda: show_table(columns, rows))
+
+
+def short_reference(reference: str) -> str:
+    """Return a reference without the title: the first author, and where and when.
+
+    Examples
+    --------
+    >>> short_reference("Lampert, Nickisch, Harmeling, Attribute-Based Classification, TPAMI 2014")
+    'Lampert et al., TPAMI 2014'
+    >>> short_reference("Wang et al., Heterogeneous Graph-based Knowledge Transfer, 2019")
+    'Wang et al., 2019'
+    """
+    first, *others = reference.split(", ")
+    if len(others) > 1 and not first.endswith("et al."):
+        first += " et al."
+    return ", ".join([first, *others[-1:]])
+
+
+@with_options
 def evaluate_command(
     source: DataOptions,
     options: MethodOptions,
@@ -47,7 +84,6 @@ def evaluate_command(
     metric: str = "auto",
     unknown: Annotated[int, typer.Option("--unknown-classes", min=0)] = 0,
     out_folder: Annotated[Path | None, typer.Option("--out")] = None,
-    as_json: bool = False,
 ) -> None:
     """Measure a method on a data set: ts, tr, H, ZSL and AUSUC.
 
@@ -79,12 +115,12 @@ def evaluate_command(
     runs: list[dict[str, Any]] = []
     troubles: list[str] = []
     for seed in range(options.seed, options.seed + seeds):
-        began = time.perf_counter()
+        began, seeded = time.perf_counter(), replace(options, seed=seed)
         with progress_bar() as progress:
             record = evaluate(
-                options.estimator(dataset, seed),
+                seeded.estimator(dataset),
                 dataset,
-                **options.choices() | {"random_state": seed},
+                **seeded.choices(),
                 metric=metric,
                 n_folds=folds,
                 progress=progress,
@@ -99,7 +135,7 @@ def evaluate_command(
                 troubles.append(str(error))
         runs.append(_document(record, seconds) | {"preset": options.preset, "record": path})
     document = _summary(runs, time.perf_counter() - start)
-    emit(document, as_json, lambda: _render(document))
+    emit(document, lambda: _render(document))
     if troubles:
         raise DataError(troubles[0])
 
@@ -107,7 +143,7 @@ def evaluate_command(
 def _document(record: Any, seconds: float) -> dict[str, Any]:
     metrics = record.metrics.to_dict()
     return {
-        **{name: metrics.pop(name) for name in _HEAD},
+        **{name: metrics[name] for name in _HEAD},
         "seconds": seconds,
         "selected": record.selected,
         **{key: getattr(record.uncalibrated, name) for key, name in _BESIDE.items()},
@@ -122,29 +158,23 @@ def _document(record: Any, seconds: float) -> dict[str, Any]:
 
 def _summary(runs: list[dict[str, Any]], seconds: float) -> dict[str, Any]:
     """One run as it is; of several the means, standard deviations and the runs themselves."""
+    import pandas as pd
+
     first = runs[0]
     if len(runs) == 1:
         return first | {"seconds": seconds}
-    import pandas as pd
-
-    figures = [*_BESIDE, *first["uncalibrated"]]
-    frame = pd.DataFrame(runs)
-    mean: dict[str, Any] = dict(zip(figures, frame[figures].mean(), strict=True))
-    blocks = {
-        block: None if frame[block].isna().any() else pd.DataFrame([*frame[block]]).mean().to_dict()
-        for block in _BLOCKS
-    }
+    frame: Any = pd.DataFrame(runs)
+    figures = frame[[*first["uncalibrated"], *_BESIDE]]
     return {
-        **{name: mean.pop(name) for name in _HEAD},
+        **figures.mean().to_dict(),
         "seconds": seconds,
-        "selected": [run["selected"] for run in runs],
-        **mean,
-        "calibration": [run["calibration"] for run in runs],
         # Of a sample: the seeds stand for all the seeds one could have taken.
-        "std": frame[figures].std().to_dict(),
-        **blocks,
+        "std": figures.std().to_dict(),
+        **{
+            name: pd.DataFrame([*frame[name].dropna()]).mean().to_dict() or None for name in _BLOCKS
+        },
         **{name: first[name] for name in ("method", "preset", "data")},
-        **{name: [run[name] for run in runs] for name in ("seed", "record")},
+        **{name: [*frame[name]] for name in ("selected", "calibration", "seed", "record")},
         "runs": runs,
     }
 
@@ -170,7 +200,7 @@ def _render(document: dict[str, Any]) -> None:
         say(f"seed {run['seed']}: {run['seconds']:.1f} s{picked}{where}")
 
 
-# ---------------------------------------------------------------------- confidence
+# ---------------------------------------------------------------------- below the result
 def _show_confidence(runs: list[dict[str, Any]]) -> None:
     """Show means over runs; nothing where there is no confidence."""
     from hgkt.evaluation.confidence import COLUMNS
@@ -191,18 +221,16 @@ def _show_taxonomy(reports: list[dict[str, Any]]) -> None:
     """Show accuracy by level and back-off, means over runs; nothing where there are no groups."""
     if not reports:
         return
-    levels = []
-    for found in zip(*(report["levels"] for report in reports), strict=True):
-        level, n_levels = found[0], len(reports[0]["levels"])
-        words = f"level {level['level']} of {n_levels}, {level['n_nodes']} nodes"
-        levels.append([words, *_means(found, ["accuracy"])])
+    n_levels = len(reports[0]["levels"])
+    levels = [
+        [f"level {n} of {n_levels}, {found[0]['n_nodes']} nodes", *_means(found, ["accuracy"])]
+        for n, found in enumerate(zip(*(report["levels"] for report in reports), strict=True), 1)
+    ]
     show_figures("taxonomy (%)", ("accuracy",), levels)
-    floors = []
-    for found in zip(*(report["back_off"] for report in reports), strict=True):
-        # Without an answer nothing is wrong.
-        known = [part | {"risk": part["risk"] or 0.0} for part in found]
-        means = _means(known, ["coverage", "risk", "classes"])
-        floors.append([f"at least {found[0]['at_least']:g}", *means])
+    floors = [
+        [f"at least {found[0]['at_least']:g}", *_means(found, ["coverage", "risk", "classes"])]
+        for found in zip(*(report["back_off"] for report in reports), strict=True)
+    ]
     show_figures("back-off (%)", ("answered", "wrong", "with a class"), floors)
     steps = [report["distance"] for report in reports if report["distance"] is not None]
     if steps:
@@ -210,6 +238,8 @@ def _show_taxonomy(reports: list[dict[str, Any]]) -> None:
 
 
 def _means(parts: Sequence[dict[str, Any]], names: Iterable[str]) -> list[str]:
+    """Return means over runs as they are shown; without an answer (None) nothing is wrong."""
     return [
-        f"{np.mean([part[name] for part in parts]):.{2 if 'log' in name else 1}f}" for name in names
+        f"{np.mean([part[name] or 0.0 for part in parts]):.{2 if 'log' in name else 1}f}"
+        for name in names
     ]

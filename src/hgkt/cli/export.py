@@ -9,16 +9,13 @@ import typer
 
 from hgkt.cli._inputs import load_model
 from hgkt.cli._options import with_options
-from hgkt.cli._output import emit, say
+from hgkt.cli._output import emit
 from hgkt.exceptions import DataError
 
 
 @with_options
 def export_command(
-    model: Path,
-    out_path: Annotated[Path, typer.Option("--out")],
-    onnx: bool = False,
-    as_json: bool = False,
+    model: Path, out_path: Annotated[Path, typer.Option("--out")], onnx: bool = False
 ) -> None:
     """Write a model for other runtimes, where classes can be added.
 
@@ -39,7 +36,5 @@ def export_command(
     folder = export_onnx(loaded, out_path)
     files = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
     document = {"model": model, "out": folder, "n_classes": len(loaded.classes_), "files": files}
-
     listing = ", ".join(f"{name} ({size / 1e6:.1f} MB)" for name, size in files.items())
-    sentence = f"wrote {folder} with {len(loaded.classes_)} classes: {listing}"
-    emit(document, as_json, lambda: say(sentence))
+    emit(document, f"wrote {folder} with {len(loaded.classes_)} classes: {listing}")

@@ -1,4 +1,4 @@
-"""The command `hgkt`: one file per command, errors as one sentence."""
+"""The command `hgkt`: its commands, and errors as one sentence."""
 
 from __future__ import annotations
 
@@ -40,17 +40,20 @@ def _root(
     pass
 
 
-# A module per command, in the order of the help: its function NAME_command, or its own `app`.
+# In the order of the help: a module, or one more command in it. Each is the function NAME_command,
+# or the module's `app`.
 _COMMANDS = (
-    *("demo", "datasets", "methods", "train", "evaluate", "classify", "predict", "classes"),
-    *("unknown", "suggest", "explain", "extract", "describe", "reproduce", "export", "serve"),
+    *("demo", "datasets", "evaluate.methods", "train", "evaluate", "classify", "predict"),
+    *("classes", "unknown", "unknown.suggest", "predict.explain", "extract", "extract.describe"),
+    *("reproduce", "export", "serve"),
 )
-for _name in _COMMANDS:
-    _module = import_module(f"hgkt.cli.{_name}")
-    if hasattr(_module, "app"):
-        app.add_typer(_module.app, name=_name)
-    else:
+for _place in _COMMANDS:
+    _home, _, _name = _place.rpartition(".")
+    _module = import_module(f"hgkt.cli.{_home or _name}")
+    if hasattr(_module, f"{_name}_command"):
         app.command(_name)(getattr(_module, f"{_name}_command"))
+    else:
+        app.add_typer(_module.app, name=_name)
 
 
 def run() -> None:

@@ -1,7 +1,8 @@
-"""`hgkt predict`: the best classes of rows of features, of a data set, or of many files."""
+"""`hgkt predict` and `hgkt explain`: the best classes of rows of features, and why."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,16 +10,17 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from hgkt._validation import UNKNOWN
+from hgkt._validation import UNKNOWN, label_of
 from hgkt.cli._inputs import candidate_names, check_backbone, load_matching, load_model
 from hgkt.cli._options import AnswerOptions, Device, EngineOptions, with_options
 from hgkt.cli._output import (
+    check_suffix,
     counted,
     emit,
+    listed,
     note,
     progress_bar,
     say,
-    say_accuracy,
     show_table,
     write_frame,
 )
@@ -28,7 +30,9 @@ if TYPE_CHECKING:
     from hgkt.estimators import GZSLClassifier
     from hgkt.evaluation.confidence import Answers
 
-_SHOWN_ROWS = 20
+_SHOWN_ROWS, _SHOWN_CLASSES = 20, 12
+_BAR_WIDTH = 24
+_TABLES = (".csv", ".parquet")
 
 
 @with_options
@@ -44,7 +48,6 @@ def predict_command(
     features: str | None = None,
     engine: EngineOptions,
     device: Device = "auto",
-    as_json: bool = False,
 ) -> None:
     """Predict the classes of rows of features; photos and texts are for `hgkt classify`.
 
@@ -73,18 +76,14 @@ def predict_command(
         raise DataError("say what to predict: either --input FILE or --data NAME")
     if data is not None and out_file is not None and _is_bulk(data, out_file):
         done = _predict_in_bulk(model, Path(data), out_file, asked, engine, device)
-        emit(done, as_json, lambda: _render_bulk(done))
+        emit(done, lambda: _render_bulk(done))
         return
     if engine.are_given:
         raise DataError(
             "--engine and --workers are for Parquet files whose predictions go to a folder: give "
             "--data FOLDER and --out FOLDER"
         )
-    if out_file is not None and out_file.suffix not in (".csv", ".parquet"):
-        raise DataError(
-            f"--out must end in .csv or .parquet, or be a folder where --data is a Parquet file or "
-            f"a folder of them; got {str(out_file)!r}"
-        )
+    check_suffix(out_file, *_TABLES)  # a folder is for Parquet files
     loaded = load_model(model)
     use_device(loaded, device)
     truth = None
@@ -103,15 +102,13 @@ def predict_command(
     if asked.reject is not None:
         document["n_rejected"] = int(np.sum(labels == UNKNOWN))
     if truth is not None:
+        answers.extra["truth"] = truth
         document |= {"data": data, "split": split, **_accuracy(loaded, truth, labels)}
-    extra = {} if truth is None else {"truth": truth}
     if out_file is not None:
-        # Label, score, then label_2, score_2, …, and the truth.
-        columns = {"row": np.arange(len(X)), **answers.columns(), **extra}
-        write_frame(out_file, columns)
+        write_frame(out_file, {"row": np.arange(len(X)), **answers.columns()})
         document["out"] = out_file
-    document["predictions"] = _records(answers, extra)
-    emit(document, as_json, lambda: _render(document))
+    document["predictions"] = _records(answers)
+    emit(document, lambda: _render(document))
 
 
 def _accuracy(
@@ -122,10 +119,9 @@ def _accuracy(
 
     unknown = sorted(set(truth.tolist()) - set(model.classes_.tolist()))
     if unknown:
-        shown = ", ".join(unknown[:3]) + ("…" if len(unknown) > 3 else "")
         note(
-            f"the model lacks {len(unknown)} of these classes ({shown}); their "
-            "rows count as wrong: add them with `hgkt classes add`"
+            f"the model lacks {len(unknown)} of these classes ({listed(unknown)}); their rows "
+            "count as wrong: add them with `hgkt classes add`"
         )
     right = pd.Series(predicted == truth)[predicted != UNKNOWN]
     per_class = 100 * right.groupby(truth[predicted != UNKNOWN]).mean()
@@ -133,21 +129,17 @@ def _accuracy(
     return {"accuracy": accuracy, "per_class": per_class.to_dict()}
 
 
-def _records(answers: Answers, extra: dict[str, NDArray[Any]]) -> list[dict[str, Any]]:
-    columns = {**answers.extra, **extra}
-    records: list[dict[str, Any]] = []
-    rows = zip(answers.labels.tolist(), answers.scores.tolist(), strict=True)
-    for row, (names, values) in enumerate(rows):
-        record = {
-            "row": row,
-            "label": None if names[0] == UNKNOWN else names[0],
-            "score": values[0],
-            **{name: column[row] for name, column in columns.items()},
-        }
-        if len(names) > 1:
-            pairs = zip(names, values, strict=True)
-            record["top"] = [{"label": name, "score": value} for name, value in pairs]
-        records.append(record)
+def _records(answers: Answers) -> list[dict[str, Any]]:
+    """Return what JSON says of each row."""
+    records = []
+    for row, names in enumerate(answers.labels.tolist()):
+        pairs = zip(names, answers.scores[row].tolist(), strict=True)
+        top = [{"label": name, "score": score} for name, score in pairs]
+        record = {"row": row, **top[0]}
+        record |= {name: column[row] for name, column in answers.extra.items()}
+        if top[0]["label"] == UNKNOWN:
+            record["label"] = None
+        records.append(record | ({"top": top} if len(top) > 1 else {}))
     return records
 
 
@@ -156,9 +148,8 @@ def _render(document: dict[str, Any]) -> None:
     if "out" in document:
         say(f"wrote {len(rows)} predictions to {document['out']}")
     else:
-        names = {key: "next" if key == "top" else key for key in rows[0]}
-        shown = rows[:_SHOWN_ROWS]
-        show_table([*names.values()], ([_cell(row[key]) for key in names] for row in shown))
+        names = ["next" if name == "top" else name for name in rows[0]]
+        show_table(names, (map(_cell, row.values()) for row in rows[:_SHOWN_ROWS]))
         if len(rows) > _SHOWN_ROWS:
             say(f"… {len(rows) - _SHOWN_ROWS} more rows; --out or --json has them all")
     measured = document.get("accuracy") is not None
@@ -168,7 +159,16 @@ def _render(document: dict[str, Any]) -> None:
         verb = "was" if count == 1 else "were"
         say(f"{count} of {counted(total, 'row')} {verb} rejected as unknown{rest}")
     if measured:
-        say_accuracy(document)
+        _say_accuracy(document)
+
+
+def _say_accuracy(document: Mapping[str, Any]) -> None:
+    """Print the mean accuracy over classes, and those of all classes or the two ends."""
+    ordered = sorted(document["per_class"].items(), key=lambda item: item[1])
+    words = [f"{name} {value:.1f}" for name, value in ordered]
+    if len(words) > _SHOWN_CLASSES:
+        words = [*words[:3], f"… {len(words) - 6} more …", *words[-3:]]
+    say(f"accuracy {document['accuracy']:.1f} % (mean over classes): {', '.join(words)}")
 
 
 def _cell(value: Any) -> str:
@@ -184,16 +184,11 @@ def _cell(value: Any) -> str:
 def _is_bulk(data: str, out: Path) -> bool:
     """Say whether predictions of Parquet files are to be written to a folder."""
     rows = Path(data).is_dir() or Path(data).suffix == ".parquet"
-    return rows and out.suffix not in (".csv", ".parquet")
+    return rows and out.suffix not in _TABLES
 
 
 def _predict_in_bulk(
-    model: Path,
-    data: Path,
-    out: Path,
-    asked: AnswerOptions,
-    engine: EngineOptions,
-    device: Device,
+    model: Path, data: Path, out: Path, asked: AnswerOptions, engine: EngineOptions, device: Device
 ) -> dict[str, Any]:
     """Predict all rows of Parquet files, and return what was done."""
     from hgkt.data.tables import read_extra
@@ -217,9 +212,7 @@ def _predict_in_bulk(
             progress=bar,
             **engine.engine_and_address(),
         )
-    facts = ("n_rows", "n_made", "n_there", "left_alone")
-    document: dict[str, Any] = {name: getattr(report, name) for name in facts}
-    document |= {"model": model, "data": data, "out": out, "among": asked.among}
+    document = vars(report) | {"model": model, "data": data, "out": out, "among": asked.among}
     document["n_files"] = report.n_made + report.n_there
     if per_class := report.per_class:
         document |= {"accuracy": float(np.mean([*per_class.values()])), "per_class": per_class}
@@ -233,7 +226,89 @@ def _predict_in_bulk(
 
 def _render_bulk(document: dict[str, Any]) -> None:
     earlier = f" ({document['n_there']} of them were there)" if document["n_there"] else ""
-    files = f"{document['n_files']} files{earlier}"
-    say(f"{document['n_rows']} predictions in {files}: {document['out']}")
+    files = counted(document["n_files"], "file")
+    say(f"{document['n_rows']} predictions in {files}{earlier}: {document['out']}")
     if "accuracy" in document:
-        say_accuracy(document)
+        _say_accuracy(document)
+
+
+# ---------------------------------------------------------------------- explanations
+@with_options
+def explain_command(
+    model: Path,
+    class_name: Annotated[str | None, typer.Option("--class")] = None,
+    input_file: Annotated[Path | None, typer.Option("--input")] = None,
+    row: Annotated[int, typer.Option(min=0)] = 0,
+    top: Annotated[int, typer.Option(min=1)] = 5,
+) -> None:
+    """Show from which seen classes a class, or an answer, was made.
+
+    Example: hgkt explain --model model --class six
+
+    Example: hgkt explain --model model --input features.npy --row 3
+
+    Parameters
+    ----------
+    class_name : NAME
+        Explain how a class was made.
+    input_file : FILE
+        Features (.npy, .npz, .csv, .parquet, .mat); photos and texts are explained by `hgkt
+        classify --explain`.
+    row : N
+        Row of --input to explain, counted from 0.
+    top : N
+        How many classes to show.
+    """
+    from hgkt.data import read_features
+
+    if (class_name is None) == (input_file is None):
+        raise DataError("say what to explain: either --class NAME or --input FILE with --row")
+    loaded = load_model(model)
+    if not hasattr(loaded, "explain_class"):
+        kind = type(loaded).__name__
+        raise DataError(f"{kind} does not explain itself; only hgkt and hgkt-network do")
+    if input_file is None:
+        found: Any = loaded.explain_class(label_of(loaded, str(class_name)))
+        document, key = found.to_dict(), "sources"
+    else:
+        X = read_features(input_file, loaded.n_features_in_)
+        if row >= len(X):
+            raise DataError(f"--row {row} is beyond {input_file}, which has rows 0 to {len(X) - 1}")
+        found = loaded.explain(X[row : row + 1], n_runner_ups=top)[0]
+        document, key = {"row": row, **found.to_dict()}, "pulls"
+    document[key] = document[key][:top]
+    parts = [(one.label, one.weight) for one in getattr(found, key)[:top]]
+    if found.description:
+        parts.insert(0, ("(its description)", found.description))
+    if input_file is None:
+        emit(document, lambda: _show_class(loaded, found, parts))
+    else:
+        emit(document, lambda: _show_row(row, found, parts))
+
+
+def _show_row(row: int, found: Any, pulls: Sequence[tuple[Any, float]]) -> None:
+    """Show what speaks for the class of a row, and for the next ones."""
+    lead = f"score {found.score:.4g}, {found.margin:.4g} ahead of the next"
+    say(f"row {row} is {found.label}: {lead}", "runner-ups")
+    _show_bars([(one.label, one.weight) for one in found.runner_ups], "score")
+    say(f"seen classes behind {found.label}")
+    _show_bars(pulls, "pull")
+
+
+def _show_class(model: Any, found: Any, sources: Sequence[tuple[Any, float]]) -> None:
+    """Show what a class was made from, and the members of an ensemble that made it."""
+    say(f"{found.label} ({'seen' if found.seen else 'added by its attributes'}) was made from")
+    _show_bars(sources, "weight")
+    if (table := getattr(model, "member_table", lambda: None)()) is not None:
+        say(f"by {counted(len(table[1]), 'member')}")
+        show_table(*table)
+
+
+def _show_bars(parts: Sequence[tuple[Any, float]], name: str) -> None:
+    """Print classes with a number each, and a bar as long as that."""
+    unit = _BAR_WIDTH / (max((abs(weight) for _, weight in parts), default=0.0) or 1.0)
+    rows = [
+        (label, f"{weight:+.4f}", ("█" if weight >= 0 else "░") * round(unit * abs(weight)))
+        for label, weight in parts
+    ]
+    show_table(("class", name, ""), rows)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hgkt._typing import Progress
 from hgkt._validation import import_extra
 from hgkt.cli._options import Device, EngineOptions, split_names, with_options
-from hgkt.cli._output import counted, emit, note, progress_bar, say, show_table
+from hgkt.cli._output import counted, emit, note, progress_bar, show_table
 from hgkt.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ def reproduce_command(
     keep_failures: bool = False,
     no_run: bool = False,
     list_them: Annotated[bool, typer.Option("--list")] = False,
-    as_json: bool = False,
 ) -> None:
     """Run the paper's experiments on the data sets you have and write one HTML report.
 
@@ -86,7 +85,7 @@ def reproduce_command(
     from hgkt.experiments.run import load_experiments, reproduce
 
     if list_them:
-        _list(as_json)
+        _list()
         return
     start = time.perf_counter()
     for package in ("matplotlib", "jinja2"):
@@ -109,7 +108,7 @@ def reproduce_command(
         image_root=image_root,
     )
     try:
-        with _run_display() as progress:
+        with progress_bar() as bar:
             done = reproduce(
                 folder,
                 context,
@@ -118,7 +117,7 @@ def reproduce_command(
                 n_jobs=where.workers,
                 keep_failures=keep_failures,
                 run=not no_run,
-                progress=progress,
+                progress=partial(_show_state, bar),
                 note=note,
                 run_info={"command": shlex.join(["hgkt", *sys.argv[1:]])},
             )
@@ -126,18 +125,20 @@ def reproduce_command(
         note(f"what has run is in {folder}; the same command goes on from there")
         raise
     seconds = time.perf_counter() - start
-    emit(_document(done, context, seconds), as_json, lambda: _render(done, context, seconds))
+    emit(_document(done, context, seconds), *_lines(done, context, seconds))
     if done.results and done.n_failed == len(done.results):
         raise typer.Exit(1)
 
 
-def _list(as_json: bool) -> None:
+def _list() -> None:
     from hgkt.experiments.plan import EXPERIMENTS
 
-    keys = ("name", "summary", "family")
-    rows = [(name, entry.summary, entry.family) for name, entry in EXPERIMENTS.items()]
-    document = {"experiments": [dict(zip(keys, row, strict=True)) for row in rows]}
-    emit(document, as_json, lambda: show_table(["name", "what", "family"], rows))
+    entries = [
+        {"name": name, "summary": entry.summary, "family": entry.family}
+        for name, entry in EXPERIMENTS.items()
+    ]
+    rows = [entry.values() for entry in entries]
+    emit({"experiments": entries}, lambda: show_table(["name", "what", "family"], rows))
 
 
 def _document(done: Reproduction, context: Context, seconds: float) -> dict[str, Any]:
@@ -158,37 +159,29 @@ def _document(done: Reproduction, context: Context, seconds: float) -> dict[str,
     }
 
 
-def _render(done: Reproduction, context: Context, seconds: float) -> None:
-    for result in done.results.values():
-        if not result.ok:
-            say(f"failed: {result.cell.label}: {result.error}")
-    say(
-        f"{counted(done.n_ran, 'cell')} ran, {done.n_there} were there, {done.n_failed} failed; "
-        f"{_clock(seconds)}"
-    )
-    if context.missing:
-        say(f"not found: {', '.join(context.missing)}")
-    say(f"report: {done.report.html}")
+def _lines(done: Reproduction, context: Context, seconds: float) -> list[str]:
+    """Return what is said of a run."""
+    failed = [result for result in done.results.values() if not result.ok]
+    counts = f"{done.n_there} were there, {done.n_failed} failed; {_clock(seconds)}"
+    return [
+        *(f"failed: {result.cell.label}: {result.error}" for result in failed),
+        f"{counted(done.n_ran, 'cell')} ran, {counts}",
+        *([f"not found: {', '.join(context.missing)}"] if context.missing else []),
+        f"report: {done.report.html}",
+    ]
 
 
 # ---------------------------------------------------------------------- while it runs
-@contextmanager
-def _run_display() -> Iterator[Callable[[RunState], None]]:
-    """Yield a callback for the states of a run: what will run, a line per cell, and a bar."""
-    with progress_bar() as bar:
-
-        def watch(state: RunState) -> None:
-            if not state.n_done and not state.running:
-                note(plan_line(state))
-            if state.last is not None:
-                ended = f"({_clock(state.last.seconds)})"
-                if not state.last.ok:
-                    ended = f"failed: {state.last.error}"
-                left = f", about {_clock(state.seconds_left)} left" if state.seconds_left else ""
-                note(f"{state.n_done}/{state.n_total} {state.last.cell.label} {ended}{left}")
-            bar("cells", state.n_done, state.n_total, {"failed": state.n_failed})
-
-        yield watch
+def _show_state(bar: Progress, state: RunState) -> None:
+    """Show the state of a run: what will run, a line per cell, and a bar."""
+    last = state.last
+    if not state.n_done and not state.running:
+        note(plan_line(state))
+    if last is not None:
+        ended = f"({_clock(last.seconds)})" if last.ok else f"failed: {last.error}"
+        left = f", about {_clock(state.seconds_left)} left" if state.seconds_left else ""
+        note(f"{state.n_done}/{state.n_total} {last.cell.label} {ended}{left}")
+    bar("cells", state.n_done, state.n_total, {"failed": state.n_failed})
 
 
 def plan_line(state: RunState) -> str:

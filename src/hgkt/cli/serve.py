@@ -1,4 +1,4 @@
-"""`hgkt serve`: predictions and new classes over HTTP, with a page to try them."""
+"""`hgkt serve`: a model over HTTP."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hgkt._processes import passing_folder, sweep_folders
 from hgkt._validation import import_extra
 from hgkt.cli._options import Device, with_options
 from hgkt.cli._output import note, say
-from hgkt.cli._registry import DatabaseOptions, carry, transfer_lines
+from hgkt.cli._registry import DatabaseOptions, TransferOptions, transfer_lines
 
 if TYPE_CHECKING:
     from socket import socket
@@ -28,14 +28,7 @@ if TYPE_CHECKING:
 
 _MULTIPROCESS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 _SHARED = "hgkt-serve-"
-_PACKAGES = (
-    "fastapi",
-    "uvicorn",
-    "sqlalchemy",
-    "python_multipart",
-    "msgspec",
-    "pydantic_settings",
-)
+_PACKAGES = ("fastapi", "uvicorn", "sqlalchemy", "python_multipart", "msgspec", "pydantic_settings")
 
 
 @dataclass(frozen=True)
@@ -90,7 +83,7 @@ class SettingsOptions:
         return {name: value for name, value in asked.items() if value is not False}
 
 
-@with_options
+@partial(with_options, has_result=False)
 def serve_command(
     model: Path,
     registry: DatabaseOptions,
@@ -139,7 +132,7 @@ def serve_command(
         from hgkt.serving.server import bind_sockets, close_sockets
 
         if adopt is not None:
-            transfer, _ = carry(settings.database_url(), model, adopt)
+            transfer, _ = TransferOptions(adopt).carry(settings.database_url(), model)
             for line in transfer_lines(transfer):
                 note(line)
         sockets = bind_sockets(settings.host, settings.port)

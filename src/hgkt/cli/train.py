@@ -14,25 +14,17 @@ import typer
 
 from hgkt._plain import short
 from hgkt._typing import Progress
+from hgkt.cli._inputs import load_model
 from hgkt.cli._options import DataOptions, EngineOptions, MethodOptions, with_options
-from hgkt.cli._output import (
-    counted,
-    emit,
-    listed,
-    note,
-    progress_bar,
-    say,
-    unreadable_document,
-    unreadable_lines,
-)
+from hgkt.cli._output import counted, emit, left_out, left_out_lines, listed, note, progress_bar
 from hgkt.exceptions import DataError, ModelFolderError
 
 if TYPE_CHECKING:
     from hgkt.calibration import Costs
     from hgkt.estimators import GZSLClassifier
     from hgkt.evaluation import Fitted
-    from hgkt.items import ItemClassifier, Training
-    from hgkt.serving.transfer import Left, Transfer
+    from hgkt.items import Training
+    from hgkt.serving.transfer import Left
 
 _SELECT_FROM, _CALIBRATE_FROM = 12, 6  # classes of two items or more; see `fit_dataset`
 
@@ -129,10 +121,7 @@ class _Run:
 
         source, items = self.source, self.source.items
         others: dict[str, Any] = {"data": source.data, "engine": self.engine.engine}
-        if items == "images":
-            others["texts"] = source.texts
-        else:
-            others["workers"] = self.engine.workers
+        others |= {"texts": source.texts} if items == "images" else {"workers": self.engine.workers}
         for name, value in others.items():
             if items is not None and value is not None:
                 raise DataError(f"--{name} and --{items} do not go together")
@@ -181,6 +170,9 @@ class _Run:
     # ------------------------------------------------------------------ the three ways
     def train(self) -> _Trained:
         """Read the data and fit."""
+        for path in self.kept():
+            note(f"resuming from {path}")
+            self.resumed |= path == self.network_file
         with progress_bar() as progress:
             if self.source.items is not None:
                 return self._train_on_items(self.source.items, progress)
@@ -190,8 +182,6 @@ class _Run:
         from hgkt import train_on_images, train_on_texts
 
         source, options = self.source, self.options
-        if self.rows_folder is not None and (self.rows_folder / "rows.jsonl").is_file():
-            note(f"features that are in {self.rows_folder} are not extracted again")
         asked: dict[str, Any] = {
             **options.choices(),
             "select": "auto" if options.select is None else options.select,
@@ -203,12 +193,11 @@ class _Run:
         }
         if source.features is not None:
             asked["backbone" if items == "images" else "encoder"] = source.features
-        model: ItemClassifier
+        train: Any = train_on_texts
         if items == "images":
-            model = train_on_images(source.images or "", workers=self.engine.workers or 0, **asked)
-        else:
-            model = train_on_texts(source.texts, **asked)
-        made: Any = model.training_
+            train, asked["workers"] = train_on_images, self.engine.workers or 0
+        model = train(getattr(source, items), **asked)
+        made: Training = model.training_
         report = _item_report(made, model.about)
         return _Trained(made.fitted, model.about, made.unseen, made.described, report)
 
@@ -268,26 +257,20 @@ class _Run:
         estimator: Any = self.options.estimator(dataset)
         if self.network_file is not None:
             estimator.write_to(checkpoint=self.network_file)
-            self.resumed = self.network_file.exists()
-            if self.resumed:
-                note(f"resuming from {self.network_file}")
-        found: GZSLClassifier = estimator
-        return found
+        return estimator
 
     # ------------------------------------------------------------------ what is on disk
-    def state(self) -> str:
-        """Say what of an interrupted run is on disk."""
-        for path in (self.network_file, self.rows_folder):
-            if path is not None and path.exists():
-                return f"{path} holds the state: run the same command again to resume"
-        return "nothing was saved"
+    def kept(self) -> list[Path]:
+        """Return where an unfinished training is kept, as far as it is there."""
+        return [path for path in (self.network_file, self.rows_folder) if path and path.exists()]
 
     def clear(self) -> None:
         """Delete what is needed no more once the model is saved."""
-        if self.network_file is not None and self.network_file != self.given:
-            self.network_file.unlink(missing_ok=True)
-        if self.rows_folder is not None and self.rows_folder != self.given:
-            shutil.rmtree(self.rows_folder, ignore_errors=True)
+        for path in self.kept():
+            if path.is_file() and path != self.given:
+                path.unlink()
+            elif path != self.given:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 @with_options
@@ -301,7 +284,6 @@ def train_command(
     carry: Annotated[bool, typer.Option("--carry-classes")] = False,
     checkpoint: Path | None = None,
     engine: EngineOptions,
-    as_json: bool = False,
 ) -> None:
     """Train on photos, on texts or on a data set, and save the model folder.
 
@@ -339,15 +321,16 @@ def train_command(
     try:
         made = run.train()
     except KeyboardInterrupt:
-        note(f"interrupted; {run.state()}")
+        state = "nothing was saved"
+        if kept := run.kept():
+            state = f"{kept[0]} holds the state: run the same command again to resume"
+        note(f"interrupted; {state}")
         raise typer.Exit(130) from None
     fitted, model = made.fitted, made.fitted.model
     present = set(model.classes_.tolist())  # of photos, those that are described are among them
     added = made.unseen if with_unseen else made.described
     model.add_classes({name: row for name, row in added.items() if name not in present})
-    carried = None if old is None else _carry_classes(old, model, made.about, out_path)
-    moving = [] if carried is None else [entry.name for entry in carried.moving]
-    unfit = () if carried is None else carried.unfit
+    moving, unfit = _carry_classes(old, model, made.about, out_path)
     costs = model.costs(0, model.n_added_)
     found = {"chosen": fitted.chosen, "validation": fitted.validation}
     model.save(out_path, **{**made.about, "selected": fitted.selected, **found})
@@ -370,7 +353,7 @@ def train_command(
         "resumed": run.resumed,
         "seconds": time.perf_counter() - start,
     }
-    emit(document, as_json, lambda: say(*_lines(document, costs, unfit)))
+    emit(document, *_lines(document, costs, unfit))
 
 
 def _item_report(training: Training, about: dict[str, Any]) -> dict[str, Any]:
@@ -387,14 +370,13 @@ def _item_report(training: Training, about: dict[str, Any]) -> dict[str, Any]:
         "n_cut": training.n_cut,
         "n_classes_to_choose_on": training.n_pairs,
         "passed_over": training.passed_over,
-        "unreadable": unreadable_document(training.unreadable),
+        "unreadable": left_out(training.unreadable),
     }
 
 
 # ---------------------------------------------------------------------- a model that is replaced
 def _check_replaced(path: Path, overwrite: bool, carry: bool) -> GZSLClassifier | None:
     """Refuse a place for a model that is taken; return the model whose classes are carried."""
-    from hgkt.estimators import load_model
     from hgkt.estimators.model_folder import check_model_place
 
     check_model_place(path)
@@ -408,29 +390,31 @@ def _check_replaced(path: Path, overwrite: bool, carry: bool) -> GZSLClassifier 
 
 
 def _carry_classes(
-    old: GZSLClassifier, new: GZSLClassifier, about: dict[str, Any], where: Path
-) -> Transfer:
-    """Add the added classes of one model to another, and say what could not go along."""
+    old: GZSLClassifier | None, new: GZSLClassifier, about: dict[str, Any], where: Path
+) -> tuple[list[str], Sequence[Left]]:
+    """Add the classes that were added to an old model; return them, and those that do not fit."""
+    if old is None:
+        return [], []
     from hgkt.serving.transfer import carry_classes
 
     carried = carry_classes(old, new, about, where)
     new.set_parents({**old.parents_, **new.parents_})
     for left in carried.left_examples:
         note(f"what {left.name} learned from examples is not carried along: {left.reason}")
-    return carried
+    return [entry.name for entry in carried.moving], carried.unfit
 
 
 # ---------------------------------------------------------------------- what is said
 def _lines(document: dict[str, Any], costs: Costs | None, unfit: Sequence[Left]) -> list[str]:
     """Return what is said of a training."""
-    validation, added = document["validation"], document["n_added_classes"]
-    head = f"{document['method']} on {document['data']}: {document['n_instances']} "
-    head += f"{document.get('items', 'instances')} of "
-    head += counted(document["n_seen_classes"], "class")
-    head += f", {counted(added, 'class')} added" if added else ""
-    lines = [f"{head}, {document['seconds']:.1f} s"]
-    if "gathered" in document:
-        read = document["gathered"]
+    validation, n_added = document["validation"], document["n_added_classes"]
+    items = f"{document['n_instances']} {document.get('items', 'instances')}"
+    added = f", {counted(n_added, 'class')} added" if n_added else ""
+    lines = [
+        f"{document['method']} on {document['data']}: {items} of "
+        f"{counted(document['n_seen_classes'], 'class')}{added}, {document['seconds']:.1f} s"
+    ]
+    if (read := document.get("gathered")) is not None:
         kept = f"; {read['n_rows_kept']} rows kept to choose on" if read["n_rows_kept"] else ""
         sums = f"; the sums are in {read['checkpoint']}" if read["checkpoint"] else ""
         lines.append(f"read in {counted(read['n_shards'], 'shard')}{kept}{sums}")
@@ -473,4 +457,4 @@ def _item_lines(document: dict[str, Any], noun: str) -> list[str]:
         lines.append(f"{document['n_cut']} {what} are longer than the encoder reads and were cut")
     if document["passed_over"]:
         lines.append(passed_over_text(document["passed_over"]))
-    return lines + unreadable_lines(document["unreadable"], noun, "")
+    return lines + left_out_lines(document["unreadable"], noun, "")

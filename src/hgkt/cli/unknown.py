@@ -1,6 +1,6 @@
-"""`hgkt unknown`: items that look like no known class, groups among them, classes made of them.
+"""`hgkt unknown` and `hgkt suggest`: items of no known class, and those to label next.
 
-They come from `hgkt serve --keep-unknown`, or from a folder or table of any items.
+Unknown items come from `hgkt serve --keep-unknown`, or from a folder or table of any items.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ import typer
 from numpy.typing import NDArray
 
 from hgkt._validation import label_of
-from hgkt.cli._inputs import NO_THRESHOLDS, held, load_model, read_path, read_vector
-from hgkt.cli._new_classes import describer_of
-from hgkt.cli._options import ReaderOptions, with_options
-from hgkt.cli._output import counted, emit, note, percent, say, show_table
+from hgkt.cli._inputs import NO_THRESHOLDS, describer_of, held, load_model, read_path, read_vector
+from hgkt.cli._options import ReaderOptions, command_of, with_options
+from hgkt.cli._output import counted, emit, note, percent, show_table
 from hgkt.cli._registry import DatabaseOptions, own_origin, served
 from hgkt.exceptions import DataError
 
@@ -91,27 +90,22 @@ class _Unknown:
         return find_groups(self.model, self.features, min_size) if self.rows else []
 
 
-@app.command("list")
-@with_options
-def list_(model: Path, source: Source, as_json: bool = False) -> None:
+@command_of(app, "list")
+def list_(model: Path, source: Source) -> None:
     """List items that look like no known class.
 
     Example: hgkt unknown list --model photo-model --inbox kept
     """
     with _opened(source, model) as found:
         rows = found.rows
-
-    def render() -> None:
-        lines = [[row["item"], f"{row['novelty']:.3f}", row["nearest"]] for row in rows]
-        show_table(["item", "novelty", "nearest class"], lines)
-        say(counted(len(lines), "item") + (" waits" if len(lines) == 1 else " wait"))
-
-    emit({"model": model, "n_items": len(rows), "items": rows}, as_json, render)
+    lines = [[row["item"], f"{row['novelty']:.3f}", row["nearest"]] for row in rows]
+    document = {"model": model, "n_items": len(rows), "items": rows}
+    titles = ["item", "novelty", "nearest class"]
+    emit(document, lambda: show_table(titles, lines), counted(len(rows), "unknown item"))
 
 
-@app.command()
-@with_options
-def groups(model: Path, source: Source, min_size: MinSize = 5, as_json: bool = False) -> None:
+@command_of(app)
+def groups(model: Path, source: Source, min_size: MinSize = 5) -> None:
     """Find groups among them that may be a class each, the largest first.
 
     Example: hgkt unknown groups --model photo-model --items photos/new
@@ -128,21 +122,19 @@ def groups(model: Path, source: Source, min_size: MinSize = 5, as_json: bool = F
             }
             for group in found.groups(min_size)
         ]
+    lines = []
+    for row in rows:
+        near = [f"{one['label']} {percent(one['probability'])}" for one in row["neighbours"]]
+        lines.append([row["size"], percent(row["sureness"]), ", ".join(near), row["example"]])
+    n_grouped, n_items = sum(row["size"] for row in rows), counted(len(names), "item")
+    emit(
+        {"model": model, "n_items": len(names), "groups": rows},
+        lambda: show_table(["items", "apart", "near to", "example"], lines),
+        f"{n_grouped} of {n_items} in {counted(len(rows), 'group')}",
+    )
 
-    def render() -> None:
-        lines = []
-        for row in rows:
-            near = [f"{one['label']} {percent(one['probability'])}" for one in row["neighbours"]]
-            lines.append([row["size"], percent(row["sureness"]), ", ".join(near), row["example"]])
-        show_table(["items", "apart", "near to", "example"], lines)
-        n_grouped = sum(row["size"] for row in rows)
-        say(f"{n_grouped} of {counted(len(names), 'item')} in {counted(len(rows), 'group')}")
 
-    emit({"model": model, "n_items": len(names), "groups": rows}, as_json, render)
-
-
-@app.command()
-@with_options
+@command_of(app)
 def make(
     model: Path,
     source: Source,
@@ -152,7 +144,6 @@ def make(
     attributes: str | None = None,
     min_size: MinSize = 5,
     reason: str | None = None,
-    as_json: bool = False,
 ) -> None:
     """Make a class of a group: it is added by its description and learns from the items.
 
@@ -186,28 +177,23 @@ def make(
             ids = [found.names[row] for row in rows.tolist()]
             origin = own_origin(reason)
             made = make_class(found.live, found.inbox, ids, description, origin=origin)
-            document |= {
-                "name": made.names[0],
-                "revision": made.revision,
-                "before": made.revision - 1,
-                "warnings": list(made.doubts),
-            }
-            undo = f"hgkt classes rollback {made.revision - 1} --model {model}"
+            before = made.revision - 1
+            document |= {"name": made.names[0], "revision": made.revision, "before": before}
+            document |= {"warnings": list(made.doubts)}
+            undo = f"hgkt classes rollback {before} --model {model}"
         else:
             _make_in_folder(model, description, found.features[rows])
             undo = f"hgkt classes remove {name!r} --model {model}"
     document["n_examples"] = len(rows)
     for doubt in document["warnings"]:
         note(f"warning: {doubt}")
-    learned = counted(len(rows), "item")
-    emit(document, as_json, lambda: say(f"{name} has learned from {learned}; undo: {undo}"))
+    emit(document, f"{name} has learned from {counted(len(rows), 'item')}; undo: {undo}")
 
 
 def _make_in_folder(model: Path, description: Any, rows: NDArray[Any]) -> None:
     """Add and grow the class in the model folder, in one step."""
     with held(model) as loaded:
-        label = label_of(loaded, description.name)
-        new = None
+        label, new = label_of(loaded, description.name), None
         if label not in loaded.classes_.tolist():
             new = {label: describer_of(loaded).vectors([description])[0]}
         loaded.grow({label: loaded.example_sums(rows)}, new).save(model)
@@ -244,7 +230,7 @@ def _opened(source: Source, folder: Path) -> Iterator[_Unknown]:
     with served(url, model) as live, Inbox(place, model_identity(model)) as inbox:
         edition = live.current()
         waiting = Waiting.of(inbox, edition)
-        rows = _rows(waiting.items.ids, waiting.novelty, waiting.nearest)
+        rows = _records(waiting.items.ids, waiting.novelty, waiting.nearest)
         yield _Unknown(rows, waiting.items.features, edition.model, live, inbox)
 
 
@@ -256,14 +242,51 @@ def _among(source: Source, path: Path, model: Any) -> _Unknown:
     strange = np.flatnonzero(novelty > 1.0 - source.reject)
     nearest = answers.classes[answers.scores[strange].argmax(axis=1)].tolist()
     names = [given.names[row] for row in strange.tolist()]
-    return _Unknown(_rows(names, novelty[strange], nearest), given.features[strange], model)
+    return _Unknown(_records(names, novelty[strange], nearest), given.features[strange], model)
 
 
-def _rows(
-    names: Sequence[str], novelty: NDArray[np.float64], nearest: Sequence[Any]
-) -> list[dict[str, Any]]:
+def _records(names: Sequence[str], novelty: Any, nearest: Sequence[Any]) -> list[dict[str, Any]]:
     """Return what JSON says of each item."""
-    return [
-        {"item": name, "novelty": float(strange), "nearest": near}
-        for name, strange, near in zip(names, novelty, nearest, strict=True)
+    import pandas as pd
+
+    frame: Any = pd.DataFrame({"item": names, "novelty": novelty, "nearest": nearest})
+    return frame.to_dict("records")
+
+
+# ---------------------------------------------------------------------- what to label next
+@with_options
+def suggest_command(
+    model: Path,
+    items: Path,
+    n: Annotated[int, typer.Option("-n", "--number", min=1)] = 20,
+    *,
+    reading: ReaderOptions,
+) -> None:
+    """Choose items whose labels would help the model most, the best first.
+
+    Give them labels, and the classes grow: hgkt classes grow.
+
+    Example: hgkt suggest --model photo-model --items photos/new -n 20
+
+    Example: hgkt suggest --model text-model --items texts.csv
+
+    Parameters
+    ----------
+    items : PATH
+        Photos or a folder of them; of a model of texts, a table with a column text; or rows of
+        features (.npy, .npz, .parquet, .mat).
+    n
+        How many to choose.
+    """
+    from hgkt.unknown import suggest
+
+    loaded = load_model(model)
+    given = read_path(items, loaded, reading)
+    rows: list[dict[str, Any]] = [
+        {"item": given.names[one.row], "label": one.label, "probability": one.probability}
+        for one in suggest(loaded, given.features, n)
     ]
+    n_items = len(given.features)
+    document = {"model": model, "n_items": n_items, "items": rows, **given.report()}
+    lines = [[row["item"], row["label"], percent(row["probability"])] for row in rows]
+    emit(document, lambda: show_table(["item", "seems to be", "probability"], lines))

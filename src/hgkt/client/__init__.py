@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from hgkt._lazy import attach
 
 if TYPE_CHECKING:
-    from hgkt.client.connection import RetryPolicy
     from hgkt.client.service import (
         ClassChange,
         ClassInfo,
         Client,
         LoggedChange,
         RankedRows,
+        RetryPolicy,
         SureRows,
     )
 
@@ -28,5 +28,4 @@ __all__ = [
 ]
 
 _HOMES = dict.fromkeys(__all__, "hgkt.client.service")
-_HOMES["RetryPolicy"] = "hgkt.client.connection"
 __getattr__, __dir__ = attach(__name__, _HOMES)

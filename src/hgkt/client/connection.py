@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
-from uuid import uuid4
 
 from hgkt._validation import check_number, import_extra
 from hgkt.exceptions import (
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     import httpx
 
 T = TypeVar("T")
-IDEMPOTENCY_HEADER = "Idempotency-Key"
 _KEY_HEADER, _ID_HEADER = "X-API-Key", "X-Request-ID"
 _PASSING = frozenset({429, 502, 503, 504})
 
@@ -182,24 +180,9 @@ class Connection:
         found = self._try("GET", path, min(timeout, self.timeout), {})
         return not isinstance(found, ServiceError) and found.status_code == 200
 
-    def change(
-        self, kind: type[T], method: str, path: str, idempotency_key: str | None, **content: Any
-    ) -> T:
-        """Send a request that changes something once, however often it is sent.
-
-        Parameters
-        ----------
-        kind, method, path, **content
-            As `ask` takes them.
-        idempotency_key : str or None
-            By what the service knows the change again; by default a new one.
-        """
-        headers = content.pop("headers", {}) | {IDEMPOTENCY_HEADER: idempotency_key or str(uuid4())}
-        return self.ask(kind, method, path, headers=headers, **content)
-
     def _read(self, kind: type[T], answer: httpx.Response) -> T:
         try:
-            found: T = self._msgspec.json.decode(answer.content, type=kind)
+            return self._msgspec.json.decode(answer.content, type=kind)
         except self._msgspec.DecodeError:
             form = answer.headers.get("Content-Type", "nothing")
             raise ServiceError(
@@ -207,7 +190,6 @@ class Connection:
                 "does not; is it another service?",
                 answer.status_code,
             ) from None
-        return found
 
     def _try(
         self, method: str, path: str, timeout: float, content: Mapping[str, Any]

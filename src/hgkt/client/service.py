@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack
 from urllib.parse import quote, urlencode
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hgkt._arrays import batches
 from hgkt._validation import UNKNOWN, check_finite, check_number
 from hgkt.client.connection import Connection, RetryPolicy
 from hgkt.exceptions import DataError, ServiceError, first_line
@@ -54,17 +56,6 @@ class RankedRows:
     seen: NDArray[np.bool_]
     revision: int
 
-    @classmethod
-    def of(cls, found: Sequence[Predictions]) -> Self:
-        """Take in what a service answered, batch by batch."""
-        tops = _tops(found)
-        return cls(
-            labels=_texts([[item.label for item in top] for top in tops]),
-            scores=np.array([[item.score for item in top] for top in tops]),
-            seen=np.array([top[0].seen for top in tops], dtype=np.bool_),
-            revision=min(part.revision for part in found),
-        )
-
 
 @dataclass(frozen=True)
 class SureRows:
@@ -94,21 +85,6 @@ class SureRows:
     sets: list[list[str]] | None
     revision: int
 
-    @classmethod
-    def of(cls, found: Sequence[Predictions]) -> Self:
-        """Take in what a service answered, batch by batch."""
-        rows: list[Any] = [row for part in found for row in part.predictions]
-        tops = _tops(found)
-        return cls(
-            labels=_labels(found),
-            top_labels=_texts([[item.label for item in top] for top in tops]),
-            scores=np.array([[item.score for item in top] for top in tops]),
-            probabilities=np.array([[item.probability for item in top] for top in tops]),
-            novelty=np.array([row.novelty for row in rows]),
-            sets=None if rows[0].set is None else [row.set for row in rows],
-            revision=min(part.revision for part in found),
-        )
-
 
 def _tops(found: Iterable[Predictions]) -> list[list[Ranked]]:
     """Return the best classes of each row: as many of all, should classes come or go meanwhile."""
@@ -117,14 +93,20 @@ def _tops(found: Iterable[Predictions]) -> list[list[Ranked]]:
     return [top[:fewest] for top in tops]
 
 
+def _each(tops: Sequence[Sequence[Ranked]], what: str) -> NDArray[Any]:
+    """Return one thing that is known of the best classes of each row, (n, k)."""
+    return np.array([[getattr(item, what) for item in top] for top in tops])
+
+
+def _revision(found: Iterable[Predictions]) -> int:
+    """Return the lowest revision of the batches."""
+    return min(part.revision for part in found)
+
+
 def _labels(found: Iterable[Predictions]) -> NDArray[np.str_]:
     """Return the best class of each row, or `hgkt.UNKNOWN` where it was rejected."""
     labels = [row.label for part in found for row in part.predictions]
-    return _texts([UNKNOWN if label is None else label for label in labels])
-
-
-def _texts(values: Sequence[Any]) -> NDArray[np.str_]:
-    return np.array(values, dtype=np.str_)
+    return np.array([UNKNOWN if label is None else label for label in labels])
 
 
 @dataclass(frozen=True)
@@ -225,13 +207,6 @@ class _Log:
     """A page of the service's log."""
 
     events: list[LoggedChange]
-
-
-@dataclass(frozen=True)
-class _Checks:
-    """What the service says of classes that might be added."""
-
-    classes: list[dict[str, Any]]
 
 
 class ChangeOptions(TypedDict, total=False):
@@ -379,7 +354,10 @@ class Client:
             Answer with the classes of this revision, as they were then.
         """
         asked = _question(top_k=top_k, among=among, revision=revision)
-        return RankedRows.of(self._ask(X, asked))
+        found = self._ask(X, asked)
+        tops = _tops(found)
+        seen = np.array([top[0].seen for top in tops])
+        return RankedRows(_each(tops, "label"), _each(tops, "score"), seen, _revision(found))
 
     def answers(
         self,
@@ -415,7 +393,18 @@ class Client:
             reject=reject,
             coverage=coverage,
         )
-        return SureRows.of(self._ask(X, asked))
+        found = self._ask(X, asked)
+        rows: list[Any] = [row for part in found for row in part.predictions]
+        tops = _tops(found)
+        return SureRows(
+            labels=_labels(found),
+            top_labels=_each(tops, "label"),
+            scores=_each(tops, "score"),
+            probabilities=_each(tops, "probability"),
+            novelty=np.array([row.novelty for row in rows]),
+            sets=None if rows[0].set is None else [row.set for row in rows],
+            revision=_revision(found),
+        )
 
     def predict_images(
         self,
@@ -435,11 +424,10 @@ class Client:
             Answer with the classes of this revision, as they were then.
         """
         asked = _question(among=among, revision=revision)
-        found = []
-        for batch in batches(image_files(images), IMAGES):
-            files = [("images", file) for file in batch]
-            found.append(self._predict("/v1/predict/image", params=asked, files=files))
-        return _labels(found)
+        return _labels(
+            self._predict("/v1/predict/image", params=asked, files=form)
+            for form in image_forms(images)
+        )
 
     def predict_texts(
         self,
@@ -465,12 +453,13 @@ class Client:
         asked = _question(among=among, reject=reject, revision=revision)
         return _labels(
             self._predict("/v1/predict/text", json=asked | {"texts": batch})
-            for batch in batches(text_list(texts), TEXTS)
+            for batch in text_batches(texts)
         )
 
     def _batches(self, X: ArrayLike) -> list[NDArray[np.float32]]:
         rows = feature_rows(X)
-        return batches(rows, min(self.batch_rows, max(1, BATCH_BYTES // rows[0].nbytes)))
+        size = min(self.batch_rows, max(1, BATCH_BYTES // rows[0].nbytes))
+        return [rows[part] for part in batches(len(rows), size)]
 
     def _ask(self, X: ArrayLike, asked: dict[str, Any]) -> list[Predictions]:
         """Return what is answered to a question of rows, batch by batch."""
@@ -530,8 +519,8 @@ class Client:
         **change
             `reason` and `idempotency_key`.
         """
-        item = {"name": name, "vector": vector, "attributes": attributes, "text": text}
-        return self._change("POST", "/v1/classes", change, {"classes": [sendable(item)]})
+        item = class_body(name, vector, attributes, text)
+        return self._change("POST", "/v1/classes", change, {"classes": [item]})
 
     def add_classes(
         self, classes: Mapping[str, Description], **change: Unpack[ChangeOptions]
@@ -545,8 +534,7 @@ class Client:
         **change
             `reason` and `idempotency_key`.
         """
-        items = [sendable(described(*item)) for item in classes.items()]
-        return self._change("POST", "/v1/classes", change, {"classes": items})
+        return self._change("POST", "/v1/classes", change, {"classes": described(classes)})
 
     def check_classes(self, classes: Mapping[str, Description]) -> list[dict[str, Any]]:
         """Say what would become of classes, each as if it were added alone; nothing is changed.
@@ -562,8 +550,10 @@ class Client:
             Per class its rivals, what it would take from others, the accuracy to expect, and all
             of it in ``sentences``.
         """
-        body = {"classes": [sendable(described(*item)) for item in classes.items()]}
-        return self._connection.ask(_Checks, "POST", "/v1/classes/check", json=body).classes
+        body = {"classes": described(classes)}
+        return self._connection.ask(dict[str, Any], "POST", "/v1/classes/check", json=body)[
+            "classes"
+        ]
 
     def edit_class(
         self,
@@ -587,8 +577,8 @@ class Client:
         **change
             `reason` and `idempotency_key`.
         """
-        item = {"name": name, "vector": vector, "attributes": attributes, "text": text}
-        return self._change("PATCH", _place(name), change, sendable(item) | {"name": new_name})
+        item = class_body(name, vector, attributes, text) | {"name": new_name}
+        return self._change("PATCH", _place(name), change, item)
 
     def rename_class(
         self, name: str, new_name: str, **change: Unpack[ChangeOptions]
@@ -648,10 +638,9 @@ class Client:
             headers = {"Content-Type": OCTETS}
             parts = [{"content": rows.tobytes(), "headers": headers} for rows in self._batches(X)]
         elif texts is not None:
-            parts = [{"body": {"texts": batch}} for batch in batches(text_list(texts), TEXTS)]
+            parts = [{"body": {"texts": batch}} for batch in text_batches(texts)]
         else:
-            files = batches(image_files(images or ()), IMAGES)
-            parts = [{"files": [("images", file) for file in batch]} for batch in files]
+            parts = [{"files": form} for form in image_forms(images or ())]
         first_key = change.get("idempotency_key")
         for number, part in enumerate(parts):
             if first_key is not None and number:
@@ -701,8 +690,9 @@ class Client:
         """Ask for a change; its reason goes with the JSON body, or as a parameter without one."""
         said = _said(**(body or {}), reason=change.get("reason"))
         content["params" if body is None else "json"] = said
-        key = change.get("idempotency_key")
-        return self._connection.change(ClassChange, method, path, key, **content)
+        key = change.get("idempotency_key") or str(uuid4())  # the same at every try
+        content["headers"] = content.get("headers", {}) | {"Idempotency-Key": key}
+        return self._connection.ask(ClassChange, method, path, **content)
 
 
 # ---------------------------------------------------------------------- what is sent
@@ -727,30 +717,17 @@ def _question(**fields: Any) -> dict[str, Any]:
     if not isinstance(fields["among"], str):
         fields["among"] = list(fields["among"])
     try:
-        asked = msgspec.convert(fields, Question)
+        return msgspec.to_builtins(msgspec.convert(fields, Question))
     except msgspec.ValidationError as error:
         raise DataError(f"the question cannot be asked: {error}") from None
-    found: dict[str, Any] = msgspec.to_builtins(asked)
-    return found
 
 
-def image_files(images: Iterable[str | Path | bytes]) -> list[tuple[str, bytes]]:
-    """Return images as a form carries them; at least one is expected."""
-    files = [_file(image) for image in images]
+def image_forms(images: Iterable[str | Path | bytes]) -> list[list[tuple[str, Any]]]:
+    """Return images as forms carry them; at least one is expected."""
+    files = [("images", _file(image)) for image in images]
     if not files:
         raise DataError("there are no images; at least one is expected")
-    return files
-
-
-def text_list(texts: str | Iterable[str]) -> list[str]:
-    """Return texts as a list; at least one is expected, and none may be empty."""
-    found = [texts] if isinstance(texts, str) else list(texts)
-    if not found:
-        raise DataError("there are no texts; at least one is expected")
-    for position, text in enumerate(found):
-        if not isinstance(text, str) or not text.strip():
-            raise DataError(f"text {position} is empty; words are expected")
-    return found
+    return [files[part] for part in batches(len(files), IMAGES)]
 
 
 def _file(image: str | Path | bytes) -> tuple[str, bytes]:
@@ -762,40 +739,49 @@ def _file(image: str | Path | bytes) -> tuple[str, bytes]:
         raise DataError(f"the image {image} cannot be read: {first_line(error)}") from None
 
 
-def batches(items: Any, size: int) -> list[Any]:
-    """Return the parts of a list or an array."""
-    return [items[start : start + size] for start in range(0, len(items), size)]
+def text_batches(texts: str | Iterable[str]) -> list[list[str]]:
+    """Return texts in batches; at least one is expected, and none may be empty."""
+    found = [texts] if isinstance(texts, str) else list(texts)
+    if not found:
+        raise DataError("there are no texts; at least one is expected")
+    for position, text in enumerate(found):
+        if not isinstance(text, str) or not text.strip():
+            raise DataError(f"text {position} is empty; words are expected")
+    return [found[part] for part in batches(len(found), TEXTS)]
 
 
-def described(name: str, description: Description) -> dict[str, Any]:
-    """Return a class with its description by kind."""
+def described(classes: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return classes as JSON has them, each description by its kind."""
+    return [class_body(name, **{_kind(said): said}) for name, said in classes.items()]
+
+
+def _kind(description: Any) -> str:
     if isinstance(description, str):
-        return {"name": name, "text": description}
-    if isinstance(description, Mapping):
-        return {"name": name, "attributes": description}
-    return {"name": name, "vector": description}
+        return "text"
+    return "attributes" if isinstance(description, Mapping) else "vector"
 
 
-def sendable(item: dict[str, Any]) -> dict[str, Any]:
-    """Return the description of a class as JSON has it, without what is not said."""
-    sent = {key: value for key, value in item.items() if value is not None}
-    name = item["name"]
-    if "vector" in sent:
-        vector = np.asarray(sent["vector"])
-        if vector.ndim != 1 or vector.dtype.kind not in "fiub":
+def class_body(
+    name: str, vector: Any = None, attributes: Any = None, text: str | None = None
+) -> dict[str, Any]:
+    """Return a class as JSON has it, without what is not said."""
+    said = _said(name=name, text=text)
+    if vector is not None:
+        row = np.asarray(vector)
+        if row.ndim != 1 or row.dtype.kind not in "fiub":
             raise DataError(f"the vector of class {name!r} must be one row of numbers")
-        sent["vector"] = _finite(vector, name).tolist()
-    if "attributes" in sent:
-        values = _finite(np.array([*sent["attributes"].values()], dtype=float), name)
-        sent["attributes"] = dict(zip(map(str, sent["attributes"]), values.tolist(), strict=True))
-    return sent
+        said["vector"] = _finite(row, name)
+    if attributes is not None:
+        values = _finite([*attributes.values()], name)
+        said["attributes"] = dict(zip(map(str, attributes), values, strict=True))
+    return said
 
 
-def _finite(values: NDArray[Any], name: str) -> NDArray[np.float64]:
-    values = values.astype(np.float64)
-    if not np.isfinite(values).all():
+def _finite(values: ArrayLike, name: str) -> list[float]:
+    row = np.asarray(values, dtype=np.float64)
+    if not np.isfinite(row).all():
         raise DataError(f"the attributes of class {name!r} must be finite numbers")
-    return values
+    return row.tolist()
 
 
 def _place(name: str) -> str:
