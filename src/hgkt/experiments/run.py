@@ -133,14 +133,12 @@ def reproduce(
     context: Context,
     names: Sequence[str] = (),
     *,
-    engine: str = "local",
-    n_jobs: int | None = None,
-    address: str | None = None,
-    keep_failures: bool = False,
     run: bool = True,
     progress: RunProgress | None = None,
     note: Callable[[str], None] | None = None,
     run_info: Mapping[str, Any] | None = None,
+    engine: str = "local",
+    **how: Any,
 ) -> Reproduction:
     """Run experiments and write the report; results of earlier runs in the folder are used.
 
@@ -152,14 +150,6 @@ def reproduce(
         Data, methods, seeds.
     names : sequence of str
         Experiments; by default all.
-    engine : {"local", "ray"}, default="local"
-        What runs the cells; see `run_cells`.
-    n_jobs : int, optional
-        Cells at a time; by default one per core.
-    address : str, optional
-        Of the Ray cluster; by default one is started on this machine.
-    keep_failures : bool, default=False
-        Whether stored failures are kept; by default they are run again.
     run : bool, default=True
         False runs nothing: the report is of what is there, the rest is shown as not run.
     progress : callable, optional
@@ -168,6 +158,10 @@ def reproduce(
         Called with one line for every stored file that cannot be read.
     run_info : mapping, optional
         What else the head of the report tells.
+    engine : {"local", "ray"}, default="local"
+        What runs the cells.
+    **how
+        Of `run_cells`: ``n_jobs``, ``address``, ``keep_failures``.
 
     Returns
     -------
@@ -200,23 +194,16 @@ def reproduce(
 
     if run:
         results = run_cells(
-            list(planned.values()),
-            store,
-            engine,
-            n_jobs,
-            watch,
-            device=context.device,
-            address=address,
-            keep_failures=keep_failures,
+            planned.values(), store, engine, progress=watch, device=context.device, **how
         )
+        told: dict[str, Any] = {"engine": engine}
     else:
         results = store.load(planned.values())
+        told = {"cells_not_run": len(planned) - len(results)}
         if not results:
             raise DataError(f"nothing of this has run: {store.folder} holds no result of it")
     n_there = len(results) - n_ran
-    counts = {"cells_run_now": n_ran, "cells_from_earlier_runs": n_there}
-    how = {"engine": engine} if run else {"cells_not_run": len(planned) - len(results)}
-    info = {**counts, **how, **(run_info or {})}
+    info = {"cells_run_now": n_ran, "cells_from_earlier_runs": n_there, **told, **(run_info or {})}
     report = write_report(folder, context, experiments, plans, results, info)
     return Reproduction(report, results, n_ran, n_there)
 
@@ -225,7 +212,7 @@ _DIED = "the process that ran it died twice: it was killed, crashed, or ran out 
 
 
 def run_cells(
-    cells: Sequence[Cell],
+    cells: Iterable[Cell],
     store: ResultStore,
     engine: str = "local",
     n_jobs: int | None = None,
@@ -243,7 +230,7 @@ def run_cells(
 
     Parameters
     ----------
-    cells : sequence of Cell
+    cells : iterable of Cell
         The work; equal cells run once.
     store : ResultStore
         Where results are and go.
@@ -282,13 +269,15 @@ def run_cells(
         results = {key: result for key, result in results.items() if result.ok}
     todo = [cell for key, cell in wanted.items() if key not in results]
     costs = Costs(results.values())
+    tracker = Tracker(todo, len(results), costs, progress)
     if not todo:
-        Tracker(todo, len(results), costs, progress=progress)
+        tracker.report()
         return {key: results[key] for key in wanted}
     todo.sort(key=costs.seconds, reverse=True)  # short ones fill the gaps at the end
     schedule = Schedule(todo, results)
     with _open(engine, n_jobs, len(todo), device, address) as runner:
-        tracker = Tracker(todo, len(results), costs, runner.n_workers, progress)
+        tracker.n_workers = runner.n_workers
+        tracker.report()
         with closing(_run(runner, schedule, device, tracker.started)) as stream:  # type: ignore[type-var]
             for result in stream:
                 store.put(result)
@@ -573,31 +562,29 @@ class Tracker:
         Cells whose results were there.
     costs : Costs
         What is known of their times; it learns more.
+    progress : callable, optional
+        Called with the state whenever it changes.
+
+    Attributes
+    ----------
     n_workers : int
         Cells that run at once.
-    progress : callable, optional
-        Called with the state whenever it changes, and now.
     """
 
     def __init__(
-        self,
-        todo: Sequence[Cell],
-        n_there: int,
-        costs: Costs,
-        n_workers: int = 1,
-        progress: RunProgress | None = None,
+        self, todo: Sequence[Cell], n_there: int, costs: Costs, progress: RunProgress | None
     ) -> None:
         self.state = RunState(len(todo), n_there)
         self.state.todo = dict(Counter(cell.method or "data" for cell in todo))
         self.state.n_guessed = sum(map(costs.is_guess, todo))
-        self._costs, self._n_workers, self._progress = costs, n_workers, progress
+        self.n_workers = 1
+        self._costs, self._progress = costs, progress
         self._left = {cell.key: cell for cell in todo}
-        self._report(None)
 
     def started(self, cell: Cell) -> None:
         """Note that a cell runs."""
         self.state.running[cell.key] = cell
-        self._report(None)
+        self.report()
 
     def ended(self, result: CellResult) -> None:
         """Note what a cell gave."""
@@ -606,11 +593,12 @@ class Tracker:
         del self._left[result.cell.key]
         self.state.n_done += 1
         self.state.n_failed += not result.ok
-        self._report(result)
+        self.report(result)
 
-    def _report(self, last: CellResult | None) -> None:
+    def report(self, last: CellResult | None = None) -> None:
+        """Tell where the run stands, and what has just ended."""
         self.state.last = last
         if self._progress is not None:
             left = [self._costs.seconds(cell) for cell in self._left.values()]
-            self.state.seconds_left = max(sum(left) / self._n_workers, max(left, default=0.0))
+            self.state.seconds_left = max(sum(left) / self.n_workers, max(left, default=0.0))
             self._progress(self.state)
