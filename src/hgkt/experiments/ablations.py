@@ -124,17 +124,11 @@ class VariantTable:
     def _draw_bars(self, outcome: Outcome, name: str, title: str, note: str) -> Block:
         """Draw the H of at most three variants of one model, named by the last of their words."""
         sets, variants = outcome.context.data, self.variants
-        slots = [variant.slot(data) for data in sets for variant in variants]
-        lines = [
-            {"data": data.name, "variant": variant.words[-1], "H": h.mean,
-             "H_std": h.deviation or 0.0, "n_seeds": h.n}
-            for data in sets
-            for variant in variants
-            if (h := outcome.value(variant.slot(data), "H")).n
-        ]  # fmt: skip
-        if not lines:
-            return outcome.nothing(title, *slots)
-        frame = pd.DataFrame(lines)
+        slots = {(d.name, v.words[-1]): v.slot(d) for d in sets for v in variants}
+        frame = outcome.frame("slot", slots, {"H": "H"})
+        if frame.empty:
+            return outcome.nothing(title, *slots.values())
+        frame[["data", "variant"]] = frame.pop("slot").tolist()
         names = list(dict.fromkeys(frame["data"]))
         with style.drawn(max(3.6, 1.6 + 1.3 * len(names)), 3.2) as (drawing, axis):
             for index, (variant, part) in enumerate(frame.groupby("variant", sort=False)):
@@ -149,7 +143,7 @@ class VariantTable:
             axis.grid(axis="x", visible=False)
             axis.set_xlim(-0.6, len(names) - 0.4)
             drawing.legend(loc="outside lower center", ncols=2)
-        return FigureBlock(name, title, drawing, frame, note, outcome.keys(*slots))
+        return FigureBlock(name, title, drawing, frame, note, outcome.keys(*slots.values()))
 
 
 def _line(outcome: Outcome, data: DataSpec, variant: Variant) -> list[Value | str]:
@@ -214,19 +208,11 @@ class Sweep:
 
         Values that did not run are left out; ``chosen`` says which one validation would take.
         """
-        lines = []
-        for item, slot in self.slots(outcome.context, data).items():
-            found = {name: outcome.value(slot, metric) for name, metric in _CURVES.items()}
-            if found["H"].n:
-                line: dict[str, Any] = {"model": self.row.label, "parameter": self.parameter}
-                line["value"] = str(item)
-                for name, value in found.items():
-                    line |= {name: value.mean, f"{name}_std": value.deviation or 0.0}
-                lines.append(line)
-        frame = pd.DataFrame(lines)
-        if lines:
-            scores = frame["validation"].astype(float)
-            frame["chosen"] = scores == scores.max()
+        slots = {str(value): slot for value, slot in self.slots(outcome.context, data).items()}
+        frame = outcome.frame("value", slots, _CURVES)
+        frame.insert(0, "model", self.row.label)
+        frame.insert(1, "parameter", self.parameter)
+        frame["chosen"] = frame["validation"] == frame["validation"].max()
         return frame
 
 
@@ -286,10 +272,10 @@ def _draw_sweep(axis: Any, frame: pd.DataFrame) -> None:
     places = range(len(frame))
     for index, (column, label) in enumerate(_WORDS.items()):
         axis.errorbar(
-            places, frame[column].astype(float), frame[f"{column}_std"], capsize=2.5, label=label,
+            places, frame[column], frame[f"{column}_std"], capsize=2.5, label=label,
             **style.series(index),
         )  # fmt: skip
-    scores = frame["validation"].astype(float)
+    scores = frame["validation"]
     axis.plot(
         places, scores, label="validation score", color=style.MUTED, linestyle=":", marker="."
     )

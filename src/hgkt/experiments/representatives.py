@@ -47,22 +47,16 @@ def representatives(outcome: Outcome) -> list[Block]:
         if not found:
             blocks.append(outcome.nothing(f"Representatives, {data.name}", *slots.values()))
             continue
-        pictures = _pictures(found, outcome.context.image_root)
-        if pictures is not None:
+        pictures = {way: _images(r, outcome.context.image_root) for way, r in found.items()}
+        if all(any(image is not None for image in images) for images in pictures.values()):
             keys = outcome.keys(*slots.values())
             blocks.append(_draw_pictures(data, found, pictures, keys))
         blocks.append(_rows_table(outcome, data, found))
     return blocks
 
 
-def _pictures(found: dict[str, CellResult], image_root: Path | None) -> dict[str, list[Any]] | None:
-    """Return for each way the images of the first classes, or None where there are none."""
-    pictures = {way: _images(result, image_root) for way, result in found.items()}
-    complete = [any(image is not None for image in images) for images in pictures.values()]
-    return pictures if all(complete) else None
-
-
 def _images(result: CellResult, image_root: Path | None) -> list[Any]:
+    """Return the images of the first classes, with None where one is not found."""
     pixels, files = result.values.get("pixels"), result.values.get("files")
     if pixels and "images" in result.arrays:
         shape = (int(pixels["height"]), int(pixels["width"]))
@@ -89,16 +83,16 @@ def load_image(image_root: Path, file: str, side: int = 160) -> Any:
     from PIL import Image, UnidentifiedImageError
 
     parts = [part for part in file.replace("\\", "/").split("/") if part not in ("", ".", "..")]
-    for start in range(len(parts)):
-        path = image_root.joinpath(*parts[start:])
-        if path.is_file():
-            try:
-                with Image.open(path) as image:
-                    image.thumbnail((side, side))
-                    return np.asarray(image.convert("RGB"))
-            except (OSError, UnidentifiedImageError):
-                return None
-    return None
+    paths = (image_root.joinpath(*parts[start:]) for start in range(len(parts)))
+    path = next((path for path in paths if path.is_file()), None)
+    if path is None:
+        return None
+    try:
+        with Image.open(path) as image:
+            image.thumbnail((side, side))
+            return np.asarray(image.convert("RGB"))
+    except (OSError, UnidentifiedImageError):
+        return None
 
 
 def _draw_pictures(
@@ -122,15 +116,14 @@ def _draw_pictures(
             line[0].set_ylabel(_WAYS[way])
         for axis, name in zip(axes[0], classes, strict=True):
             axis.set_title(style.short(name, 12), fontsize=8, fontweight="normal", loc="center")
-    lines = [
-        {"way": way, "class": name, "row": int(row)}
+    frame = pd.concat(
+        pd.DataFrame({"way": way, "class": classes, "row": result.arrays["rows"][:_N_SHOWN]})
         for way, result in found.items()
-        for name, row in zip(classes, result.arrays["rows"], strict=False)
-    ]
+    )
     total = len(next(iter(found.values())).values["classes"])
     which = f"the first {len(classes)} of {total}" if total > len(classes) else f"all {total}"
-    frame = pd.DataFrame(lines)
-    return FigureBlock.of("figure-representatives", data, drawing, frame, keys=keys, which=which)
+    fill = {"which": which}
+    return FigureBlock.of("figure-representatives", data, drawing, frame, keys=keys, fill=fill)
 
 
 def _rows_table(outcome: Outcome, data: DataSpec, found: dict[str, CellResult]) -> TableBlock:
@@ -149,10 +142,8 @@ def _rows_table(outcome: Outcome, data: DataSpec, found: dict[str, CellResult]) 
         same = found["wasserstein"].arrays["rows"] == found["euclidean"].arrays["rows"]
         agreement = f"Wasserstein and Euclidean agree in {100 * same.mean():.0f} % of all classes."
     columns = ["Class", *(_WAYS[way] for way in found)]
-    counts: dict[str, Any] = {"n_classes": len(first.values["classes"]), "n_shown": len(rows)}
-    return TableBlock.of(
-        "figure-representatives-rows", data, columns, rows, agreement=agreement, **counts
-    )
+    fill = {"n_classes": len(first.values["classes"]), "n_shown": len(rows), "agreement": agreement}
+    return TableBlock.of("figure-representatives-rows", data, columns, rows, fill=fill)
 
 
 # ---------------------------------------------------------------------- graph
@@ -227,7 +218,7 @@ def draw_graph(data: DataSpec, result: CellResult, keys: tuple[str, ...]) -> Fig
     places = layout(len(names), edges, result.arrays["positions"])
     side = float(np.clip(3.2 + 0.05 * len(names), 4.2, 9.0))
     with style.drawn(max(side, 6.4), side) as (drawing, axis):
-        _draw_edges(axis, places, edges, n_seen, len(names))
+        _draw_edges(axis, places, edges, n_seen)
         parts = {"seen class": places[:n_seen], "unseen class": places[n_seen:]}
         for index, (label, part) in enumerate(parts.items()):
             axis.scatter(
@@ -246,17 +237,15 @@ def draw_graph(data: DataSpec, result: CellResult, keys: tuple[str, ...]) -> Fig
     frame = pd.DataFrame(
         [{"class": names[a], "neighbour": names[b], "seen": a < n_seen} for a, b in edges]
     )
-    k = result.arrays["neighbors"].shape[1]
     few = "" if len(names) <= _FEW else "Only the classes that most others point to are named."
-    return FigureBlock.of("figure-graph", data, drawing, frame, keys=keys, k=k, named=few)
+    fill = {"k": result.arrays["neighbors"].shape[1], "named": few}
+    return FigureBlock.of("figure-graph", data, drawing, frame, keys=keys, fill=fill)
 
 
-def _draw_edges(
-    axis: Any, places: NDArray[Any], edges: list[tuple[int, int]], n_seen: int, n_classes: int
-) -> None:
+def _draw_edges(axis: Any, places: NDArray[Any], edges: list[tuple[int, int]], n_seen: int) -> None:
     from matplotlib.collections import LineCollection
 
-    width = 1.3 if n_classes <= _FEW else 0.6
+    width = 1.3 if len(places) <= _FEW else 0.6
     kinds = {"neighbour of a seen class": True, "neighbour of an unseen class": False}
     for label, seen in kinds.items():
         lines = [places[[a, b]] for a, b in edges if (a < n_seen) == seen]
@@ -351,16 +340,13 @@ def principal_axes(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     Parameters
     ----------
     rows : ndarray of shape (n, d)
-        At least two rows.
+        At least two rows of at least two numbers.
 
     Examples
     --------
     >>> principal_axes(np.array([[0.0, 0.0, 5.0], [2.0, 0.0, 5.0]])).shape
     (2, 2)
     """
-    centred = rows - rows.mean(axis=0)
-    left, singular, _ = np.linalg.svd(centred, full_matrices=False)
-    axes = np.zeros((len(rows), 2))
-    n_axes = min(2, left.shape[1])
-    axes[:, :n_axes] = left[:, :n_axes] * singular[:n_axes]
-    return axes
+    from sklearn.decomposition import PCA
+
+    return np.asarray(PCA(2, svd_solver="full").fit_transform(rows))

@@ -30,7 +30,7 @@ _STEPS = (1, 10, 25, 50, 75, 100, 150, 200, 300, 400, 600, 800, 1200, 1600, 2400
 _QUICK_STEPS = (1, 25, 50, 100, 200, 400)
 _ADAM = {"optimizer": "adam"}  # the paper's, of whose steps this figure is
 _WORDS = {"ts": "unseen (ts)", "tr": "seen (tr)", "H": "H"}
-_PANELS = {"validation": "Validation classes", "test": "Test (looked at, not used)"}
+_PANELS = {"validation": "Validation classes", "test": "Test, not used"}
 
 
 def _plan_iterations(context: Context) -> Plan:
@@ -59,26 +59,15 @@ def _draw_iterations(data: DataSpec, result: CellResult, keys: tuple[str, ...]) 
             for index, (name, label) in enumerate(_WORDS.items()):
                 axis.plot(steps, table[:, index], label=label, **style.series(index))
                 frame[f"{part}_{name}"] = table[:, index]
-            _mark_stop(axis, steps, table, stop)
-            axis.set(title=words, xlabel="iteration")
+            harmonic = table[steps.tolist().index(stop), 2]
+            axis.axvline(stop, color=style.MUTED, linewidth=0.9, linestyle=(0, (2, 2)), zorder=1)
+            axis.plot(stop, harmonic, "*", color=style.INK, markersize=12, linestyle="none",
+                      zorder=5, label="stop, chosen on validation")  # fmt: skip
+            axis.set(title=f"{words}: H {harmonic:.1f}", xlabel="iteration")
         axes[0].set_ylabel("accuracy, %")
         axes[0].set_ylim(0, 100)
         drawing.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
-    return FigureBlock.of("figure-iterations", data, drawing, frame, keys=keys, stop=stop)
-
-
-def _mark_stop(axis: Any, steps: Any, table: Any, stop: int) -> None:
-    height = table[steps.tolist().index(stop), 2]
-    axis.axvline(stop, color=style.MUTED, linewidth=0.9, linestyle=(0, (2, 2)), zorder=1)
-    axis.plot(
-        [stop], [height], "*", color=style.INK, markersize=12, linestyle="none", zorder=5,
-        label="stop, chosen on validation",
-    )  # fmt: skip
-    late = stop > 0.7 * steps[-1]  # then the words go to the left, into the panel
-    axis.annotate(
-        f"H {height:.1f}", (stop, height), xytext=(-8 if late else 7, 5),
-        ha="right" if late else "left", textcoords="offset points", color=style.INK, fontsize=8,
-    )  # fmt: skip
+    return FigureBlock.of("figure-iterations", data, drawing, frame, keys=keys, fill={"stop": stop})
 
 
 def run_iterations(cell: Cell, dataset: GZSLDataset) -> Outputs:

@@ -70,7 +70,10 @@ def barycenters(outcome: Outcome) -> list[Block]:
     columns = ["Data", "Solver", "W₂² objective", "Time per class, ms", "Same representative, %",
                "Same kNN edges, %", "H, %"]  # fmt: skip
     sizes = "; ".join({r.cell.data.name: _sizes_text(r) for r in found}.values())
-    return [TableBlock.of("ablation-barycenter", None, columns, rows, sizes=sizes), *drawings]
+    return [
+        TableBlock.of("ablation-barycenter", None, columns, rows, fill={"sizes": sizes}),
+        *drawings,
+    ]
 
 
 def _solver(result: CellResult) -> str:

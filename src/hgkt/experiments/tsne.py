@@ -91,9 +91,8 @@ def _drawing(outcome: Outcome, data: DataSpec) -> Block:
     shown, total = len(ran[0][1].values["classes"]), ran[0][1].values["n_unseen"]
     which = f"The first {shown} of {total}" if shown < total else f"All {total}"
     frame, keys = pd.concat(frames, ignore_index=True), outcome.keys(*slots.values())
-    return FigureBlock.of(
-        "figure-tsne", data, drawing, frame, keys=keys, which=which, spaces=spaces
-    )
+    fill = {"which": which, "spaces": spaces}
+    return FigureBlock.of("figure-tsne", data, drawing, frame, keys=keys, fill=fill)
 
 
 def _draw_plane(axis: Any, result: CellResult) -> pd.DataFrame:
@@ -115,8 +114,7 @@ def _draw_plane(axis: Any, result: CellResult) -> pd.DataFrame:
         dots[:, 0], dots[:, 1], s=52, color=style.INK, edgecolors=style.PAPER, linewidths=0.9,
         zorder=4, label="embedding",
     )  # fmt: skip
-    axis.set(xticks=[], yticks=[])
-    axis.grid(visible=False)
+    style.bare(axis, frame=style.RULE)
     names = [classes[code] for code in labels] + list(classes)
     kinds = ["image"] * len(points) + ["embedding"] * len(dots)
     rows = [*points.tolist(), *dots.tolist()]
@@ -160,6 +158,8 @@ def run_embedding(cell: Cell, dataset: GZSLDataset) -> Outputs:
     >>> values["own_space"], arrays["points"].shape, arrays["dots"].shape
     (100.0, (20, 2), (2, 2))
     """
+    from sklearn.metrics import pairwise_distances_argmin
+
     X_train, y_train = dataset.rows("train")
     model = build_estimator(cell, dataset)
     model.fit(X_train, y_train, class_attributes=dataset.attributes_of(dataset.seen_classes))
@@ -168,14 +168,14 @@ def run_embedding(cell: Cell, dataset: GZSLDataset) -> Outputs:
     names = dataset.names(dataset.unseen_classes)
     features, embeddings, space = common_space(model, X, names)
     means = np.stack([features[y == name].mean(axis=0) for name in names])
-    nearest = nearest_rows(embeddings, means)
+    nearest = pairwise_distances_argmin(embeddings, means)
     shown = names[: int(cell.options.get("n_classes", 10))]
     rows = _picture_rows(y, shown, int(cell.options.get("n_instances", 60)), cell.seed)
     plane = in_the_plane(np.concatenate([features[rows], embeddings[: len(shown)]]), cell.seed)
     points, dots = plane[: len(rows)], plane[len(rows) :]
     labels = np.array([shown.index(name) for name in y[rows]])
     centers = np.stack([points[labels == code].mean(axis=0) for code in range(len(shown))])
-    in_picture = nearest_rows(dots, centers) == np.arange(len(shown))
+    in_picture = pairwise_distances_argmin(dots, centers) == np.arange(len(shown))
     values = {
         "space": space,
         "own_space": 100.0 * float((nearest == np.arange(len(names))).mean()),
@@ -216,19 +216,6 @@ def common_space(
         found = [normalize(part) for part in found]
         space += ", unit length"
     return found[0], found[1], space
-
-
-def nearest_rows(rows: NDArray[np.float64], targets: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Return for each row (n, D) the position of the nearest target (m, D).
-
-    Examples
-    --------
-    >>> nearest_rows(np.array([[0.0], [4.0]]), np.array([[5.0], [1.0]]))
-    array([1, 0])
-    """
-    from scipy.spatial.distance import cdist
-
-    return cdist(rows, targets).argmin(axis=1)
 
 
 def in_the_plane(rows: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
