@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
@@ -49,6 +49,8 @@ class Variant:
         Attributes of an xlsa17 folder to take instead; data sets without them have no such row.
     quick : bool
         Whether a quick run has it.
+    select : bool
+        Whether validation chooses what is not set by hand; else it chooses γ alone.
     """
 
     words: Sequence[str]
@@ -57,6 +59,7 @@ class Variant:
     published: str = ""
     attributes: str = ""
     quick: bool = True
+    select: bool = True
 
     def slot(self, data: DataSpec) -> Slot:
         """Return where its cells are in a plan."""
@@ -73,7 +76,13 @@ class Variant:
                 data = with_fingerprint(replace(data, attributes=self.attributes))
             except HGKTError:
                 return []
-        return evaluate_cells(context, self.row, data, dict(self.params))
+        return evaluate_cells(context, self.row, data, dict(self.params), select=self.select)
+
+
+def plan_variants(context: Context, variants: Iterable[Variant]) -> dict[Slot, list[Cell]]:
+    """Return the cells of the variants that apply."""
+    found = {v.slot(data): v.cells(context, data) for v in variants for data in context.data}
+    return {slot: cells for slot, cells in found.items() if cells}
 
 
 @dataclass(frozen=True)
@@ -98,15 +107,6 @@ class VariantTable:
     variants: Sequence[Variant]
     note: str = ""
     bars: Mapping[str, str] | None = None
-
-    def plan(self, context: Context) -> dict[Slot, list[Cell]]:
-        """Return the cells of the variants that apply."""
-        found = {
-            variant.slot(data): variant.cells(context, data)
-            for data in context.data
-            for variant in self.variants
-        }
-        return {slot: cells for slot, cells in found.items() if cells}
 
     def render(self, outcome: Outcome) -> list[Block]:
         """Return the table."""
@@ -149,9 +149,9 @@ class VariantTable:
 def _line(outcome: Outcome, data: DataSpec, variant: Variant) -> list[Value | str]:
     printed = RELATIONS.get(variant.published, {}).get(data.name.upper())
     # The paper calibrates nothing: its H belongs beside ours at γ = 0.
-    numbers: dict[Metric, float] = {("uncalibrated", "H"): printed[2]} if printed else {}
+    beside = {("uncalibrated", "H"): printed[2]} if printed else {}
     slot = variant.slot(data)
-    values = [outcome.value(slot, metric, numbers.get(metric)) for metric in METRICS.values()]
+    values = [outcome.value(slot, metric, beside.get(metric)) for metric in METRICS.values()]
     return [data.name, *variant.words, *values]
 
 
@@ -189,18 +189,16 @@ class Sweep:
     quick: Sequence[Any] = ()
     params: Mapping[str, Any] = field(default_factory=dict)
 
-    def slots(self, context: Context, data: DataSpec) -> dict[Any, Slot]:
-        """Return where the cells of each value are in a plan."""
-        values = (self.quick if context.quick else ()) or self.values
-        return {item: (data.name, self.row.name, self.parameter, item) for item in values}
-
-    def plan(self, context: Context, data: DataSpec) -> dict[Slot, list[Cell]]:
-        """Return the cells of each value on one data set."""
+    @property
+    def variants(self) -> dict[str, Variant]:
+        """The settings, by the text of their value."""
+        params = {str(value): {**self.params, self.parameter: value} for value in self.values}
+        quick = [str(value) for value in self.quick or self.values]
         return {
-            slot: evaluate_cells(
-                context, self.row, data, {**self.params, self.parameter: item}, select=False
+            text: Variant(
+                (self.parameter, text), self.row, given, quick=text in quick, select=False
             )
-            for item, slot in self.slots(context, data).items()
+            for text, given in params.items()
         }
 
     def frame(self, outcome: Outcome, data: DataSpec) -> pd.DataFrame:
@@ -208,7 +206,7 @@ class Sweep:
 
         Values that did not run are left out; ``chosen`` says which one validation would take.
         """
-        slots = {str(value): slot for value, slot in self.slots(outcome.context, data).items()}
+        slots = {text: variant.slot(data) for text, variant in self.variants.items()}
         frame = outcome.frame("value", slots, _CURVES)
         frame.insert(0, "model", self.row.label)
         frame.insert(1, "parameter", self.parameter)
@@ -233,10 +231,10 @@ class SweepFigure:
     sweeps: Sequence[Sweep]
     note: str
 
-    def plan(self, context: Context) -> dict[Slot, list[Cell]]:
-        """Return the cells of all sweeps on all data sets."""
-        plans = [sweep.plan(context, data) for data in context.data for sweep in self.sweeps]
-        return {slot: cells for plan in plans for slot, cells in plan.items()}
+    @property
+    def variants(self) -> list[Variant]:
+        """The settings of all panels."""
+        return [variant for sweep in self.sweeps for variant in sweep.variants.values()]
 
     def render(self, outcome: Outcome) -> list[Block]:
         """Draw the figures."""
@@ -244,7 +242,7 @@ class SweepFigure:
 
     def _draw(self, outcome: Outcome, data: DataSpec) -> Block:
         sweeps = [sweep for sweep in self.sweeps if sweep.row.asked(outcome.context)]
-        slots = [s for sweep in sweeps for s in sweep.slots(outcome.context, data).values()]
+        slots = [variant.slot(data) for s in sweeps for variant in s.variants.values()]
         frames = [sweep.frame(outcome, data) for sweep in sweeps]
         title = f"{self.title}, {data.name}"
         if not any(len(frame) for frame in frames):
@@ -310,7 +308,7 @@ def _experiment(
     return Experiment(
         title,
         about,
-        lambda context: {slot: c for part in parts for slot, c in part.plan(context).items()},
+        lambda context: plan_variants(context, [v for part in parts for v in part.variants]),
         lambda outcome: [block for part in parts for block in part.render(outcome)],
     )
 

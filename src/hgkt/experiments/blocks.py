@@ -398,21 +398,18 @@ def mark_best(column: Sequence[Value | str]) -> list[Value | str]:
     False
     """
     numbers = [
-        (v.mean, v.deviation or 0.0, position)
-        for position, v in enumerate(column)
+        (v.mean, v.deviation or 0.0, v)
+        for v in column
         if isinstance(v, Value) and v.mean is not None
     ]
     if len(numbers) < 2:
         return list(column)
-    (best, deviation, place), *others = sorted(numbers, reverse=True)
+    (best, deviation, first), *others = sorted(numbers, key=lambda number: -number[0])
     led = all(
         best - mean > max(deviation, other) and round(best, 1) > round(mean, 1)
         for mean, other, _ in others
     )
-    return [
-        replace(v, best=True) if led and position == place and isinstance(v, Value) else v
-        for position, v in enumerate(column)
-    ]
+    return [replace(first, best=led) if v is first else v for v in column]
 
 
 def mark_columns(

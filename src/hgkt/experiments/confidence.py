@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 GROUPS = {"confidence_seen": "seen classes", "confidence_unseen": "unseen classes"}
+_CURVES = {
+    "reliability": ["confidence", "accuracy", "share"],
+    "risk": ["coverage", "risk"],
+    "sets": ["asked", "coverage", "size"],
+}
 _COLUMNS = COLUMNS | {"aurc": "risk, all coverages"}
 
 
@@ -35,11 +40,9 @@ def draw_confidence(groups: Mapping[str, Mapping[str, Any]]) -> Figure:
         sizes = right.twinx()
         for index, (name, group) in enumerate(groups.items()):
             look = style.series(index)
-            bins = _percent(group["reliability"], ["confidence", "accuracy", "share"])
+            bins, risk, sets = (_percent(group, part) for part in _CURVES)
             left.plot(bins["confidence"], bins["accuracy"], label=name, **look)
-            risk = _percent(group["risk"], ["coverage", "risk"])
             middle.plot(risk["coverage"], risk["risk"], **style.series(index, marker=False))
-            sets = _percent(group["sets"], ["asked", "coverage", "size"])
             right.plot(sets["asked"], sets["coverage"], **look)
             sizes.plot(sets["asked"], sets["size"] / 100, color=look["color"], linestyle=":")
         left.set(xlabel="probability of the answer, %", ylabel="right, %", title="Reliability")
@@ -55,8 +58,8 @@ def draw_confidence(groups: Mapping[str, Mapping[str, Any]]) -> Figure:
     return drawing
 
 
-def _percent(rows: list[list[float]], names: list[str]) -> pd.DataFrame:
-    return 100 * pd.DataFrame(rows, columns=names)
+def _percent(group: Mapping[str, Any], part: str) -> pd.DataFrame:
+    return 100 * pd.DataFrame(group[part], columns=_CURVES[part])
 
 
 def _plan(context: Context) -> Plan:
@@ -73,14 +76,9 @@ def confidence(outcome: Outcome) -> list[Block]:
 
 def _drawing(data: DataSpec, result: CellResult, keys: tuple[str, ...]) -> FigureBlock:
     groups = {words: result.values[name] for name, words in GROUPS.items()}
-    frame = pd.concat(
-        _percent(group["risk"], ["coverage", "risk"]).assign(group=name)
-        for name, group in groups.items()
-    )
-    drawing = draw_confidence(groups)
-    return FigureBlock.of(
-        "figure-confidence", data, drawing, frame.reset_index(drop=True), keys=keys
-    )
+    frame = pd.concat(_percent(group, "risk").assign(group=name) for name, group in groups.items())
+    frame, drawing = frame.reset_index(drop=True), draw_confidence(groups)
+    return FigureBlock.of("figure-confidence", data, drawing, frame, keys=keys)
 
 
 def _table(outcome: Outcome, data: DataSpec) -> TableBlock:

@@ -237,10 +237,7 @@ _FAMILIES = {
     "figures": {
         "figure-iterations": ("training:iterations", "accuracy along the training steps"),
         "figure-tsne": ("tsne:embeddings", "features and embeddings in the plane"),
-        "figure-representatives": (
-            "representatives:representatives",
-            "images that stand for a class",
-        ),
+        "figure-representatives": ("representatives:representatives", "images of classes"),
         "figure-confidence": ("confidence:confidence", "how sure answers are, and rightly"),
         "figure-graph": ("representatives:graph", "the graph of the classes"),
     },

@@ -213,23 +213,28 @@ def draw_graph(data: DataSpec, result: CellResult, keys: tuple[str, ...]) -> Fig
     """
     from matplotlib.patheffects import withStroke
 
+    networkx = import_extra("networkx", "report")
     names = [*result.values["classes"], *result.values["unseen"]]
-    n_seen, edges = len(result.values["classes"]), edges_of(result)
-    places = layout(len(names), edges, result.arrays["positions"])
+    n_seen, edges, few = len(result.values["classes"]), edges_of(result), len(names) <= _FEW
+    graph, places = networkx.Graph(edges), layout(len(names), edges, result.arrays["positions"])
     side = float(np.clip(3.2 + 0.05 * len(names), 4.2, 9.0))
+    kinds = {"seen class": range(n_seen), "unseen class": range(n_seen, len(names))}
     with style.drawn(max(side, 6.4), side) as (drawing, axis):
-        _draw_edges(axis, places, edges, n_seen)
-        parts = {"seen class": places[:n_seen], "unseen class": places[n_seen:]}
-        for index, (label, part) in enumerate(parts.items()):
-            axis.scatter(
-                *part.T, s=70 if len(names) <= _FEW else 24, color=style.colour(index),
-                marker="os"[index], edgecolors=style.PAPER, linewidths=0.8, zorder=3, label=label,
+        for index, (kind, codes) in enumerate(kinds.items()):
+            networkx.draw_networkx_nodes(
+                graph, places, codes, 70 if few else 24, style.colour(index), "os"[index],
+                ax=axis, edgecolors=style.PAPER, linewidths=0.8, label=kind,
+            )  # fmt: skip
+            networkx.draw_networkx_edges(
+                graph, places, [edge for edge in edges if edge[0] in codes], 1.3 if few else 0.6,
+                style.colour(1) if index else style.MUTED, "--" if index else "-", 0.75,
+                ax=axis, label=f"neighbours of {kind}es",
             )  # fmt: skip
         halo = [withStroke(linewidth=2.5, foreground=style.PAPER)]
         for code in _named(edges, n_seen, places):
             axis.annotate(
-                style.short(names[code]), places[code], xytext=(0, 6), textcoords="offset points",
-                ha="center", fontsize=8 if len(names) <= 20 else 6.5, zorder=4, path_effects=halo,
+                style.short(names[code]), places[code], (0, 6), textcoords="offset points",
+                ha="center", fontsize=8 if len(names) <= 20 else 6.5, path_effects=halo,
             )  # fmt: skip
         style.bare(axis)
         axis.margins(0.08)
@@ -237,23 +242,11 @@ def draw_graph(data: DataSpec, result: CellResult, keys: tuple[str, ...]) -> Fig
     frame = pd.DataFrame(
         [{"class": names[a], "neighbour": names[b], "seen": a < n_seen} for a, b in edges]
     )
-    few = "" if len(names) <= _FEW else "Only the classes that most others point to are named."
-    fill = {"k": result.arrays["neighbors"].shape[1], "named": few}
+    fill = {
+        "k": result.arrays["neighbors"].shape[1],
+        "named": "" if few else "Only the classes that most others point to are named.",
+    }
     return FigureBlock.of("figure-graph", data, drawing, frame, keys=keys, fill=fill)
-
-
-def _draw_edges(axis: Any, places: NDArray[Any], edges: list[tuple[int, int]], n_seen: int) -> None:
-    from matplotlib.collections import LineCollection
-
-    width = 1.3 if len(places) <= _FEW else 0.6
-    kinds = {"neighbour of a seen class": True, "neighbour of an unseen class": False}
-    for label, seen in kinds.items():
-        lines = [places[[a, b]] for a, b in edges if (a < n_seen) == seen]
-        colour = style.MUTED if seen else style.colour(1)
-        axis.add_collection(
-            LineCollection(lines, colors=colour, linewidths=width, alpha=0.75, zorder=1,
-                           linestyles="solid" if seen else (0, (3, 2)), label=label)
-        )  # fmt: skip
 
 
 def _named(edges: list[tuple[int, int]], n_seen: int, places: NDArray[Any]) -> list[int]:

@@ -305,13 +305,11 @@ def _run(
     def arguments(cell: Cell) -> tuple[Any, ...]:
         return cell, device, None if apart else share(cell.data), schedule.taken(cell)
 
-    yield from schedule.hopeless()
     ends = engine.run(run_cell, schedule, arguments=arguments, started=started, n_retries=1)
     with closing(ends) as stream:  # type: ignore[type-var]
         for end in stream:
             problem = _DIED if end.n_deaths else end.problem
             yield end.value if problem is None else failed(end.task, str(problem))
-            yield from schedule.hopeless()
 
 
 def _open(name: str, n_jobs: int | None, n_cells: int, device: str, address: str | None) -> Engine:
@@ -422,32 +420,23 @@ class Schedule:
     def take(self) -> Cell | None:
         """Return the next cell that can run, or None while all that wait need others."""
         for cell in self._waiting:
-            if all(key in self.results for key in cell.needs):
+            if all(key in self.results or key not in self._planned for key in cell.needs):
                 self._waiting.remove(cell)
                 return cell
         return None
 
     def taken(self, cell: Cell) -> dict[str, Any]:
-        """Return the parameters that a cell takes from those it needs."""
+        """Return the parameters that a cell takes from those it needs; refuse what has none."""
         chosen: dict[str, Any] = {}
         for key in cell.needs:
-            chosen |= self.results[key].values.get("selected") or {}
-        return chosen
-
-    def hopeless(self) -> Iterator[CellResult]:
-        """Yield the failures of cells that cannot run any more, and of those that need them."""
-        while found := next(((c, why) for c in self._waiting if (why := self._obstacle(c))), None):
-            self._waiting.remove(found[0])
-            yield failed(*found)
-
-    def _obstacle(self, cell: Cell) -> str:
-        for key in cell.needs:
             need = self.results.get(key)
-            if need is not None and not need.ok:
-                return f"it needs another cell, which failed: {need.cell.label}: {need.error}"
-            if need is None and key not in self._planned:
-                return f"it needs the cell {key}, which is not part of the run"
-        return ""
+            if need is None:
+                raise DataError(f"it needs the cell {key}, which is not part of the run")
+            if not need.ok:
+                which = f"{need.cell.label}: {need.error}"
+                raise DataError(f"it needs another cell, which failed: {which}")
+            chosen |= need.values.get("selected") or {}
+        return chosen
 
 
 class Costs:

@@ -108,16 +108,11 @@ def run_iterations(cell: Cell, dataset: GZSLDataset) -> Outputs:
     test = train_network(model, final_fold(dataset), steps).metrics
     stop = max(steps, key=lambda step: validation[step].H)  # the first of equally good ones
     values = {"stop": stop, "metrics": test[stop].to_dict(), "validation_H": validation[stop].H}
-    arrays = {
-        "steps": np.array(steps),
-        "validation": _table(validation, steps),
-        "test": _table(test, steps),
+    arrays = {"steps": np.array(steps)} | {
+        part: np.array([[getattr(run[step], name) for name in _WORDS] for step in steps])
+        for part, run in (("validation", validation), ("test", test))
     }
     return values, arrays
-
-
-def _table(metrics: dict[int, GZSLMetrics], steps: list[int]) -> NDArray[np.float64]:
-    return np.array([[getattr(metrics[step], name) for name in _WORDS] for step in steps])
 
 
 # ---------------------------------------------------------------------- the network, for studies
@@ -143,17 +138,16 @@ def final_fold(dataset: GZSLDataset) -> Fold:
     """
     X, y = dataset.rows("train")
     (X_seen, y_seen), (X_unseen, y_unseen) = map(dataset.rows, ("test_seen", "test_unseen"))
-    classes, codes = np.unique(y, return_inverse=True)
+    seen, unseen = np.unique(y), dataset.names(dataset.unseen_classes)
     vectors = dataset.attributes_of(range(len(dataset.class_names)))
-    names, new = classes.tolist(), dataset.names(dataset.unseen_classes)
     return Fold(
-        Instances(X, codes.astype(np.intp)),
-        classes,
-        np.stack([vectors[name] for name in names]),
-        tuple(new),
-        np.stack([vectors[name] for name in new]),
+        Instances(X, np.searchsorted(seen, y)),
+        seen,
+        np.stack([vectors[name] for name in seen]),
+        tuple(unseen),
+        np.stack([vectors[name] for name in unseen]),
         np.concatenate([X_seen, X_unseen]),
-        ValidationRows(y_seen, y_unseen, [*names, *new], len(names)),
+        ValidationRows(y_seen, y_unseen, [*seen.tolist(), *unseen], len(seen)),
     )
 
 
@@ -230,20 +224,19 @@ def train_network(
 
     X, codes = instances_of(fold)
     settings = model._settings(X.dtype)
-    wanted = tuple(sorted(set(steps)))
-    training = settings.training
-    if wanted:
-        training = {**training, "n_steps": wanted[-1], "snapshot_steps": wanted}
+    if steps:
+        until = {"n_steps": max(steps), "snapshot_steps": tuple(sorted(set(steps)))}
+        settings = replace(settings, training={**settings.training, **until})
     metrics: dict[int, GZSLMetrics] = {}
 
     def snapshot(step: int, transfer: NetworkTransfer, table: NDArray[Any]) -> None:
         metrics[step] = _test(fold, transfer, table)
 
-    transfer = NetworkTransfer(replace(settings, training=training))
+    transfer = NetworkTransfer(settings)
     table = transfer.fit(
         X, codes, fold.attributes, representatives=representatives, on_snapshot=snapshot
     )
-    if not wanted:
+    if not steps:
         snapshot(len(transfer.losses), transfer, table)
     return NetworkRun(metrics, transfer)
 

@@ -74,21 +74,19 @@ def _table(outcome: Outcome) -> TableBlock:
 
 def _drawing(outcome: Outcome, data: DataSpec) -> Block:
     slots = {row: (data.name, row.name) for row in _rows(outcome)}
-    ran: list[tuple[MethodRow, CellResult]] = [
-        (row, result) for row, slot in slots.items() if (result := outcome.first(slot)) is not None
-    ]
+    ran = {row: found for row, slot in slots.items() if (found := outcome.first(slot)) is not None}
     if not ran:
         return outcome.nothing(f"t-SNE, {data.name}", *slots.values())
     frames = []
     with style.drawn(0.4 + 3.0 * len(ran), 3.6, columns=len(ran), squeeze=False) as (drawing, axes):
-        for axis, (row, result) in zip(axes[0], ran, strict=True):
+        for axis, (row, result) in zip(axes[0], ran.items(), strict=True):
             frames.append(_draw_plane(axis, result).assign(method=row.label))
             axis.set_title(f"{row.label}: {result.values['own_space']:.0f} % in own cluster")
         handles, labels = axes[0][0].get_legend_handles_labels()
         n_columns = min(len(labels), 2 * len(ran))
         drawing.legend(handles, labels, loc="outside lower center", ncols=n_columns)
-    spaces = "; ".join(f"{row.label}: {result.values['space']}" for row, result in ran)
-    shown, total = len(ran[0][1].values["classes"]), ran[0][1].values["n_unseen"]
+    spaces = "; ".join(f"{row.label}: {result.values['space']}" for row, result in ran.items())
+    shown, total = len(result.values["classes"]), result.values["n_unseen"]
     which = f"The first {shown} of {total}" if shown < total else f"All {total}"
     frame, keys = pd.concat(frames, ignore_index=True), outcome.keys(*slots.values())
     fill = {"which": which, "spaces": spaces}
@@ -101,17 +99,14 @@ def _draw_plane(axis: Any, result: CellResult) -> pd.DataFrame:
     for code, name in enumerate(classes):
         part = points[labels == code]
         axis.scatter(
-            part[:, 0], part[:, 1], s=14, color=style.colour(code), label=style.short(name),
+            *part.T, s=14, color=style.colour(code), label=style.short(name),
             # Colours repeat after eight: markers move on by one, so that no pair comes twice.
             marker=style.MARKERS[(code + code // 8) % len(style.MARKERS)], linewidths=0, alpha=0.65,
         )  # fmt: skip
-        middle = part.mean(axis=0)
-        axis.plot(
-            [middle[0], dots[code, 0]], [middle[1], dots[code, 1]], color=style.MUTED,
-            linewidth=0.8, zorder=3,
-        )  # fmt: skip
+        axis.plot(*zip(part.mean(axis=0), dots[code], strict=True), color=style.MUTED,
+                  linewidth=0.8, zorder=3)  # fmt: skip
     axis.scatter(
-        dots[:, 0], dots[:, 1], s=52, color=style.INK, edgecolors=style.PAPER, linewidths=0.9,
+        *dots.T, s=52, color=style.INK, edgecolors=style.PAPER, linewidths=0.9,
         zorder=4, label="embedding",
     )  # fmt: skip
     style.bare(axis, frame=style.RULE)
@@ -206,16 +201,12 @@ def common_space(
 
     if not hasattr(model, "metric"):
         raise DataError(f"{type(model).__name__} embeds no classes among features")
-    embeddings = model.class_points()[model.candidates(names)]
-    space = "visual features"
-    if isinstance(model, HGKTClassifier):
-        space += " in the in-class metric"
-    features = model.in_metric(X)
-    found = [np.asarray(part, dtype=np.float64) for part in (features, embeddings)]
+    in_class = " in the in-class metric" if isinstance(model, HGKTClassifier) else ""
+    embeddings = model.class_points()[model.candidates(names)].astype(np.float64)
+    features, space = model.in_metric(X).astype(np.float64), f"visual features{in_class}"
     if model.metric == "cosine":
-        found = [normalize(part) for part in found]
-        space += ", unit length"
-    return found[0], found[1], space
+        return normalize(features), normalize(embeddings), f"{space}, unit length"
+    return features, embeddings, space
 
 
 def in_the_plane(rows: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
