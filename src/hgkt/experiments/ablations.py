@@ -241,7 +241,7 @@ class SweepFigure:
         return [self._draw(outcome, data) for data in outcome.context.data]
 
     def _draw(self, outcome: Outcome, data: DataSpec) -> Block:
-        sweeps = [sweep for sweep in self.sweeps if sweep.row.asked(outcome.context)]
+        sweeps = [sweep for sweep in self.sweeps if outcome.context.asks(sweep.row.method)]
         slots = [variant.slot(data) for s in sweeps for variant in s.variants.values()]
         frames = [sweep.frame(outcome, data) for sweep in sweeps]
         title = f"{self.title}, {data.name}"

@@ -23,7 +23,6 @@ from hgkt.experiments.blocks import (
     Value,
     experiment,
     lookup,
-    mark_columns,
 )
 from hgkt.experiments.plan import Cell, CellResult, Context, DataSpec, Outputs, build_estimator
 from hgkt.experiments.rows import (
@@ -33,7 +32,7 @@ from hgkt.experiments.rows import (
     data_note,
     evaluate_cells,
     label_of,
-    method_values,
+    method_table,
     plan_evaluations,
     rows_of,
 )
@@ -98,11 +97,10 @@ def ranks(outcome: Outcome) -> list[Block]:
     else:
         ours = TextBlock("Fewer than two methods have results, so there is no ranking yet.")
     printed = {
-        label_of(method): {
-            (data, measure): float(number)
-            for data, (_, *numbers) in sets.items()
-            for measure, number in zip(_MEASURES, numbers, strict=True)
-        }
+        label_of(method): pd.DataFrame(sets, ["ZSL", *_MEASURES])
+        .drop("ZSL")
+        .astype(float)
+        .unstack()
         for method, sets in PUBLISHED.items()
     }
     return [ours, _rank_block("figure-ranks-paper", pd.DataFrame(printed))]
@@ -177,25 +175,6 @@ def curves_of(outcome: Outcome, data: DataSpec) -> list[Curve]:
     return [curve for curve in found if curve.row.ours] + others[:_N_OTHERS]
 
 
-def thin(unseen: NDArray[Any], seen: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return at most 300 points of a curve, in percent, evenly among all.
-
-    Parameters
-    ----------
-    unseen, seen : ndarray of shape (n,)
-        Accuracies as fractions.
-
-    Examples
-    --------
-    >>> unseen, seen = thin(np.linspace(0, 1, 1000), np.linspace(1, 0, 1000))
-    >>> len(unseen), float(unseen[0]), float(seen[-1])
-    (300, 0.0, 0.0)
-    """
-    points = 100 * np.column_stack([unseen, seen])
-    places = np.linspace(0, len(points) - 1, min(len(points), _MAX_POINTS)).round().astype(int)
-    return points[places, 0], points[places, 1]
-
-
 @experiment("Seen–unseen curves", plan_evaluations)
 def curves(outcome: Outcome) -> list[Block]:
     """Taking a calibration γ off the scores of seen classes trades accuracy on seen classes for
@@ -241,7 +220,11 @@ def _looks(panels: dict[str, list[Curve]]) -> dict[str, dict[str, Any]]:
 
 
 def _draw_curve(axes: Any, name: str, curve: Curve, look: dict[str, Any]) -> pd.DataFrame:
-    unseen, seen = thin(curve.result.arrays["unseen"], curve.result.arrays["seen"])
+    arrays = curve.result.arrays
+    points = 100 * np.column_stack([arrays["unseen"], arrays["seen"]])
+    # A data set of the paper has thousands of points; this many draw the same line.
+    places = np.linspace(0, len(points) - 1, min(len(points), _MAX_POINTS)).round().astype(int)
+    unseen, seen = points[places].T
     axes.plot(unseen, seen, label=f"{curve.row.label}  {curve.ausuc:.1f}", **look)
     ts, tr = (lookup(curve.result.values, metric) for metric in ("ts", "tr"))
     if ts is not None and tr is not None:
@@ -269,19 +252,13 @@ def calibration(outcome: Outcome) -> list[Block]:
 
 
 def _calibration_table(outcome: Outcome, data: DataSpec) -> TableBlock:
-    heads = {
-        Column(name, words): (part, name)
+    columns = {
+        Column(name, words): (data, (part, name))
         for part, words in _PARTS.items()
-        for name in ("ts", "tr", "H")
-    } | {Column("H*"): _ORACLE}
-    rows = rows_of(outcome.context)
-    lines: list[list[Value | str]] = [
-        [row.label, *method_values(outcome, row, data, heads)] for row in rows
-    ]
-    harmonic = [place for place, head in enumerate(heads, start=1) if head.name in ("H", "H*")]
-    ours = [position for position, row in enumerate(rows) if row.ours]
-    marked = mark_columns(lines, harmonic)
-    return TableBlock.of("ablation-calibration", data, ["Method", *heads], marked, ours=ours)
+        for name in _MEASURES
+    } | {Column("H*"): (data, _ORACLE)}
+    harmonic = [column for column in columns if column.name.startswith("H")]
+    return method_table(outcome, "ablation-calibration", data, columns, harmonic)
 
 
 def _draw_calibration(outcome: Outcome, data: DataSpec) -> Block:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hgkt.estimators.methods import METHODS, attribute_methods
-from hgkt.experiments.blocks import Metric, Outcome, Slot, Value
+from hgkt.experiments.blocks import Column, Metric, Outcome, Slot, TableBlock, Value, mark_columns
 from hgkt.experiments.plan import Cell, Context, DataSpec
 
 RELEASED = "released"
@@ -91,10 +91,6 @@ class MethodRow:
     def fixed(self) -> bool:
         """Whether its settings are its authors' and only γ is chosen."""
         return self.preset == RELEASED
-
-    def asked(self, context: Context) -> bool:
-        """Whether its method is among those asked for."""
-        return not context.methods or self.method in context.methods
 
     def published(self, data: DataSpec, metric: Metric) -> float | None:
         """Return what the paper prints of a metric, or None where it prints nothing.
@@ -213,12 +209,39 @@ def plan_evaluations(context: Context) -> dict[Slot, list[Cell]]:
     }
 
 
-def method_values(
-    outcome: Outcome, row: MethodRow, data: DataSpec, metrics: Mapping[Any, Metric]
-) -> list[Value]:
-    """Return a row's values of some metrics on one data set, the paper's numbers beside them."""
-    slot = (data.name, row.name)
-    return [outcome.value(slot, m, row.published(data, m)) for m in metrics.values()]
+def method_table(
+    outcome: Outcome,
+    name: str,
+    data: DataSpec | None,
+    columns: Mapping[Column, tuple[DataSpec, Metric]],
+    marked: Collection[Column],
+    **fill: str,
+) -> TableBlock:
+    """Return a table with a row per method, the paper's numbers beside ours.
+
+    Parameters
+    ----------
+    outcome : Outcome
+        What came of `plan_evaluations`.
+    name, data
+        Of the block, as `TableBlock.of` takes them.
+    columns : mapping of Column to data set and metric
+        What stands below each head.
+    marked : collection of Column
+        Columns of which the best is marked.
+    **fill
+        What stands in braces in its note.
+    """
+    rows = rows_of(outcome.context)
+    lines: list[list[Value | str]] = [[row.label] for row in rows]
+    for line, row in zip(lines, rows, strict=True):
+        for source, metric in columns.values():
+            slot, printed = (source.name, row.name), row.published(source, metric)
+            line.append(outcome.value(slot, metric, printed))
+    best = [place for place, column in enumerate(columns, start=1) if column in marked]
+    ours = [place for place, row in enumerate(rows) if row.ours]
+    heads, lines = ["Method", *columns], mark_columns(lines, best)
+    return TableBlock.of(name, data, heads, lines, ours=ours, fill=fill)
 
 
 def data_note(context: Context) -> str:

@@ -118,7 +118,7 @@ def plan_experiments(
     plans: dict[str, Plan] = {}
     for name, experiment in experiments.items():
         plan = experiment.plan(context)
-        asked = {slot: [*filter(context.asks, cells)] for slot, cells in plan.items()}
+        asked = {slot: [c for c in cells if context.asks(c.method)] for slot, cells in plan.items()}
         if any(asked.values()) or not plan:
             plans[name] = {slot: cells for slot, cells in asked.items() if cells}
     left_out = [name for name in experiments if name not in plans]

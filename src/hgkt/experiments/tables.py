@@ -14,12 +14,12 @@ from hgkt.evaluation.metrics import ClassAccuracies
 from hgkt.experiments.blocks import (
     Block,
     Column,
+    Metric,
     Outcome,
     Plan,
     TableBlock,
     Value,
     experiment,
-    mark_columns,
 )
 from hgkt.experiments.plan import Cell, CellResult, Context, DataSpec, Outputs, build_estimator
 from hgkt.experiments.rows import (
@@ -28,7 +28,7 @@ from hgkt.experiments.rows import (
     PUBLISHED,
     MethodRow,
     data_note,
-    method_values,
+    method_table,
     plan_evaluations,
     retraining_note,
     rows_of,
@@ -42,21 +42,16 @@ if TYPE_CHECKING:
 _ACCURACIES = {name: metric for name, metric in METRICS.items() if name != "ZSL"}
 
 
-def _method_table(outcome: Outcome, name: str, metrics: dict[str, Any]) -> TableBlock:
+def _results_table(outcome: Outcome, name: str, metrics: dict[str, Metric]) -> TableBlock:
     """Return a table with a row per method and a group of columns per data set."""
-    context, rows = outcome.context, rows_of(outcome.context)
-    lines: list[list[Value | str]] = [
-        [row.label, *(v for d in context.data for v in method_values(outcome, row, d, metrics))]
-        for row in rows
-    ]
-    heads = [
-        Column(head, data.name) if len(metrics) > 1 else Column(data.name)
+    context = outcome.context
+    columns = {
+        Column(head, data.name) if len(metrics) > 1 else Column(data.name): (data, metric)
         for data in context.data
-        for head in metrics
-    ]
-    ours = [position for position, row in enumerate(rows) if row.ours]
-    fill = {"features": f"{data_note(context)} {retraining_note(context)}".strip()}
-    return TableBlock.of(name, None, ["Method", *heads], mark_columns(lines), ours=ours, fill=fill)
+        for head, metric in metrics.items()
+    }
+    notes = f"{data_note(context)} {retraining_note(context)}".strip()
+    return method_table(outcome, name, None, columns, columns, features=notes)
 
 
 @experiment("Conventional zero-shot learning", plan_evaluations)
@@ -66,7 +61,7 @@ def zsl(outcome: Outcome) -> list[Block]:
     parameters are chosen by this accuracy on validation classes among the seen ones, the model is
     then fitted on all training rows, and the test rows are looked at once.
     """
-    return [_method_table(outcome, "table-zsl", {"ZSL": BY_ZSL})]
+    return [_results_table(outcome, "table-zsl", {"ZSL": BY_ZSL})]
 
 
 @experiment("Generalized zero-shot learning", plan_evaluations)
@@ -76,8 +71,7 @@ def gzsl(outcome: Outcome) -> list[Block]:
     literal reading of the paper's network. All methods are fitted under one protocol: parameters
     chosen by AUSUC on validation classes, then the calibration γ.
     """
-    table = _method_table(outcome, "table-gzsl", _ACCURACIES)
-    return [table, *paired_table(outcome)]
+    return [_results_table(outcome, "table-gzsl", _ACCURACIES), *paired_table(outcome)]
 
 
 DIFFERENCES = {"ΔH": "H", "ΔH, γ = 0": "H_uncalibrated", "ΔZSL": "zsl"}

@@ -40,7 +40,7 @@ def _plan(context: Context) -> Plan:
 
 
 def _rows(outcome: Outcome) -> list[MethodRow]:
-    return [row for row in _ROWS if row.asked(outcome.context)]
+    return [row for row in _ROWS if outcome.context.asks(row.method)]
 
 
 @experiment("Embeddings of unseen classes", _plan)
