@@ -139,9 +139,8 @@ class VariantTable:
                     error_kw={"capsize": 3, "ecolor": style.INK, "elinewidth": 0.9},
                 )  # fmt: skip
             axis.set_xticks(range(len(names)), names)
-            axis.set_ylabel("H, %")
+            axis.set(ylabel="H, %", xlim=(-0.6, len(names) - 0.4))
             axis.grid(axis="x", visible=False)
-            axis.set_xlim(-0.6, len(names) - 0.4)
             drawing.legend(loc="outside lower center", ncols=2)
         return FigureBlock(name, title, drawing, frame, note, outcome.keys(*slots.values()))
 
@@ -149,7 +148,7 @@ class VariantTable:
 def _line(outcome: Outcome, data: DataSpec, variant: Variant) -> list[Value | str]:
     printed = RELATIONS.get(variant.published, {}).get(data.name.upper())
     # The paper calibrates nothing: its H belongs beside ours at γ = 0.
-    beside = {("uncalibrated", "H"): printed[2]} if printed else {}
+    beside: dict[Metric, float] = {("uncalibrated", "H"): printed[2]} if printed else {}
     slot = variant.slot(data)
     values = [outcome.value(slot, metric, beside.get(metric)) for metric in METRICS.values()]
     return [data.name, *variant.words, *values]
@@ -254,8 +253,7 @@ class SweepFigure:
                 if len(frame):
                     _draw_sweep(axis, frame)
                 axis.set(xlabel=sweep.label, title=f"{sweep.row.label}: {sweep.title}")
-            axes[0][0].set_ylabel("%")
-            axes[0][0].set_ylim(bottom=0)  # shared: set once all panels are drawn
+            axes[0][0].set(ylabel="%", ylim=(0, None))  # shared: set once all panels are drawn
             handles: dict[str, Any] = {}
             for axis in axes[0]:
                 handles |= dict(zip(*axis.get_legend_handles_labels()[::-1], strict=True))

@@ -193,10 +193,8 @@ def curves(outcome: Outcome) -> list[Block]:
         frames = []
         for place, (name, curves) in zip(axes.flat, panels.items(), strict=False):
             frames += [_draw_curve(place, name, curve, looks[curve.row.name]) for curve in curves]
-            place.set(title=name, xlabel="accuracy on unseen classes, %",
-                      ylabel="accuracy on seen classes, %")  # fmt: skip
-            place.set_xlim(left=0)
-            place.set_ylim(bottom=0)
+            place.set(title=name, xlabel="accuracy on unseen classes, %", xlim=(0, None),
+                      ylabel="accuracy on seen classes, %", ylim=(0, None))  # fmt: skip
             place.legend(loc="upper left", bbox_to_anchor=(0.0, -0.17), ncols=2,
                          labelcolor=style.INK, columnspacing=1.4)  # fmt: skip
         for place in axes.flat[len(panels) :]:
@@ -278,8 +276,7 @@ def _draw_calibration(outcome: Outcome, data: DataSpec) -> Block:
             look = style.series(index) | {"linestyle": "none"}
             axis.plot(frame[name], places, markersize=6, label=name, **look)
         axis.set_yticks(list(places), frame["method"].tolist())
-        axis.set_xlabel("H, %")
-        axis.set_xlim(left=-1.5)
+        axis.set(xlabel="H, %", xlim=(-1.5, None))
         axis.grid(axis="y", visible=False)
         drawing.legend(loc="outside lower center", ncols=3)
     keys = outcome.keys(*slots.values())

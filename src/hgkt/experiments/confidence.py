@@ -47,13 +47,10 @@ def draw_confidence(groups: Mapping[str, Mapping[str, Any]]) -> Figure:
             sizes.plot(sets["asked"], sets["size"] / 100, color=look["color"], linestyle=":")
         left.set(xlabel="probability of the answer, %", ylabel="right, %", title="Reliability")
         middle.set(xlabel="rows answered, surest first, %", ylabel="wrong, %", title="Risk")
-        right.set(
-            xlabel="coverage asked for, %", ylabel="sets with the true class, %", title="Sets"
-        )
+        right.set(xlabel="coverage asked for, %", ylabel="sets with the true class, %",
+                  title="Sets", xlim=(48, 100), ylim=(48, 101))  # fmt: skip
         sizes.set_ylabel("classes in a set (dotted)")
         sizes.grid(visible=False)
-        right.set_xlim(48, 100)
-        right.set_ylim(48, 101)
         drawing.legend(loc="outside lower center", ncols=2)
     return drawing
 

@@ -101,7 +101,8 @@ def _draw_pictures(
     pictures: dict[str, list[Any]],
     keys: tuple[str, ...],
 ) -> FigureBlock:
-    classes = next(iter(found.values())).values["classes"][:_N_SHOWN]
+    names = next(iter(found.values())).values["classes"]
+    classes = names[:_N_SHOWN]
     grid = {"rows": len(pictures), "columns": len(classes)}
     width, height = 1.0 + 0.85 * len(classes), 0.35 + 0.95 * len(pictures)
     with style.drawn(width, height, **grid, squeeze=False) as (drawing, axes):
@@ -120,16 +121,15 @@ def _draw_pictures(
         pd.DataFrame({"way": way, "class": classes, "row": result.arrays["rows"][:_N_SHOWN]})
         for way, result in found.items()
     )
-    total = len(next(iter(found.values())).values["classes"])
-    which = f"the first {len(classes)} of {total}" if total > len(classes) else f"all {total}"
-    fill = {"which": which}
+    first = f"the first {len(classes)} of" if len(names) > len(classes) else "all"
+    fill = {"which": f"{first} {len(names)}"}
     return FigureBlock.of("figure-representatives", data, drawing, frame, keys=keys, fill=fill)
 
 
 def _rows_table(outcome: Outcome, data: DataSpec, found: dict[str, CellResult]) -> TableBlock:
-    first = next(iter(found.values()))
+    names = next(iter(found.values())).values["classes"]
     rows: list[list[Value | str]] = []
-    for position, name in enumerate(first.values["classes"][:_N_SHOWN]):
+    for position, name in enumerate(names[:_N_SHOWN]):
         line: list[Value | str] = [name]
         for way, result in found.items():
             files = result.values.get("files")
@@ -142,7 +142,7 @@ def _rows_table(outcome: Outcome, data: DataSpec, found: dict[str, CellResult]) 
         same = found["wasserstein"].arrays["rows"] == found["euclidean"].arrays["rows"]
         agreement = f"Wasserstein and Euclidean agree in {100 * same.mean():.0f} % of all classes."
     columns = ["Class", *(_WAYS[way] for way in found)]
-    fill = {"n_classes": len(first.values["classes"]), "n_shown": len(rows), "agreement": agreement}
+    fill = {"n_classes": len(names), "n_shown": len(rows), "agreement": agreement}
     return TableBlock.of("figure-representatives-rows", data, columns, rows, fill=fill)
 
 

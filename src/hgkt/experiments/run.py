@@ -5,7 +5,6 @@ What the store holds is not run again, and a failure stays alone.
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -464,7 +463,7 @@ class Costs:
     """
 
     def __init__(self, results: Iterable[CellResult] = ()) -> None:
-        self._seconds: defaultdict[str, list[float]] = defaultdict(list)
+        self._seconds: defaultdict[tuple[str, ...], list[float]] = defaultdict(list)
         for result in results:
             self.learn(result)
 
@@ -475,31 +474,28 @@ class Costs:
 
     def seconds(self, cell: Cell) -> float:
         """Return how long a cell is expected to take."""
-        found = (self._seconds[level] for level in _levels(cell) if level in self._seconds)
-        known = next(found, None)
-        return _guess(cell) if known is None else fmean(known)
+        known = (self._seconds[level] for level in _levels(cell) if level in self._seconds)
+        return fmean(next(known, [_guess(cell)]))
 
     def is_guess(self, cell: Cell) -> bool:
         """Whether nothing like the cell has been learned."""
         return not any(level in self._seconds for level in _levels(cell))
 
 
-def _levels(cell: Cell) -> list[str]:
+def _levels(cell: Cell) -> list[tuple[str, ...]]:
     """Return what cells of similar cost share, the most similar first."""
-    data = [cell.data.name, cell.data.features]
-    kind = [cell.task, cell.method, cell.preset]
-    details = plain([dict(cell.params), dict(cell.options)])
-    same = [[*kind, *data, details], [*kind, *data], kind]
-    return [json.dumps(level, sort_keys=True) for level in same]
+    kind = (cell.task, cell.method, cell.preset)
+    place = (*kind, cell.data.name, cell.data.features)
+    return [(*place, str(cell.params), str(cell.options)), place, kind]
 
 
 def _guess(cell: Cell) -> float:
     """Return more for a method that goes through its data many times."""
     from hgkt.estimators.methods import METHODS
 
-    known = cell.method in METHODS
-    loops = known and _LOOPS & set(METHODS.load(cell.method)._get_param_names())
-    return _TRAINED if loops else _USUAL
+    if cell.method not in METHODS:
+        return _USUAL
+    return _TRAINED if _LOOPS & set(METHODS.load(cell.method)._get_param_names()) else _USUAL
 
 
 @dataclass

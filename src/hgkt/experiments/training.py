@@ -64,8 +64,7 @@ def _draw_iterations(data: DataSpec, result: CellResult, keys: tuple[str, ...]) 
             axis.plot(stop, harmonic, "*", color=style.INK, markersize=12, linestyle="none",
                       zorder=5, label="stop, chosen on validation")  # fmt: skip
             axis.set(title=f"{words}: H {harmonic:.1f}", xlabel="iteration")
-        axes[0].set_ylabel("accuracy, %")
-        axes[0].set_ylim(0, 100)
+        axes[0].set(ylabel="accuracy, %", ylim=(0, 100))
         drawing.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return FigureBlock.of("figure-iterations", data, drawing, frame, keys=keys, fill={"stop": stop})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,20 +55,15 @@ def embeddings(outcome: Outcome) -> list[Block]:
 
 def _table(outcome: Outcome) -> TableBlock:
     rows: list[list[Value | str]] = []
-    for data in outcome.context.data:
-        for row in _rows(outcome):
-            slot = (data.name, row.name)
-            result = outcome.first(slot)
-            # The paper's 80 % is what its picture of AwA2 shows.
-            printed = 80.0 if data.name.upper() == "AWA2" and row is PAPER else None
-            rows.append([
-                data.name,
-                row.label,
-                outcome.value(slot, ("own_space",), None, ".0f"),
-                outcome.value(slot, ("own_picture",), printed if result else None, ".0f"),
-                outcome.value(slot, ("n_unseen",), None, ".0f"),
-                result.values["space"] if result else "–",
-            ])  # fmt: skip
+    shown = ("own_space", "own_picture", "n_unseen")
+    for data, row in product(outcome.context.data, _rows(outcome)):
+        slot = (data.name, row.name)
+        result = outcome.first(slot)
+        # The paper's 80 % is what its picture of AwA2 shows.
+        of_paper = data.name.upper() == "AWA2" and row is PAPER and result is not None
+        printed = {"own_picture": 80.0} if of_paper else {}
+        values = [outcome.value(slot, (name,), printed.get(name), ".0f") for name in shown]
+        rows.append([data.name, row.label, *values, result.values["space"] if result else "–"])
     columns = ["Data", "Method", "in the space, %", "in the picture, %", "unseen classes", "space"]
     return TableBlock.of("figure-tsne-shares", None, columns, rows)
 

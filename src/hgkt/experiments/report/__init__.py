@@ -137,12 +137,10 @@ def write_report(
 
 def _section(name: str, experiment: Experiment, outcome: Outcome, taken: set[str]) -> Section:
     """Render an experiment; one that breaks is a section that says so."""
-    blocks: Sequence[Block]
+    blocks: Sequence[Block] = [TextBlock("No data set was found, so there is nothing to show.")]
     try:
         if outcome.context.data:
             blocks = experiment.render(outcome)
-        else:
-            blocks = [TextBlock("No data set was found, so there is nothing to show.")]
     except Exception as error:
         # The other experiments took hours: one that cannot be drawn must not take them along.
         why = f"{type(error).__name__}: {error}"
@@ -151,16 +149,15 @@ def _section(name: str, experiment: Experiment, outcome: Outcome, taken: set[str
     if outcome.context.quick:  # networks of a few steps decide nothing
         judgements = [replace(found, holds="not judged: a quick run") for found in judgements]
     named = [_named(block, taken) for block in blocks]
-    title, about = experiment.title, experiment.about
-    return Section(name, title, about, named, _state(outcome), judgements)
+    return Section(name, experiment.title, experiment.about, named, _state(outcome), judgements)
 
 
 def _state(outcome: Outcome) -> str:
     """Return in words how far an experiment is; empty where all is well."""
     ran, n_planned = outcome.ran(*outcome.plan), len(outcome.planned)
-    n_failed = sum(not result.ok for result in ran)
+    n_failed, n_absent = sum(not result.ok for result in ran), n_planned - len(ran)
     failed = f"{n_failed} of {n_planned} runs failed" if n_failed else ""
-    absent = f"{n_planned - len(ran)} of {n_planned} runs not made" if len(ran) < n_planned else ""
+    absent = f"{n_absent} of {n_planned} runs not made" if n_absent else ""
     return ", ".join(filter(None, [failed, absent]))
 
 

@@ -95,7 +95,6 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
         undefined=StrictUndefined,
     )
-    environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     environment.filters |= {
         "at": lambda place, items: items[place],
         "positions": lambda places, wanted: {i for i, at in enumerate(places) if at in wanted},
@@ -245,7 +244,7 @@ def column_parts(block: TableBlock, most: float = 15.0) -> list[list[int]]:
     parts: list[list[int]] = []
     room = 0.0
     for group in named:
-        places = list(range(group.start, group.start + len(group.columns)))
+        places = range(group.start, group.start + len(group.columns))
         width = sum(_width(block, place) for place in places)
         if width > room:
             parts.append([])
@@ -271,14 +270,10 @@ def word_columns(block: TableBlock) -> set[int]:
     [0, 1]
     """
     return {
-        position
-        for position in range(len(block.columns) if block.rows else 0)
-        if all(_is_words(row[position]) for row in block.rows)
+        place
+        for place, column in enumerate(zip(*block.rows, strict=True))
+        if all(isinstance(v, str) or (v.mean is None and v.published is None) for v in column)
     }
-
-
-def _is_words(item: Value | str) -> bool:
-    return isinstance(item, str) or (item.mean is None and item.published is None)
 
 
 # ---------------------------------------------------------------------- runs
