@@ -264,10 +264,11 @@ def test_graph_edges_are_those_of_the_model(digits: Any, results: dict[str, Cell
 
 
 def test_graph_layout_is_the_same_every_time() -> None:
+    positions = np.arange(8.0).reshape(4, 2)
     edges = [(0, 1), (1, 2), (2, 3)]
-    springs = layout(4, edges)
+    springs = layout(4, edges, positions)
     assert springs.shape == (4, 2)
-    np.testing.assert_array_equal(springs, layout(4, edges))
+    np.testing.assert_array_equal(springs, layout(4, edges, positions))
 
 
 def test_graph_of_many_classes_names_a_few(results: dict[str, CellResult]) -> None:
@@ -277,6 +278,7 @@ def test_graph_of_many_classes_names_a_few(results: dict[str, CellResult]) -> No
         "neighbors": np.stack([(c + rng.permutation(n_seen - 1)[:2] + 1) % n_seen
                                for c in range(n_seen)]),
         "unseen_neighbors": rng.integers(0, n_seen, (n_unseen, 2)),
+        "positions": rng.normal(size=(n_seen + n_unseen, 2)),
     }  # fmt: skip
     values = {"classes": [f"{c:03d}.Seen_{c}" for c in range(n_seen)], "unseen": ["u"] * n_unseen}
     block = draw_graph(DIGITS, CellResult(cell_of("wasserstein"), values, arrays), ())

@@ -91,11 +91,10 @@ def ranks(outcome: Outcome) -> list[Block]:
         for row in rows_of(outcome.context)
     }
     scores = pd.DataFrame(found, columns, dtype=float).dropna(axis=1, how="all").dropna(how="all")
-    if scores.shape[1] > 1:
+    ours: Block = outcome.nothing("Ranks of our runs", *outcome.plan)
+    if not scores.empty:
         fill = {"n_columns": len(scores), "features": data_note(outcome.context)}
-        ours: Block = _rank_block("figure-ranks", scores, outcome.keys(*outcome.plan), fill)
-    else:
-        ours = TextBlock("Fewer than two methods have results, so there is no ranking yet.")
+        ours = _rank_block("figure-ranks", scores, outcome.keys(*outcome.plan), fill)
     printed = {
         label_of(method): pd.DataFrame(sets, ["ZSL", *_MEASURES])
         .drop("ZSL")

@@ -171,7 +171,9 @@ def edges_of(result: CellResult) -> list[tuple[int, int]]:
     return [(code, int(other)) for code, row in enumerate(tables) for other in row]
 
 
-def layout(n_classes: int, edges: list[tuple[int, int]]) -> NDArray[np.float64]:
+def layout(
+    n_classes: int, edges: list[tuple[int, int]], positions: NDArray[Any]
+) -> NDArray[np.float64]:
     """Return positions (n_classes, 2) as springs find them that are as long as the ways.
 
     Parameters
@@ -180,6 +182,8 @@ def layout(n_classes: int, edges: list[tuple[int, int]]) -> NDArray[np.float64]:
         Number of nodes.
     edges : list of (int, int)
         The edges.
+    positions : ndarray of shape (n_classes, 2)
+        Where nodes start.
     """
     networkx = import_extra("networkx", "report")
     graph = networkx.Graph()
@@ -191,7 +195,7 @@ def layout(n_classes: int, edges: list[tuple[int, int]]) -> NDArray[np.float64]:
         code: {other: found.get(other, 12.0) for other in range(n_classes)}
         for code, found in networkx.all_pairs_shortest_path_length(graph)
     }
-    places = networkx.kamada_kawai_layout(graph, dist=ways)
+    places = networkx.kamada_kawai_layout(graph, dist=ways, pos=dict(enumerate(positions)))
     return np.array([places[code] for code in range(n_classes)])
 
 
@@ -212,7 +216,7 @@ def draw_graph(data: DataSpec, result: CellResult, keys: tuple[str, ...]) -> Fig
     networkx = import_extra("networkx", "report")
     names = [*result.values["classes"], *result.values["unseen"]]
     n_seen, edges, few = len(result.values["classes"]), edges_of(result), len(names) <= _FEW
-    graph, places = networkx.Graph(edges), layout(len(names), edges)
+    graph, places = networkx.Graph(edges), layout(len(names), edges, result.arrays["positions"])
     side = float(np.clip(3.2 + 0.05 * len(names), 4.2, 9.0))
     kinds = {"seen class": range(n_seen), "unseen class": range(n_seen, len(names))}
     with style.drawn(max(side, 6.4), side) as (drawing, axis):
@@ -280,8 +284,9 @@ def run_representatives(cell: Cell, dataset: GZSLDataset) -> Outputs:
         representatives where the data set has image files, ``pixels`` where features are images.
     arrays : dict of ndarray
         ``rows`` (L,): representatives as rows of the data set; ``neighbors`` (L, k) and
-        ``unseen_neighbors`` (U, k): the seen classes that a class averages over; ``images``
-        (L, D) where features are images.
+        ``unseen_neighbors`` (U, k): the seen classes that a class averages over; ``positions``
+        (L + U, 2): attributes on their first two principal axes; ``images`` (L, D) where
+        features are images.
 
     Examples
     --------
@@ -310,6 +315,7 @@ def run_representatives(cell: Cell, dataset: GZSLDataset) -> Outputs:
         "rows": rows,
         "neighbors": neighbor_table(graph),
         "unseen_neighbors": nearest_classes(*added, model.n_neighbors, "attributes"),
+        "positions": principal_axes(np.concatenate([fold.attributes, fold.new_attributes])),
     }
     if dataset.image_files is not None:
         values["files"] = [dataset.image_files[row] for row in rows]
@@ -318,3 +324,21 @@ def run_representatives(cell: Cell, dataset: GZSLDataset) -> Outputs:
         values["pixels"] = dict(pixels)
         arrays["images"] = np.asarray(dataset.features[rows], dtype=np.float32)
     return values, arrays
+
+
+def principal_axes(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return rows (n, d) on their first two principal axes, (n, 2).
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d)
+        At least two rows of at least two numbers.
+
+    Examples
+    --------
+    >>> principal_axes(np.array([[0.0, 0.0, 5.0], [2.0, 0.0, 5.0]])).shape
+    (2, 2)
+    """
+    from sklearn.decomposition import PCA
+
+    return np.asarray(PCA(2, svd_solver="full").fit_transform(rows))
