@@ -14,7 +14,15 @@ import pytest
 from hgkt.data import load_dataset
 from hgkt.estimators import HGKTNetworkClassifier
 from hgkt.evaluation import ClassFoldSearch, evaluate
-from hgkt.experiments.ablations import CHOICES, INTER, MU, Sweep, Variant, VariantTable
+from hgkt.experiments.ablations import (
+    CHOICES,
+    INTER,
+    MU,
+    Sweep,
+    Variant,
+    VariantTable,
+    plan_variants,
+)
 from hgkt.experiments.blocks import (
     Block,
     Experiment,
@@ -169,12 +177,12 @@ SWEEP = Sweep("T", "μ", "mu", (0.01, 0.1, 0.5, 1.0), PAPER, (1.0,))
 
 def test_sweeps_change_one_parameter_and_hold_the_others() -> None:
     full = replace(QUICK, quick=False)
-    cells = [cells[0] for cells in SWEEP.plan(full, DIGITS).values()]
+    cells = [cells[0] for cells in plan_variants(full, SWEEP.variants.values()).values()]
     assert [cell.params for cell in cells] == [{"mu": value} for value in (0.01, 0.1, 0.5, 1.0)]
     assert all(cell.options["select"] is False for cell in cells)
     planned = {cell.key for cell in cells_of(MU, full)}
     assert {cell.key for cell in cells} <= planned
-    quick = [cells[0] for cells in SWEEP.plan(QUICK, DIGITS).values()]
+    quick = [cells[0] for cells in plan_variants(QUICK, SWEEP.variants.values()).values()]
     assert [cell.params["mu"] for cell in quick] == [1.0]
 
 
@@ -228,7 +236,7 @@ def test_published_relations_are_consistent() -> None:
 
 def test_sweep_frame_marks_what_validation_chose() -> None:
     context = replace(QUICK, quick=False)
-    plan = SWEEP.plan(context, DIGITS)
+    plan = plan_variants(context, SWEEP.variants.values())
     results: dict[str, CellResult] = {}
     for H, cells in zip((10.0, 30.0, 20.0), plan.values(), strict=False):
         results |= {cell.key: invented(cell, H) for cell in cells}

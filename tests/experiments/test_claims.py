@@ -119,6 +119,12 @@ def test_wide_tables_are_split_between_groups():
     assert all(part[0] == 0 for part in parts)
 
 
+def test_columns_behind_the_groups_are_shown():
+    heads = ["Data set", Column("seen", "Classes"), Column("unseen", "Classes"), "Checked"]
+    assert column_parts(TableBlock("t", "T", heads, [])) == [[0, 1, 2, 3]]
+    assert column_parts(TableBlock("t", "T", heads, []), most=2) == [[0, 1, 2], [0, 3]]
+
+
 def test_class_table_leaves_out_classes_without_rows():
     found = class_table(np.array([[0, 0], [1, 1]]), ["a", "b"], 1)
     assert found == [("b", False, 2, 50.0, "a", 50.0)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
@@ -49,6 +49,8 @@ class Variant:
         Attributes of an xlsa17 folder to take instead; data sets without them have no such row.
     quick : bool
         Whether a quick run has it.
+    select : bool
+        Whether validation chooses what is not set by hand; else it chooses γ alone.
     """
 
     words: Sequence[str]
@@ -57,6 +59,7 @@ class Variant:
     published: str = ""
     attributes: str = ""
     quick: bool = True
+    select: bool = True
 
     def slot(self, data: DataSpec) -> Slot:
         """Return where its cells are in a plan."""
@@ -73,7 +76,13 @@ class Variant:
                 data = with_fingerprint(replace(data, attributes=self.attributes))
             except HGKTError:
                 return []
-        return evaluate_cells(context, self.row, data, dict(self.params))
+        return evaluate_cells(context, self.row, data, dict(self.params), select=self.select)
+
+
+def plan_variants(context: Context, variants: Iterable[Variant]) -> dict[Slot, list[Cell]]:
+    """Return the cells of the variants that apply."""
+    found = {v.slot(data): v.cells(context, data) for v in variants for data in context.data}
+    return {slot: cells for slot, cells in found.items() if cells}
 
 
 @dataclass(frozen=True)
@@ -99,15 +108,6 @@ class VariantTable:
     note: str = ""
     bars: Mapping[str, str] | None = None
 
-    def plan(self, context: Context) -> dict[Slot, list[Cell]]:
-        """Return the cells of the variants that apply."""
-        found = {
-            variant.slot(data): variant.cells(context, data)
-            for data in context.data
-            for variant in self.variants
-        }
-        return {slot: cells for slot, cells in found.items() if cells}
-
     def render(self, outcome: Outcome) -> list[Block]:
         """Return the table."""
         position = 1 + len(self.heads) + list(METRICS).index("H")
@@ -124,17 +124,11 @@ class VariantTable:
     def _draw_bars(self, outcome: Outcome, name: str, title: str, note: str) -> Block:
         """Draw the H of at most three variants of one model, named by the last of their words."""
         sets, variants = outcome.context.data, self.variants
-        slots = [variant.slot(data) for data in sets for variant in variants]
-        lines = [
-            {"data": data.name, "variant": variant.words[-1], "H": h.mean,
-             "H_std": h.deviation or 0.0, "n_seeds": h.n}
-            for data in sets
-            for variant in variants
-            if (h := outcome.value(variant.slot(data), "H")).n
-        ]  # fmt: skip
-        if not lines:
-            return outcome.nothing(title, *slots)
-        frame = pd.DataFrame(lines)
+        slots = {(d.name, v.words[-1]): v.slot(d) for d in sets for v in variants}
+        frame = outcome.frame("slot", slots, {"H": "H"})
+        if frame.empty:
+            return outcome.nothing(title, *slots.values())
+        frame[["data", "variant"]] = frame.pop("slot").tolist()
         names = list(dict.fromkeys(frame["data"]))
         with style.drawn(max(3.6, 1.6 + 1.3 * len(names)), 3.2) as (drawing, axis):
             for index, (variant, part) in enumerate(frame.groupby("variant", sort=False)):
@@ -145,19 +139,18 @@ class VariantTable:
                     error_kw={"capsize": 3, "ecolor": style.INK, "elinewidth": 0.9},
                 )  # fmt: skip
             axis.set_xticks(range(len(names)), names)
-            axis.set_ylabel("H, %")
+            axis.set(ylabel="H, %", xlim=(-0.6, len(names) - 0.4))
             axis.grid(axis="x", visible=False)
-            axis.set_xlim(-0.6, len(names) - 0.4)
             drawing.legend(loc="outside lower center", ncols=2)
-        return FigureBlock(name, title, drawing, frame, note, outcome.keys(*slots))
+        return FigureBlock(name, title, drawing, frame, note, outcome.keys(*slots.values()))
 
 
 def _line(outcome: Outcome, data: DataSpec, variant: Variant) -> list[Value | str]:
     printed = RELATIONS.get(variant.published, {}).get(data.name.upper())
     # The paper calibrates nothing: its H belongs beside ours at γ = 0.
-    numbers: dict[Metric, float] = {("uncalibrated", "H"): printed[2]} if printed else {}
+    beside: dict[Metric, float] = {("uncalibrated", "H"): printed[2]} if printed else {}
     slot = variant.slot(data)
-    values = [outcome.value(slot, metric, numbers.get(metric)) for metric in METRICS.values()]
+    values = [outcome.value(slot, metric, beside.get(metric)) for metric in METRICS.values()]
     return [data.name, *variant.words, *values]
 
 
@@ -195,18 +188,16 @@ class Sweep:
     quick: Sequence[Any] = ()
     params: Mapping[str, Any] = field(default_factory=dict)
 
-    def slots(self, context: Context, data: DataSpec) -> dict[Any, Slot]:
-        """Return where the cells of each value are in a plan."""
-        values = (self.quick if context.quick else ()) or self.values
-        return {item: (data.name, self.row.name, self.parameter, item) for item in values}
-
-    def plan(self, context: Context, data: DataSpec) -> dict[Slot, list[Cell]]:
-        """Return the cells of each value on one data set."""
+    @property
+    def variants(self) -> dict[str, Variant]:
+        """The settings, by the text of their value."""
+        params = {str(value): {**self.params, self.parameter: value} for value in self.values}
+        quick = [str(value) for value in self.quick or self.values]
         return {
-            slot: evaluate_cells(
-                context, self.row, data, {**self.params, self.parameter: item}, select=False
+            text: Variant(
+                (self.parameter, text), self.row, given, quick=text in quick, select=False
             )
-            for item, slot in self.slots(context, data).items()
+            for text, given in params.items()
         }
 
     def frame(self, outcome: Outcome, data: DataSpec) -> pd.DataFrame:
@@ -214,19 +205,11 @@ class Sweep:
 
         Values that did not run are left out; ``chosen`` says which one validation would take.
         """
-        lines = []
-        for item, slot in self.slots(outcome.context, data).items():
-            found = {name: outcome.value(slot, metric) for name, metric in _CURVES.items()}
-            if found["H"].n:
-                line: dict[str, Any] = {"model": self.row.label, "parameter": self.parameter}
-                line["value"] = str(item)
-                for name, value in found.items():
-                    line |= {name: value.mean, f"{name}_std": value.deviation or 0.0}
-                lines.append(line)
-        frame = pd.DataFrame(lines)
-        if lines:
-            scores = frame["validation"].astype(float)
-            frame["chosen"] = scores == scores.max()
+        slots = {text: variant.slot(data) for text, variant in self.variants.items()}
+        frame = outcome.frame("value", slots, _CURVES)
+        frame.insert(0, "model", self.row.label)
+        frame.insert(1, "parameter", self.parameter)
+        frame["chosen"] = frame["validation"] == frame["validation"].max()
         return frame
 
 
@@ -247,18 +230,18 @@ class SweepFigure:
     sweeps: Sequence[Sweep]
     note: str
 
-    def plan(self, context: Context) -> dict[Slot, list[Cell]]:
-        """Return the cells of all sweeps on all data sets."""
-        plans = [sweep.plan(context, data) for data in context.data for sweep in self.sweeps]
-        return {slot: cells for plan in plans for slot, cells in plan.items()}
+    @property
+    def variants(self) -> list[Variant]:
+        """The settings of all panels."""
+        return [variant for sweep in self.sweeps for variant in sweep.variants.values()]
 
     def render(self, outcome: Outcome) -> list[Block]:
         """Draw the figures."""
         return [self._draw(outcome, data) for data in outcome.context.data]
 
     def _draw(self, outcome: Outcome, data: DataSpec) -> Block:
-        sweeps = [sweep for sweep in self.sweeps if sweep.row.asked(outcome.context)]
-        slots = [s for sweep in sweeps for s in sweep.slots(outcome.context, data).values()]
+        sweeps = [sweep for sweep in self.sweeps if outcome.context.asks(sweep.row.method)]
+        slots = [variant.slot(data) for s in sweeps for variant in s.variants.values()]
         frames = [sweep.frame(outcome, data) for sweep in sweeps]
         title = f"{self.title}, {data.name}"
         if not any(len(frame) for frame in frames):
@@ -270,8 +253,7 @@ class SweepFigure:
                 if len(frame):
                     _draw_sweep(axis, frame)
                 axis.set(xlabel=sweep.label, title=f"{sweep.row.label}: {sweep.title}")
-            axes[0][0].set_ylabel("%")
-            axes[0][0].set_ylim(bottom=0)  # shared: set once all panels are drawn
+            axes[0][0].set(ylabel="%", ylim=(0, None))  # shared: set once all panels are drawn
             handles: dict[str, Any] = {}
             for axis in axes[0]:
                 handles |= dict(zip(*axis.get_legend_handles_labels()[::-1], strict=True))
@@ -286,10 +268,10 @@ def _draw_sweep(axis: Any, frame: pd.DataFrame) -> None:
     places = range(len(frame))
     for index, (column, label) in enumerate(_WORDS.items()):
         axis.errorbar(
-            places, frame[column].astype(float), frame[f"{column}_std"], capsize=2.5, label=label,
+            places, frame[column], frame[f"{column}_std"], capsize=2.5, label=label,
             **style.series(index),
         )  # fmt: skip
-    scores = frame["validation"].astype(float)
+    scores = frame["validation"]
     axis.plot(
         places, scores, label="validation score", color=style.MUTED, linestyle=":", marker="."
     )
@@ -324,7 +306,7 @@ def _experiment(
     return Experiment(
         title,
         about,
-        lambda context: {slot: c for part in parts for slot, c in part.plan(context).items()},
+        lambda context: plan_variants(context, [v for part in parts for v in part.variants]),
         lambda outcome: [block for part in parts for block in part.render(outcome)],
     )
 

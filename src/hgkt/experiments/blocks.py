@@ -101,7 +101,9 @@ class _Captioned:
     title: str
 
     @classmethod
-    def of(cls, name: str, data: DataSpec | None, *content: Any, **more: Any) -> Self:
+    def of(
+        cls, name: str, data: DataSpec | None, *content: Any, fill: Any = None, **options: Any
+    ) -> Self:
         """Return a block, of a data set or of all, with its title and note of ``captions.toml``.
 
         Parameters
@@ -112,14 +114,13 @@ class _Captioned:
             Its name is added to those of the block.
         *content
             Columns and rows of a table, drawing and numbers of a figure.
-        **more
-            ``keys``, ``ours`` and ``closed`` of the block, and what stands in braces in its note.
+        fill : mapping, optional
+            What stands in braces in its note.
+        **options
+            ``keys``, ``ours`` and ``closed`` of the block.
         """
         caption = _read_captions()[cls.KIND][name]
-        options: dict[str, Any] = {
-            key: more.pop(key) for key in ("keys", "ours", "closed") if key in more
-        }
-        options["note"] = " ".join(caption["note"].format(**more).split())
+        options["note"] = " ".join(caption["note"].format(**(fill or {})).split())
         if data is None:
             return cls(name, caption["title"], *content, **options)
         return cls(f"{name}-{data.name}", f"{caption['title']}, {data.name}", *content, **options)
@@ -235,8 +236,8 @@ class Outcome:
 
     def why(self, *slots: Slot) -> str:
         """Return in words why there is nothing: not run, or the first failure."""
-        failures = [result for result in self.ran(*slots) if not result.ok]
-        return f"failed: {failures[0].error}" if failures else "nothing has run yet."
+        errors = (result.error for result in self.ran(*slots) if not result.ok)
+        return next((f"failed: {error}" for error in errors), "nothing has run yet.")
 
     def nothing(self, title: str, *slots: Slot) -> TextBlock:
         """Return what stands in place of a figure or table of which nothing ran."""
@@ -281,10 +282,10 @@ class Outcome:
         """
         ran = self.ran(slot)
         numbers = [n for r in ran if r.ok and (n := lookup(r.values, metric)) is not None]
-        failures = [result for result in ran if not result.ok]
-        reason = failures[0].error if failures else ""
-        if failures and numbers:
-            reason = f"{len(failures)} of {len(ran)} seeds failed: {reason}"
+        errors = [result.error for result in ran if not result.ok]
+        reason = errors[0] if errors else ""
+        if errors and numbers:
+            reason = f"{len(errors)} of {len(ran)} seeds failed: {reason}"
         return Value(
             float(np.mean(numbers)) if numbers else None,
             float(np.std(numbers, ddof=1)) if len(numbers) > 1 else None,
@@ -294,6 +295,34 @@ class Outcome:
             failed=reason,
             form=form,
         )
+
+    def frame(
+        self, label: str, slots: Mapping[Any, Slot], metrics: Mapping[str, Metric]
+    ) -> pd.DataFrame:
+        """Return a row per slot that has results: means of metrics, and their deviations.
+
+        Parameters
+        ----------
+        label : str
+            Name of the column that says which slot it is.
+        slots : mapping of label to slot
+            The settings.
+        metrics : mapping of str to metric
+            What to read, by the name of its column; the deviation's ends in ``_std``.
+        """
+        import pandas as pd
+
+        lines = []
+        for name, slot in slots.items():
+            found = {column: self.value(slot, metric) for column, metric in metrics.items()}
+            line: dict[str, Any] = {label: name, "n_seeds": max(v.n for v in found.values())}
+            for column, value in found.items():
+                line |= {column: value.mean, f"{column}_std": value.deviation or 0.0}
+            lines.append(line)
+        numbers = [column for metric in metrics for column in (metric, f"{metric}_std")]
+        frame = pd.DataFrame(lines, columns=[label, "n_seeds", *numbers])
+        frame = frame.astype(dict.fromkeys(numbers, float))
+        return frame[frame["n_seeds"] > 0].reset_index(drop=True)
 
 
 def lookup(values: Any, metric: Metric) -> float | None:
@@ -369,21 +398,18 @@ def mark_best(column: Sequence[Value | str]) -> list[Value | str]:
     False
     """
     numbers = [
-        (v.mean, v.deviation or 0.0, position)
-        for position, v in enumerate(column)
+        (v.mean, v.deviation or 0.0, v)
+        for v in column
         if isinstance(v, Value) and v.mean is not None
     ]
     if len(numbers) < 2:
         return list(column)
-    (best, deviation, place), *others = sorted(numbers, reverse=True)
+    (best, deviation, first), *others = sorted(numbers, key=lambda number: -number[0])
     led = all(
         best - mean > max(deviation, other) and round(best, 1) > round(mean, 1)
         for mean, other, _ in others
     )
-    return [
-        replace(v, best=True) if led and position == place and isinstance(v, Value) else v
-        for position, v in enumerate(column)
-    ]
+    return [replace(first, best=led) if v is first else v for v in column]
 
 
 def mark_columns(

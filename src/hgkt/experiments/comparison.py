@@ -23,7 +23,6 @@ from hgkt.experiments.blocks import (
     Value,
     experiment,
     lookup,
-    mark_columns,
 )
 from hgkt.experiments.plan import Cell, CellResult, Context, DataSpec, Outputs, build_estimator
 from hgkt.experiments.rows import (
@@ -33,7 +32,7 @@ from hgkt.experiments.rows import (
     data_note,
     evaluate_cells,
     label_of,
-    method_values,
+    method_table,
     plan_evaluations,
     rows_of,
 )
@@ -92,59 +91,50 @@ def ranks(outcome: Outcome) -> list[Block]:
         for row in rows_of(outcome.context)
     }
     scores = pd.DataFrame(found, columns, dtype=float).dropna(axis=1, how="all").dropna(how="all")
-    if scores.shape[1] > 1:
-        values = {"n_columns": len(scores), "features": data_note(outcome.context)}
-        keys = outcome.keys(*outcome.plan)
-        ours: Block = _rank_block("figure-ranks", scores, keys, **values)
-    else:
-        ours = TextBlock("Fewer than two methods have results, so there is no ranking yet.")
+    ours: Block = outcome.nothing("Ranks of our runs", *outcome.plan)
+    if not scores.empty:
+        fill = {"n_columns": len(scores), "features": data_note(outcome.context)}
+        ours = _rank_block("figure-ranks", scores, outcome.keys(*outcome.plan), fill)
     printed = {
-        label_of(method): {
-            (data, measure): float(number)
-            for data, (_, *numbers) in sets.items()
-            for measure, number in zip(_MEASURES, numbers, strict=True)
-        }
+        label_of(method): pd.DataFrame(sets, ["ZSL", *_MEASURES])
+        .drop("ZSL")
+        .astype(float)
+        .unstack()
         for method, sets in PUBLISHED.items()
     }
-    return [ours, _rank_block("figure-ranks-paper", pd.DataFrame(printed), ())]
+    return [ours, _rank_block("figure-ranks-paper", pd.DataFrame(printed))]
 
 
 def _rank_block(
-    name: str, scores: pd.DataFrame, keys: tuple[str, ...], **values: Any
+    name: str, scores: pd.DataFrame, keys: tuple[str, ...] = (), fill: Any = None
 ) -> FigureBlock:
     labels, counts, means = rank_matrix(scores)
-    rows = [
-        {"method": label, "mean_rank": mean, "rank": rank + 1, "count": int(count)}
-        for label, mean, line in zip(labels, means, counts, strict=True)
-        for rank, count in enumerate(line)
-    ]
+    ranks = list(range(1, len(labels) + 1))
+    frame = pd.DataFrame(counts, columns=ranks).assign(method=labels, mean_rank=means)
+    frame = frame.melt(["method", "mean_rank"], var_name="rank", value_name="count")
     drawing = _draw_ranks(labels, counts, means)
-    return FigureBlock.of(name, None, drawing, pd.DataFrame(rows), keys=keys, **values)
+    return FigureBlock.of(name, None, drawing, frame, keys=keys, fill=fill)
 
 
 def _draw_ranks(labels: list[str], counts: NDArray[np.int64], means: list[float]) -> Figure:
     """Draw the matrix: darker is more often, the number is the count."""
     n = len(labels)
-    shades = style.shades()
     with style.drawn(max(3.6, 1.9 + 0.29 * n), max(1.7, 1.0 + 0.25 * n)) as (drawing, axes):
-        top = max(int(counts.max()), 1)
-        shown = np.ma.masked_equal(counts, 0)
-        axes.imshow(shown, cmap=shades, vmin=-0.15 * top, vmax=top, aspect="auto")
+        top, shown = counts.max(), np.ma.masked_equal(counts, 0)
+        axes.pcolormesh(shown, cmap=style.shades(), vmin=-0.15 * top, vmax=top,
+                        edgecolors=style.RULE, linewidth=0.5)  # fmt: skip
         for row, column in zip(*np.nonzero(counts), strict=True):
             light = counts[row, column] > 0.5 * top
-            axes.text(column, row, str(counts[row, column]), ha="center", va="center", fontsize=7.5,
-                      color="#fefefe" if light else "#1e2227")  # fmt: skip
-        axes.set_yticks(range(n), [f"{a} [{m:.1f}]" for a, m in zip(labels, means, strict=True)])
-        axes.set_xticks(range(n), [str(rank) for rank in range(1, n + 1)])
+            axes.text(column + 0.5, row + 0.5, str(counts[row, column]), ha="center", va="center",
+                      fontsize=7.5, color=style.PAPER if light else style.INK)  # fmt: skip
+        places, words = np.arange(0.5, n), zip(labels, means, strict=True)
+        axes.set_yticks(places, [f"{label} [{mean:.1f}]" for label, mean in words])
+        axes.set_xticks(places, range(1, n + 1))
         axes.set_xlabel("rank", color=style.MUTED)
         axes.tick_params(length=0, labelcolor=style.INK)
-        axes.set_xticks(np.arange(-0.5, n), minor=True)
-        axes.set_yticks(np.arange(-0.5, n), minor=True)
-        axes.grid(False)
-        axes.grid(which="minor", color=style.RULE, linewidth=0.5)
-        axes.tick_params(which="minor", length=0)
-        for spine in axes.spines.values():
-            spine.set_visible(False)
+        axes.invert_yaxis()
+        axes.grid(visible=False)
+        axes.spines[:].set_visible(False)
     return drawing
 
 
@@ -184,29 +174,6 @@ def curves_of(outcome: Outcome, data: DataSpec) -> list[Curve]:
     return [curve for curve in found if curve.row.ours] + others[:_N_OTHERS]
 
 
-def thin(unseen: NDArray[Any], seen: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return at most 300 points of a curve, in percent, evenly along its length.
-
-    Parameters
-    ----------
-    unseen, seen : ndarray of shape (n,)
-        Accuracies as fractions.
-
-    Examples
-    --------
-    >>> unseen, seen = thin(np.linspace(0, 1, 1000), np.linspace(1, 0, 1000))
-    >>> len(unseen), float(unseen[0]), float(seen[-1])
-    (300, 0.0, 0.0)
-    """
-    x, y = 100 * np.asarray(unseen, dtype=float), 100 * np.asarray(seen, dtype=float)
-    if len(x) <= _MAX_POINTS:
-        return x, y
-    along = np.r_[0.0, np.cumsum(np.abs(np.diff(x)) + np.abs(np.diff(y)))]
-    places = np.searchsorted(along, np.linspace(0, along[-1], _MAX_POINTS)[:-1])
-    places = np.r_[places, len(x) - 1]
-    return x[places], y[places]
-
-
 @experiment("Seen–unseen curves", plan_evaluations)
 def curves(outcome: Outcome) -> list[Block]:
     """Taking a calibration γ off the scores of seen classes trades accuracy on seen classes for
@@ -225,38 +192,36 @@ def curves(outcome: Outcome) -> list[Block]:
         frames = []
         for place, (name, curves) in zip(axes.flat, panels.items(), strict=False):
             frames += [_draw_curve(place, name, curve, looks[curve.row.name]) for curve in curves]
-            place.set(title=name, xlabel="accuracy on unseen classes, %",
-                      ylabel="accuracy on seen classes, %")  # fmt: skip
-            place.set_xlim(left=0)
-            place.set_ylim(bottom=0)
+            place.set(title=name, xlabel="accuracy on unseen classes, %", xlim=(0, None),
+                      ylabel="accuracy on seen classes, %", ylim=(0, None))  # fmt: skip
             place.legend(loc="upper left", bbox_to_anchor=(0.0, -0.17), ncols=2,
                          labelcolor=style.INK, columnspacing=1.4)  # fmt: skip
         for place in axes.flat[len(panels) :]:
             place.set_visible(False)
     keys = tuple(key for curves in panels.values() for curve in curves for key in curve.keys)
-    features = data_note(outcome.context)
-    frame = pd.concat(frames)
-    return [FigureBlock.of("figure-curves", None, drawing, frame, keys=keys, features=features)]
+    fill = {"features": data_note(outcome.context)}
+    return [FigureBlock.of("figure-curves", None, drawing, pd.concat(frames), keys=keys, fill=fill)]
 
 
 def _looks(panels: dict[str, list[Curve]]) -> dict[str, dict[str, Any]]:
     """Give each method one look in all panels; where colours repeat, not within a panel."""
     members = [{curve.row.name for curve in curves} for curves in panels.values()]
-    names = dict.fromkeys(curve.row.name for curves in panels.values() for curve in curves)
-    places: dict[str, int] = {}
     n_colours = len(style.PALETTE)
-    for name in names:
+    places: dict[str, int] = {}
+    for name in (curve.row.name for curves in panels.values() for curve in curves):
         beside = set().union(*(panel for panel in members if name in panel))
         taken = {places[other] % n_colours for other in beside if other in places}
-        used = set(places.values())
-        places[name] = next(
-            place for place in count() if place not in used and place % n_colours not in taken
-        )
+        free = (n for n in count() if n not in places.values() and n % n_colours not in taken)
+        places[name] = places[name] if name in places else next(free)
     return {name: style.series(place, marker=False) for name, place in places.items()}
 
 
 def _draw_curve(axes: Any, name: str, curve: Curve, look: dict[str, Any]) -> pd.DataFrame:
-    unseen, seen = thin(curve.result.arrays["unseen"], curve.result.arrays["seen"])
+    arrays = curve.result.arrays
+    points = 100 * np.column_stack([arrays["unseen"], arrays["seen"]])
+    # A data set of the paper has thousands of points; this many draw the same line.
+    places = np.linspace(0, len(points) - 1, min(len(points), _MAX_POINTS)).round().astype(int)
+    unseen, seen = points[places].T
     axes.plot(unseen, seen, label=f"{curve.row.label}  {curve.ausuc:.1f}", **look)
     ts, tr = (lookup(curve.result.values, metric) for metric in ("ts", "tr"))
     if ts is not None and tr is not None:
@@ -284,44 +249,33 @@ def calibration(outcome: Outcome) -> list[Block]:
 
 
 def _calibration_table(outcome: Outcome, data: DataSpec) -> TableBlock:
-    heads = {
-        Column(name, words): (part, name)
+    columns = {
+        Column(name, words): (data, (part, name))
         for part, words in _PARTS.items()
-        for name in ("ts", "tr", "H")
-    } | {Column("H*"): _ORACLE}
-    rows = rows_of(outcome.context)
-    lines: list[list[Value | str]] = [
-        [row.label, *method_values(outcome, row, data, heads)] for row in rows
-    ]
-    harmonic = [place for place, head in enumerate(heads, start=1) if head.name in ("H", "H*")]
-    ours = [position for position, row in enumerate(rows) if row.ours]
-    marked = mark_columns(lines, harmonic)
-    return TableBlock.of("ablation-calibration", data, ["Method", *heads], marked, ours=ours)
+        for name in _MEASURES
+    } | {Column("H*"): (data, _ORACLE)}
+    harmonic = [column for column in columns if column.name.startswith("H")]
+    return method_table(outcome, "ablation-calibration", data, columns, harmonic)
 
 
 def _draw_calibration(outcome: Outcome, data: DataSpec) -> Block:
     marks = {words: (part, "H") for part, words in _PARTS.items()} | {"H*": _ORACLE}
     slots = {row.label: (data.name, row.name) for row in rows_of(outcome.context)}
-    lines = [
-        {"method": label} | {name: outcome.value(slot, path).mean for name, path in marks.items()}
-        for label, slot in slots.items()
-        if outcome.value(slot, ("uncalibrated", "H")).n
-    ]
-    if not lines:
+    frame = outcome.frame("method", slots, marks)
+    if frame.empty:
         return outcome.nothing(f"What calibration gives, {data.name}", *slots.values())
-    frame = pd.DataFrame(lines).sort_values("H*", kind="stable").reset_index(drop=True)
-    spans = frame[list(marks)] = frame[list(marks)].astype(float)
+    frame = frame.sort_values("H*", kind="stable")
+    spans = frame[list(marks)]
     with style.drawn(6.4, 1.1 + 0.24 * len(frame)) as (drawing, axis):
         places = range(len(frame))
         axis.hlines(
             places, spans.min(axis=1), spans.max(axis=1), color=style.RULE, linewidth=2.5, zorder=1
         )
         for index, name in enumerate(marks):
-            look = {"color": style.colour(index), "marker": style.MARKERS[index]}
-            axis.plot(frame[name], places, linestyle="none", markersize=6, label=name, **look)
+            look = style.series(index) | {"linestyle": "none"}
+            axis.plot(frame[name], places, markersize=6, label=name, **look)
         axis.set_yticks(list(places), frame["method"].tolist())
-        axis.set_xlabel("H, %")
-        axis.set_xlim(left=-1.5)
+        axis.set(xlabel="H, %", xlim=(-1.5, None))
         axis.grid(axis="y", visible=False)
         drawing.legend(loc="outside lower center", ncols=3)
     keys = outcome.keys(*slots.values())
@@ -415,23 +369,19 @@ def _draw_confusion(data: DataSpec, result: CellResult, keys: tuple[str, ...]) -
         axis.set_xticks(places, words, rotation=90 if few else 0)
         axis.set_yticks(places, words)
         axis.grid(visible=False)
-        axis.set_xlabel("predicted class")
-        axis.set_ylabel("true class")
+        axis.set(xlabel="predicted class", ylabel="true class")
         drawing.colorbar(image, label="% of the class's test images", shrink=0.8)
-    true, predicted = np.nonzero(counts)
-    frame = pd.DataFrame({
-        "true": [names[i] for i in true],
-        "predicted": [names[i] for i in predicted],
-        "count": counts[true, predicted].astype(int),
-    })  # fmt: skip
-    values = {
+    frame = pd.DataFrame(counts.astype(int), names, names).rename_axis("true")
+    frame = frame.melt(var_name="predicted", value_name="count", ignore_index=False)
+    fill = {
         "n_unseen": len(names) - n_seen,
         "n_seen_as": int(counts[:n_seen, n_seen:].sum()),
         "n_seen_rows": int(counts[:n_seen].sum()),
         "n_unseen_as": int(counts[n_seen:, :n_seen].sum()),
         "n_unseen_rows": int(counts[n_seen:].sum()),
     }
-    return FigureBlock.of("figure-classes", data, drawing, frame, keys=keys, **values)
+    frame = frame[frame["count"] > 0].reset_index()
+    return FigureBlock.of("figure-classes", data, drawing, frame, keys=keys, fill=fill)
 
 
 def run_classes(cell: Cell, dataset: GZSLDataset) -> Outputs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -13,50 +13,17 @@ from hgkt.experiments.blocks import Block, FigureBlock, Outcome, Plan, TableBloc
 from hgkt.experiments.plan import CellResult, Context, DataSpec
 from hgkt.experiments.rows import DEFAULT, evaluate_cells
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 GROUPS = {"confidence_seen": "seen classes", "confidence_unseen": "unseen classes"}
+_CURVES = {
+    "reliability": ["confidence", "accuracy", "share"],
+    "risk": ["coverage", "risk"],
+    "sets": ["asked", "coverage", "size"],
+}
 _COLUMNS = COLUMNS | {"aurc": "risk, all coverages"}
 
 
-def draw_confidence(groups: Mapping[str, Mapping[str, Any]]) -> Figure:
-    """Draw reliability, risk–coverage and set size–coverage, one line per group.
-
-    Parameters
-    ----------
-    groups : mapping
-        By name of the group the fields of a `GroupConfidence`: ``reliability``, ``risk`` and
-        ``sets`` are drawn.
-    """
-    with style.drawn(9.6, 3.4, columns=3) as (drawing, (left, middle, right)):
-        for axis in (left, right):
-            axis.plot([0, 100], [0, 100], color=style.RULE, linewidth=1.0, zorder=0)
-        sizes = right.twinx()
-        for index, (name, group) in enumerate(groups.items()):
-            look = style.series(index)
-            bins = _percent(group["reliability"], ["confidence", "accuracy", "share"])
-            left.plot(bins["confidence"], bins["accuracy"], label=name, **look)
-            risk = _percent(group["risk"], ["coverage", "risk"])
-            middle.plot(risk["coverage"], risk["risk"], **style.series(index, marker=False))
-            sets = _percent(group["sets"], ["asked", "coverage", "size"])
-            right.plot(sets["asked"], sets["coverage"], **look)
-            sizes.plot(sets["asked"], sets["size"] / 100, color=look["color"], linestyle=":")
-        left.set(xlabel="probability of the answer, %", ylabel="right, %", title="Reliability")
-        middle.set(xlabel="rows answered, surest first, %", ylabel="wrong, %", title="Risk")
-        right.set(
-            xlabel="coverage asked for, %", ylabel="sets with the true class, %", title="Sets"
-        )
-        sizes.set_ylabel("classes in a set (dotted)")
-        sizes.grid(visible=False)
-        right.set_xlim(48, 100)
-        right.set_ylim(48, 101)
-        drawing.legend(loc="outside lower center", ncols=2)
-    return drawing
-
-
-def _percent(rows: list[list[float]], names: list[str]) -> pd.DataFrame:
-    return 100 * pd.DataFrame(rows, columns=names)
+def _percent(group: Mapping[str, Any], part: str) -> pd.DataFrame:
+    return 100 * pd.DataFrame(group[part], columns=_CURVES[part])
 
 
 def _plan(context: Context) -> Plan:
@@ -73,14 +40,27 @@ def confidence(outcome: Outcome) -> list[Block]:
 
 def _drawing(data: DataSpec, result: CellResult, keys: tuple[str, ...]) -> FigureBlock:
     groups = {words: result.values[name] for name, words in GROUPS.items()}
-    frame = pd.concat(
-        _percent(group["risk"], ["coverage", "risk"]).assign(group=name)
-        for name, group in groups.items()
-    )
-    drawing = draw_confidence(groups)
-    return FigureBlock.of(
-        "figure-confidence", data, drawing, frame.reset_index(drop=True), keys=keys
-    )
+    frame = pd.concat(_percent(group, "risk").assign(group=name) for name, group in groups.items())
+    frame = frame.reset_index(drop=True)
+    with style.drawn(9.6, 3.4, columns=3) as (drawing, (left, middle, right)):
+        for axis in (left, right):
+            axis.plot([0, 100], [0, 100], color=style.RULE, linewidth=1.0, zorder=0)
+        sizes = right.twinx()
+        for index, (name, group) in enumerate(groups.items()):
+            look = style.series(index)
+            bins, risk, sets = (_percent(group, part) for part in _CURVES)
+            left.plot(bins["confidence"], bins["accuracy"], label=name, **look)
+            middle.plot(risk["coverage"], risk["risk"], **style.series(index, marker=False))
+            right.plot(sets["asked"], sets["coverage"], **look)
+            sizes.plot(sets["asked"], sets["size"] / 100, color=look["color"], linestyle=":")
+        left.set(xlabel="probability of the answer, %", ylabel="right, %", title="Reliability")
+        middle.set(xlabel="rows answered, surest first, %", ylabel="wrong, %", title="Risk")
+        right.set(xlabel="coverage asked for, %", ylabel="sets with the true class, %",
+                  title="Sets", xlim=(48, 100), ylim=(48, 101))  # fmt: skip
+        sizes.set_ylabel("classes in a set (dotted)")
+        sizes.grid(visible=False)
+        drawing.legend(loc="outside lower center", ncols=2)
+    return FigureBlock.of("figure-confidence", data, drawing, frame, keys=keys)
 
 
 def _table(outcome: Outcome, data: DataSpec) -> TableBlock:

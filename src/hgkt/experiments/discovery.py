@@ -91,7 +91,8 @@ def discover(
                     note(f"{folder.name} is left out: {problem}")
         found = found or [with_fingerprint(DataSpec("digits", "digits"))]
     present = {_name(folder) for folder in folders} | {spec.name for spec in found}
-    found.sort(key=lambda spec: _order(spec.name))
+    order = {name: place for place, name in enumerate(PAPER_SETS)}
+    found.sort(key=lambda spec: (order.get(spec.name, len(order)), spec.name))
     return Found(tuple(found), tuple(name for name in PAPER_SETS if name not in present))
 
 
@@ -171,7 +172,3 @@ def _name(folder: Path) -> str:
     name = folder.resolve().name
     facts = find_facts(name)
     return name if facts is None else facts.name
-
-
-def _order(name: str) -> tuple[int, str]:
-    return (PAPER_SETS.index(name) if name in PAPER_SETS else len(PAPER_SETS), name)

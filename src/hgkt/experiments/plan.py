@@ -210,9 +210,9 @@ class Context:
     device: str = "cpu"
     image_root: Path | None = None
 
-    def asks(self, cell: Cell) -> bool:
-        """Whether a cell is part of what is asked for."""
-        return not self.methods or not cell.method or cell.method in self.methods
+    def asks(self, method: str) -> bool:
+        """Whether a method is asked for, as the work that needs none is."""
+        return not self.methods or not method or method in self.methods
 
 
 _FAMILIES = {
@@ -237,10 +237,7 @@ _FAMILIES = {
     "figures": {
         "figure-iterations": ("training:iterations", "accuracy along the training steps"),
         "figure-tsne": ("tsne:embeddings", "features and embeddings in the plane"),
-        "figure-representatives": (
-            "representatives:representatives",
-            "images that stand for a class",
-        ),
+        "figure-representatives": ("representatives:representatives", "images of classes"),
         "figure-confidence": ("confidence:confidence", "how sure answers are, and rightly"),
         "figure-graph": ("representatives:graph", "the graph of the classes"),
     },

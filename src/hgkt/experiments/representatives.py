@@ -47,22 +47,16 @@ def representatives(outcome: Outcome) -> list[Block]:
         if not found:
             blocks.append(outcome.nothing(f"Representatives, {data.name}", *slots.values()))
             continue
-        pictures = _pictures(found, outcome.context.image_root)
-        if pictures is not None:
+        pictures = {way: _images(r, outcome.context.image_root) for way, r in found.items()}
+        if all(any(image is not None for image in images) for images in pictures.values()):
             keys = outcome.keys(*slots.values())
             blocks.append(_draw_pictures(data, found, pictures, keys))
         blocks.append(_rows_table(outcome, data, found))
     return blocks
 
 
-def _pictures(found: dict[str, CellResult], image_root: Path | None) -> dict[str, list[Any]] | None:
-    """Return for each way the images of the first classes, or None where there are none."""
-    pictures = {way: _images(result, image_root) for way, result in found.items()}
-    complete = [any(image is not None for image in images) for images in pictures.values()]
-    return pictures if all(complete) else None
-
-
 def _images(result: CellResult, image_root: Path | None) -> list[Any]:
+    """Return the images of the first classes, with None where one is not found."""
     pixels, files = result.values.get("pixels"), result.values.get("files")
     if pixels and "images" in result.arrays:
         shape = (int(pixels["height"]), int(pixels["width"]))
@@ -89,16 +83,16 @@ def load_image(image_root: Path, file: str, side: int = 160) -> Any:
     from PIL import Image, UnidentifiedImageError
 
     parts = [part for part in file.replace("\\", "/").split("/") if part not in ("", ".", "..")]
-    for start in range(len(parts)):
-        path = image_root.joinpath(*parts[start:])
-        if path.is_file():
-            try:
-                with Image.open(path) as image:
-                    image.thumbnail((side, side))
-                    return np.asarray(image.convert("RGB"))
-            except (OSError, UnidentifiedImageError):
-                return None
-    return None
+    paths = (image_root.joinpath(*parts[start:]) for start in range(len(parts)))
+    path = next((path for path in paths if path.is_file()), None)
+    if path is None:
+        return None
+    try:
+        with Image.open(path) as image:
+            image.thumbnail((side, side))
+            return np.asarray(image.convert("RGB"))
+    except (OSError, UnidentifiedImageError):
+        return None
 
 
 def _draw_pictures(
@@ -107,7 +101,8 @@ def _draw_pictures(
     pictures: dict[str, list[Any]],
     keys: tuple[str, ...],
 ) -> FigureBlock:
-    classes = next(iter(found.values())).values["classes"][:_N_SHOWN]
+    names = next(iter(found.values())).values["classes"]
+    classes = names[:_N_SHOWN]
     grid = {"rows": len(pictures), "columns": len(classes)}
     width, height = 1.0 + 0.85 * len(classes), 0.35 + 0.95 * len(pictures)
     with style.drawn(width, height, **grid, squeeze=False) as (drawing, axes):
@@ -122,21 +117,19 @@ def _draw_pictures(
             line[0].set_ylabel(_WAYS[way])
         for axis, name in zip(axes[0], classes, strict=True):
             axis.set_title(style.short(name, 12), fontsize=8, fontweight="normal", loc="center")
-    lines = [
-        {"way": way, "class": name, "row": int(row)}
+    frame = pd.concat(
+        pd.DataFrame({"way": way, "class": classes, "row": result.arrays["rows"][:_N_SHOWN]})
         for way, result in found.items()
-        for name, row in zip(classes, result.arrays["rows"], strict=False)
-    ]
-    total = len(next(iter(found.values())).values["classes"])
-    which = f"the first {len(classes)} of {total}" if total > len(classes) else f"all {total}"
-    frame = pd.DataFrame(lines)
-    return FigureBlock.of("figure-representatives", data, drawing, frame, keys=keys, which=which)
+    )
+    first = f"the first {len(classes)} of" if len(names) > len(classes) else "all"
+    fill = {"which": f"{first} {len(names)}"}
+    return FigureBlock.of("figure-representatives", data, drawing, frame, keys=keys, fill=fill)
 
 
 def _rows_table(outcome: Outcome, data: DataSpec, found: dict[str, CellResult]) -> TableBlock:
-    first = next(iter(found.values()))
+    names = next(iter(found.values())).values["classes"]
     rows: list[list[Value | str]] = []
-    for position, name in enumerate(first.values["classes"][:_N_SHOWN]):
+    for position, name in enumerate(names[:_N_SHOWN]):
         line: list[Value | str] = [name]
         for way, result in found.items():
             files = result.values.get("files")
@@ -149,10 +142,8 @@ def _rows_table(outcome: Outcome, data: DataSpec, found: dict[str, CellResult]) 
         same = found["wasserstein"].arrays["rows"] == found["euclidean"].arrays["rows"]
         agreement = f"Wasserstein and Euclidean agree in {100 * same.mean():.0f} % of all classes."
     columns = ["Class", *(_WAYS[way] for way in found)]
-    counts: dict[str, Any] = {"n_classes": len(first.values["classes"]), "n_shown": len(rows)}
-    return TableBlock.of(
-        "figure-representatives-rows", data, columns, rows, agreement=agreement, **counts
-    )
+    fill = {"n_classes": len(names), "n_shown": len(rows), "agreement": agreement}
+    return TableBlock.of("figure-representatives-rows", data, columns, rows, fill=fill)
 
 
 # ---------------------------------------------------------------------- graph
@@ -222,23 +213,28 @@ def draw_graph(data: DataSpec, result: CellResult, keys: tuple[str, ...]) -> Fig
     """
     from matplotlib.patheffects import withStroke
 
+    networkx = import_extra("networkx", "report")
     names = [*result.values["classes"], *result.values["unseen"]]
-    n_seen, edges = len(result.values["classes"]), edges_of(result)
-    places = layout(len(names), edges, result.arrays["positions"])
+    n_seen, edges, few = len(result.values["classes"]), edges_of(result), len(names) <= _FEW
+    graph, places = networkx.Graph(edges), layout(len(names), edges, result.arrays["positions"])
     side = float(np.clip(3.2 + 0.05 * len(names), 4.2, 9.0))
+    kinds = {"seen class": range(n_seen), "unseen class": range(n_seen, len(names))}
     with style.drawn(max(side, 6.4), side) as (drawing, axis):
-        _draw_edges(axis, places, edges, n_seen, len(names))
-        parts = {"seen class": places[:n_seen], "unseen class": places[n_seen:]}
-        for index, (label, part) in enumerate(parts.items()):
-            axis.scatter(
-                *part.T, s=70 if len(names) <= _FEW else 24, color=style.colour(index),
-                marker="os"[index], edgecolors=style.PAPER, linewidths=0.8, zorder=3, label=label,
+        for index, (kind, codes) in enumerate(kinds.items()):
+            networkx.draw_networkx_nodes(
+                graph, places, codes, 70 if few else 24, style.colour(index), "os"[index],
+                ax=axis, edgecolors=style.PAPER, linewidths=0.8, label=kind,
+            )  # fmt: skip
+            networkx.draw_networkx_edges(
+                graph, places, [edge for edge in edges if edge[0] in codes], 1.3 if few else 0.6,
+                style.colour(1) if index else style.MUTED, "--" if index else "-", 0.75,
+                ax=axis, label=f"neighbours of {kind}es",
             )  # fmt: skip
         halo = [withStroke(linewidth=2.5, foreground=style.PAPER)]
         for code in _named(edges, n_seen, places):
             axis.annotate(
-                style.short(names[code]), places[code], xytext=(0, 6), textcoords="offset points",
-                ha="center", fontsize=8 if len(names) <= 20 else 6.5, zorder=4, path_effects=halo,
+                style.short(names[code]), places[code], (0, 6), textcoords="offset points",
+                ha="center", fontsize=8 if len(names) <= 20 else 6.5, path_effects=halo,
             )  # fmt: skip
         style.bare(axis)
         axis.margins(0.08)
@@ -246,25 +242,11 @@ def draw_graph(data: DataSpec, result: CellResult, keys: tuple[str, ...]) -> Fig
     frame = pd.DataFrame(
         [{"class": names[a], "neighbour": names[b], "seen": a < n_seen} for a, b in edges]
     )
-    k = result.arrays["neighbors"].shape[1]
-    few = "" if len(names) <= _FEW else "Only the classes that most others point to are named."
-    return FigureBlock.of("figure-graph", data, drawing, frame, keys=keys, k=k, named=few)
-
-
-def _draw_edges(
-    axis: Any, places: NDArray[Any], edges: list[tuple[int, int]], n_seen: int, n_classes: int
-) -> None:
-    from matplotlib.collections import LineCollection
-
-    width = 1.3 if n_classes <= _FEW else 0.6
-    kinds = {"neighbour of a seen class": True, "neighbour of an unseen class": False}
-    for label, seen in kinds.items():
-        lines = [places[[a, b]] for a, b in edges if (a < n_seen) == seen]
-        colour = style.MUTED if seen else style.colour(1)
-        axis.add_collection(
-            LineCollection(lines, colors=colour, linewidths=width, alpha=0.75, zorder=1,
-                           linestyles="solid" if seen else (0, (3, 2)), label=label)
-        )  # fmt: skip
+    fill = {
+        "k": result.arrays["neighbors"].shape[1],
+        "named": "" if few else "Only the classes that most others point to are named.",
+    }
+    return FigureBlock.of("figure-graph", data, drawing, frame, keys=keys, fill=fill)
 
 
 def _named(edges: list[tuple[int, int]], n_seen: int, places: NDArray[Any]) -> list[int]:
@@ -328,12 +310,11 @@ def run_representatives(cell: Cell, dataset: GZSLDataset) -> Outputs:
         "unseen": list(fold.new_classes),
         "seconds": seconds,
     }
+    added = fold.new_attributes, fold.attributes
     arrays = {
         "rows": rows,
         "neighbors": neighbor_table(graph),
-        "unseen_neighbors": nearest_classes(
-            fold.new_attributes, fold.attributes, model.n_neighbors, "attributes"
-        ),
+        "unseen_neighbors": nearest_classes(*added, model.n_neighbors, "attributes"),
         "positions": principal_axes(np.concatenate([fold.attributes, fold.new_attributes])),
     }
     if dataset.image_files is not None:
@@ -351,16 +332,13 @@ def principal_axes(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     Parameters
     ----------
     rows : ndarray of shape (n, d)
-        At least two rows.
+        At least two rows of at least two numbers.
 
     Examples
     --------
     >>> principal_axes(np.array([[0.0, 0.0, 5.0], [2.0, 0.0, 5.0]])).shape
     (2, 2)
     """
-    centred = rows - rows.mean(axis=0)
-    left, singular, _ = np.linalg.svd(centred, full_matrices=False)
-    axes = np.zeros((len(rows), 2))
-    n_axes = min(2, left.shape[1])
-    axes[:, :n_axes] = left[:, :n_axes] * singular[:n_axes]
-    return axes
+    from sklearn.decomposition import PCA
+
+    return np.asarray(PCA(2, svd_solver="full").fit_transform(rows))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hgkt.estimators.methods import METHODS, attribute_methods
-from hgkt.experiments.blocks import Metric, Outcome, Slot, Value
+from hgkt.experiments.blocks import Column, Metric, Outcome, Slot, TableBlock, Value, mark_columns
 from hgkt.experiments.plan import Cell, Context, DataSpec
 
 RELEASED = "released"
@@ -21,13 +21,12 @@ _QUICK = {"n_steps": 30, "n_epochs": 2, "n_iterations": 20}
 ZSL: Metric = ("by_zsl", "zsl")
 """Accuracy among unseen classes of the setting that validation chose by it."""
 
-_PUBLISHED: dict[Metric, int] = {ZSL: 0, "zsl": 0, "ts": 1, "tr": 2, "H": 3}
-_PUBLISHED |= {("uncalibrated", name): _PUBLISHED[name] for name in ("ts", "tr", "H")}
+# The paper calibrates nothing: its numbers stand beside ours at γ = 0.
+_PUBLISHED: dict[Metric, int] = {ZSL: 0}
+_PUBLISHED |= {("uncalibrated", name): 1 + i for i, name in enumerate(("ts", "tr", "H"))}
 METRICS: dict[str, Metric] = {"H, γ = 0": ("uncalibrated", "H"), "ts": "ts", "tr": "tr", "H": "H"}
 METRICS |= {"ZSL": "zsl", "AUSUC": "ausuc"}
 """Columns of a table of accuracies, and where a record has them."""
-
-_CALIBRATED: tuple[Metric, ...] = ("ts", "tr", "H")
 
 
 Published = tuple[float | None, float, float, float]
@@ -93,16 +92,12 @@ class MethodRow:
         """Whether its settings are its authors' and only γ is chosen."""
         return self.preset == RELEASED
 
-    def asked(self, context: Context) -> bool:
-        """Whether its method is among those asked for."""
-        return not context.methods or self.method in context.methods
-
     def published(self, data: DataSpec, metric: Metric) -> float | None:
-        """Return what the paper prints, or None; it has "zsl", "ts", "tr" and "H".
+        """Return what the paper prints of a metric, or None where it prints nothing.
 
         Examples
         --------
-        >>> PAPER.published(DataSpec("CUB", ""), "H")
+        >>> PAPER.published(DataSpec("CUB", ""), ("uncalibrated", "H"))
         34.9
         """
         if self.fixed:
@@ -120,9 +115,8 @@ def label_of(method: str) -> str:
     >>> label_of("conse"), label_of("cmt-star")
     ('ConSE', 'CMT*')
     """
-    return _LABELS.get(method) or METHODS[method].target.partition(":")[2].removesuffix(
-        "Classifier"
-    )
+    class_name = METHODS[method].target.partition(":")[2]
+    return _LABELS.get(method) or class_name.removesuffix("Classifier")
 
 
 DEFAULT = MethodRow("hgkt", "HGKT", "hgkt", "default")
@@ -215,16 +209,39 @@ def plan_evaluations(context: Context) -> dict[Slot, list[Cell]]:
     }
 
 
-def method_values(
-    outcome: Outcome, row: MethodRow, data: DataSpec, metrics: Mapping[Any, Metric]
-) -> list[Value]:
-    """Return a row's values of some metrics on one data set, the paper's numbers beside them.
+def method_table(
+    outcome: Outcome,
+    name: str,
+    data: DataSpec | None,
+    columns: Mapping[Column, tuple[DataSpec, Metric]],
+    marked: Collection[Column],
+    **fill: str,
+) -> TableBlock:
+    """Return a table with a row per method, the paper's numbers beside ours.
 
-    The paper calibrates nothing, so its numbers stand beside those at γ = 0.
+    Parameters
+    ----------
+    outcome : Outcome
+        What came of `plan_evaluations`.
+    name, data
+        Of the block, as `TableBlock.of` takes them.
+    columns : mapping of Column to data set and metric
+        What stands below each head.
+    marked : collection of Column
+        Columns of which the best is marked.
+    **fill
+        What stands in braces in its note.
     """
-    slot = (data.name, row.name)
-    printed = {m: None if m in _CALIBRATED else row.published(data, m) for m in metrics.values()}
-    return [outcome.value(slot, metric, printed[metric]) for metric in metrics.values()]
+    rows = rows_of(outcome.context)
+    lines: list[list[Value | str]] = [[row.label] for row in rows]
+    for line, row in zip(lines, rows, strict=True):
+        for source, metric in columns.values():
+            slot, printed = (source.name, row.name), row.published(source, metric)
+            line.append(outcome.value(slot, metric, printed))
+    best = [place for place, column in enumerate(columns, start=1) if column in marked]
+    ours = [place for place, row in enumerate(rows) if row.ours]
+    heads, lines = ["Method", *columns], mark_columns(lines, best)
+    return TableBlock.of(name, data, heads, lines, ours=ours, fill=fill)
 
 
 def data_note(context: Context) -> str:
@@ -236,10 +253,9 @@ def data_note(context: Context) -> str:
     'Features: efflite2 on CUB; the paper has res101 throughout.'
     """
     used = [f"{data.features} on {data.name}" for data in context.data if data.features]
-    sentences = []
-    if any(data.features not in ("", "res101") for data in context.data):
-        sentences.append(f"Features: {', '.join(used)}; the paper has res101 throughout.")
-    return " ".join(sentences)
+    if all(data.features in ("", "res101") for data in context.data):
+        return ""
+    return f"Features: {', '.join(used)}; the paper has res101 throughout."
 
 
 def retraining_note(context: Context) -> str:
@@ -252,14 +268,10 @@ def retraining_note(context: Context) -> str:
     >>> retraining_note(Context(data=(), methods=("hgkt",)))
     ''
     """
-    labels = [
-        label_of(name)
-        for name in dict.fromkeys(row.method for row in rows_of(context))
-        if getattr(METHODS.load(name), "retrains_on_add", False)
-    ]
-    if not labels:
+    methods = dict.fromkeys(row.method for row in rows_of(context))
+    again = [m for m in methods if getattr(METHODS.load(m), "retrains_on_add", False)]
+    if not again:
         return ""
-    return (
-        f"Trained again whenever classes come or go: {', '.join(labels)}; all others need no "
-        "training for that."
-    )
+    labels = ", ".join(map(label_of, again))
+    sentence = "Trained again whenever classes come or go"
+    return f"{sentence}: {labels}; all others need no training for that."

@@ -5,7 +5,6 @@ What the store holds is not run again, and a failure stays alone.
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -118,7 +117,7 @@ def plan_experiments(
     plans: dict[str, Plan] = {}
     for name, experiment in experiments.items():
         plan = experiment.plan(context)
-        asked = {slot: [*filter(context.asks, cells)] for slot, cells in plan.items()}
+        asked = {slot: [c for c in cells if context.asks(c.method)] for slot, cells in plan.items()}
         if any(asked.values()) or not plan:
             plans[name] = {slot: cells for slot, cells in asked.items() if cells}
     left_out = [name for name in experiments if name not in plans]
@@ -133,14 +132,12 @@ def reproduce(
     context: Context,
     names: Sequence[str] = (),
     *,
-    engine: str = "local",
-    n_jobs: int | None = None,
-    address: str | None = None,
-    keep_failures: bool = False,
     run: bool = True,
     progress: RunProgress | None = None,
     note: Callable[[str], None] | None = None,
     run_info: Mapping[str, Any] | None = None,
+    engine: str = "local",
+    **how: Any,
 ) -> Reproduction:
     """Run experiments and write the report; results of earlier runs in the folder are used.
 
@@ -152,14 +149,6 @@ def reproduce(
         Data, methods, seeds.
     names : sequence of str
         Experiments; by default all.
-    engine : {"local", "ray"}, default="local"
-        What runs the cells; see `run_cells`.
-    n_jobs : int, optional
-        Cells at a time; by default one per core.
-    address : str, optional
-        Of the Ray cluster; by default one is started on this machine.
-    keep_failures : bool, default=False
-        Whether stored failures are kept; by default they are run again.
     run : bool, default=True
         False runs nothing: the report is of what is there, the rest is shown as not run.
     progress : callable, optional
@@ -168,6 +157,10 @@ def reproduce(
         Called with one line for every stored file that cannot be read.
     run_info : mapping, optional
         What else the head of the report tells.
+    engine : {"local", "ray"}, default="local"
+        What runs the cells.
+    **how
+        Of `run_cells`: ``n_jobs``, ``address``, ``keep_failures``.
 
     Returns
     -------
@@ -200,23 +193,16 @@ def reproduce(
 
     if run:
         results = run_cells(
-            list(planned.values()),
-            store,
-            engine,
-            n_jobs,
-            watch,
-            device=context.device,
-            address=address,
-            keep_failures=keep_failures,
+            planned.values(), store, engine, progress=watch, device=context.device, **how
         )
+        told: dict[str, Any] = {"engine": engine}
     else:
         results = store.load(planned.values())
+        told = {"cells_not_run": len(planned) - len(results)}
         if not results:
             raise DataError(f"nothing of this has run: {store.folder} holds no result of it")
     n_there = len(results) - n_ran
-    counts = {"cells_run_now": n_ran, "cells_from_earlier_runs": n_there}
-    how = {"engine": engine} if run else {"cells_not_run": len(planned) - len(results)}
-    info = {**counts, **how, **(run_info or {})}
+    info = {"cells_run_now": n_ran, "cells_from_earlier_runs": n_there, **told, **(run_info or {})}
     report = write_report(folder, context, experiments, plans, results, info)
     return Reproduction(report, results, n_ran, n_there)
 
@@ -225,7 +211,7 @@ _DIED = "the process that ran it died twice: it was killed, crashed, or ran out 
 
 
 def run_cells(
-    cells: Sequence[Cell],
+    cells: Iterable[Cell],
     store: ResultStore,
     engine: str = "local",
     n_jobs: int | None = None,
@@ -243,7 +229,7 @@ def run_cells(
 
     Parameters
     ----------
-    cells : sequence of Cell
+    cells : iterable of Cell
         The work; equal cells run once.
     store : ResultStore
         Where results are and go.
@@ -282,13 +268,15 @@ def run_cells(
         results = {key: result for key, result in results.items() if result.ok}
     todo = [cell for key, cell in wanted.items() if key not in results]
     costs = Costs(results.values())
+    tracker = Tracker(todo, len(results), costs, progress)
     if not todo:
-        Tracker(todo, len(results), costs, progress=progress)
+        tracker.report()
         return {key: results[key] for key in wanted}
     todo.sort(key=costs.seconds, reverse=True)  # short ones fill the gaps at the end
     schedule = Schedule(todo, results)
     with _open(engine, n_jobs, len(todo), device, address) as runner:
-        tracker = Tracker(todo, len(results), costs, runner.n_workers, progress)
+        tracker.n_workers = runner.n_workers
+        tracker.report()
         with closing(_run(runner, schedule, device, tracker.started)) as stream:  # type: ignore[type-var]
             for result in stream:
                 store.put(result)
@@ -316,13 +304,11 @@ def _run(
     def arguments(cell: Cell) -> tuple[Any, ...]:
         return cell, device, None if apart else share(cell.data), schedule.taken(cell)
 
-    yield from schedule.hopeless()
     ends = engine.run(run_cell, schedule, arguments=arguments, started=started, n_retries=1)
     with closing(ends) as stream:  # type: ignore[type-var]
         for end in stream:
             problem = _DIED if end.n_deaths else end.problem
             yield end.value if problem is None else failed(end.task, str(problem))
-            yield from schedule.hopeless()
 
 
 def _open(name: str, n_jobs: int | None, n_cells: int, device: str, address: str | None) -> Engine:
@@ -433,32 +419,23 @@ class Schedule:
     def take(self) -> Cell | None:
         """Return the next cell that can run, or None while all that wait need others."""
         for cell in self._waiting:
-            if all(key in self.results for key in cell.needs):
+            if all(key in self.results or key not in self._planned for key in cell.needs):
                 self._waiting.remove(cell)
                 return cell
         return None
 
     def taken(self, cell: Cell) -> dict[str, Any]:
-        """Return the parameters that a cell takes from those it needs."""
+        """Return the parameters that a cell takes from those it needs; refuse what has none."""
         chosen: dict[str, Any] = {}
         for key in cell.needs:
-            chosen |= self.results[key].values.get("selected") or {}
-        return chosen
-
-    def hopeless(self) -> Iterator[CellResult]:
-        """Yield the failures of cells that cannot run any more, and of those that need them."""
-        while found := next(((c, why) for c in self._waiting if (why := self._obstacle(c))), None):
-            self._waiting.remove(found[0])
-            yield failed(*found)
-
-    def _obstacle(self, cell: Cell) -> str:
-        for key in cell.needs:
             need = self.results.get(key)
-            if need is not None and not need.ok:
-                return f"it needs another cell, which failed: {need.cell.label}: {need.error}"
-            if need is None and key not in self._planned:
-                return f"it needs the cell {key}, which is not part of the run"
-        return ""
+            if need is None:
+                raise DataError(f"it needs the cell {key}, which is not part of the run")
+            if not need.ok:
+                which = f"{need.cell.label}: {need.error}"
+                raise DataError(f"it needs another cell, which failed: {which}")
+            chosen |= need.values.get("selected") or {}
+        return chosen
 
 
 class Costs:
@@ -486,7 +463,7 @@ class Costs:
     """
 
     def __init__(self, results: Iterable[CellResult] = ()) -> None:
-        self._seconds: defaultdict[str, list[float]] = defaultdict(list)
+        self._seconds: defaultdict[tuple[str, ...], list[float]] = defaultdict(list)
         for result in results:
             self.learn(result)
 
@@ -497,31 +474,28 @@ class Costs:
 
     def seconds(self, cell: Cell) -> float:
         """Return how long a cell is expected to take."""
-        found = (self._seconds[level] for level in _levels(cell) if level in self._seconds)
-        known = next(found, None)
-        return _guess(cell) if known is None else fmean(known)
+        known = (self._seconds[level] for level in _levels(cell) if level in self._seconds)
+        return fmean(next(known, [_guess(cell)]))
 
     def is_guess(self, cell: Cell) -> bool:
         """Whether nothing like the cell has been learned."""
         return not any(level in self._seconds for level in _levels(cell))
 
 
-def _levels(cell: Cell) -> list[str]:
+def _levels(cell: Cell) -> list[tuple[str, ...]]:
     """Return what cells of similar cost share, the most similar first."""
-    data = [cell.data.name, cell.data.features]
-    kind = [cell.task, cell.method, cell.preset]
-    details = plain([dict(cell.params), dict(cell.options)])
-    same = [[*kind, *data, details], [*kind, *data], kind]
-    return [json.dumps(level, sort_keys=True) for level in same]
+    kind = (cell.task, cell.method, cell.preset)
+    place = (*kind, cell.data.name, cell.data.features)
+    return [(*place, str(cell.params), str(cell.options)), place, kind]
 
 
 def _guess(cell: Cell) -> float:
     """Return more for a method that goes through its data many times."""
     from hgkt.estimators.methods import METHODS
 
-    known = cell.method in METHODS
-    loops = known and _LOOPS & set(METHODS.load(cell.method)._get_param_names())
-    return _TRAINED if loops else _USUAL
+    if cell.method not in METHODS:
+        return _USUAL
+    return _TRAINED if _LOOPS & set(METHODS.load(cell.method)._get_param_names()) else _USUAL
 
 
 @dataclass
@@ -573,31 +547,29 @@ class Tracker:
         Cells whose results were there.
     costs : Costs
         What is known of their times; it learns more.
+    progress : callable, optional
+        Called with the state whenever it changes.
+
+    Attributes
+    ----------
     n_workers : int
         Cells that run at once.
-    progress : callable, optional
-        Called with the state whenever it changes, and now.
     """
 
     def __init__(
-        self,
-        todo: Sequence[Cell],
-        n_there: int,
-        costs: Costs,
-        n_workers: int = 1,
-        progress: RunProgress | None = None,
+        self, todo: Sequence[Cell], n_there: int, costs: Costs, progress: RunProgress | None
     ) -> None:
         self.state = RunState(len(todo), n_there)
         self.state.todo = dict(Counter(cell.method or "data" for cell in todo))
         self.state.n_guessed = sum(map(costs.is_guess, todo))
-        self._costs, self._n_workers, self._progress = costs, n_workers, progress
+        self.n_workers = 1
+        self._costs, self._progress = costs, progress
         self._left = {cell.key: cell for cell in todo}
-        self._report(None)
 
     def started(self, cell: Cell) -> None:
         """Note that a cell runs."""
         self.state.running[cell.key] = cell
-        self._report(None)
+        self.report()
 
     def ended(self, result: CellResult) -> None:
         """Note what a cell gave."""
@@ -606,11 +578,12 @@ class Tracker:
         del self._left[result.cell.key]
         self.state.n_done += 1
         self.state.n_failed += not result.ok
-        self._report(result)
+        self.report(result)
 
-    def _report(self, last: CellResult | None) -> None:
+    def report(self, last: CellResult | None = None) -> None:
+        """Tell where the run stands, and what has just ended."""
         self.state.last = last
         if self._progress is not None:
             left = [self._costs.seconds(cell) for cell in self._left.values()]
-            self.state.seconds_left = max(sum(left) / self._n_workers, max(left, default=0.0))
+            self.state.seconds_left = max(sum(left) / self.n_workers, max(left, default=0.0))
             self._progress(self.state)

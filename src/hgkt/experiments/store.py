@@ -98,13 +98,11 @@ class ResultStore:
         return self.folder / f"{key}.json"
 
     def _read(self, path: Path, arrays: bool) -> CellResult | None:
+        if not path.is_file():
+            return None
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
             result = _result(document, path, arrays)
-        except FileNotFoundError as error:
-            if error.filename == str(path):
-                return None
-            reason = f"{Path(error.filename).name} is missing"
         except Exception as error:  # what a damaged file leads to has no common base
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
         else:

@@ -155,8 +155,7 @@ def bare(axes: Any, frame: str = "") -> None:
     """
     axes.set(xticks=[], yticks=[])
     axes.grid(visible=False)
-    for spine in axes.spines.values():
-        spine.set(visible=bool(frame), color=frame or RULE)
+    axes.spines[:].set(visible=bool(frame), color=frame or RULE)
 
 
 def short(name: str, limit: int = 18) -> str:

@@ -14,12 +14,12 @@ from hgkt.evaluation.metrics import ClassAccuracies
 from hgkt.experiments.blocks import (
     Block,
     Column,
+    Metric,
     Outcome,
     Plan,
     TableBlock,
     Value,
     experiment,
-    mark_columns,
 )
 from hgkt.experiments.plan import Cell, CellResult, Context, DataSpec, Outputs, build_estimator
 from hgkt.experiments.rows import (
@@ -28,7 +28,7 @@ from hgkt.experiments.rows import (
     PUBLISHED,
     MethodRow,
     data_note,
-    method_values,
+    method_table,
     plan_evaluations,
     retraining_note,
     rows_of,
@@ -42,24 +42,16 @@ if TYPE_CHECKING:
 _ACCURACIES = {name: metric for name, metric in METRICS.items() if name != "ZSL"}
 
 
-def _method_table(outcome: Outcome, name: str, metrics: dict[str, Any]) -> TableBlock:
+def _results_table(outcome: Outcome, name: str, metrics: dict[str, Metric]) -> TableBlock:
     """Return a table with a row per method and a group of columns per data set."""
     context = outcome.context
-    rows = rows_of(context)
-    lines: list[list[Value | str]] = []
-    for row in rows:
-        values = [v for data in context.data for v in method_values(outcome, row, data, metrics)]
-        lines.append([row.label, *values])
-    grouped = [
-        Column(head, data.name) if len(metrics) > 1 else Column(data.name)
+    columns = {
+        Column(head, data.name) if len(metrics) > 1 else Column(data.name): (data, metric)
         for data in context.data
-        for head in metrics
-    ]
-    ours = [position for position, row in enumerate(rows) if row.ours]
-    columns: list[Column | str] = ["Method", *grouped]
-    marked = mark_columns(lines)
+        for head, metric in metrics.items()
+    }
     notes = f"{data_note(context)} {retraining_note(context)}".strip()
-    return TableBlock.of(name, None, columns, marked, ours=ours, features=notes)
+    return method_table(outcome, name, None, columns, columns, features=notes)
 
 
 @experiment("Conventional zero-shot learning", plan_evaluations)
@@ -69,7 +61,7 @@ def zsl(outcome: Outcome) -> list[Block]:
     parameters are chosen by this accuracy on validation classes among the seen ones, the model is
     then fitted on all training rows, and the test rows are looked at once.
     """
-    return [_method_table(outcome, "table-zsl", {"ZSL": BY_ZSL})]
+    return [_results_table(outcome, "table-zsl", {"ZSL": BY_ZSL})]
 
 
 @experiment("Generalized zero-shot learning", plan_evaluations)
@@ -79,8 +71,7 @@ def gzsl(outcome: Outcome) -> list[Block]:
     literal reading of the paper's network. All methods are fitted under one protocol: parameters
     chosen by AUSUC on validation classes, then the calibration γ.
     """
-    table = _method_table(outcome, "table-gzsl", _ACCURACIES)
-    return [table, *paired_table(outcome)]
+    return [_results_table(outcome, "table-gzsl", _ACCURACIES), *paired_table(outcome)]
 
 
 DIFFERENCES = {"ΔH": "H", "ΔH, γ = 0": "H_uncalibrated", "ΔZSL": "zsl"}
@@ -113,13 +104,9 @@ def difference_of(
     metric : str
         As `paired_difference` takes it.
     """
-    found = [
-        (a, b)
-        for seed in ours
-        if seed in theirs
-        and (a := accuracies_of(ours[seed])) is not None
-        and (b := accuracies_of(theirs[seed])) is not None
-    ]
+    seeds = [seed for seed in ours if seed in theirs]
+    pairs = [(accuracies_of(ours[seed]), accuracies_of(theirs[seed])) for seed in seeds]
+    found = [(a, b) for a, b in pairs if a is not None and b is not None]
     if not found:
         return None
     first, second = zip(*found, strict=True)
@@ -140,11 +127,10 @@ def difference_text(found: PairedDifference) -> str:
 def paired_table(outcome: Outcome) -> list[Block]:
     """Return the table, or nothing where the default model or all others have not run."""
     context = outcome.context
-    others = [row for row in rows_of(context) if row != DEFAULT]
     lines: list[list[Value | str]] = []
-    for row in others:
+    for row in rows_of(context):
         values = [_value(outcome, row, d, m) for d in context.data for m in DIFFERENCES.values()]
-        if any(value.words != "–" for value in values):
+        if row != DEFAULT and any(value.keys for value in values):
             lines.append([row.label, *values])
     if not lines:
         return []
@@ -189,7 +175,7 @@ def data_sets(outcome: Outcome) -> list[Block]:
     missing = f"Not found: {', '.join(context.missing)}." if context.missing else ""
     heads = [Column(name, group) for group, name in _COLUMNS.values()]
     columns: list[Column | str] = ["Data set", *heads, "Checked", "Split"]
-    return [TableBlock.of("table-data", None, columns, rows, missing=missing)]
+    return [TableBlock.of("table-data", None, columns, rows, fill={"missing": missing})]
 
 
 def _row(outcome: Outcome, data: DataSpec) -> list[Value | str]:

@@ -30,7 +30,7 @@ _STEPS = (1, 10, 25, 50, 75, 100, 150, 200, 300, 400, 600, 800, 1200, 1600, 2400
 _QUICK_STEPS = (1, 25, 50, 100, 200, 400)
 _ADAM = {"optimizer": "adam"}  # the paper's, of whose steps this figure is
 _WORDS = {"ts": "unseen (ts)", "tr": "seen (tr)", "H": "H"}
-_PANELS = {"validation": "Validation classes", "test": "Test (looked at, not used)"}
+_PANELS = {"validation": "Validation classes", "test": "Test, not used"}
 
 
 def _plan_iterations(context: Context) -> Plan:
@@ -59,26 +59,14 @@ def _draw_iterations(data: DataSpec, result: CellResult, keys: tuple[str, ...]) 
             for index, (name, label) in enumerate(_WORDS.items()):
                 axis.plot(steps, table[:, index], label=label, **style.series(index))
                 frame[f"{part}_{name}"] = table[:, index]
-            _mark_stop(axis, steps, table, stop)
-            axis.set(title=words, xlabel="iteration")
-        axes[0].set_ylabel("accuracy, %")
-        axes[0].set_ylim(0, 100)
+            harmonic = table[steps.tolist().index(stop), 2]
+            axis.axvline(stop, color=style.MUTED, linewidth=0.9, linestyle=(0, (2, 2)), zorder=1)
+            axis.plot(stop, harmonic, "*", color=style.INK, markersize=12, linestyle="none",
+                      zorder=5, label="stop, chosen on validation")  # fmt: skip
+            axis.set(title=f"{words}: H {harmonic:.1f}", xlabel="iteration")
+        axes[0].set(ylabel="accuracy, %", ylim=(0, 100))
         drawing.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
-    return FigureBlock.of("figure-iterations", data, drawing, frame, keys=keys, stop=stop)
-
-
-def _mark_stop(axis: Any, steps: Any, table: Any, stop: int) -> None:
-    height = table[steps.tolist().index(stop), 2]
-    axis.axvline(stop, color=style.MUTED, linewidth=0.9, linestyle=(0, (2, 2)), zorder=1)
-    axis.plot(
-        [stop], [height], "*", color=style.INK, markersize=12, linestyle="none", zorder=5,
-        label="stop, chosen on validation",
-    )  # fmt: skip
-    late = stop > 0.7 * steps[-1]  # then the words go to the left, into the panel
-    axis.annotate(
-        f"H {height:.1f}", (stop, height), xytext=(-8 if late else 7, 5),
-        ha="right" if late else "left", textcoords="offset points", color=style.INK, fontsize=8,
-    )  # fmt: skip
+    return FigureBlock.of("figure-iterations", data, drawing, frame, keys=keys, fill={"stop": stop})
 
 
 def run_iterations(cell: Cell, dataset: GZSLDataset) -> Outputs:
@@ -119,16 +107,11 @@ def run_iterations(cell: Cell, dataset: GZSLDataset) -> Outputs:
     test = train_network(model, final_fold(dataset), steps).metrics
     stop = max(steps, key=lambda step: validation[step].H)  # the first of equally good ones
     values = {"stop": stop, "metrics": test[stop].to_dict(), "validation_H": validation[stop].H}
-    arrays = {
-        "steps": np.array(steps),
-        "validation": _table(validation, steps),
-        "test": _table(test, steps),
+    arrays = {"steps": np.array(steps)} | {
+        part: np.array([[getattr(run[step], name) for name in _WORDS] for step in steps])
+        for part, run in (("validation", validation), ("test", test))
     }
     return values, arrays
-
-
-def _table(metrics: dict[int, GZSLMetrics], steps: list[int]) -> NDArray[np.float64]:
-    return np.array([[getattr(metrics[step], name) for name in _WORDS] for step in steps])
 
 
 # ---------------------------------------------------------------------- the network, for studies
@@ -154,17 +137,16 @@ def final_fold(dataset: GZSLDataset) -> Fold:
     """
     X, y = dataset.rows("train")
     (X_seen, y_seen), (X_unseen, y_unseen) = map(dataset.rows, ("test_seen", "test_unseen"))
-    classes, codes = np.unique(y, return_inverse=True)
+    seen, unseen = np.unique(y), dataset.names(dataset.unseen_classes)
     vectors = dataset.attributes_of(range(len(dataset.class_names)))
-    names, new = classes.tolist(), dataset.names(dataset.unseen_classes)
     return Fold(
-        Instances(X, codes.astype(np.intp)),
-        classes,
-        np.stack([vectors[name] for name in names]),
-        tuple(new),
-        np.stack([vectors[name] for name in new]),
+        Instances(X, np.searchsorted(seen, y)),
+        seen,
+        np.stack([vectors[name] for name in seen]),
+        tuple(unseen),
+        np.stack([vectors[name] for name in unseen]),
         np.concatenate([X_seen, X_unseen]),
-        ValidationRows(y_seen, y_unseen, [*names, *new], len(names)),
+        ValidationRows(y_seen, y_unseen, [*seen.tolist(), *unseen], len(seen)),
     )
 
 
@@ -241,20 +223,19 @@ def train_network(
 
     X, codes = instances_of(fold)
     settings = model._settings(X.dtype)
-    wanted = tuple(sorted(set(steps)))
-    training = settings.training
-    if wanted:
-        training = {**training, "n_steps": wanted[-1], "snapshot_steps": wanted}
+    if steps:
+        until = {"n_steps": max(steps), "snapshot_steps": tuple(sorted(set(steps)))}
+        settings = replace(settings, training={**settings.training, **until})
     metrics: dict[int, GZSLMetrics] = {}
 
     def snapshot(step: int, transfer: NetworkTransfer, table: NDArray[Any]) -> None:
         metrics[step] = _test(fold, transfer, table)
 
-    transfer = NetworkTransfer(replace(settings, training=training))
+    transfer = NetworkTransfer(settings)
     table = transfer.fit(
         X, codes, fold.attributes, representatives=representatives, on_snapshot=snapshot
     )
-    if not wanted:
+    if not steps:
         snapshot(len(transfer.losses), transfer, table)
     return NetworkRun(metrics, transfer)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 import warnings
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hgkt.data import GZSLDataset
 from hgkt.experiments import style
@@ -32,19 +32,21 @@ _REGS: tuple[float, ...] = (1e-2, 1e-3)
 
 
 def _plan_barycenters(context: Context) -> Plan:
-    sizes: dict[str, Any] = {"n_classes": 8, "n_instances": 25, "max_iter": 200, "work": 4e9}
-    params, regs = {}, _REGS
+    sizes, params, regs = (
+        {"n_classes": 8, "n_instances": 25, "max_iter": 200, "work": 4e9},
+        {},
+        _REGS,
+    )
     if context.quick:
         sizes = {"n_classes": 3, "n_instances": 12, "max_iter": 60, "work": 5e7}
         params, regs = {"n_steps": 50}, _REGS[:1]
     return {
         data.name: [
-            Cell("barycenters", data, PAPER.method, "", params, 0,
-                 {**sizes, "reg": reg})
+            Cell("barycenters", data, PAPER.method, params=params, options={**sizes, "reg": reg})
             for reg in regs
         ]
         for data in context.data
-    }  # fmt: skip
+    }
 
 
 @experiment("Exact barycenter and Sinkhorn", _plan_barycenters)
@@ -64,35 +66,33 @@ def barycenters(outcome: Outcome) -> list[Block]:
         if not ran:
             rows.append([data.name, outcome.why(data.name), *[Value()] * 5])
             continue
-        rows.append(_solver_row(data, "exact", "exact", *next(iter(ran.items()))))
-        rows += [_solver_row(data, _solver(r), "sinkhorn", key, r) for key, r in ran.items()]
+        rows.append(_solver_row("exact", *next(iter(ran.items()))))
+        rows += [_solver_row("sinkhorn", key, r) for key, r in ran.items()]
         drawings.append(_draw_barycenters(data, list(ran.values()), tuple(ran)))
     columns = ["Data", "Solver", "W₂² objective", "Time per class, ms", "Same representative, %",
                "Same kNN edges, %", "H, %"]  # fmt: skip
     sizes = "; ".join({r.cell.data.name: _sizes_text(r) for r in found}.values())
-    return [TableBlock.of("ablation-barycenter", None, columns, rows, sizes=sizes), *drawings]
+    return [
+        TableBlock.of("ablation-barycenter", None, columns, rows, fill={"sizes": sizes}),
+        *drawings,
+    ]
 
 
 def _solver(result: CellResult) -> str:
     return f"Sinkhorn, ε = {result.values['reg']:g}"
 
 
-def _solver_row(
-    data: DataSpec, label: str, solver: str, key: str, result: CellResult
-) -> list[Value | str]:
-    part = result.values[solver]
-    milliseconds = 1000.0 * part["seconds"]
-    same = [
-        (result.values[name] if solver == "sinkhorn" else None, ".0f")
-        for name in ("same_representative", "same_edges")
+def _solver_row(solver: str, key: str, result: CellResult) -> list[Value | str]:
+    values, part = result.values, result.values[solver]
+    exact, milliseconds = solver == "exact", 1000.0 * part["seconds"]
+    same = [None if exact else values[name] for name in ("same_representative", "same_edges")]
+    numbers = [part["objective"], milliseconds, *same, part["H"]]
+    forms = [".4g", ",.3g" if milliseconds < 100 else ",.0f", ".0f", ".0f", ".1f"]
+    shown = [
+        Value(number, n=1, keys=(key,), form=form)
+        for number, form in zip(numbers, forms, strict=True)
     ]
-    numbers = [
-        (part["objective"], ".4g"),
-        (milliseconds, ",.3g" if milliseconds < 100 else ",.0f"),
-        *same,
-        (part["H"], ".1f"),
-    ]
-    return [data.name, label, *(Value(x, n=1, keys=(key,), form=form) for x, form in numbers)]
+    return [result.cell.data.name, "exact" if exact else _solver(result), *shown]
 
 
 def _sizes_text(result: CellResult) -> str:
@@ -192,62 +192,53 @@ def run_barycenters(cell: Cell, dataset: GZSLDataset) -> Outputs:
     sizes = Sizes(**options).within(n_seen, rows.X.shape[1])
     picked = np.sort(np.random.default_rng(cell.seed).permutation(n_seen)[: sizes.n_classes])
     classes = [_compare(rows, code, sizes, reg, cell.seed) for code in picked.tolist()]
+    found = {name: np.array([part[name] for part in classes]) for name in classes[0]}
     exact = select_representatives(*rows, n_seen).indices
     entropic = exact.copy()
     # Both from the same instances: the barycenter is all that differs.
-    exact[picked], entropic[picked] = np.array([found.rows for found in classes]).T
+    exact[picked], entropic[picked] = found["rows"].T
     runs = [train_network(model, fold, (), chosen) for chosen in (exact, entropic)]
     tables = [neighbor_table(run.transfer.graph)[picked] for run in runs]
-    objectives = np.array([found.objectives for found in classes])
-    seconds = np.array([found.seconds for found in classes]).mean(axis=0)
     values: dict[str, Any] = {
         **asdict(sizes),
         "n_seen": n_seen,
         "reg": reg,
-        "converged": 100.0 * float(np.mean([found.converged for found in classes])),
+        "converged": 100.0 * float(found["converged"].mean()),
         "same_representative": 100.0 * float(np.mean(exact[picked] == entropic[picked])),
         "same_edges": shared_edges(*tables),
     }
     for position, name in enumerate(("exact", "sinkhorn")):
         (metrics,) = runs[position].metrics.values()
-        values[name] = {
-            "objective": float(objectives[:, position].mean()),
-            "seconds": float(seconds[position]),
-            **metrics.to_dict(),
+        means = {
+            "objective": float(found["objectives"][:, position].mean()),
+            "seconds": float(found["seconds"][:, position].mean()),
         }
-    return values, {"objectives": objectives, "barycenters": np.stack(classes[0].centers)}
+        values[name] = means | metrics.to_dict()
+    return values, {"objectives": found["objectives"], "barycenters": found["centers"][0]}
 
 
-class _Comparison(NamedTuple):
-    """One class: exact first, Sinkhorn second."""
-
-    centers: tuple[NDArray[np.float64], NDArray[np.float64]]
-    objectives: tuple[float, float]
-    seconds: tuple[float, float]
-    rows: tuple[int, int]
-    converged: bool
-
-
-def _compare(instances: Instances, code: int, sizes: Sizes, reg: float, seed: int) -> _Comparison:
+def _compare(
+    instances: Instances, code: int, sizes: Sizes, reg: float, seed: int
+) -> dict[str, Any]:
+    """Return what the solvers give on one class, the exact one first."""
     from hgkt.transport import entropic_barycenter, line_barycenter, line_distances, to_simplex
 
     members = np.flatnonzero(instances.codes == code)
     rng = np.random.default_rng([seed, code])
     members = np.sort(rng.permutation(members)[: sizes.n_instances])
     histograms = to_simplex(instances.X[members].astype(np.float64))
-    start = time.perf_counter()
-    exact = line_barycenter(histograms)
-    middle = time.perf_counter()
+    sinkhorn = partial(entropic_barycenter, cost="squared", reg=reg, max_iter=sizes.max_iter)
+    centers, times = [], [time.perf_counter()]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        entropic = entropic_barycenter(histograms, "squared", reg, max_iter=sizes.max_iter)
-    end = time.perf_counter()
-    distances = [line_distances(histograms, center) for center in (exact, entropic)]
-    near = [int(members[np.argmin(found)]) for found in distances]
-    return _Comparison(
-        (exact, entropic),
-        (float(distances[0].mean()), float(distances[1].mean())),
-        (middle - start, end - middle),
-        (near[0], near[1]),
-        not any("converge" in str(warning.message) for warning in caught),
-    )
+        for solve in (line_barycenter, sinkhorn):
+            centers.append(solve(histograms))
+            times.append(time.perf_counter())
+    distances = np.array([line_distances(histograms, center) for center in centers])
+    return {
+        "centers": centers,
+        "objectives": distances.mean(axis=1),
+        "seconds": np.diff(times),
+        "rows": members[distances.argmin(axis=1)],
+        "converged": not any("converge" in str(warning.message) for warning in caught),
+    }

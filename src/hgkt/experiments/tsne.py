@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,7 +41,7 @@ def _plan(context: Context) -> Plan:
 
 
 def _rows(outcome: Outcome) -> list[MethodRow]:
-    return [row for row in _ROWS if row.asked(outcome.context)]
+    return [row for row in _ROWS if outcome.context.asks(row.method)]
 
 
 @experiment("Embeddings of unseen classes", _plan)
@@ -54,46 +55,38 @@ def embeddings(outcome: Outcome) -> list[Block]:
 
 def _table(outcome: Outcome) -> TableBlock:
     rows: list[list[Value | str]] = []
-    for data in outcome.context.data:
-        for row in _rows(outcome):
-            slot = (data.name, row.name)
-            result = outcome.first(slot)
-            # The paper's 80 % is what its picture of AwA2 shows.
-            printed = 80.0 if data.name.upper() == "AWA2" and row is PAPER else None
-            rows.append([
-                data.name,
-                row.label,
-                outcome.value(slot, ("own_space",), None, ".0f"),
-                outcome.value(slot, ("own_picture",), printed if result else None, ".0f"),
-                outcome.value(slot, ("n_unseen",), None, ".0f"),
-                result.values["space"] if result else "–",
-            ])  # fmt: skip
+    shown = ("own_space", "own_picture", "n_unseen")
+    for data, row in product(outcome.context.data, _rows(outcome)):
+        slot = (data.name, row.name)
+        result = outcome.first(slot)
+        # The paper's 80 % is what its picture of AwA2 shows.
+        of_paper = data.name.upper() == "AWA2" and row is PAPER and result is not None
+        printed = {"own_picture": 80.0} if of_paper else {}
+        values = [outcome.value(slot, (name,), printed.get(name), ".0f") for name in shown]
+        rows.append([data.name, row.label, *values, result.values["space"] if result else "–"])
     columns = ["Data", "Method", "in the space, %", "in the picture, %", "unseen classes", "space"]
     return TableBlock.of("figure-tsne-shares", None, columns, rows)
 
 
 def _drawing(outcome: Outcome, data: DataSpec) -> Block:
     slots = {row: (data.name, row.name) for row in _rows(outcome)}
-    ran: list[tuple[MethodRow, CellResult]] = [
-        (row, result) for row, slot in slots.items() if (result := outcome.first(slot)) is not None
-    ]
+    ran = {row: found for row, slot in slots.items() if (found := outcome.first(slot)) is not None}
     if not ran:
         return outcome.nothing(f"t-SNE, {data.name}", *slots.values())
     frames = []
     with style.drawn(0.4 + 3.0 * len(ran), 3.6, columns=len(ran), squeeze=False) as (drawing, axes):
-        for axis, (row, result) in zip(axes[0], ran, strict=True):
+        for axis, (row, result) in zip(axes[0], ran.items(), strict=True):
             frames.append(_draw_plane(axis, result).assign(method=row.label))
             axis.set_title(f"{row.label}: {result.values['own_space']:.0f} % in own cluster")
         handles, labels = axes[0][0].get_legend_handles_labels()
         n_columns = min(len(labels), 2 * len(ran))
         drawing.legend(handles, labels, loc="outside lower center", ncols=n_columns)
-    spaces = "; ".join(f"{row.label}: {result.values['space']}" for row, result in ran)
-    shown, total = len(ran[0][1].values["classes"]), ran[0][1].values["n_unseen"]
+    spaces = "; ".join(f"{row.label}: {result.values['space']}" for row, result in ran.items())
+    shown, total = len(result.values["classes"]), result.values["n_unseen"]
     which = f"The first {shown} of {total}" if shown < total else f"All {total}"
     frame, keys = pd.concat(frames, ignore_index=True), outcome.keys(*slots.values())
-    return FigureBlock.of(
-        "figure-tsne", data, drawing, frame, keys=keys, which=which, spaces=spaces
-    )
+    fill = {"which": which, "spaces": spaces}
+    return FigureBlock.of("figure-tsne", data, drawing, frame, keys=keys, fill=fill)
 
 
 def _draw_plane(axis: Any, result: CellResult) -> pd.DataFrame:
@@ -102,21 +95,17 @@ def _draw_plane(axis: Any, result: CellResult) -> pd.DataFrame:
     for code, name in enumerate(classes):
         part = points[labels == code]
         axis.scatter(
-            part[:, 0], part[:, 1], s=14, color=style.colour(code), label=style.short(name),
+            *part.T, s=14, color=style.colour(code), label=style.short(name),
             # Colours repeat after eight: markers move on by one, so that no pair comes twice.
             marker=style.MARKERS[(code + code // 8) % len(style.MARKERS)], linewidths=0, alpha=0.65,
         )  # fmt: skip
-        middle = part.mean(axis=0)
-        axis.plot(
-            [middle[0], dots[code, 0]], [middle[1], dots[code, 1]], color=style.MUTED,
-            linewidth=0.8, zorder=3,
-        )  # fmt: skip
+        axis.plot(*zip(part.mean(axis=0), dots[code], strict=True), color=style.MUTED,
+                  linewidth=0.8, zorder=3)  # fmt: skip
     axis.scatter(
-        dots[:, 0], dots[:, 1], s=52, color=style.INK, edgecolors=style.PAPER, linewidths=0.9,
+        *dots.T, s=52, color=style.INK, edgecolors=style.PAPER, linewidths=0.9,
         zorder=4, label="embedding",
     )  # fmt: skip
-    axis.set(xticks=[], yticks=[])
-    axis.grid(visible=False)
+    style.bare(axis, frame=style.RULE)
     names = [classes[code] for code in labels] + list(classes)
     kinds = ["image"] * len(points) + ["embedding"] * len(dots)
     rows = [*points.tolist(), *dots.tolist()]
@@ -160,6 +149,8 @@ def run_embedding(cell: Cell, dataset: GZSLDataset) -> Outputs:
     >>> values["own_space"], arrays["points"].shape, arrays["dots"].shape
     (100.0, (20, 2), (2, 2))
     """
+    from sklearn.metrics import pairwise_distances_argmin
+
     X_train, y_train = dataset.rows("train")
     model = build_estimator(cell, dataset)
     model.fit(X_train, y_train, class_attributes=dataset.attributes_of(dataset.seen_classes))
@@ -168,14 +159,14 @@ def run_embedding(cell: Cell, dataset: GZSLDataset) -> Outputs:
     names = dataset.names(dataset.unseen_classes)
     features, embeddings, space = common_space(model, X, names)
     means = np.stack([features[y == name].mean(axis=0) for name in names])
-    nearest = nearest_rows(embeddings, means)
+    nearest = pairwise_distances_argmin(embeddings, means)
     shown = names[: int(cell.options.get("n_classes", 10))]
     rows = _picture_rows(y, shown, int(cell.options.get("n_instances", 60)), cell.seed)
     plane = in_the_plane(np.concatenate([features[rows], embeddings[: len(shown)]]), cell.seed)
     points, dots = plane[: len(rows)], plane[len(rows) :]
     labels = np.array([shown.index(name) for name in y[rows]])
     centers = np.stack([points[labels == code].mean(axis=0) for code in range(len(shown))])
-    in_picture = nearest_rows(dots, centers) == np.arange(len(shown))
+    in_picture = pairwise_distances_argmin(dots, centers) == np.arange(len(shown))
     values = {
         "space": space,
         "own_space": 100.0 * float((nearest == np.arange(len(names))).mean()),
@@ -206,29 +197,12 @@ def common_space(
 
     if not hasattr(model, "metric"):
         raise DataError(f"{type(model).__name__} embeds no classes among features")
-    embeddings = model.class_points()[model.candidates(names)]
-    space = "visual features"
-    if isinstance(model, HGKTClassifier):
-        space += " in the in-class metric"
-    features = model.in_metric(X)
-    found = [np.asarray(part, dtype=np.float64) for part in (features, embeddings)]
+    in_class = " in the in-class metric" if isinstance(model, HGKTClassifier) else ""
+    embeddings = model.class_points()[model.candidates(names)].astype(np.float64)
+    features, space = model.in_metric(X).astype(np.float64), f"visual features{in_class}"
     if model.metric == "cosine":
-        found = [normalize(part) for part in found]
-        space += ", unit length"
-    return found[0], found[1], space
-
-
-def nearest_rows(rows: NDArray[np.float64], targets: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Return for each row (n, D) the position of the nearest target (m, D).
-
-    Examples
-    --------
-    >>> nearest_rows(np.array([[0.0], [4.0]]), np.array([[5.0], [1.0]]))
-    array([1, 0])
-    """
-    from scipy.spatial.distance import cdist
-
-    return cdist(rows, targets).argmin(axis=1)
+        return normalize(features), normalize(embeddings), f"{space}, unit length"
+    return features, embeddings, space
 
 
 def in_the_plane(rows: NDArray[np.float64], seed: int) -> NDArray[np.float64]:

@@ -10,7 +10,7 @@ import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from hgkt.experiments.blocks import (
     Value,
 )
 from hgkt.experiments.claims import CLAIMS
-from hgkt.experiments.plan import CellResult, Context, DataSpec, Results
+from hgkt.experiments.plan import CellResult, Context, Results
 from hgkt.experiments.report.pages import (
     Section,
     embedded_records,
@@ -137,12 +137,10 @@ def write_report(
 
 def _section(name: str, experiment: Experiment, outcome: Outcome, taken: set[str]) -> Section:
     """Render an experiment; one that breaks is a section that says so."""
-    blocks: Sequence[Block]
+    blocks: Sequence[Block] = [TextBlock("No data set was found, so there is nothing to show.")]
     try:
         if outcome.context.data:
             blocks = experiment.render(outcome)
-        else:
-            blocks = [TextBlock("No data set was found, so there is nothing to show.")]
     except Exception as error:
         # The other experiments took hours: one that cannot be drawn must not take them along.
         why = f"{type(error).__name__}: {error}"
@@ -151,16 +149,15 @@ def _section(name: str, experiment: Experiment, outcome: Outcome, taken: set[str
     if outcome.context.quick:  # networks of a few steps decide nothing
         judgements = [replace(found, holds="not judged: a quick run") for found in judgements]
     named = [_named(block, taken) for block in blocks]
-    title, about = experiment.title, experiment.about
-    return Section(name, title, about, named, _state(outcome), judgements)
+    return Section(name, experiment.title, experiment.about, named, _state(outcome), judgements)
 
 
 def _state(outcome: Outcome) -> str:
     """Return in words how far an experiment is; empty where all is well."""
     ran, n_planned = outcome.ran(*outcome.plan), len(outcome.planned)
-    n_failed = sum(not result.ok for result in ran)
+    n_failed, n_absent = sum(not result.ok for result in ran), n_planned - len(ran)
     failed = f"{n_failed} of {n_planned} runs failed" if n_failed else ""
-    absent = f"{n_planned - len(ran)} of {n_planned} runs not made" if len(ran) < n_planned else ""
+    absent = f"{n_absent} of {n_planned} runs not made" if n_absent else ""
     return ", ".join(filter(None, [failed, absent]))
 
 
@@ -187,11 +184,11 @@ def _block_files(
             continue
         if isinstance(block, FigureBlock):
             path, frame = f"figures/{block.name}", block.data
-            images = {"svg+xml": svg_of(block.figure).encode(), "png": png_of(block.figure)}
-            smaller = min(images, key=lambda kind: len(images[kind]))
-            content = base64.b64encode(images[smaller]).decode()
-            drawings[block.name] = f"data:image/{smaller};base64,{content}"
-            contents |= {f"{path}.svg": images["svg+xml"], f"{path}.png": images["png"]}
+            svg, png = svg_of(block.figure).encode(), png_of(block.figure)
+            kind, smaller = ("svg+xml", svg) if len(svg) < len(png) else ("png", png)
+            content = base64.b64encode(smaller).decode()
+            drawings[block.name] = f"data:image/{kind};base64,{content}"
+            contents |= {f"{path}.svg": svg, f"{path}.png": png}
         else:
             path, frame = f"tables/{block.name}", tidy_table(block)
             contents[f"{path}.parquet"] = frame.to_parquet(index=False)
@@ -205,12 +202,14 @@ def _facts(
 ) -> dict[str, str]:
     """Return what the head of the report tells of the run."""
     versions = dict.fromkeys(r.versions["hgkt"] for r in used if "hgkt" in r.versions)
+    kinds = {d.name: ", ".join(filter(None, [d.features, d.attributes])) for d in context.data}
+    sets = [f"{name} ({kind})" if kind else name for name, kind in kinds.items()]
     n_failed = sum(not result.ok for result in used)
     facts = {
-        "Data sets": ", ".join(_data_words(data) for data in context.data) or "none found",
+        "Data sets": ", ".join(sets) or "none found",
         "Seeds": str(context.n_seeds),
         "Runs": f"{len(used)}" + (f", {n_failed} failed" if n_failed else ""),
-        "Run time, summed": _duration(sum(result.seconds for result in used)),
+        "Run time, summed": str(timedelta(seconds=round(sum(r.seconds for r in used)))),
         "hgkt": ", ".join(versions) or "–",
         "Written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
     }
@@ -218,24 +217,10 @@ def _facts(
     return facts | {name: parameter_text(item) for name, item in told.items()}
 
 
-def _data_words(data: DataSpec) -> str:
-    chosen = [part for part in (data.features, data.attributes) if part]
-    return f"{data.name} ({', '.join(chosen)})" if chosen else data.name
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
-
-
 def _warnings(context: Context, used: Sequence[CellResult]) -> list[str]:
-    warnings = {
-        _QUICK: context.quick,
-        f"{_MISSING}: {', '.join(context.missing)}.": bool(context.missing),
-        _FAILED: not all(result.ok for result in used),
-    }
-    return [words for words, applies in warnings.items() if applies]
+    missing = f"{_MISSING}: {', '.join(context.missing)}." if context.missing else ""
+    failed = "" if all(result.ok for result in used) else _FAILED
+    return [words for words in (_QUICK if context.quick else "", missing, failed) if words]
 
 
 def tidy_table(block: TableBlock) -> pd.DataFrame:

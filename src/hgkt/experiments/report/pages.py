@@ -95,7 +95,6 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
         undefined=StrictUndefined,
     )
-    environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     environment.filters |= {
         "at": lambda place, items: items[place],
         "positions": lambda places, wanted: {i for i, at in enumerate(places) if at in wanted},
@@ -223,8 +222,8 @@ def column_parts(block: TableBlock, most: float = 15.0) -> list[list[int]]:
     block : TableBlock
         The table; columns before the first group stand in every part.
     most : float
-        Columns of groups in one part, one with long texts counting more; a group that alone has
-        more stays whole.
+        Other columns in one part, one with long texts counting more; a group that alone has more
+        stays whole.
 
     Returns
     -------
@@ -238,21 +237,18 @@ def column_parts(block: TableBlock, most: float = 15.0) -> list[list[int]]:
     [[0, 1, 2], [0, 3, 4]]
     """
     groups = head_groups(block.heads)
-    named = [group for group in groups if group.name]
-    if not named:
-        return [list(range(len(block.heads)))]
-    fixed = [group.start for group in groups if not group.name]
-    parts: list[list[int]] = []
-    room = 0.0
-    for group in named:
-        places = list(range(group.start, group.start + len(group.columns)))
+    n_fixed = next((place for place, group in enumerate(groups) if group.name), len(groups))
+    parts: list[list[int]] = [[]]
+    room = most
+    for group in groups[n_fixed:]:
+        places = range(group.start, group.start + len(group.columns))
         width = sum(_width(block, place) for place in places)
-        if width > room:
+        if parts[-1] and width > room:
             parts.append([])
             room = most
         parts[-1] += places
         room -= width
-    return [[*(p for p in fixed if p < part[0]), *part] for part in parts]
+    return [[*range(n_fixed), *part] for part in parts]
 
 
 def _width(block: TableBlock, place: int) -> float:
@@ -271,14 +267,10 @@ def word_columns(block: TableBlock) -> set[int]:
     [0, 1]
     """
     return {
-        position
-        for position in range(len(block.columns) if block.rows else 0)
-        if all(_is_words(row[position]) for row in block.rows)
+        place
+        for place, column in enumerate(zip(*block.rows, strict=True))
+        if all(isinstance(v, str) or (v.mean is None and v.published is None) for v in column)
     }
-
-
-def _is_words(item: Value | str) -> bool:
-    return isinstance(item, str) or (item.mean is None and item.published is None)
 
 
 # ---------------------------------------------------------------------- runs
