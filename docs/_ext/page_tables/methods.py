@@ -12,7 +12,16 @@ from hgkt.estimators.methods import attribute_methods, build_method
 from hgkt.evaluation import PairedDifference
 from hgkt.experiments.rows import PUBLISHED
 from hgkt.experiments.tables import DIFFERENCES, difference_of, difference_text
-from page_tables.markdown import RESULTS, absent, amount, mean, result_cells, settings, table
+from page_tables.markdown import (
+    RESULTS,
+    absent,
+    filled,
+    mean,
+    of_runs,
+    result_cells,
+    settings,
+    table,
+)
 from page_tables.records import Records, Run
 from page_tables.shown import (
     CHECKS,
@@ -147,19 +156,12 @@ def _correlation(first: dict[str, int], second: dict[str, int]) -> float:
 
 def comparison(records: Records) -> str:
     """Return HGKT, the same without one relation, its network, and two strong competitors."""
-    lines, missing, n_rows = [], [], 0
+    shown = []
     for data in ("CUB", "AWA1"):
-        shown = [(name, row) for name, row in RELATIONS[data] if row.attributes == "att"]
-        shown += [(label(name), main(data, name)) for name in (NETWORK, "cn-zsl", "dem")]
-        n_rows += len(shown)
-        for name, asked in shown:
-            runs = records.runs(asked)
-            if runs:
-                lines.append([data, name, *result_cells(runs)])
-            else:
-                missing.append(f"{name} on {data}")
-    text = table(["data", "model", *RESULTS], lines, text=["model"])
-    return text + absent(missing, n_rows)
+        asked = [(name, row) for name, row in RELATIONS[data] if row.attributes == "att"]
+        asked += [(label(name), main(data, name)) for name in (NETWORK, "cn-zsl", "dem")]
+        shown += [([data, name], f"{name} on {data}", records.runs(row)) for name, row in asked]
+    return of_runs(["data", "model", *RESULTS], shown, ["model"])
 
 
 def selection(records: Records) -> str:
@@ -175,8 +177,7 @@ def selection(records: Records) -> str:
         chosen = [_chosen(found[0]["selected"], tried) if found else "–" for found in runs.values()]
         lines.append([f"`{name}`", str(first["validation"]["n_settings"]), *chosen])
     header = ["method", "settings", "chosen on CUB", "chosen on AWA1"]
-    text = table(header, lines, text=[name for name in header if name != "settings"])
-    return text + absent(missing, len(attribute_methods()))
+    return table(header, lines, text=header[2:]) + absent(missing, len(attribute_methods()))
 
 
 def _chosen(selected: dict[str, Any], tried: Mapping[str, list[float]]) -> str:
@@ -204,16 +205,15 @@ def grid_ends(records: Records) -> str:
 
 def checks(records: Records) -> str:
     """Return methods with one thing changed, each below the same method as it was."""
-    shown: list[tuple[str, str, Evaluation]] = []
-    for change, asked in sorted(CHECKS, key=lambda check: check[1].method):
-        if asked.method not in [method for method, _, _ in shown]:
-            shown.append((asked.method, "as above", main("CUB", asked.method)))
-        shown.append((asked.method, change, asked))
-    found = [(method, change, records.runs(asked)) for method, change, asked in shown]
-    lines = [[f"`{method}`", change, *result_cells(runs)] for method, change, runs in found if runs]
-    missing = [f"`{method}` {change}" for method, change, runs in found if not runs]
-    text = table(["method", "change", *RESULTS], lines, text=["change"])
-    return text + absent(missing, len(shown))
+    asked: dict[tuple[str, str], Evaluation] = {}
+    for change, row in sorted(CHECKS, key=lambda check: check[1].method):
+        asked.setdefault((row.method, "as above"), main("CUB", row.method))
+        asked[row.method, change] = row
+    shown = [
+        ([f"`{method}`", change], f"`{method}` {change}", records.runs(row))
+        for (method, change), row in asked.items()
+    ]
+    return of_runs(["method", "change", *RESULTS], shown, ["change"])
 
 
 def costs(records: Records) -> str:
@@ -221,20 +221,17 @@ def costs(records: Records) -> str:
     found = records.script("costs", method="")["methods"]
     records.check_versions("costs.json", {n: c.get("mathematics", 1) for n, c in found.items()})
     done = {name: cost for name, cost in found.items() if "fit_cpu_s" in cost}
-    lines = [
-        [marked(f"`{name}`", name), amount(cost["fit_cpu_s"]), amount(cost["fit_wall_s"]),
-         f"{cost['images_per_cpu_s']:,.0f}", f"{cost['peak_mib']:,.0f}", _to_add(cost)]
-        for name, cost in sorted(done.items(), key=lambda item: item[1]["fit_cpu_s"])
-    ]  # fmt: skip
-    header = ["method", "fit, CPU s", "fit, wall s", "predict, images/s", "memory, MiB"]
-    text = table([*header, "one class more, CPU ms"], lines)
+    columns = {
+        "method": "{label}", "fit, CPU s": "{fit_cpu_s:amount}",
+        "fit, wall s": "{fit_wall_s:amount}", "predict, images/s": "{images_per_cpu_s:,.0f}",
+        "memory, MiB": "{peak_mib:,.0f}", "one class more, CPU ms": "{add_ms:amount}",
+    }  # fmt: skip
+    for name, cost in done.items():
+        seconds = cost.get("add_class_cpu_s")  # not measured yet where records are older
+        cost |= {"label": marked(f"`{name}`", name), "add_ms": seconds and 1000 * seconds}
+    text = filled(columns, sorted(done.values(), key=lambda cost: cost["fit_cpu_s"]))
     notes = [f"- `{n}` was given up: {found[n]['skipped']}." for n in found if n not in done]
     return "\n".join([text, "", *notes]) if notes else text
-
-
-def _to_add(cost: Mapping[str, Any]) -> str:
-    """Return the milliseconds of one class more, or a dash where they were not measured yet."""
-    return amount(1000 * cost["add_class_cpu_s"]) if "add_class_cpu_s" in cost else "–"
 
 
 # ---------------------------------------------------------------------- ends of grids

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hgkt._files import sha256
+from page_tables.performance import closed_form_adds
 from page_tables.records import Records
 
 Numbers = dict[str, list[float]]
@@ -97,14 +98,8 @@ def _draw_gather(numbers: Numbers) -> Any:
 
 
 def _adding(records: Records) -> Numbers:
-    found = records.bench("add-class")
-    n_attributes = found["sizes"]["n_attributes"][0]
-    rows = [
-        row
-        for row in found["by_classes"]
-        if (row["transfer"], row["n_attributes"], row["n_added"])
-        == ("closed-form", n_attributes, 0)
-    ]
+    adds = closed_form_adds(records.bench("add-class"))
+    rows = [row for row in adds if row["n_added"] == 0]
     columns = ("n_seen", "median_cpu_ms", "bound_cpu_ms")
     return {name: [row[name] for row in rows] for name in columns}
 
