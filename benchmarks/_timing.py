@@ -90,6 +90,23 @@ def timed(call: Callable[[], T]) -> tuple[T, Timed]:
     return result, Timed(time.perf_counter() - wall, time.process_time() - cpu)
 
 
+def in_turns(ways: Mapping[str, Callable[[], Any]], n_rounds: int) -> dict[str, list[Timed]]:
+    """Call ways in turn, round by round; return how long every call took."""
+    times: dict[str, list[Timed]] = {name: [] for name in ways}
+    for _ in range(n_rounds):
+        for name, call in ways.items():
+            times[name].append(timed(call)[1])
+    return times
+
+
+def fastest(ways: Mapping[str, Callable[[], Any]], n_rounds: int) -> dict[str, Timed]:
+    """Return the least that each way took when they were called in turn, round by round."""
+    return {
+        name: Timed(min(took.wall for took in times), min(took.cpu for took in times))
+        for name, times in in_turns(ways, n_rounds).items()
+    }
+
+
 def in_fresh_process(
     measure: Callable[..., dict[str, Any]],
     *arguments: Any,

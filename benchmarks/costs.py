@@ -13,14 +13,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from _script import FEATURES, arguments, write_record
+from _script import FEATURES, ONE_THREAD, arguments, write_record
 from _timing import in_fresh_process, peak_mb, timed
 from hgkt.data import load_dataset
 from hgkt.estimators.methods import attribute_methods, build_method
 from page_tables.records import mathematics
 
 DATA = "CUB"
-_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 _MIB = 2**20 / 1e6  # in MB
 _LEAST_SECONDS = 1.0  # a shorter prediction is repeated
 
@@ -79,7 +78,7 @@ def _add(model: Any, classes: dict[Any, Any]) -> float:
 def measure_apart(method: str, root: str, limit: float) -> dict[str, Any]:
     """Measure in a fresh process; what needs more than `limit` seconds is given up."""
     try:
-        return in_fresh_process(measure, method, root, limit=limit, environment=_ONE_THREAD)
+        return in_fresh_process(measure, method, root, limit=limit, environment=ONE_THREAD)
     except subprocess.TimeoutExpired:
         return {"skipped": f"more than {limit:.0f} s"}
     except subprocess.CalledProcessError as error:
