@@ -89,6 +89,14 @@ def arguments(
     return parser
 
 
+def load(name: str, root: str, **options: Any) -> Any:
+    """Return a data set of the benchmark with the features that pages show, or the digits."""
+    from hgkt.data import load_dataset
+
+    where = {} if name == "digits" else {"root": root, "features": FEATURES[name]}
+    return load_dataset(name, **where, **options)
+
+
 def one_thread() -> None:
     """Compute on one thread from now on, so that CPU seconds are comparable."""
     from threadpoolctl import threadpool_limits

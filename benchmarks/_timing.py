@@ -154,6 +154,15 @@ def peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
 
 
+def device_name(device: str) -> str:
+    """Return what kind of GPU computes; empty where none does."""
+    if device == "cpu":
+        return ""
+    import torch
+
+    return str(torch.cuda.get_device_name())
+
+
 @dataclass(frozen=True)
 class Size:
     """Size of a data set whose classes are all seen."""

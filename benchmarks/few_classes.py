@@ -10,14 +10,15 @@ rows of a class and 256 columns of the features are taken, drawn as well.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from _script import FEATURES, run_on_sets
+from _script import load, run_on_sets
 from hgkt.calibration import class_folds, fit_calibration, split_fold
-from hgkt.data import load_dataset, make_synthetic
+from hgkt.data import make_synthetic
 from hgkt.estimators import HGKTClassifier
 from hgkt.evaluation import harmonic_mean
 from hgkt.evaluation.selection import SearchData, score_folds
@@ -34,7 +35,7 @@ def results(name: str, root: str) -> Iterator[dict[str, Any]]:
         n_added = max(2, n_seen // 4)
         found = []
         for draw in range(n_draws):
-            X, y, table = _train_rows(name, root, draw)
+            X, y, table = _train_rows(name, root, draw if name == "synthetic" else 0)
             if len(table) < n_seen + n_added:
                 break
             found.append(_one_draw(X, y, table, n_seen, n_added, draw))
@@ -43,22 +44,15 @@ def results(name: str, root: str) -> Iterator[dict[str, Any]]:
             yield {**row, **_means(found)}
 
 
-_loaded: dict[str, Any] = {}
-
-
+@cache
 def _train_rows(name: str, root: str, draw: int) -> Any:
-    """Return the train rows of a set, kept between draws; synthetic ones are made anew."""
-    key = f"{name} {draw}" if name == "synthetic" else name
-    if key not in _loaded:
-        if name == "synthetic":
-            data = make_synthetic(50 * N_ROWS, n_seen=50, n_unseen=1, noise=1.5, seed=draw)
-        elif name == "digits":
-            data = load_dataset("digits")
-        else:
-            data = load_dataset(name, root=root, features=FEATURES[name])
-        X, y = (np.asarray(part) for part in data.rows("train"))
-        _loaded[key] = X, y, data.attributes_of(data.seen_classes)
-    return _loaded[key]
+    """Return the train rows of a set; of synthetic ones, those of a draw."""
+    if name == "synthetic":
+        data = make_synthetic(50 * N_ROWS, n_seen=50, n_unseen=1, noise=1.5, seed=draw)
+    else:
+        data = load(name, root)
+    X, y = (np.asarray(part) for part in data.rows("train"))
+    return X, y, data.attributes_of(data.seen_classes)
 
 
 def _one_draw(

@@ -1,6 +1,6 @@
 """Photographs from a shop: what classes known by description cost, groups, back-off, unknown.
 
-    python benchmarks/grocery.py --root DATA [--cache DIR] [--by names,descriptions] [--out FILE]
+    python benchmarks/grocery.py --root DATA [--cache DIR] [--out FILE]
 
 DATA/GROCERY holds the grocery store data set: train and val to learn from, test to measure. Every
 fifth class in order of name, from the fifth, is known by its name (or the shop's text) alone: 16 of
@@ -111,15 +111,14 @@ def _tell(stage: str, done: int, total: int, values: dict[str, float]) -> None:
 
 
 def main() -> None:
-    """Run the rows that are asked for and write the record."""
+    """Train by names and by descriptions, and write the record."""
     parser = arguments(__doc__, "grocery")
     parser.add_argument("--cache", type=Path, help="folder that keeps extracted features")
-    parser.add_argument("--by", default="names,descriptions")
     args = parser.parse_args()
     one_thread()
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        for by in args.by.split(","):
+        for by in ("names", "descriptions"):
             cache = args.cache or Path(folder) / "features"
             rows.append(results(Path(args.root) / "GROCERY", by, Path(folder), cache))
             print(f"{by}: {rows[-1]['accuracy']}", file=sys.stderr)

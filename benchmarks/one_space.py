@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -138,51 +137,26 @@ def _strange(
     model: Any, dataset: GZSLDataset, strange: NDArray[np.float32]
 ) -> dict[str, dict[str, float]]:
     """Return AUROC and rejection of sentences that fit no intent, beside those that do."""
-    rows = {"seen": dataset.rows("test_seen")[0], "described": dataset.rows("test_unseen")[0]}
-    novelty = {name: model.novelty(X) for name, X in {**rows, "out_of_scope": strange}.items()}
-    odd = novelty["out_of_scope"]
-    auroc = {
-        name: 100
-        * float(
-            roc_auc_score(
-                np.repeat([0, 1], [len(novelty[name]), len(odd)]),
-                np.concatenate([novelty[name], odd]),
-            )
-        )
-        for name in rows
+    rows = {
+        "seen": dataset.rows("test_seen")[0],
+        "described": dataset.rows("test_unseen")[0],
+        "out_of_scope": strange,
     }
+    novelty = {name: model.novelty(X) for name, X in rows.items()}
+    odd = novelty["out_of_scope"]
+    auroc = {}
+    for name in ("seen", "described"):
+        is_odd = np.repeat([0, 1], [len(novelty[name]), len(odd)])
+        auroc[name] = 100 * float(roc_auc_score(is_odd, np.concatenate([novelty[name], odd])))
     rejected = {
         name: 100 * float((model.predict(X, reject=0.05) == UNKNOWN).mean())
-        for name, X in {**rows, "out_of_scope": strange}.items()
+        for name, X in rows.items()
     }
     return {"auroc": auroc, "rejected": rejected}
 
 
-def means(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the mean over seeds of each method, for the table."""
-    for method in dict.fromkeys(row["method"] for row in rows):
-        own = [row for row in rows if row["method"] == method]
-        mean = {name: float(np.mean([row[name] for row in own])) for name in (*SHOWN, "seconds")}
-        strange = [row["out_of_scope"] for row in own if row["out_of_scope"]]
-        odd = {
-            kind: {
-                name: float(np.mean([one[kind][name] for one in strange]))
-                for name in strange[0][kind]
-            }
-            for kind in (strange[0] if strange else ())
-        }
-        sets = {
-            group: {
-                name: float(np.mean([row["sets"][group][name] for row in own]))
-                for name in ("set_coverage", "set_size")
-            }
-            for group in own[0]["sets"]
-        }
-        yield {"method": method, "n_seeds": len(own), **mean, "out_of_scope": odd, "sets": sets}
-
-
 def main() -> None:
-    """Run the methods that are asked for, show each row, and write the record."""
+    """Run the methods that are asked for and write the record."""
     parser = arguments(__doc__, "one_space")
     parser.add_argument("--cache", type=Path, help="folder that keeps encoded sentences")
     parser.add_argument("--methods", default=METHODS)
@@ -191,15 +165,12 @@ def main() -> None:
     one_thread()
     sentences = Sentences(Path(args.root) / "CLINC", args.cache)
     rows: list[dict[str, Any]] = []
-    print("\n" + "  ".join(f"{title:>11}" for title in ("method", "seed", *SHOWN, "seconds")))
     for seed in map(int, args.seeds.split(",")):
         for method in args.methods.split(","):
-            row = run(sentences, method, seed)
-            cells = [f"{row[name]:11.1f}" for name in (*SHOWN, "seconds")]
-            print("  ".join([f"{method:>11}", f"{seed:11}", *cells]), flush=True)
-            rows.append(row)
-            content = {"encoder": sentences.about["text_encoder"], "rows": rows}
-            write_record(args.out, {**content, "means": list(means(rows))})
+            rows.append(run(sentences, method, seed))
+            shown = {name: round(rows[-1][name], 1) for name in ("seconds", *SHOWN)}
+            print(f"{method}, seed {seed}: {shown}", file=sys.stderr, flush=True)
+            write_record(args.out, {"encoder": sentences.about["text_encoder"], "rows": rows})
 
 
 if __name__ == "__main__":

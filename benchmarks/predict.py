@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from _timing import (
     Size,
+    device_name,
     document,
     fastest,
     in_fresh_process,
@@ -26,7 +27,6 @@ from _timing import (
     timed,
 )
 from hgkt._arrays import torch_device
-from hgkt._validation import import_extra
 from hgkt.estimators import HGKTClassifier
 from hgkt.estimators.scoring import rank_classes
 
@@ -246,7 +246,6 @@ def run_on(device: str, quick: bool = False) -> dict[str, Any]:
         memory and of copying those alone; ``share`` and ``share_ranking``, the bound over ours
         (above 1 we are faster than the two products).
     """
-    torch = import_extra("torch", "network")
     sizes = DEVICE_QUICK if quick else DEVICE_FULL
     model, X = fitted_problem(sizes, device)
     batches = []
@@ -255,7 +254,7 @@ def run_on(device: str, quick: bool = False) -> dict[str, Any]:
         batches.append(_device_batch(model, X, device, n_repeats))
     results = {
         "device": device,
-        "device_name": torch.cuda.get_device_name() if device == "cuda" else "the CPU",
+        "device_name": device_name(device),
         "sizes": sizes,
         "batches": batches,
     }

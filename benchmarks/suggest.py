@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from _script import FEATURES, run_on_sets
-from hgkt.data import load_dataset
+from _script import load, run_on_sets
 from hgkt.estimators import HGKTClassifier
 from hgkt.unknown import suggest
 
@@ -59,7 +58,7 @@ STRATEGIES: dict[str, Strategy] = {
 
 def results(name: str, root: str) -> Iterator[dict[str, Any]]:
     """Yield the learning curves of every strategy and what `suggest` gains, with intervals."""
-    data = load_dataset(name, root=root, features=FEATURES[name])
+    data = load(name, root)
     base = HGKTClassifier(device="cpu").fit(
         *data.rows("train"), data.attributes_of(data.seen_classes)
     )

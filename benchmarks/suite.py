@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from _timing import document, timed
+from _timing import device_name, document, timed
 from hgkt._arrays import torch_device
 from hgkt.baselines.cn_zsl import CNZSLClassifier
 from hgkt.data import GZSLDataset
@@ -69,7 +69,7 @@ def run(quick: bool = False, device: str = "auto") -> dict[str, Any]:
     shapes, device = QUICK if quick else FULL, torch_device(device)
     results = {
         "device": device,
-        "device_name": _device_name(device),
+        "device_name": device_name(device),
         "shapes": [measure(shape, device, quick) for shape in shapes],
     }
     notes = [
@@ -119,15 +119,6 @@ def _peers(data: GZSLDataset, device: str, quick: bool) -> dict[str, Any]:
     _, lda = timed(_discriminant_analysis(data))
     _, other = timed(cn_zsl)
     return {"lda_seconds": lda.wall, "cn_zsl_seconds": other.wall}
-
-
-def _device_name(device: str) -> str:
-    """Return what kind of GPU computes; empty where none does."""
-    if device == "cpu":
-        return ""
-    import torch
-
-    return str(torch.cuda.get_device_name())
 
 
 def make_shape(shape: Shape) -> GZSLDataset:

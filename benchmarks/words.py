@@ -23,9 +23,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from _script import FEATURES, arguments, one_thread, write_record
-from hgkt._files import sha256
-from hgkt.data import GZSLDataset, load_dataset, write_attribute_file
+from _script import arguments, load, one_thread, write_record
+from hgkt.data import GZSLDataset, write_attribute_file
 from hgkt.estimators import HGKTClassifier
 from hgkt.evaluation import evaluate
 from hgkt.language import describe_classes, load_encoder, read_class_list
@@ -87,11 +86,10 @@ def describe(
 
 def cub_variants(root: str, folder: Path, names_file: Path | None) -> list[Variant]:
     """Return the rows of CUB."""
-    data = load_dataset("CUB", root=root, features=FEATURES["CUB"], attributes="original_att")
-    names, sentence = describe(folder, "names", dict.fromkeys(data.class_names, ""))
-    bare, bare_sentence = describe(
-        folder, "bare", dict.fromkeys(data.class_names, ""), "{name}. {description}"
-    )
+    data = load("CUB", root, attributes="original_att")
+    untold = dict.fromkeys(data.class_names, "")
+    names, sentence = describe(folder, "names", untold)
+    bare, bare_sentence = describe(folder, "bare", untold, "{name}. {description}")
     variants = [
         Variant("attributes", "att"),
         Variant("names", names, sentence),
@@ -146,9 +144,6 @@ def main() -> None:
     args = parser.parse_args()
     one_thread()
     results: dict[str, Any] = {"encoder": load_encoder("minilm").record, "rows": {}}
-    if args.attribute_names is not None:
-        names = "\n".join(attribute_names(args.attribute_names))
-        results["attribute_names_sha256"] = sha256(names)
     with tempfile.TemporaryDirectory() as scratch:
         for name in args.data.split(","):
             folder = Path(scratch)
@@ -158,9 +153,8 @@ def main() -> None:
                 variants = digits_variants(folder)
             results["rows"][name] = rows = []
             for variant in variants:
-                options = {"features": FEATURES.get(name), "attributes": variant.attributes}
-                given = {key: value for key, value in options.items() if value}
-                rows.append(run(variant, load_dataset(name, root=args.root, **given)))
+                data = load(name, args.root, attributes=variant.attributes)
+                rows.append(run(variant, data))
                 print(f"{name}, {variant.label}: {rows[-1]['metrics']}", file=sys.stderr)
             write_record(args.out, results)
 
