@@ -154,6 +154,11 @@ def peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
 
 
+def forget_peak() -> None:
+    """Let the peak of `peak_mb` start anew at what is resident now."""
+    Path("/proc/self/clear_refs").write_text("5")
+
+
 def device_name(device: str) -> str:
     """Return what kind of GPU computes; empty where none does."""
     if device == "cpu":

@@ -10,11 +10,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from _script import FEATURES, ONE_THREAD, arguments, write_record
-from _timing import in_fresh_process, peak_mb, timed
+from _timing import forget_peak, in_fresh_process, peak_mb, timed
 from hgkt.data import load_dataset
 from hgkt.estimators.methods import attribute_methods, build_method
 from page_tables.records import mathematics
@@ -36,11 +35,6 @@ def _warm_up(method: str) -> None:
     model.fit(X, y, class_attributes=digits.attributes_of(digits.seen_classes)).predict(X[:2])
 
 
-def _forget_peak() -> None:
-    """Let the peak start at what is resident now; without it the loader's own peak would count."""
-    Path("/proc/self/clear_refs").write_text("5")
-
-
 def measure(method: str, root: str) -> dict[str, Any]:
     """Fit, add and predict in this process; return seconds, images per second and MiB."""
     _warm_up(method)
@@ -51,7 +45,7 @@ def measure(method: str, root: str) -> dict[str, Any]:
     )
     tests = [dataset.rows(part)[0] for part in ("test_seen", "test_unseen")]
     model = _build(method)
-    _forget_peak()
+    forget_peak()
     loaded = peak_mb()
     _, fit = timed(lambda: model.fit(X, y, class_attributes=seen))
     cost: dict[str, Any] = {"mathematics": mathematics(method)}

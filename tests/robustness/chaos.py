@@ -32,7 +32,7 @@ from typing import Any
 
 from _chaos_clients import Changer, Predictor
 from _chaos_service import RunningService, save_tiny_model
-from _records import RESULTS, without_installation, write_record
+from _records import RESULTS, write_record
 
 N_CHANGERS, N_PREDICTORS = 6, 6
 ARRANGEMENTS = (("sqlite", 1), ("sqlite", 3), ("postgresql", 3))
@@ -271,7 +271,6 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3600.0, help="no longer than this")
     parser.add_argument("--out", type=Path, default=RESULTS / "chaos.json")
     args = parser.parse_args()
-    without_installation()
     os.environ["OMP_NUM_THREADS"] = "1"
     record = run(args.kills, args.stops, args.seed, args.seconds)
     write_record(args.out, record)
