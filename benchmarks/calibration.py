@@ -66,10 +66,5 @@ def _h(curve: SeenUnseenCurve, gamma: float) -> float:
     return harmonic_mean(float(seen), float(unseen))
 
 
-def main() -> None:
-    """Run every set and write the record."""
-    run_on_sets(__doc__, "calibration", "CUB,AWA1", results)
-
-
 if __name__ == "__main__":
-    main()
+    run_on_sets(__doc__, "calibration", "CUB,AWA1", results)

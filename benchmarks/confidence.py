@@ -118,10 +118,5 @@ def cost(model: GZSLClassifier, data: GZSLDataset) -> dict[str, float]:
     return {**times, "ratio": times["answers"] / times["predict"], "n_rows": len(X)}
 
 
-def main() -> None:
-    """Run every set and write the record."""
-    run_on_sets(__doc__, "confidence", ",".join(SETS), results)
-
-
 if __name__ == "__main__":
-    main()
+    run_on_sets(__doc__, "confidence", ",".join(SETS), results)

@@ -92,10 +92,5 @@ def _tested(test: ScoredFold, columns: NDArray[np.intp], gamma: float) -> tuple[
     return float(seen), float(unseen)
 
 
-def main() -> None:
-    """Run every set and write the record."""
-    run_on_sets(__doc__, "favour", "CUB,EMOJI", results)
-
-
 if __name__ == "__main__":
-    main()
+    run_on_sets(__doc__, "favour", "CUB,EMOJI", results)

@@ -109,10 +109,5 @@ def _means(draws: list[dict[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def main() -> None:
-    """Run every set and write the record."""
-    run_on_sets(__doc__, "few_classes", "digits,CUB,AWA1,EMOJI,synthetic", results)
-
-
 if __name__ == "__main__":
-    main()
+    run_on_sets(__doc__, "few_classes", "digits,CUB,AWA1,EMOJI,synthetic", results)

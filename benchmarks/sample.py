@@ -54,10 +54,5 @@ def result(data: GZSLDataset, sample: int) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    """Run every set and write the record."""
-    run_on_sets(__doc__, "sample", "CUB,AWA1", results)
-
-
 if __name__ == "__main__":
-    main()
+    run_on_sets(__doc__, "sample", "CUB,AWA1", results)

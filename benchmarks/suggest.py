@@ -120,10 +120,5 @@ def gain(differences: NDArray[np.float64]) -> dict[str, list[float]]:
     return {"mean": differences.mean(axis=0).tolist(), "interval": width.tolist()}
 
 
-def main() -> None:
-    """Run every set and write the record."""
-    run_on_sets(__doc__, "suggest", "EMOJI,CUB", results)
-
-
 if __name__ == "__main__":
-    main()
+    run_on_sets(__doc__, "suggest", "EMOJI,CUB", results)

@@ -124,34 +124,28 @@ def ranks(records: Records, data: str = "CUB") -> str:
     runs = {name: found for name, found in runs.items() if found}
     if len(runs) < _FEWEST:
         return "Too few methods have a record yet." + absent(missing, n_rows)
-    # The paper calibrates nothing.
-    ours = {name: mean(found, "H", "uncalibrated") for name, found in runs.items()}
-    theirs = {name: PUBLISHED[name][data][3] for name in runs}
-    here, there = _ranks(ours), _ranks(theirs)
-    area = _ranks({name: mean(found, "ausuc") for name, found in runs.items()})
-    header = ["method", "by H, γ = 0, here", "by H in the paper", "difference", "by AUSUC here"]
+    values = pd.DataFrame({
+        # The paper calibrates nothing.
+        "here": {name: mean(found, "H", "uncalibrated") for name, found in runs.items()},
+        "there": {name: PUBLISHED[name][data][3] for name in runs},
+        "area": {name: mean(found, "ausuc") for name, found in runs.items()},
+    })  # fmt: skip
+    order = values.rank(ascending=False, method="first").astype(int)
     lines = [
-        [f"`{name}`", str(here[name]), str(there[name]), f"{there[name] - here[name]:+d}",
-         str(area[name])]
-        for name in sorted(runs, key=here.__getitem__)
+        [f"`{row.Index}`", str(row.here), str(row.there), f"{row.there - row.here:+d}",
+         str(row.area)]
+        for row in order.sort_values("here").itertuples()
     ]  # fmt: skip
-    odd = max(runs, key=lambda name: abs(there[name] - here[name]))
-    rest = [_ranks({k: v for k, v in values.items() if k != odd}) for values in (ours, theirs)]
+    header = ["method", "by H, γ = 0, here", "by H in the paper", "difference", "by AUSUC here"]
+    odd = (order["there"] - order["here"]).abs().idxmax()
+    whole, rest = (
+        found["here"].corr(found["there"], method="spearman") for found in (order, order.drop(odd))
+    )
     note = (
-        f"Rank correlation (Spearman) of the two orders by H: {_correlation(here, there):.2f}; "
-        f"without `{odd}` {_correlation(*rest):.2f}."
+        f"Rank correlation (Spearman) of the two orders by H: {whole:.2f}; "
+        f"without `{odd}` {rest:.2f}."
     )
     return f"{table(header, lines)}\n\n{note}" + absent(missing, n_rows)
-
-
-def _ranks(values: dict[str, float]) -> dict[str, int]:
-    order = sorted(values, key=lambda name: -values[name])
-    return {name: position for position, name in enumerate(order, start=1)}
-
-
-def _correlation(first: dict[str, int], second: dict[str, int]) -> float:
-    """Return Spearman's rank correlation of two rankings of the same names."""
-    return float(pd.Series(first).corr(pd.Series(second), method="spearman"))
 
 
 def comparison(records: Records) -> str:

@@ -36,25 +36,22 @@ def growing(records: Records) -> str:
 
 
 def _grown(result: dict[str, Any]) -> str:
-    groups: dict[tuple[int, str], dict[str, list[dict[str, Any]]]] = {}
-    for row in result["rows"]:
-        group = groups.setdefault((row["n_images"], row["method"]), {})
-        group.setdefault(row["calibration"], []).append(row)
-    columns = [(title, "model", name) for title, name in METRICS.items() if title != "H"]
-    columns += [(f"H, {name}", name, "H") for name in _CALIBRATIONS]
+    columns = {title: ("model", name) for title, name in METRICS.items() if title != "H"}
+    columns |= {f"H, {name}": (name, "H") for name in _CALIBRATIONS}
     lines = []
-    for (n, method), group in sorted(groups.items()):
-        # The γ of the closed form, on its scale of scores, says nothing about class means.
+    for (n, method), own in pd.DataFrame(result["rows"]).groupby(["n_images", "method"]):
+        readings = dict(list(own.groupby("calibration")))
+        # The γ of the closed form, on its scale of scores, says nothing about class means; their
+        # accuracies are at the matched one.
         if method == _IMAGES_ONLY:
-            group = {"matched": group["matched"], "none": group["none"]}
-        readings = [_reading(group, name, metric) for _, name, metric in columns]
-        cells = [
-            spread([row[metric] for row in rows]) if rows else "–"
-            for rows, (_, _, metric) in zip(readings, columns, strict=True)
-        ]
+            readings = {name: readings[name] for name in ("matched", "none")}
+        cells = []
+        for name, metric in columns.values():
+            found = readings.get(name, None if metric == "H" else readings["matched"])
+            cells.append("–" if found is None else spread(found[metric]))
         lines.append([str(n), "attributes" if n == 0 else method, *cells])
     n_draws = len({row["seed"] for row in result["rows"]})
-    header = ["images", "classes known by", *(title for title, _, _ in columns)]
+    header = ["images", "classes known by", *columns]
     chosen = "the default ensemble"
     if "members" not in result["params"]:
         values = {name: value for name, value in result["params"].items() if value is not None}
@@ -65,15 +62,6 @@ def _grown(result: dict[str, Any]) -> str:
         f"over {n_draws} draws of the images. Chosen on validation classes: {chosen}, "
         f"γ {result['calibration']:.4f}.\n\n{table(header, lines, text=['classes known by'])}"
     )
-
-
-def _reading(
-    group: dict[str, list[dict[str, Any]]], name: str, metric: str
-) -> list[dict[str, Any]]:
-    """Return the rows of a reading of γ; accuracies of class means are at the matched one."""
-    if name == "model" and "model" not in group and metric != "H":
-        name = "matched"
-    return group.get(name, [])
 
 
 def words(records: Records, data: str) -> str:
