@@ -1,6 +1,6 @@
 """What `check_class` is worth: expected against real accuracy of unseen classes, and its time.
 
-    python benchmarks/class_checks.py --root DATA [--seeds 3] [--out FILE]
+    python benchmarks/class_checks.py --root DATA [--out FILE]
 
 A model is fitted with γ from class folds of its seen classes; the seed draws the folds. Every
 unseen class is then checked three times: with all other unseen classes added ("together"), with
@@ -32,6 +32,7 @@ from hgkt.estimators.class_check import ClassCheck
 from hgkt.evaluation import ClassFoldSearch
 
 SETS = (("CUB", "att"), ("CUB", "sent"), ("AWA1", "att"), ("digits", "att"))
+N_SEEDS = 3
 N_NAMED = 3
 N_TIMED = 200
 N_SEEN = 1000
@@ -193,22 +194,20 @@ def _milliseconds(work: Callable[[], Any]) -> tuple[float, float]:
     return 1000.0 * took.wall, 1000.0 * took.cpu
 
 
-def rows_of(n_seeds: int, root: str) -> Iterator[dict[str, Any]]:
+def rows_of(root: str) -> Iterator[dict[str, Any]]:
     """Yield a row for each set and seed, and one for a model selected on validation classes."""
     for name, attributes in SETS:
-        for seed in range(n_seeds):
+        for seed in range(N_SEEDS):
             yield row_of(name, attributes, seed, False, root)
     yield row_of("CUB", "att", 0, True, root)
 
 
 def main() -> None:
     """Measure and write the record."""
-    parser = arguments(__doc__, "class_checks")
-    parser.add_argument("--seeds", type=int, default=3)
-    args = parser.parse_args()
+    args = arguments(__doc__, "class_checks").parse_args()
     one_thread()
     rows = []
-    for row in rows_of(args.seeds, args.root):
+    for row in rows_of(args.root):
         rows.append(row)
         print(row, flush=True)
     write_record(args.out, {"rows": rows, "time": timing()})

@@ -20,7 +20,7 @@ from _script import load, run_on_sets
 from hgkt.calibration import class_folds, fit_calibration, split_fold
 from hgkt.data import make_synthetic
 from hgkt.estimators import HGKTClassifier
-from hgkt.evaluation import harmonic_mean
+from hgkt.evaluation import harmonic_mean, per_class_accuracy
 from hgkt.evaluation.selection import SearchData, score_folds
 
 N_DRAWS = {6: 28, 8: 20, 12: 16, 20: 12, 40: 8}
@@ -75,10 +75,8 @@ def _one_draw(
         model.set_params(calibration=fit_calibration(folds).to_dict())
         data.fit(model).add_classes({name: table[name] for name in added})
         answers = [model.predict(X[group]) for group in (part.val_seen, part.val_unseen)]
-        tr, ts = (
-            _accuracy(answer, y[group], classes)
-            for answer, group, classes in zip(answers, part[1:], (seen, added), strict=True)
-        )
+        tr = per_class_accuracy(y[part.val_seen], answers[0])
+        ts = per_class_accuracy(y[part.val_unseen], answers[1])
         silent = 1.0 - np.isin(seen, np.concatenate(answers)).mean()
         area = float(np.mean([fold.rows.curve(fold.scores).area for fold in folds]))
         found[variant] = {
@@ -90,10 +88,6 @@ def _one_draw(
     is_free = bool(HGKTClassifier().plain_stages(data.counts))
     best = max(METRICS, key=lambda variant: found[variant]["validation"])
     return {**found, "default": found[best if is_free else "cosines"]}
-
-
-def _accuracy(answers: NDArray[Any], truth: NDArray[Any], classes: list[Any]) -> float:
-    return float(np.mean([np.mean(answers[truth == name] == name) for name in classes]))
 
 
 def _means(draws: list[dict[str, Any]]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from sklearn.metrics import roc_auc_score
 
 from _script import arguments, one_thread, write_record
 from hgkt import ImageClassifier, train_on_images
-from hgkt.evaluation import taxonomy_report
+from hgkt.evaluation import per_class_accuracy, taxonomy_report
 from hgkt.items import read_photos
 
 BACKBONE = "efficientnet-lite2"
@@ -74,9 +74,11 @@ def known(model: ImageClassifier, X: Any, labels: Any, is_described: Any) -> dic
     assert found.members is not None
     column = {name: place for place, name in enumerate(found.classes.tolist())}
     inside = found.members[np.arange(len(X)), [column[name] for name in labels]]
-    right = found.labels == labels
     return {
-        "accuracy": {name: _by_class(labels[part], right[part]) for name, part in rows.items()},
+        "accuracy": {
+            name: 100 * per_class_accuracy(labels[part], found.labels[part])
+            for name, part in rows.items()
+        },
         "levels": reports,
         "confidence_learned": 100 * float(found.probabilities[~is_described].max(axis=1).mean()),
         "sets": {
@@ -99,10 +101,6 @@ def unknown(model: ImageClassifier, X: Any, is_unknown: Any) -> dict[str, float]
         "false_alarms": 100 * float(rejected[~is_unknown].mean()),
         "found": 100 * float(rejected[is_unknown].mean()),
     }
-
-
-def _by_class(labels: Any, right: Any) -> float:
-    return 100 * float(pd.Series(right).groupby(labels).mean().mean())
 
 
 def _tell(stage: str, done: int, total: int, values: dict[str, float]) -> None:

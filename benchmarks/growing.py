@@ -1,6 +1,6 @@
 """Classes grow up: what a few images of a class do that was added by its attributes.
 
-    python benchmarks/growing.py --root DATA [--data CUB,AWA1] [--seeds 5] [--out FILE]
+    python benchmarks/growing.py --root DATA [--out FILE]
 
 A closed form is chosen on validation classes, fitted, given the unseen classes by attributes, and
 then fed n images of each of them with `partial_fit`. Ten images of every unseen class are set aside
@@ -29,6 +29,7 @@ from hgkt.data import GZSLDataset
 from hgkt.estimators import HGKTClassifier
 from hgkt.evaluation import ClassFoldSearch, gzsl_metrics
 
+SETS, N_SEEDS = ("CUB", "AWA1"), 5
 STEPS = (1, 2, 5, 10)
 POSTERIOR, CLASS_MEAN = "attributes and images", "images only"
 CALIBRATIONS = ("none", "kept", "graded", "matched")
@@ -188,7 +189,7 @@ def chosen(dataset: GZSLDataset, kind: str) -> ClassFoldSearch:
     return ClassFoldSearch(HGKTClassifier(device="cpu"), stages=[only]).fit(*data)
 
 
-def run(name: str, kind: str, root: str, n_seeds: int) -> dict[str, Any]:
+def run(name: str, kind: str, root: str) -> dict[str, Any]:
     """Select, fit and grow on one data set; return the result."""
     dataset = load(name, root)
     X, y = dataset.rows("train")
@@ -210,7 +211,7 @@ def run(name: str, kind: str, root: str, n_seeds: int) -> dict[str, Any]:
         "law": search.calibration_.to_dict(),
         "matched_calibrations": gammas,
         "calibration": model.gamma_,
-        "rows": [row for seed in range(n_seeds) for row in tested(model, images, seed, gammas)],
+        "rows": [row for seed in range(N_SEEDS) for row in tested(model, images, seed, gammas)],
     }
 
 
@@ -232,15 +233,12 @@ def tested(
 
 def main() -> None:
     """Run the data sets and write the record."""
-    parser = arguments(__doc__, "growing")
-    parser.add_argument("--data", default="CUB,AWA1")
-    parser.add_argument("--seeds", type=int, default=5)
-    args = parser.parse_args()
+    args = arguments(__doc__, "growing").parse_args()
     one_thread()
     results = []
     for kind in (SINGLE, ENSEMBLE):
-        for name in args.data.split(","):
-            results.append(run(name, kind, args.root, args.seeds))
+        for name in SETS:
+            results.append(run(name, kind, args.root))
             write_record(args.out, {"results": results})
             print(f"{name}, {kind}: done", file=sys.stderr)
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from _script import load, run_on_sets
 from hgkt.estimators import HGKTClassifier
+from hgkt.evaluation import per_class_accuracy
 from hgkt.unknown import suggest
 
 N_ROUNDS, N_SEEDS = 6, 5
@@ -95,20 +96,14 @@ def curve(
 ) -> list[float]:
     """Return the accuracy in percent before, and after each round."""
     model, left = copy.copy(base), np.flatnonzero(pool)
-    found = [accuracy(model, X[~pool], y[~pool])]
+    found = [per_class_accuracy(y[~pool], model.predict(X[~pool]))]
     for _ in range(N_ROUNDS):
         rows = left[choose(model, X[left], n_labels, rng)]
         left = np.setdiff1d(left, rows)
         names = np.unique(y[rows])
         model.grow({name: model.example_sums(X[rows[y[rows] == name]]) for name in names})
-        found.append(accuracy(model, X[~pool], y[~pool]))
-    return found
-
-
-def accuracy(model: HGKTClassifier, X: NDArray[Any], y: NDArray[Any]) -> float:
-    """Return the mean accuracy over classes in percent."""
-    answers = model.predict(X)
-    return 100.0 * float(np.mean([np.mean(answers[y == name] == name) for name in np.unique(y)]))
+        found.append(per_class_accuracy(y[~pool], model.predict(X[~pool])))
+    return [100.0 * accuracy for accuracy in found]
 
 
 def gain(differences: NDArray[np.float64]) -> dict[str, list[float]]:

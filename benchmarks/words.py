@@ -1,6 +1,6 @@
 """How far do words carry? Class names and descriptions beside attributes, chosen on validation.
 
-    python benchmarks/words.py --root DATA [--attribute-names FILE] [--data CUB,digits] [--out FILE]
+    python benchmarks/words.py --root DATA [--attribute-names FILE] [--out FILE]
 
 CUB: the benchmark's attributes, class names through the sentence encoder, names with a sentence of
 the ten strongest attributes of the class, both kinds side by side, and the benchmark's own sentence
@@ -137,20 +137,19 @@ def _without_folders(attributes: str) -> str:
 
 
 def main() -> None:
-    """Run the rows that are asked for and write the record."""
+    """Run every row and write the record."""
     parser = arguments(__doc__, "words")
     parser.add_argument("--attribute-names", type=Path)
-    parser.add_argument("--data", default="digits,CUB")
     args = parser.parse_args()
     one_thread()
     results: dict[str, Any] = {"encoder": load_encoder("minilm").record, "rows": {}}
     with tempfile.TemporaryDirectory() as scratch:
-        for name in args.data.split(","):
-            folder = Path(scratch)
-            if name == "CUB":
-                variants = cub_variants(args.root, folder, args.attribute_names)
-            else:
-                variants = digits_variants(folder)
+        folder = Path(scratch)
+        told = {
+            "digits": digits_variants(folder),
+            "CUB": cub_variants(args.root, folder, args.attribute_names),
+        }
+        for name, variants in told.items():
             results["rows"][name] = rows = []
             for variant in variants:
                 data = load(name, args.root, attributes=variant.attributes)

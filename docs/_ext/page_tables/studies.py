@@ -152,14 +152,6 @@ def beside_mapie(records: Records) -> str:
     return table(["data", *columns.values(), "time of all answers / `predict`"], lines)
 
 
-def pairs(records: Records) -> str:
-    """Return what cosines and distances are worth with pairs of seen digits held out."""
-    rows = records.script("pairs")["rows"]
-    columns = {f"mean of {rows[0]['n_pairs']} pairs": "{variant}", "AUSUC": "{AUSUC:.1f}",
-               "H": "{H:.1f}", "chose distances": "{distances:.0%}"}  # fmt: skip
-    return filled(columns, rows)
-
-
 def paper_training(records: Records) -> str:
     """Return where L-BFGS and the paper's Adam end."""
     names = {"lbfgs": "L-BFGS, output layer solved", "adam": "Adam, learning rate 1e-4",
@@ -381,7 +373,6 @@ TABLES: dict[str, Callable[[Records], str]] = {
     "unknown classes": unknown_classes,
     "sets beside MAPIE": beside_mapie,
     "paper training": paper_training,
-    "pairs of digits": pairs,
     "grid": grid,
     "unequal weights": unequal_weights,
     "shapes of a new digit": shapes,
