@@ -108,7 +108,9 @@ class Protocol:
 
 def protocol(y_new: NDArray[Any], seed: int) -> Protocol:
     """Draw images of each new class: those that are given at n = 0, 1, 2, 5, 10, and the rest."""
-    drawn = draw(y_new, STEPS[-1], seed)
+    rng = np.random.default_rng(seed)
+    names = np.unique(y_new)
+    drawn = np.array([rng.permutation(np.flatnonzero(y_new == n))[: STEPS[-1]] for n in names])
     stops = (0, 0, *STEPS)
     steps = tuple((stop, drawn[:, start:stop].ravel()) for start, stop in pairwise(stops))
     return Protocol(steps, np.setdiff1d(np.arange(len(y_new)), drawn))
@@ -136,12 +138,6 @@ def grow(
             known = known.with_more(rows)
             scored = class_mean_scores(model, known, tests, labels["classes"])
             yield Scores(CLASS_MEAN, n, scored[0], new=scored[1], **labels)
-
-
-def draw(y: NDArray[Any], n: int, seed: int) -> NDArray[np.intp]:
-    """Return rows (n_classes, n): `n` images of each class at random."""
-    rng = np.random.default_rng(seed)
-    return np.array([rng.permutation(np.flatnonzero(y == name))[:n] for name in np.unique(y)])
 
 
 def class_mean_scores(

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -127,7 +127,6 @@ def _measure(setting: Setting, form: str, n_rows: int, n_clients: int) -> dict[s
     before = setting.direct.submit(_rank, *call).result()
     outcome, cpu = put_load(load, setting, changes, probes)
     alone = before, setting.direct.submit(_rank, *call).result()
-    n_requests = len(outcome.latencies)
     direct_rate = n_rows * sum(part.rate for part in alone) / 2
     direct_cpu = 1000 * sum(part.cpu / len(part.latencies) for part in alone) / 2
     p50, p99 = 1000 * np.percentile(outcome.latencies, [50, 99])
@@ -144,7 +143,7 @@ def _measure(setting: Setting, form: str, n_rows: int, n_clients: int) -> dict[s
         "rows_per_s": outcome.rate * n_rows,
         "direct_rows_per_s": direct_rate,
         "ratio": outcome.rate * n_rows / direct_rate,
-        "server_cpu_ms": 1000 * cpu / n_requests,
+        "server_cpu_ms": 1000 * cpu / len(outcome.latencies),
         "direct_cpu_ms": direct_cpu,
         "n_failures": outcome.n_failures,
         "n_changes": len(changes),
@@ -190,7 +189,6 @@ N_BODIES = 4  # distinct batches, so that none is served from a processor's cach
 _N_PROCESSES = 2
 _TYPES = {"json": "application/json", "octets": "application/octet-stream"}
 _SPAWN = multiprocessing.get_context("spawn")
-_start: Any = None  # a barrier, in the processes of clients
 
 
 @dataclass(frozen=True)
@@ -283,11 +281,10 @@ def put_load(
     """
     n_processes = min(_N_PROCESSES, load.n_clients)
     shares = [len(range(i, load.n_clients, n_processes)) for i in range(n_processes)]
-    barrier = _SPAWN.Barrier(n_processes + 1)
-    with ProcessPoolExecutor(
-        n_processes, mp_context=_SPAWN, initializer=_set_start, initargs=(barrier,)
-    ) as pool:
-        clients = [pool.submit(_send, load, share) for share in shares]
+    pool = ProcessPoolExecutor(n_processes, mp_context=_SPAWN)
+    with _SPAWN.Manager() as manager, pool:
+        barrier = manager.Barrier(n_processes + 1)
+        clients = [pool.submit(_send, load, share, barrier) for share in shares]
         barrier.wait()
         server = psutil.Process(setting.process)
         before = server.cpu_times()
@@ -304,12 +301,7 @@ def put_load(
     return whole, after.user + after.system - before.user - before.system
 
 
-def _set_start(barrier: Any) -> None:
-    global _start
-    _start = barrier
-
-
-def _send(load: Load, n_clients: int) -> Outcome:
+def _send(load: Load, n_clients: int, barrier: Any) -> Outcome:
     """Work of a client process: one thread and connection per client."""
     bodies = [encode(rows, load.form) for rows in batches(load.n_rows, load.n_features)]
     connections = [
@@ -327,11 +319,11 @@ def _send(load: Load, n_clients: int) -> Outcome:
         if response.status != 200:
             failures.append(response.status)
 
-    _start.wait()
+    barrier.wait()
     found = _call_for(request, n_clients, load.seconds)
     for connection in connections:
         connection.close()
-    return Outcome(found.latencies, found.start, found.end, found.cpu, len(failures))
+    return replace(found, n_failures=len(failures))
 
 
 def _call_for(call: Callable[[int, int], Any], n_threads: int, seconds: float) -> Outcome:

@@ -11,7 +11,6 @@ or more memory than 4 times the size of the valid file and a margin are failures
 
 from __future__ import annotations
 
-import argparse
 import resource
 import shutil
 import sys
@@ -28,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from _file_kinds import KINDS, Kind, damage, honest_size
-from _records import RESULTS, forget_peak, one_thread, peak_mb, write_record
+from _records import arguments, forget_peak, one_thread, peak_mb, write_record
 
 SECONDS = 5.0
 MARGIN = 64 * 2**20  # bytes: what parsers keep for themselves, and a file may always unfold to
@@ -192,14 +191,11 @@ def run(n_files: int, seed: int, jobs: int, kinds: list[str] | None = None) -> d
 
 def main() -> None:
     """Read the arguments, damage and read files, show and write the record."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__, "mutated_files", root=False)
     parser.add_argument("--files", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--kinds", help="some kinds, joined by semicolons; no record is written")
-    parser.add_argument("--out", type=Path, default=RESULTS / "mutated_files.json")
     args = parser.parse_args()
     start = time.perf_counter()
     kinds = args.kinds.split(";") if args.kinds else None
