@@ -194,6 +194,14 @@ class Problem:
         return model.fit(self.X, self.y, class_attributes=self.class_attributes)
 
 
+def noisy_rows(rng: np.random.Generator, X: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Add noise to rows, each the mean of its class, and cut off what is negative; in place."""
+    noise = rng.standard_normal(X.shape, dtype=np.float32)
+    noise *= np.float32(0.5)
+    X += noise
+    return np.maximum(X, 0.0, out=X)
+
+
 def make_problem(size: Size, n_test: int = 2000) -> Problem:
     """Make non-negative instances whose class means are a smooth map of the class attributes.
 
@@ -209,10 +217,7 @@ def make_problem(size: Size, n_test: int = 2000) -> Problem:
     means = class_means(attributes, size.n_features, seed=0).astype(np.float32)
     names = np.array([f"class {code:05d}" for code in range(size.n_classes)])
     codes = np.arange(size.n_instances + n_test) % size.n_classes
-    X = rng.standard_normal((len(codes), size.n_features), dtype=np.float32)
-    X *= np.float32(0.5)
-    X += means[codes]
-    np.maximum(X, 0.0, out=X)
+    X = noisy_rows(rng, means[codes])
     n = size.n_instances
     table = dict(zip(names.tolist(), attributes, strict=True))
     return Problem(X[:n], names[codes[:n]], X[n:], names[codes[n:]], table)

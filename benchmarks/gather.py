@@ -89,7 +89,9 @@ def run(quick: bool = False) -> dict[str, Any]:
             for k in range(sizes.n_files)
         ]
         results["streamed"] = stream_files(files, sizes.n_features)
-    results |= _share(results["rates"])
+    rates = {rate["what"]: rate["rows_per_core_s"] for rate in results["rates"]}
+    bound = min("reading", "product", key=rates.__getitem__)
+    results |= {"bound": bound, "share_of_bound": rates["gathering"] / rates[bound]}
     notes = [
         "Parquet of float32 features, not compressed; after the first round it lies in the "
         "system's cache.",
@@ -102,13 +104,6 @@ def run(quick: bool = False) -> dict[str, Any]:
         f"{sizes.n_file_rows:,} rows as `hgkt.gather` does with one worker and no class folds.",
     ]
     return document("gather", quick, results, notes, packages=["pyarrow", "scipy"])
-
-
-def _share(rates: list[dict[str, Any]]) -> dict[str, Any]:
-    """Compare gathering with the slower of reading and the product."""
-    found = {rate["what"]: rate["rows_per_core_s"] for rate in rates}
-    slower = min(("reading", "product"), key=lambda name: found[name])
-    return {"bound": slower, "share_of_bound": found["gathering"] / found[slower]}
 
 
 def write_rows(path: Path, sizes: Sizes, n_rows: int, seed: int = 0) -> Path:

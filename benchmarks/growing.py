@@ -71,16 +71,18 @@ class Scores:
     penalties: NDArray[np.float64] | None = None
     """What the model itself takes off each class."""
 
+    @property
+    def data(self) -> tuple[Any, ...]:
+        """What curves and metrics are computed from."""
+        return self.old, self.y_old, self.new, self.y_new, self.classes, self.n_old
+
     def curve(self) -> SeenUnseenCurve:
         """Accuracies for every γ that is taken off the old classes."""
-        return seen_unseen_curve(
-            self.old, self.y_old, self.new, self.y_new, self.classes, self.n_old
-        )
+        return seen_unseen_curve(*self.data)
 
     def metrics(self, gamma: float) -> dict[str, float]:
         """Figures in percent with γ taken off the old classes."""
-        data = (self.old, self.y_old, self.new, self.y_new, self.classes, self.n_old)
-        values = gzsl_metrics(*data, calibration=gamma).to_dict()
+        values = gzsl_metrics(*self.data, calibration=gamma).to_dict()
         return {name: values[name] for name in METRICS}
 
     def as_answered(self) -> dict[str, float]:

@@ -50,11 +50,7 @@ def by_suggest(
     return np.array([found.row for found in suggest(model, X, n)])
 
 
-STRATEGIES: dict[str, Strategy] = {
-    "random": at_random,
-    "margin": by_margin,
-    "suggest": by_suggest,
-}
+STRATEGIES = {"random": at_random, "margin": by_margin, "suggest": by_suggest}
 
 
 def results(name: str, root: str) -> Iterator[dict[str, Any]]:

@@ -65,14 +65,11 @@ def public_names(room: str) -> list[str]:
 
 
 def _homes(names: dict[str, list[str]]) -> dict[int, str]:
-    """Return where an object is documented: once, in the room that it belongs to."""
+    """Return where an object is documented: once, in the first room that has it."""
     homes: dict[int, str] = {}
     for room, listed in reversed(names.items()):
         for name in listed:
             homes[id(getattr(import_module(room), name))] = f"{room}.{name}"
-    if "hgkt" in names:  # names at the top are the ones people import
-        module = import_module("hgkt")
-        homes |= {id(getattr(module, name)): f"hgkt.{name}" for name in names["hgkt"]}
     return homes
 
 

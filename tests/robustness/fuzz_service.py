@@ -38,7 +38,6 @@ def main() -> int:
     """Run all parts, write the record and print it."""
     parser = arguments(__doc__, "fuzz_service", root=False)
     parser.add_argument("--requests", type=int, default=100_000, help="mutated requests")
-    parser.add_argument("--minutes", type=float, default=60.0, help="end the mutations then")
     parser.add_argument("--schemathesis", type=int, default=60, help="seconds for schemathesis")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--clients", type=int, default=4)
@@ -70,13 +69,7 @@ def fuzz(args: argparse.Namespace) -> dict[str, Any]:
         described = made_by_schemathesis(service, args.schemathesis, args.seed)
         described |= watch.lap()
         start = time.monotonic()
-        statuses = send_mutations(
-            service,
-            args.requests,
-            args.seed,
-            args.clients,
-            lambda: time.monotonic() - start > 60 * args.minutes,
-        )
+        statuses = send_mutations(service, args.requests, args.seed, args.clients)
         mutated = {
             "n_requests": statuses.total(),
             "seconds": time.monotonic() - start,

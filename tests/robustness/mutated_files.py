@@ -162,9 +162,7 @@ def run(n_files: int, seed: int, jobs: int, kinds: list[str] | None = None) -> d
     names = kinds or list(KINDS)
     asked = [(names[number % len(names)], number // len(names)) for number in range(n_files)]
     asked.sort(key=lambda pair: names.index(pair[0]))
-    counts = {name: Counter[str]() for name in names}
-    seconds, memory = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0)
-    failures: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     children = [Child(seed) for _ in range(jobs)]
     try:
         for start in range(0, len(asked), jobs):
@@ -172,20 +170,20 @@ def run(n_files: int, seed: int, jobs: int, kinds: list[str] | None = None) -> d
             for child, pair in zip(children, part, strict=False):
                 child.ask(*pair)
             for child, (name, number) in zip(children, part, strict=False):
-                found = child.answer()
-                counts[name][found["outcome"]] += 1
-                seconds[name] = max(seconds[name], found["seconds"])
-                memory[name] = max(memory[name], found["bytes"])
-                if found["outcome"] in FAILURES:
-                    failures.append({"kind": name, "number": number, **found})
+                results.append({"kind": name, "number": number, **child.answer()})
     finally:
         for child in children:
             child.close()
-    rows = [
-        {"kind": name, "files": counts[name].total(), **{o: counts[name][o] for o in OUTCOMES},
-         "longest_seconds": round(seconds[name], 3), "most_bytes": memory[name]}
-        for name in names
-    ]  # fmt: skip
+    rows = []
+    for name in names:
+        own = [found for found in results if found["kind"] == name]
+        counts = Counter(found["outcome"] for found in own)
+        rows.append({
+            "kind": name, "files": len(own), **{outcome: counts[outcome] for outcome in OUTCOMES},
+            "longest_seconds": round(max((found["seconds"] for found in own), default=0.0), 3),
+            "most_bytes": max((found["bytes"] for found in own), default=0),
+        })  # fmt: skip
+    failures = [found for found in results if found["outcome"] in FAILURES]
     return {"files": n_files, "seed": seed, "rows": rows, "failures": failures}
 
 

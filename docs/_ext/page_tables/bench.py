@@ -85,12 +85,12 @@ def speed(records: Records) -> str:
     fits, adds = records.bench("fit"), records.bench("add-class")
     evaluated = [records.runs(main(data, method)) for data, method in _EVALUATED]
     lines = [_evaluation(runs[0]) for runs in evaluated if runs] + _fits(fits) + _adds(adds)
-    places = [
+    places = "; ".join(
         f"`make bench NAME={found['name']}` on {measured_on(found['environment'])}"
         for found in (fits, adds)
-    ]
+    )
     text = table(["what", "measured"], lines, text=["measured"])
-    return f"{text}\n\nMeasured with {'; '.join(places)}."
+    return f"{text}\n\nMeasured with {places}."
 
 
 def _evaluation(run: Run) -> list[str]:

@@ -11,7 +11,7 @@ import random
 import re
 import socket
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -216,9 +216,7 @@ class _Client:
             self._connection = None
 
 
-def send_mutations(
-    service: Service, n_requests: int, seed: int, n_clients: int, enough: Callable[[], bool]
-) -> Counter[str]:
+def send_mutations(service: Service, n_requests: int, seed: int, n_clients: int) -> Counter[str]:
     """Send changed requests from several clients and count the statuses.
 
     Parameters
@@ -227,16 +225,12 @@ def send_mutations(
         Where to.
     n_requests, seed, n_clients : int
         How many in all, and where the random numbers begin.
-    enough : callable
-        Asked before each request whether to stop earlier.
     """
 
     def work(number: int) -> Counter[str]:
         client, counts = _Client(service), Counter[str]()
         stream = requests(service, seed * 1000 + number)
         for content, must_answer in islice(stream, n_requests // n_clients):
-            if enough():
-                break
             status = client.send(content, must_answer)
             counts["no answer due" if status is None else str(status)] += 1
         client.close()
