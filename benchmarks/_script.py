@@ -20,6 +20,10 @@ FEATURES = {"CUB": "efflite2", "AWA1": "rgsift", "EMOJI": "efflite0"}
 """Feature file of each benchmark folder that documentation shows."""
 
 
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+"""Variables with which processes that start now compute each matrix product on one thread."""
+
+
 def without_installation() -> None:
     """Let this process and those it starts find hgkt where it is not installed."""
     source = str(DOCS.parent / "src")
@@ -83,6 +87,14 @@ def arguments(
     if record:
         parser.add_argument("--out", type=Path, default=RESULTS / f"{record}.json")
     return parser
+
+
+def load(name: str, root: str, **options: Any) -> Any:
+    """Return a data set of the benchmark with the features that pages show, or the digits."""
+    from hgkt.data import load_dataset
+
+    where = {} if name == "digits" else {"root": root, "features": FEATURES[name]}
+    return load_dataset(name, **where, **options)
 
 
 def one_thread() -> None:

@@ -90,6 +90,23 @@ def timed(call: Callable[[], T]) -> tuple[T, Timed]:
     return result, Timed(time.perf_counter() - wall, time.process_time() - cpu)
 
 
+def in_turns(ways: Mapping[str, Callable[[], Any]], n_rounds: int) -> dict[str, list[Timed]]:
+    """Call ways in turn, round by round; return how long every call took."""
+    times: dict[str, list[Timed]] = {name: [] for name in ways}
+    for _ in range(n_rounds):
+        for name, call in ways.items():
+            times[name].append(timed(call)[1])
+    return times
+
+
+def fastest(ways: Mapping[str, Callable[[], Any]], n_rounds: int) -> dict[str, Timed]:
+    """Return the least that each way took when they were called in turn, round by round."""
+    return {
+        name: Timed(min(took.wall for took in times), min(took.cpu for took in times))
+        for name, times in in_turns(ways, n_rounds).items()
+    }
+
+
 def in_fresh_process(
     measure: Callable[..., dict[str, Any]],
     *arguments: Any,
@@ -137,6 +154,20 @@ def peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
 
 
+def forget_peak() -> None:
+    """Let the peak of `peak_mb` start anew at what is resident now."""
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def device_name(device: str) -> str:
+    """Return what kind of GPU computes; empty where none does."""
+    if device == "cpu":
+        return ""
+    import torch
+
+    return str(torch.cuda.get_device_name())
+
+
 @dataclass(frozen=True)
 class Size:
     """Size of a data set whose classes are all seen."""
@@ -163,6 +194,14 @@ class Problem:
         return model.fit(self.X, self.y, class_attributes=self.class_attributes)
 
 
+def noisy_rows(rng: np.random.Generator, X: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Add noise to rows, each the mean of its class, and cut off what is negative; in place."""
+    noise = rng.standard_normal(X.shape, dtype=np.float32)
+    noise *= np.float32(0.5)
+    X += noise
+    return np.maximum(X, 0.0, out=X)
+
+
 def make_problem(size: Size, n_test: int = 2000) -> Problem:
     """Make non-negative instances whose class means are a smooth map of the class attributes.
 
@@ -178,10 +217,7 @@ def make_problem(size: Size, n_test: int = 2000) -> Problem:
     means = class_means(attributes, size.n_features, seed=0).astype(np.float32)
     names = np.array([f"class {code:05d}" for code in range(size.n_classes)])
     codes = np.arange(size.n_instances + n_test) % size.n_classes
-    X = rng.standard_normal((len(codes), size.n_features), dtype=np.float32)
-    X *= np.float32(0.5)
-    X += means[codes]
-    np.maximum(X, 0.0, out=X)
+    X = noisy_rows(rng, means[codes])
     n = size.n_instances
     table = dict(zip(names.tolist(), attributes, strict=True))
     return Problem(X[:n], names[codes[:n]], X[n:], names[codes[n:]], table)

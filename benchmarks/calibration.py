@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from _script import FEATURES, run_on_sets
+from _script import load, run_on_sets
 from hgkt.calibration import ScoredFold, fit_calibration
 from hgkt.calibration.curve import SeenUnseenCurve, best_calibration
-from hgkt.data import load_dataset
 from hgkt.estimators import HGKTClassifier
 from hgkt.evaluation import ClassFoldSearch, harmonic_mean
 from hgkt.evaluation.selection import SearchData, score_folds
@@ -27,7 +26,7 @@ N_DRAWS = 20
 
 def results(name: str, root: str) -> Iterator[dict[str, Any]]:
     """Yield mean H for every number of added classes and way to set γ."""
-    data = load_dataset(name, root=root, features=FEATURES[name])
+    data = load(name, root)
     X, y = data.rows("train")
     table = data.attributes_of(data.seen_classes)
     search = ClassFoldSearch(HGKTClassifier(device="cpu"))
@@ -67,10 +66,5 @@ def _h(curve: SeenUnseenCurve, gamma: float) -> float:
     return harmonic_mean(float(seen), float(unseen))
 
 
-def main() -> None:
-    """Run every set and write the record."""
-    run_on_sets(__doc__, "calibration", "CUB,AWA1", results)
-
-
 if __name__ == "__main__":
-    main()
+    run_on_sets(__doc__, "calibration", "CUB,AWA1", results)

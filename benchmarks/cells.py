@@ -86,15 +86,12 @@ def main(given: Sequence[str] | None = None) -> None:
     if args.list:
         print("\n".join(cell.label for cell in missing))
         return
-    n_failed = 0
 
     def tell(state: RunState) -> None:
-        nonlocal n_failed
         if state.last is not None:
             said = state.last.error or f"{state.last.seconds:.0f} s"
             line = f"{state.n_done}/{state.n_total} {state.last.cell.label}: {said}"
             print(line, file=sys.stderr, flush=True)
-            n_failed += not state.last.ok
             if state.last.ok:
                 committed.put(kept(state.last))
 
@@ -103,7 +100,7 @@ def main(given: Sequence[str] | None = None) -> None:
             committed.put(kept(result))
     found = run_cells(missing, store, n_jobs=args.jobs, device=args.device, progress=tell)
     n_good = sum(result.ok for result in found.values())
-    print(f"{n_good} results new, {len(there)} there, {n_failed} failed")
+    print(f"{n_good} results new, {len(there)} there, {len(found) - n_good} failed")
 
 
 if __name__ == "__main__":

@@ -1,19 +1,17 @@
 """What `check_class` is worth: expected against real accuracy of unseen classes, and its time.
 
-    python benchmarks/class_checks.py --root DATA [--seeds 3] [--only rows|time] [--out FILE]
+    python benchmarks/class_checks.py --root DATA [--out FILE]
 
 A model is fitted with γ from class folds of its seen classes; the seed draws the folds. Every
 unseen class is then checked three times: with all other unseen classes added ("together"), with
 none ("alone"), each against its accuracy in just that situation, and with none against its
 accuracy once all of them are added ("ahead"). Nothing is chosen here: what a check computes was
 chosen on seen classes that were held out. Beside it stands what one would try first, the cosine
-distance of the attributes to the nearest other class. With --only the other part of the record is
-kept: times are best taken while nothing else runs.
+distance of the attributes to the nearest other class. Times are best taken while nothing else runs.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -23,17 +21,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from _script import FEATURES, arguments, one_thread, write_record
+from _script import arguments, load, one_thread, write_record
 from _timing import timed
 from add_class import FULL, fitted_model
 from hgkt._arrays import unit_rows
 from hgkt.calibration import HeldOutClasses
-from hgkt.data import GZSLDataset, load_dataset
+from hgkt.data import GZSLDataset
 from hgkt.estimators import HGKTClassifier
 from hgkt.estimators.class_check import ClassCheck
 from hgkt.evaluation import ClassFoldSearch
 
 SETS = (("CUB", "att"), ("CUB", "sent"), ("AWA1", "att"), ("digits", "att"))
+N_SEEDS = 3
 N_NAMED = 3
 N_TIMED = 200
 N_SEEN = 1000
@@ -100,8 +99,7 @@ def _most(labels: NDArray[Any]) -> Any:
 
 def row_of(name: str, attributes: str, seed: int, select: bool, root: str) -> dict[str, Any]:
     """Fit, check every unseen class, and compare with the truth."""
-    where = {} if name == "digits" else {"root": root, "features": FEATURES[name]}
-    data = load_dataset(name, attributes=attributes, **where)
+    data = load(name, root, attributes=attributes)
     model = fitted(data, seed, select)
     table = data.attributes_of(data.unseen_classes)
     truth = truth_of(model, data, table)
@@ -128,7 +126,6 @@ def row_of(name: str, attributes: str, seed: int, select: bool, root: str) -> di
             "ahead": _rank([check.accuracy for check in alone], truth.together),
             "held out": together[0].rank_correlation,
             "attribute distance": _rank((1.0 - cosines.max(axis=1)).tolist(), truth.together),
-            "variance": _rank([check.variance for check in together], truth.together),
         },
         "expected": float(np.mean([e or 0.0 for e in expected])) if known else None,
         "real": float(truth.together.mean()),
@@ -197,30 +194,23 @@ def _milliseconds(work: Callable[[], Any]) -> tuple[float, float]:
     return 1000.0 * took.wall, 1000.0 * took.cpu
 
 
-def rows_of(n_seeds: int, root: str) -> Iterator[dict[str, Any]]:
+def rows_of(root: str) -> Iterator[dict[str, Any]]:
     """Yield a row for each set and seed, and one for a model selected on validation classes."""
     for name, attributes in SETS:
-        for seed in range(n_seeds):
+        for seed in range(N_SEEDS):
             yield row_of(name, attributes, seed, False, root)
     yield row_of("CUB", "att", 0, True, root)
 
 
 def main() -> None:
     """Measure and write the record."""
-    parser = arguments(__doc__, "class_checks")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--only", choices=("rows", "time"), help="measure this part only")
-    args = parser.parse_args()
+    args = arguments(__doc__, "class_checks").parse_args()
     one_thread()
-    content = json.loads(args.out.read_text(encoding="utf-8")) if args.only else {}
-    if args.only != "time":
-        content["rows"] = []
-        for row in rows_of(args.seeds, args.root):
-            content["rows"].append(row)
-            print(row, flush=True)
-    if args.only != "rows":
-        content["time"] = timing()
-    write_record(args.out, {name: content[name] for name in ("rows", "time")})
+    rows = []
+    for row in rows_of(args.root):
+        rows.append(row)
+        print(row, flush=True)
+    write_record(args.out, {"rows": rows, "time": timing()})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How right probabilities, rejection and prediction sets are, and what they cost.
 
-    python benchmarks/confidence.py --root DATA [--data NAME,...] [--seeds 3] [--out FILE]
+    python benchmarks/confidence.py --root DATA [--data NAME,...] [--out FILE]
 
 Everything is chosen on validation classes, test rows are read once. Half of the unseen classes
 stay unknown in the figures of rejection. For seen classes MAPIE stands beside the prediction sets:
@@ -10,38 +10,35 @@ half, with the same probabilities; the model's own thresholds are measured on th
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from _script import FEATURES, arguments, one_thread, write_record
-from hgkt.data import GZSLDataset, load_dataset
+from _script import load, run_on_sets
+from _timing import in_turns
+from hgkt.data import GZSLDataset
 from hgkt.estimators import HGKTClassifier
 from hgkt.estimators.base import GZSLClassifier
 from hgkt.evaluation import evaluate
 
 SETS = {
-    "CUB": ("CUB", None),
+    "CUB": ("CUB", "att"),
     "CUB sentences": ("CUB", "sent"),
-    "AWA1": ("AWA1", None),
-    "digits": ("digits", None),
+    "AWA1": ("AWA1", "att"),
+    "digits": ("digits", "att"),
 }
-REPEATS = 7
+N_SEEDS, REPEATS = 3, 7
 _DRAWN = ("reliability", "risk", "sets")
 
 
-def results(name: str, root: str, n_seeds: int) -> Iterator[dict[str, Any]]:
+def results(name: str, root: str) -> Iterator[dict[str, Any]]:
     """Yield one row per seed: confidence in each group, unknown classes, MAPIE and costs."""
     folder, attributes = SETS[name]
-    options = {} if folder == "digits" else {"root": root, "features": FEATURES[folder]}
-    if attributes is not None:
-        options["attributes"] = attributes
-    data = load_dataset(folder, **options)
-    for seed in range(n_seeds):
+    data = load(folder, root, attributes=attributes)
+    for seed in range(N_SEEDS):
         models: list[GZSLClassifier] = []
         record = evaluate(
             HGKTClassifier(device="cpu"), data, select=True, random_state=seed,
@@ -110,29 +107,16 @@ def beside_mapie(model: GZSLClassifier, data: GZSLDataset, seed: int) -> dict[st
 def cost(model: GZSLClassifier, data: GZSLDataset) -> dict[str, float]:
     """Return milliseconds of `predict` and of all answers together, medians of several runs."""
     X = data.rows("test_unseen")[0]
-    found: dict[str, list[float]] = {"predict": [], "answers": []}
-    for _ in range(REPEATS):
-        for name, call in (
-            ("predict", lambda: model.predict(X)),
-            ("answers", lambda: model.answers(X, reject=0.05, coverage=0.8)),
-        ):
-            start = time.perf_counter()
-            call()
-            found[name].append(1000 * (time.perf_counter() - start))
-    times = {name: float(np.median(values)) for name, values in found.items()}
+    ways: dict[str, Callable[[], Any]] = {
+        "predict": lambda: model.predict(X),
+        "answers": lambda: model.answers(X, reject=0.05, coverage=0.8),
+    }
+    times = {
+        name: 1000 * float(np.median([took.wall for took in rounds]))
+        for name, rounds in in_turns(ways, REPEATS).items()
+    }
     return {**times, "ratio": times["answers"] / times["predict"], "n_rows": len(X)}
 
 
-def main() -> None:
-    """Run every set and write the record."""
-    parser = arguments(__doc__, "confidence")
-    parser.add_argument("--data", default=",".join(SETS), help="sets, joined by commas")
-    parser.add_argument("--seeds", type=int, default=3, help="how many seeds of the folds")
-    args = parser.parse_args()
-    one_thread()
-    rows = [row for name in args.data.split(",") for row in results(name, args.root, args.seeds)]
-    write_record(args.out, {"rows": rows})
-
-
 if __name__ == "__main__":
-    main()
+    run_on_sets(__doc__, "confidence", ",".join(SETS), results)

@@ -10,17 +10,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from _script import FEATURES, arguments, write_record
-from _timing import in_fresh_process, peak_mb, timed
+from _script import FEATURES, ONE_THREAD, arguments, write_record
+from _timing import forget_peak, in_fresh_process, peak_mb, timed
 from hgkt.data import load_dataset
 from hgkt.estimators.methods import attribute_methods, build_method
 from page_tables.records import mathematics
 
 DATA = "CUB"
-_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 _MIB = 2**20 / 1e6  # in MB
 _LEAST_SECONDS = 1.0  # a shorter prediction is repeated
 
@@ -37,11 +35,6 @@ def _warm_up(method: str) -> None:
     model.fit(X, y, class_attributes=digits.attributes_of(digits.seen_classes)).predict(X[:2])
 
 
-def _forget_peak() -> None:
-    """Let the peak start at what is resident now; without it the loader's own peak would count."""
-    Path("/proc/self/clear_refs").write_text("5")
-
-
 def measure(method: str, root: str) -> dict[str, Any]:
     """Fit, add and predict in this process; return seconds, images per second and MiB."""
     _warm_up(method)
@@ -52,34 +45,29 @@ def measure(method: str, root: str) -> dict[str, Any]:
     )
     tests = [dataset.rows(part)[0] for part in ("test_seen", "test_unseen")]
     model = _build(method)
-    _forget_peak()
+    forget_peak()
     loaded = peak_mb()
     _, fit = timed(lambda: model.fit(X, y, class_attributes=seen))
     cost: dict[str, Any] = {"mathematics": mathematics(method)}
     cost |= {"fit_cpu_s": fit.cpu, "fit_wall_s": fit.wall}
     cost["fit_peak_mib"] = (peak_mb() - loaded) / _MIB
-    cost["add_class_cpu_s"] = _add(model, unseen)
+    *first, last = unseen
+    model.add_classes({name: unseen[name] for name in first})
+    added = timed(lambda: model.add_classes({last: unseen[last]}))[1]
+    cost["add_class_cpu_s"] = added.cpu
     n_rows, cpu, wall = 0, time.process_time(), time.perf_counter()
     while n_rows == 0 or time.perf_counter() - wall < _LEAST_SECONDS:
         for rows in tests:
             n_rows += len(model.predict(rows))
     cost["images_per_cpu_s"] = n_rows / (time.process_time() - cpu)
-    cost["images_per_wall_s"] = n_rows / (time.perf_counter() - wall)
     cost["peak_mib"] = (peak_mb() - loaded) / _MIB
     return cost
-
-
-def _add(model: Any, classes: dict[Any, Any]) -> float:
-    """Add classes and return the CPU seconds that the last one of them took."""
-    *first, last = classes
-    model.add_classes({name: classes[name] for name in first})
-    return timed(lambda: model.add_classes({last: classes[last]}))[1].cpu
 
 
 def measure_apart(method: str, root: str, limit: float) -> dict[str, Any]:
     """Measure in a fresh process; what needs more than `limit` seconds is given up."""
     try:
-        return in_fresh_process(measure, method, root, limit=limit, environment=_ONE_THREAD)
+        return in_fresh_process(measure, method, root, limit=limit, environment=ONE_THREAD)
     except subprocess.TimeoutExpired:
         return {"skipped": f"more than {limit:.0f} s"}
     except subprocess.CalledProcessError as error:

@@ -97,10 +97,5 @@ def drawn(y: NDArray[Any], n: int) -> NDArray[np.intp]:
     return np.sort(np.concatenate(kept))
 
 
-def main() -> None:
-    """Run every variant on every set and write the record."""
-    run_on_sets(__doc__, "ensemble", "CUB,CUB:sent,AWA1,EMOJI", results)
-
-
 if __name__ == "__main__":
-    main()
+    run_on_sets(__doc__, "ensemble", "CUB,CUB:sent,AWA1,EMOJI", results)

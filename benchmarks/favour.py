@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from _script import FEATURES, run_on_sets
+from _script import load, run_on_sets
 from hgkt.calibration import (
     Favour,
     FoldSample,
@@ -26,7 +26,7 @@ from hgkt.calibration import (
     sample_folds,
 )
 from hgkt.calibration.curve import ValidationRows
-from hgkt.data import GZSLDataset, load_dataset
+from hgkt.data import GZSLDataset
 from hgkt.estimators import HGKTClassifier
 from hgkt.estimators.fold_fit import score_folds
 
@@ -37,7 +37,7 @@ N_DRAWS = 10
 
 def results(name: str, root: str) -> Iterator[dict[str, Any]]:
     """Yield accuracies in percent, expected and true, for what is favoured and every number."""
-    data = load_dataset(name, root=root, features=FEATURES[name])
+    data = load(name, root)
     X, y = data.rows("train")
     table = data.attributes_of(data.seen_classes)
     model = HGKTClassifier(calibration=0.0, device="cpu")
@@ -92,10 +92,5 @@ def _tested(test: ScoredFold, columns: NDArray[np.intp], gamma: float) -> tuple[
     return float(seen), float(unseen)
 
 
-def main() -> None:
-    """Run every set and write the record."""
-    run_on_sets(__doc__, "favour", "CUB,EMOJI", results)
-
-
 if __name__ == "__main__":
-    main()
+    run_on_sets(__doc__, "favour", "CUB,EMOJI", results)

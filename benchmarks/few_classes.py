@@ -10,16 +10,17 @@ rows of a class and 256 columns of the features are taken, drawn as well.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from _script import FEATURES, run_on_sets
+from _script import load, run_on_sets
 from hgkt.calibration import class_folds, fit_calibration, split_fold
-from hgkt.data import load_dataset, make_synthetic
+from hgkt.data import make_synthetic
 from hgkt.estimators import HGKTClassifier
-from hgkt.evaluation import harmonic_mean
+from hgkt.evaluation import harmonic_mean, per_class_accuracy
 from hgkt.evaluation.selection import SearchData, score_folds
 
 N_DRAWS = {6: 28, 8: 20, 12: 16, 20: 12, 40: 8}
@@ -34,7 +35,7 @@ def results(name: str, root: str) -> Iterator[dict[str, Any]]:
         n_added = max(2, n_seen // 4)
         found = []
         for draw in range(n_draws):
-            X, y, table = _train_rows(name, root, draw)
+            X, y, table = _train_rows(name, root, draw if name == "synthetic" else 0)
             if len(table) < n_seen + n_added:
                 break
             found.append(_one_draw(X, y, table, n_seen, n_added, draw))
@@ -43,22 +44,15 @@ def results(name: str, root: str) -> Iterator[dict[str, Any]]:
             yield {**row, **_means(found)}
 
 
-_loaded: dict[str, Any] = {}
-
-
+@cache
 def _train_rows(name: str, root: str, draw: int) -> Any:
-    """Return the train rows of a set, kept between draws; synthetic ones are made anew."""
-    key = f"{name} {draw}" if name == "synthetic" else name
-    if key not in _loaded:
-        if name == "synthetic":
-            data = make_synthetic(50 * N_ROWS, n_seen=50, n_unseen=1, noise=1.5, seed=draw)
-        elif name == "digits":
-            data = load_dataset("digits")
-        else:
-            data = load_dataset(name, root=root, features=FEATURES[name])
-        X, y = (np.asarray(part) for part in data.rows("train"))
-        _loaded[key] = X, y, data.attributes_of(data.seen_classes)
-    return _loaded[key]
+    """Return the train rows of a set; of synthetic ones, those of a draw."""
+    if name == "synthetic":
+        data = make_synthetic(50 * N_ROWS, n_seen=50, n_unseen=1, noise=1.5, seed=draw)
+    else:
+        data = load(name, root)
+    X, y = (np.asarray(part) for part in data.rows("train"))
+    return X, y, data.attributes_of(data.seen_classes)
 
 
 def _one_draw(
@@ -81,10 +75,8 @@ def _one_draw(
         model.set_params(calibration=fit_calibration(folds).to_dict())
         data.fit(model).add_classes({name: table[name] for name in added})
         answers = [model.predict(X[group]) for group in (part.val_seen, part.val_unseen)]
-        tr, ts = (
-            _accuracy(answer, y[group], classes)
-            for answer, group, classes in zip(answers, part[1:], (seen, added), strict=True)
-        )
+        tr = per_class_accuracy(y[part.val_seen], answers[0])
+        ts = per_class_accuracy(y[part.val_unseen], answers[1])
         silent = 1.0 - np.isin(seen, np.concatenate(answers)).mean()
         area = float(np.mean([fold.rows.curve(fold.scores).area for fold in folds]))
         found[variant] = {
@@ -96,10 +88,6 @@ def _one_draw(
     is_free = bool(HGKTClassifier().plain_stages(data.counts))
     best = max(METRICS, key=lambda variant: found[variant]["validation"])
     return {**found, "default": found[best if is_free else "cosines"]}
-
-
-def _accuracy(answers: NDArray[Any], truth: NDArray[Any], classes: list[Any]) -> float:
-    return float(np.mean([np.mean(answers[truth == name] == name) for name in classes]))
 
 
 def _means(draws: list[dict[str, Any]]) -> dict[str, Any]:
@@ -115,10 +103,5 @@ def _means(draws: list[dict[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def main() -> None:
-    """Run every set and write the record."""
-    run_on_sets(__doc__, "few_classes", "digits,CUB,AWA1,EMOJI,synthetic", results)
-
-
 if __name__ == "__main__":
-    main()
+    run_on_sets(__doc__, "few_classes", "digits,CUB,AWA1,EMOJI,synthetic", results)

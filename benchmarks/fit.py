@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from _timing import Problem, Size, Timed, document, make_problem, timed
+from _timing import Problem, Size, Timed, document, fastest, make_problem, timed
 from hgkt.estimators import HGKTClassifier, HGKTNetworkClassifier
 
 
@@ -106,33 +106,24 @@ def _fit_all(problem: Problem, n_repeats: int) -> list[dict[str, Any]]:
     """Time the closed form and its peers round by round."""
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-    def peer(solver: str) -> Any:
-        model = LinearDiscriminantAnalysis(solver=solver, shrinkage=_SHRINKAGE)
-        return model.fit(problem.X, problem.y)
-
-    methods: dict[str, Callable[[], Any]] = {
-        "hgkt, closed form": lambda: problem.fit(_closed_form()),
-        "scikit-learn LDA, lsqr": lambda: peer("lsqr"),
-        "scikit-learn LDA, eigen": lambda: peer("eigen"),
-    }
-    rounds: dict[str, list[Timed]] = {name: [] for name in methods}
-    accuracies: dict[str, float] = {}
-    for _ in range(n_repeats):
-        for name, fit in methods.items():
-            model, took = timed(fit)
-            rounds[name].append(took)
-            if name not in accuracies:
-                right = model.predict(problem.X_test) == problem.y_test
-                accuracies[name] = 100.0 * float(np.mean(right))
+    ours = _closed_form()
+    ways: dict[str, Callable[[], Any]] = {"hgkt, closed form": partial(problem.fit, ours)}
+    models: dict[str, Any] = {"hgkt, closed form": ours}
+    for solver in ("lsqr", "eigen"):
+        peer = LinearDiscriminantAnalysis(solver=solver, shrinkage=_SHRINKAGE)
+        name = f"scikit-learn LDA, {solver}"
+        ways[name], models[name] = partial(peer.fit, problem.X, problem.y), peer
+    took = fastest(ways, n_repeats)
+    right = {n: model.predict(problem.X_test) == problem.y_test for n, model in models.items()}
     return [
         {
             "method": name,
-            "seconds": min(took.wall for took in times),
-            "cpu_seconds": min(took.cpu for took in times),
-            "accuracy": accuracies[name],
+            "seconds": took[name].wall,
+            "cpu_seconds": took[name].cpu,
+            "accuracy": 100.0 * float(np.mean(right[name])),
             "extrapolated": False,
         }
-        for name, times in rounds.items()
+        for name in ways
     ]
 
 

@@ -7,12 +7,10 @@ the slower of the two is the bound.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from _timing import Timed, document, peak_mb, timed
+from _timing import document, fastest, in_fresh_process, peak_mb, timed
 from hgkt.calibration.folds import class_folds
 from hgkt.data.shards import SHARD_ROWS, ParquetShard, batch_rows, parquet_shards
 from hgkt.engines import SerialEngine
@@ -91,7 +89,9 @@ def run(quick: bool = False) -> dict[str, Any]:
             for k in range(sizes.n_files)
         ]
         results["streamed"] = stream_files(files, sizes.n_features)
-    results |= _share(results["rates"])
+    rates = {rate["what"]: rate["rows_per_core_s"] for rate in results["rates"]}
+    bound = min("reading", "product", key=rates.__getitem__)
+    results |= {"bound": bound, "share_of_bound": rates["gathering"] / rates[bound]}
     notes = [
         "Parquet of float32 features, not compressed; after the first round it lies in the "
         "system's cache.",
@@ -104,13 +104,6 @@ def run(quick: bool = False) -> dict[str, Any]:
         f"{sizes.n_file_rows:,} rows as `hgkt.gather` does with one worker and no class folds.",
     ]
     return document("gather", quick, results, notes, packages=["pyarrow", "scipy"])
-
-
-def _share(rates: list[dict[str, Any]]) -> dict[str, Any]:
-    """Compare gathering with the slower of reading and the product."""
-    found = {rate["what"]: rate["rows_per_core_s"] for rate in rates}
-    slower = min(("reading", "product"), key=lambda name: found[name])
-    return {"bound": slower, "share_of_bound": found["gathering"] / found[slower]}
 
 
 def write_rows(path: Path, sizes: Sizes, n_rows: int, seed: int = 0) -> Path:
@@ -137,23 +130,21 @@ def write_rows(path: Path, sizes: Sizes, n_rows: int, seed: int = 0) -> Path:
 def _rates(path: Path, shards: list[ParquetShard], sizes: Sizes) -> list[dict[str, Any]]:
     X = next(iter(shards[0].batches()))[0].astype(np.float64)
     X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-30)
-    calls: dict[str, tuple[Callable[[], object], int]] = {
-        "reading": (partial(_read, path, sizes), sizes.n_rows),
-        "product": (partial(_multiply, X, sizes.n_rows), sizes.n_rows // len(X) * len(X)),
-        "gathering": (partial(_gather, shards), sizes.n_rows),
-        "gathering with folds": (partial(_gather, shards, _folds(sizes)), sizes.n_rows),
+    calls: dict[str, Callable[[], object]] = {
+        "reading": partial(_read, path, sizes),
+        "product": partial(_multiply, X, sizes.n_rows),
+        "gathering": partial(_gather, shards),
+        "gathering with folds": partial(_gather, shards, _folds(sizes)),
     }
-    rounds: dict[str, list[Timed]] = {name: [] for name in calls}
-    for _ in range(sizes.n_rounds):
-        for name, (call, _) in calls.items():
-            rounds[name].append(timed(call)[1])
+    n_rows = dict.fromkeys(calls, sizes.n_rows)
+    n_rows["product"] -= sizes.n_rows % len(X)
     return [
         {
             "what": name,
-            "rows_per_s": calls[name][1] / min(took.wall for took in times),
-            "rows_per_core_s": calls[name][1] / max(min(took.cpu for took in times), 1e-9),
+            "rows_per_s": n_rows[name] / took.wall,
+            "rows_per_core_s": n_rows[name] / max(took.cpu, 1e-9),
         }
-        for name, times in rounds.items()
+        for name, took in fastest(calls, sizes.n_rounds).items()
     ]
 
 
@@ -217,7 +208,7 @@ def stream_files(files: Sequence[Path], n_features: int) -> dict[str, Any]:
         ``n_rows``, ``gigabytes``, ``peak_mb``, ``grew_last_at`` in rows, and ``points``: rows,
         CPU seconds and the peak after every file and at the end.
     """
-    points = list(_points(files))
+    points = in_fresh_process(gather_files, *map(str, files))["points"]
     last = points[-1]
     return {
         "n_rows": last["n_rows"],
@@ -228,37 +219,17 @@ def stream_files(files: Sequence[Path], n_features: int) -> dict[str, Any]:
     }
 
 
-def _points(files: Sequence[Path]) -> Iterator[dict[str, float]]:
-    """Yield what the process says after each file, and once more at its end."""
-    context = get_context("spawn")
-    receiving, sending = context.Pipe(duplex=False)
-    process = context.Process(target=_gather_files, args=(sending, list(files)), daemon=True)
-    process.start()
-    sending.close()  # so that the end of the process is the end of what is received
-    with receiving:
-        while True:
-            try:
-                yield receiving.recv()
-            except EOFError:
-                break
-    process.join()
-    if process.exitcode:
-        raise RuntimeError(f"the process that gathers ended with code {process.exitcode}")
-
-
-def _gather_files(sending: Connection, files: list[Path]) -> None:
-    shards = [shard for path in files for shard in parquet_shards(path, path.name)]
+def gather_files(*files: str) -> dict[str, Any]:
+    """Return what the process says after each file, and once more at its end."""
+    shards = [shard for path in map(Path, files) for shard in parquet_shards(path, path.name)]
     n_rows = list(accumulate(shard.n_rows for shard in shards))
+    points: list[dict[str, float]] = []
 
     def tell(stage: str, done: int, total: int, values: dict[str, float]) -> None:
-        sending.send(
-            {
-                "n_rows": n_rows[done - 1],
-                "cpu_seconds": time.process_time(),
-                "peak_mb": peak_mb(),
-            }
-        )
+        took = {"cpu_seconds": time.process_time(), "peak_mb": peak_mb()}
+        points.append({"n_rows": n_rows[done - 1], **took})
 
     with threadpool_limits(1):
         gather_shards(shards, Recipe(), engine=SerialEngine(), progress=tell)
     tell("gather", len(shards), len(shards), {})  # the last sums are added after the last file
+    return {"points": points}

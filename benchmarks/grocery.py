@@ -1,6 +1,6 @@
 """Photographs from a shop: what classes known by description cost, groups, back-off, unknown.
 
-    python benchmarks/grocery.py --root DATA [--cache DIR] [--by names,descriptions] [--out FILE]
+    python benchmarks/grocery.py --root DATA [--cache DIR] [--out FILE]
 
 DATA/GROCERY holds the grocery store data set: train and val to learn from, test to measure. Every
 fifth class in order of name, from the fifth, is known by its name (or the shop's text) alone: 16 of
@@ -22,7 +22,7 @@ from sklearn.metrics import roc_auc_score
 
 from _script import arguments, one_thread, write_record
 from hgkt import ImageClassifier, train_on_images
-from hgkt.evaluation import taxonomy_report
+from hgkt.evaluation import per_class_accuracy, taxonomy_report
 from hgkt.items import read_photos
 
 BACKBONE = "efficientnet-lite2"
@@ -74,9 +74,11 @@ def known(model: ImageClassifier, X: Any, labels: Any, is_described: Any) -> dic
     assert found.members is not None
     column = {name: place for place, name in enumerate(found.classes.tolist())}
     inside = found.members[np.arange(len(X)), [column[name] for name in labels]]
-    right = found.labels == labels
     return {
-        "accuracy": {name: _by_class(labels[part], right[part]) for name, part in rows.items()},
+        "accuracy": {
+            name: 100 * per_class_accuracy(labels[part], found.labels[part])
+            for name, part in rows.items()
+        },
         "levels": reports,
         "confidence_learned": 100 * float(found.probabilities[~is_described].max(axis=1).mean()),
         "sets": {
@@ -101,25 +103,20 @@ def unknown(model: ImageClassifier, X: Any, is_unknown: Any) -> dict[str, float]
     }
 
 
-def _by_class(labels: Any, right: Any) -> float:
-    return 100 * float(pd.Series(right).groupby(labels).mean().mean())
-
-
 def _tell(stage: str, done: int, total: int, values: dict[str, float]) -> None:
     if done in (0, total) or done % 512 == 0:
         print(f"{stage}: {done} of {total}", file=sys.stderr, flush=True)
 
 
 def main() -> None:
-    """Run the rows that are asked for and write the record."""
+    """Train by names and by descriptions, and write the record."""
     parser = arguments(__doc__, "grocery")
     parser.add_argument("--cache", type=Path, help="folder that keeps extracted features")
-    parser.add_argument("--by", default="names,descriptions")
     args = parser.parse_args()
     one_thread()
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        for by in args.by.split(","):
+        for by in ("names", "descriptions"):
             cache = args.cache or Path(folder) / "features"
             rows.append(results(Path(args.root) / "GROCERY", by, Path(folder), cache))
             print(f"{by}: {rows[-1]['accuracy']}", file=sys.stderr)

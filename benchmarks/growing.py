@@ -1,24 +1,18 @@
 """Classes grow up: what a few images of a class do that was added by its attributes.
 
-    python benchmarks/growing.py --root DATA [--data CUB,AWA1] [--models single,ensemble]
-        [--seeds 5] [--out FILE]
+    python benchmarks/growing.py --root DATA [--out FILE]
 
 A closed form is chosen on validation classes, fitted, given the unseen classes by attributes, and
 then fed n images of each of them with `partial_fit`. Ten images of every unseen class are set aside
 for that, whatever n is, so every n is tested on the same images (`protocol`). "ensemble" is what
 selection chooses by default, "single" the best single closed form. Beside the latter stands the
 nearest class mean in the same metric, which knows the n images but not the attributes.
-
-Results that the record has already are kept: a run that was interrupted goes on. Delete the record
-to begin anew.
 """
 
 from __future__ import annotations
 
 import copy
-import json
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -27,14 +21,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from _script import FEATURES, arguments, one_thread, write_record
+from _script import FEATURES, arguments, load, one_thread, write_record
 from hgkt._arrays import normalised_scores
 from hgkt.calibration.curve import SeenUnseenCurve, best_calibration, seen_unseen_curve
 from hgkt.calibration.folds import split_fold
-from hgkt.data import GZSLDataset, load_dataset
+from hgkt.data import GZSLDataset
 from hgkt.estimators import HGKTClassifier
 from hgkt.evaluation import ClassFoldSearch, gzsl_metrics
 
+SETS, N_SEEDS = ("CUB", "AWA1"), 5
 STEPS = (1, 2, 5, 10)
 POSTERIOR, CLASS_MEAN = "attributes and images", "images only"
 CALIBRATIONS = ("none", "kept", "graded", "matched")
@@ -73,20 +68,21 @@ class Scores:
     y_new: NDArray[Any]
     classes: NDArray[Any]
     n_old: int
-    seconds: float = 0.0
     penalties: NDArray[np.float64] | None = None
     """What the model itself takes off each class."""
 
+    @property
+    def data(self) -> tuple[Any, ...]:
+        """What curves and metrics are computed from."""
+        return self.old, self.y_old, self.new, self.y_new, self.classes, self.n_old
+
     def curve(self) -> SeenUnseenCurve:
         """Accuracies for every γ that is taken off the old classes."""
-        return seen_unseen_curve(
-            self.old, self.y_old, self.new, self.y_new, self.classes, self.n_old
-        )
+        return seen_unseen_curve(*self.data)
 
     def metrics(self, gamma: float) -> dict[str, float]:
         """Figures in percent with γ taken off the old classes."""
-        data = (self.old, self.y_old, self.new, self.y_new, self.classes, self.n_old)
-        values = gzsl_metrics(*data, calibration=gamma).to_dict()
+        values = gzsl_metrics(*self.data, calibration=gamma).to_dict()
         return {name: values[name] for name in METRICS}
 
     def as_answered(self) -> dict[str, float]:
@@ -114,7 +110,9 @@ class Protocol:
 
 def protocol(y_new: NDArray[Any], seed: int) -> Protocol:
     """Draw images of each new class: those that are given at n = 0, 1, 2, 5, 10, and the rest."""
-    drawn = draw(y_new, STEPS[-1], seed)
+    rng = np.random.default_rng(seed)
+    names = np.unique(y_new)
+    drawn = np.array([rng.permutation(np.flatnonzero(y_new == n))[: STEPS[-1]] for n in names])
     stops = (0, 0, *STEPS)
     steps = tuple((stop, drawn[:, start:stop].ravel()) for start, stop in pairwise(stops))
     return Protocol(steps, np.setdiff1d(np.arange(len(y_new)), drawn))
@@ -132,26 +130,16 @@ def grow(
     labels |= {"classes": np.concatenate([old, new]), "n_old": len(old)}
     known = images
     for n, rows in drawn.steps:
-        start = time.perf_counter()
         if n:
             model.partial_fit(images.X_new[rows], images.y_new[rows])
-        seconds = time.perf_counter() - start
         columns = model.candidates(labels["classes"].tolist())
         scored = [model.score_classes(X, penalty=False)[:, columns] for X in tests]
         paid = model.penalties_[columns]
-        yield Scores(
-            POSTERIOR, n, scored[0], new=scored[1], seconds=seconds, penalties=paid, **labels
-        )
+        yield Scores(POSTERIOR, n, scored[0], new=scored[1], penalties=paid, **labels)
         if n and class_means:
             known = known.with_more(rows)
             scored = class_mean_scores(model, known, tests, labels["classes"])
             yield Scores(CLASS_MEAN, n, scored[0], new=scored[1], **labels)
-
-
-def draw(y: NDArray[Any], n: int, seed: int) -> NDArray[np.intp]:
-    """Return rows (n_classes, n): `n` images of each class at random."""
-    rng = np.random.default_rng(seed)
-    return np.array([rng.permutation(np.flatnonzero(y == name))[:n] for name in np.unique(y)])
 
 
 def class_mean_scores(
@@ -199,45 +187,30 @@ def chosen(dataset: GZSLDataset, kind: str) -> ClassFoldSearch:
     return ClassFoldSearch(HGKTClassifier(device="cpu"), stages=[only]).fit(*data)
 
 
-def run(
-    name: str, kind: str, root: str, n_seeds: int, known: dict[str, Any]
-) -> Iterator[dict[str, Any]]:
-    """Select, fit and grow on one data set; yield the result after each part that was done.
-
-    `known` is what an earlier run came to: its parts are not done again.
-    """
-    dataset = load_dataset(name, root=root, features=FEATURES[name])
+def run(name: str, kind: str, root: str) -> dict[str, Any]:
+    """Select, fit and grow on one data set; return the result."""
+    dataset = load(name, root)
     X, y = dataset.rows("train")
-    single, result = kind == SINGLE, known
-    if "params" not in result:
-        search = chosen(dataset, kind)
-        result = {
-            "data": name,
-            "model": kind,
-            "features": FEATURES[name],
-            "fingerprint": dataset.fingerprint(),
-            "n_old_classes": len(dataset.seen_classes),
-            "n_new_classes": len(dataset.unseen_classes),
-            "params": search.best_params_,
-            "law": search.calibration_.to_dict(),
-            "rows": [],
-        }
-        yield result
-    params = {**result["params"], "device": "cpu"}
-    if "matched_calibrations" not in result:
-        result = {**result, "matched_calibrations": matched_calibrations(dataset, params, single)}
-        yield result
-    model = HGKTClassifier(**params, calibration=result["law"])
+    search = chosen(dataset, kind)
+    params = {**search.best_params_, "device": "cpu"}
+    gammas = matched_calibrations(dataset, params, kind == SINGLE)
+    model = HGKTClassifier(**params, calibration=search.calibration_.to_dict())
     model.fit(X, y, dataset.attributes_of(dataset.seen_classes))
     model.add_classes(dataset.attributes_of(dataset.unseen_classes))
-    result = {**result, "calibration": model.gamma_}
     images = Images(X, y, *dataset.rows("test_seen"), *dataset.rows("test_unseen"))
-    done = {row["seed"] for row in result["rows"]}
-    for seed in set(range(n_seeds)) - done:
-        rows = [*result["rows"], *tested(model, images, seed, result["matched_calibrations"])]
-        result = {**result, "rows": rows}
-        yield result
-        print(f"{name}, {kind}: seed {seed} done", file=sys.stderr)
+    return {
+        "data": name,
+        "model": kind,
+        "features": FEATURES[name],
+        "fingerprint": dataset.fingerprint(),
+        "n_old_classes": len(dataset.seen_classes),
+        "n_new_classes": len(dataset.unseen_classes),
+        "params": search.best_params_,
+        "law": search.calibration_.to_dict(),
+        "matched_calibrations": gammas,
+        "calibration": model.gamma_,
+        "rows": [row for seed in range(N_SEEDS) for row in tested(model, images, seed, gammas)],
+    }
 
 
 def tested(
@@ -249,8 +222,7 @@ def tested(
         kept = model.gamma_
         graded = kept * max(0.0, 1.0 - scores.n_images / n_average)
         values = (0.0, kept, graded, gammas[_key(scores)])
-        about = {"method": scores.method, "n_images": scores.n_images, "seed": seed,
-                 "partial_fit_seconds": scores.seconds}  # fmt: skip
+        about = {"method": scores.method, "n_images": scores.n_images, "seed": seed}
         for calibration, gamma in zip(CALIBRATIONS, values, strict=True):
             yield {**about, "calibration": calibration, "gamma": gamma, **scores.metrics(gamma)}
         if scores.penalties is not None:
@@ -259,26 +231,14 @@ def tested(
 
 def main() -> None:
     """Run the data sets and write the record."""
-    parser = arguments(__doc__, "growing")
-    parser.add_argument("--data", default="CUB,AWA1")
-    parser.add_argument("--models", default=f"{SINGLE},{ENSEMBLE}")
-    parser.add_argument("--seeds", type=int, default=5)
-    args = parser.parse_args()
+    args = arguments(__doc__, "growing").parse_args()
     one_thread()
-    found = json.loads(args.out.read_text("utf-8"))["results"] if args.out.is_file() else []
-    results = {(each["data"], each["model"]): each for each in found}
-    for name in args.data.split(","):
-        for kind in args.models.split(","):
-            known = results.get((name, kind), {})
-            for result in run(name, kind, args.root, args.seeds, known):
-                results[name, kind] = result
-                ordered = [results[key] for key in sorted(results, key=_order)]
-                write_record(args.out, {"results": ordered})
-
-
-def _order(key: tuple[str, str]) -> tuple[bool, str]:
-    """Models in turn, single closed forms first, the data sets as the page has them."""
-    return key[1] == ENSEMBLE, {"CUB": ""}.get(key[0], key[0])
+    results = []
+    for kind in (SINGLE, ENSEMBLE):
+        for name in SETS:
+            results.append(run(name, kind, args.root))
+            write_record(args.out, {"results": results})
+            print(f"{name}, {kind}: done", file=sys.stderr)
 
 
 def _key(scores: Scores) -> str:

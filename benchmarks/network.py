@@ -112,7 +112,13 @@ def _embedder(task: Task, sizes: Sizes) -> HGKTEmbedder:
 
 
 def _config(sizes: Sizes, n_steps: int) -> TrainingConfig:
-    return training_config(sizes.data, n_sampled=50, n_hidden=sizes.n_hidden, n_steps=n_steps)
+    """Return settings under which the loss per feature has the paper's weight decay of 0.001."""
+    from hgkt.network.train import TrainingConfig
+
+    return TrainingConfig(
+        optimizer="adam", device="cpu", mu=1.0, weight_decay=1e-3 * sizes.data.n_features,
+        n_sampled=50, n_hidden=sizes.n_hidden, n_steps=n_steps,
+    )  # fmt: skip
 
 
 def _quotient_loss(task: Task) -> Any:
@@ -121,8 +127,9 @@ def _quotient_loss(task: Task) -> Any:
     from hgkt.network.loss import QuotientLoss, SquaredObjective
 
     objective = SquaredObjective.build(task.targets)
-    where = torch.device("cpu"), torch.float32
-    return QuotientLoss(task.quotient, task.attributes, objective, *where)
+    return QuotientLoss(
+        task.quotient, task.attributes, objective, torch.device("cpu"), torch.float32
+    )
 
 
 def _train_quotient(task: Task, sizes: Sizes) -> tuple[dict[str, Any], list[float]]:
@@ -145,12 +152,11 @@ def _train_sampled(task: Task, sizes: Sizes, goal: float) -> dict[str, Any]:
 
     exact, embedder = _quotient_loss(task), _embedder(task, sizes)
     config = _config(sizes, 100 * sizes.n_steps)
-    data, where = (task.quotient, task.attributes), (torch.device("cpu"), torch.float32)
-    run = TrainingRun(
-        config,
-        embedder,
-        SampledLoss(*data, task.targets, task.instances, None, config, *where),
-    )
+    loss = SampledLoss(
+        task.quotient, task.attributes, task.targets, task.instances, None, config,
+        torch.device("cpu"), torch.float32,
+    )  # fmt: skip
+    run = TrainingRun(config, embedder, loss)
     solver = Adam(run)
     times: list[float] = []
     end = time.perf_counter() + sizes.seconds_sampled
@@ -215,14 +221,6 @@ def _way(name: str, times: list[float], loss: float) -> dict[str, Any]:
         "cpu_seconds": float(np.sum(times)),
         "loss": loss,
     }
-
-
-def training_config(size: Size, **settings: Any) -> TrainingConfig:
-    """Return settings under which the loss per feature has the paper's weight decay of 0.001."""
-    from hgkt.network.train import TrainingConfig
-
-    decay = 1e-3 * size.n_features
-    return TrainingConfig(optimizer="adam", device="cpu", mu=1.0, weight_decay=decay, **settings)
 
 
 def make_task(size: Size) -> Task:

@@ -1,7 +1,7 @@
 """Train the paper's network as the paper does, to the end, beside the exact training.
 
-    python benchmarks/paper_training.py --root DATA [--data CUB] [--device auto] [--minutes 30]
-                                        [--steps 60000] [--only lbfgs,adam,sampled]
+    python benchmarks/paper_training.py --root DATA [--device auto] [--minutes 30] [--steps 60000]
+                                        [--only lbfgs,adam,sampled] [--out FILE]
 
 On all seen classes and at one μ: the exact loss by L-BFGS with the output layer solved ("lbfgs",
 the preset `exact`), the exact loss by the paper's Adam at 1e-4 ("adam"), and the preset `paper`
@@ -13,19 +13,22 @@ seconds. Nothing is chosen here. A run that meets ``--minutes`` or ``--steps`` s
 
 from __future__ import annotations
 
+import tempfile
 import time
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from _script import FEATURES, arguments, tested, write_record
+from _script import arguments, load, tested, write_record
 from hgkt._arrays import map_rows
-from hgkt.data import GZSLDataset, load_dataset
+from hgkt.data import GZSLDataset
 from hgkt.estimators import HGKTNetworkClassifier
 from hgkt.network.loss import SquaredObjective, Targets
 
+DATA, MU = "CUB", 0.1
 TRAININGS: dict[str, tuple[str, dict[str, Any]]] = {
     "lbfgs": ("exact", {"optimizer": "lbfgs"}),
     "adam": ("exact", {"optimizer": "adam"}),
@@ -83,27 +86,19 @@ def row(model: HGKTNetworkClassifier, data: GZSLDataset) -> dict[str, float]:
 
 def main() -> None:
     """Run every training and write the record."""
-    import tempfile
-    from pathlib import Path
-
     parser = arguments(__doc__, "paper_training")
-    parser.add_argument("--data", default="CUB")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--minutes", type=float, default=30.0, help="cap on each training")
     parser.add_argument("--steps", type=int, default=60_000, help="cap on each training")
     parser.add_argument("--only", default=",".join(TRAININGS))
-    parser.add_argument("--mu", type=float, default=0.1)
-    parser.add_argument("--hidden", type=int, default=1600)
-    parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    data = load_dataset(args.data, root=args.root, features=FEATURES.get(args.data, "res101"))
+    data = load(DATA, args.root)
     rows = []
     for name in args.only.split(","):
         preset, changes = TRAININGS[name]
         model = HGKTNetworkClassifier.from_preset(
-            preset, mu=args.mu, n_hidden=args.hidden, device=args.device,
-            random_state=args.seed, **changes,
-        )  # fmt: skip
+            preset, mu=MU, device=args.device, random_state=0, **changes
+        )
         with tempfile.TemporaryDirectory() as folder:
             checkpoint = Path(folder) / "run.safetensors"
             model, ended, seconds = trained(model, data, checkpoint, args.minutes, args.steps)
@@ -111,7 +106,7 @@ def main() -> None:
                  **changes, "steps": len(model.loss_curve_)}  # fmt: skip
         rows.append({**about, "ended": ended, "seconds": seconds, **row(model, data)})
         print(rows[-1], flush=True)
-    settings = {k: getattr(args, k) for k in ("data", "mu", "hidden", "seed", "minutes", "steps")}
+    settings = {"data": DATA, "mu": MU, "minutes": args.minutes, "steps": args.steps}
     write_record(args.out, {"settings": settings, "rows": rows}, "hgkt-network")
 
 

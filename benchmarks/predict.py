@@ -7,7 +7,6 @@ class, is the peer.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -16,9 +15,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from _timing import Size, document, in_fresh_process, make_problem, peak_mb, timed
+from _timing import (
+    Size,
+    device_name,
+    document,
+    fastest,
+    in_fresh_process,
+    in_turns,
+    make_problem,
+    peak_mb,
+    timed,
+)
 from hgkt._arrays import torch_device
-from hgkt._validation import import_extra
 from hgkt.estimators import HGKTClassifier
 from hgkt.estimators.scoring import rank_classes
 
@@ -27,17 +35,22 @@ GAMMA = 0.05
 TOP = 5
 _BLOCK_ROWS, _DEVICE_BLOCK_ROWS = 1024, 8192
 _MANY_ROWS = 64
+_DATA = (
+    "Features and attributes are synthetic, in float32; rows are of seen classes, and a fixed "
+    f"γ of {GAMMA} is taken off those."
+)
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How many rows, features and classes are predicted with."""
+    """How many rows, features and classes are predicted with, and how often."""
 
     n_rows: int
     n_features: int
     n_attributes: int
     n_seen: int
     n_classes: tuple[int, ...]
+    n_repeats: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -45,15 +58,16 @@ class _AllSizes(Sizes):
     """How large each part of the benchmark is."""
 
     n_row_classes: int
-    n_repeats: tuple[int, ...]
     n_calls: int
     many: tuple[int, int]  # classes and features where memory is looked at
 
 
 FULL = _AllSizes(
-    8192, 2048, 85, 40, (50, 1_000, 21_000), 200, (5, 5, 2), n_calls=500, many=(1_000_000, 256)
+    8192, 2048, 85, 40, (50, 1_000, 21_000), (5, 5, 2), 200, n_calls=500, many=(1_000_000, 256)
 )
-QUICK = _AllSizes(256, 64, 10, 20, (25, 60), 30, (1, 1), n_calls=20, many=(2_000, 16))
+QUICK = _AllSizes(256, 64, 10, 20, (25, 60), (1, 1), 30, n_calls=20, many=(2_000, 16))
+DEVICE_FULL = Sizes(65_536, 2048, 85, 40, (50, 1_000, 21_000), (7, 7, 7))
+DEVICE_QUICK = Sizes(256, 64, 10, 20, (25, 60), (2, 2))
 
 
 def run(quick: bool = False, device: str = "auto") -> dict[str, Any]:
@@ -92,8 +106,7 @@ def run(quick: bool = False, device: str = "auto") -> dict[str, Any]:
         "many_classes": in_fresh_process(measure_many, *sizes.many),
     }
     notes = [
-        "Features and attributes are synthetic, in float32; rows are of seen classes, and a fixed "
-        f"γ of {GAMMA} is taken off those.",
+        _DATA,
         "Ways take turns on the same rows and the fastest round counts. Shares compare CPU "
         "seconds, which a busy machine disturbs least.",
         "The bound multiplies blocks of rows with a matrix of the metric's size and the result "
@@ -134,21 +147,20 @@ def measure_many(n_classes: int, n_features: int) -> dict[str, float]:
     }
 
 
-def _batch(model: HGKTClassifier, X: NDArray[Any], n_repeats: int) -> dict[str, Any]:
-    """Time all ways on the same rows, round by round."""
-    columns = model.candidates()
-    ways: dict[str, Callable[[], Any]] = {
+def _ways(model: HGKTClassifier, X: NDArray[Any]) -> dict[str, Callable[[], Any]]:
+    """Return ways to find the best classes of the same rows, and the bound of all."""
+    return {
         "bound": partial(_products, X, *random_matrices(model)),
         "predict": partial(model.predict, X),
-        "ranking": partial(rank_classes, model, X, columns, TOP),
+        "ranking": partial(rank_classes, model, X, model.candidates(), TOP),
         "peer": partial(_peer(model).predict, X),
     }
-    times: dict[str, list[Any]] = {name: [] for name in ways}
+
+
+def _batch(model: HGKTClassifier, X: NDArray[Any], n_repeats: int) -> dict[str, Any]:
+    """Time all ways on the same rows."""
     model.predict(X[:1])  # what is computed once per class is not counted
-    for _ in range(n_repeats):
-        for name, call in ways.items():
-            times[name].append(timed(call)[1])
-    cpu = {name: min(took.cpu for took in found) for name, found in times.items()}
+    cpu = {name: took.cpu for name, took in fastest(_ways(model, X), n_repeats).items()}
     return {
         "n_rows": len(X),
         "n_classes": len(model.classes_),
@@ -160,30 +172,18 @@ def _batch(model: HGKTClassifier, X: NDArray[Any], n_repeats: int) -> dict[str, 
 
 def _row(model: HGKTClassifier, x: NDArray[Any], n_calls: int) -> dict[str, Any]:
     """Milliseconds of single calls with one row: the ways in turn, then each again and again."""
-    columns = model.candidates()
-    metric, table = random_matrices(model)
-    ways: dict[str, Callable[[], Any]] = {
-        "bound": lambda: (x @ metric) @ table.T,
-        "predict": partial(model.predict, x),
-        "ranking": partial(rank_classes, model, x, columns, TOP),
-        "peer": partial(_peer(model).predict, x),
-    }
-    times: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(n_calls):
-        for name, call in ways.items():
-            times[name].append(1000.0 * timed(call)[1].wall)
-    repeated = {
-        f"{name}_repeated_ms": float(
-            np.median([1000.0 * timed(call)[1].wall for _ in range(n_calls)])
-        )
-        for name, call in ways.items()
-    }
-    return {
-        "n_classes": len(model.classes_),
-        **repeated,
-        **{f"{name}_median_ms": float(np.median(found)) for name, found in times.items()},
-        **{f"{name}_fastest_ms": min(found) for name, found in times.items()},
-    }
+    ways = _ways(model, x)
+    found: dict[str, Any] = {"n_classes": len(model.classes_)}
+    turns = in_turns(ways, n_calls)
+    for name, call in ways.items():
+        walls = [1000.0 * took.wall for took in turns[name]]
+        again = [1000.0 * took.wall for took in in_turns({name: call}, n_calls)[name]]
+        found |= {
+            f"{name}_repeated_ms": float(np.median(again)),
+            f"{name}_median_ms": float(np.median(walls)),
+            f"{name}_fastest_ms": min(walls),
+        }
+    return found
 
 
 def _products(X: Any, metric: Any, table: Any, n_block: int = _BLOCK_ROWS) -> None:
@@ -228,17 +228,6 @@ def random_matrices(model: HGKTClassifier) -> tuple[NDArray[np.float32], NDArray
 
 
 # ---------------------------------------------------------------------- on a GPU
-@dataclass(frozen=True)
-class _DeviceSizes(Sizes):
-    """How large the benchmark is."""
-
-    n_repeats: int
-
-
-DEVICE_FULL = _DeviceSizes(65_536, 2048, 85, 40, (50, 1_000, 21_000), 7)
-DEVICE_QUICK = _DeviceSizes(256, 64, 10, 20, (25, 60), 2)
-
-
 def run_on(device: str, quick: bool = False) -> dict[str, Any]:
     """Time predicting rows that are on a device, and rows that are not yet.
 
@@ -257,22 +246,20 @@ def run_on(device: str, quick: bool = False) -> dict[str, Any]:
         memory and of copying those alone; ``share`` and ``share_ranking``, the bound over ours
         (above 1 we are faster than the two products).
     """
-    torch = import_extra("torch", "network")
     sizes = DEVICE_QUICK if quick else DEVICE_FULL
     model, X = fitted_problem(sizes, device)
     batches = []
-    for n_classes in sizes.n_classes:
+    for n_classes, n_repeats in zip(sizes.n_classes, sizes.n_repeats, strict=True):
         add_up_to(model, n_classes, sizes.n_attributes)
-        batches.append(_device_batch(model, X, device, sizes.n_repeats))
+        batches.append(_device_batch(model, X, device, n_repeats))
     results = {
         "device": device,
-        "device_name": torch.cuda.get_device_name() if device == "cuda" else "the CPU",
+        "device_name": device_name(device),
         "sizes": sizes,
         "batches": batches,
     }
     notes = [
-        "Features and attributes are synthetic, in float32; rows are of seen classes, and a fixed "
-        f"γ of {GAMMA} is taken off those.",
+        _DATA,
         "Ways take turns on the same rows and the fastest round counts, by the clock, from the "
         "call to the answer on the host.",
         f"The bound multiplies blocks of {_DEVICE_BLOCK_ROWS} rows on the device with a matrix of "
@@ -299,11 +286,10 @@ def _device_batch(
         "locked": partial(model.predict, locked.numpy()),
         "host": partial(model.predict, X),
     }
-    times: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(n_repeats + 1):  # in the first round tables and memory are made
-        for name, call in ways.items():
-            times[name].append(_seconds(call, device))
-    best = {name: min(found[1:]) for name, found in times.items()}
+    wait = torch.cuda.synchronize if device == "cuda" else (lambda: None)
+    waited = {name: lambda call=call: (call(), wait()) for name, call in ways.items()}
+    in_turns(waited, 1)  # in the first round tables and memory are made
+    best = {name: took.wall for name, took in fastest(waited, n_repeats).items()}
     return {
         "n_rows": len(X),
         "n_classes": len(model.classes_),
@@ -314,14 +300,3 @@ def _device_batch(
         "share": best["bound"] / best["predict"],
         "share_ranking": best["bound"] / best["ranking"],
     }
-
-
-def _seconds(call: Callable[[], Any], device: str) -> float:
-    import torch
-
-    wait = torch.cuda.synchronize if device == "cuda" else (lambda: None)
-    wait()
-    start = time.perf_counter()
-    call()
-    wait()
-    return time.perf_counter() - start

@@ -7,7 +7,7 @@ objective, which is flat around the optimum, a single iteration would do.
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, astuple, dataclass
 from functools import partial
 from typing import Any
 
@@ -41,10 +41,10 @@ QUICK = Sizes(1_000, 64, 5, n_kernel=20, n_log=4, max_iter=100)
 
 @dataclass(frozen=True)
 class Way:
-    """One way to get a barycenter from POT: its solver, on how many instances, how long."""
+    """One way to get a barycenter from POT: its solver, of what, and how many iterations."""
 
     solver: str
-    n_instances: int
+    histograms: NDArray[np.float64]
     budgets: tuple[int, ...]
 
 
@@ -54,10 +54,9 @@ class Attempt:
 
     reg: float
     iterations: int
-    seconds: float
+    cpu_seconds: float
     bins: float  # how far its barycenter is from the exact one
     objective: float
-    row: int  # the nearest instance, by POT's exact distance on a line
 
 
 def run(quick: bool = False) -> dict[str, Any]:
@@ -78,18 +77,14 @@ def run(quick: bool = False) -> dict[str, Any]:
     rows = np.arange(sizes.n_kernel) * sizes.n_classes  # instances of the first class
     few = to_simplex(_instances(sizes, rows))
     ways = (
-        Way("sinkhorn", sizes.n_kernel, _budgets(sizes.max_iter)),
-        Way("sinkhorn_log", sizes.n_log, _budgets(10)),
+        Way("sinkhorn", few, _budgets(sizes.max_iter)),
+        Way("sinkhorn_log", few[: sizes.n_log], _budgets(10)),
     )
-    pot = [_measure_pot(few[: way.n_instances], way, sizes, ours["cpu_seconds"]) for way in ways]
+    pot = [_measure_pot(way, sizes, ours["cpu_seconds"]) for way in ways]
     results = {
         "sizes": sizes,
-        "seconds": ours["seconds"],
-        "cpu_seconds": ours["cpu_seconds"],
-        "sort_cpu_seconds": ours["sort_cpu_seconds"],
+        **ours,
         "times_sort": ours["cpu_seconds"] / ours["sort_cpu_seconds"],
-        "input_mb": ours["input_mb"],
-        "extra_mb": ours["extra_mb"],
         "peak_over_input": (ours["input_mb"] + ours["extra_mb"]) / ours["input_mb"],
         "pot": pot,
     }
@@ -139,65 +134,50 @@ def _budgets(last: int) -> tuple[int, ...]:
     return tuple(10**e for e in range(6) if 10**e <= last)
 
 
-def _measure_pot(
-    histograms: NDArray[np.float64], way: Way, sizes: Sizes, seconds_ours: float
-) -> dict[str, Any]:
+def _measure_pot(way: Way, sizes: Sizes, seconds_ours: float) -> dict[str, Any]:
     """Let POT reach the goal with the fewest iterations, and extrapolate to all instances.
 
     Where no attempt reaches it, the time is that of the nearest one: less than it would take.
     """
-    center = line_barycenter(histograms)
-    exact = line_distances(histograms, center)
-    best = float(exact.mean())
-    nearest = _nearest_attempt(histograms, way, center)
-    extrapolated = nearest.seconds * sizes.n_instances / way.n_instances
+    center = line_barycenter(way.histograms)
+    best = float(line_distances(way.histograms, center).mean())
+    nearest = _nearest_attempt(way, center)
+    n_instances = len(way.histograms)
+    extrapolated = nearest.cpu_seconds * sizes.n_instances / n_instances
     return {
         "solver": way.solver,
-        "n_instances": way.n_instances,
+        "n_instances": n_instances,
         "reached": nearest.bins <= _GOAL,
-        "reg": nearest.reg,
-        "iterations": nearest.iterations,
-        "cpu_seconds": nearest.seconds,
-        "bins": nearest.bins,
-        "objective": nearest.objective,
+        **asdict(nearest),
         "objective_exact": best,
         "excess": nearest.objective / best - 1.0,
-        "same_representative": nearest.row == int(np.argmin(exact)),
         "cpu_seconds_extrapolated": extrapolated,
         "ratio": extrapolated / seconds_ours,
     }
 
 
-def _nearest_attempt(
-    histograms: NDArray[np.float64], way: Way, center: NDArray[np.float64]
-) -> Attempt:
+def _nearest_attempt(way: Way, center: NDArray[np.float64]) -> Attempt:
     """Lower the regularisation, raise the iterations, until the goal or the limit is reached."""
     attempts: list[Attempt] = []
     for reg in _REGS:
         for budget in way.budgets:
-            attempts.append(_attempt(histograms, way, reg, budget, center))
+            attempts.append(_attempt(way, reg, budget, center))
             if attempts[-1].bins <= _GOAL:
                 return attempts[-1]
-        if sum(attempt.seconds for attempt in attempts) > _TIME_LIMIT:
+        if sum(attempt.cpu_seconds for attempt in attempts) > _TIME_LIMIT:
             break
     return min(attempts, key=lambda attempt: attempt.bins)
 
 
-def _attempt(
-    histograms: NDArray[np.float64],
-    way: Way,
-    reg: float,
-    budget: int,
-    exact: NDArray[np.float64],
-) -> Attempt:
-    """Barycenter by POT, then the nearest instance by POT's exact distance on a line."""
+def _attempt(way: Way, reg: float, budget: int, exact: NDArray[np.float64]) -> Attempt:
+    """Barycenter by POT, then how far it is from the instances by POT's exact distance."""
     import ot
     from threadpoolctl import threadpool_limits
 
-    bins = np.arange(histograms.shape[1], dtype=np.float64)
+    bins = np.arange(way.histograms.shape[1], dtype=np.float64)
     cost = np.subtract.outer(bins, bins) ** 2
     cost /= cost.max()
-    columns = np.ascontiguousarray(histograms.T)
+    columns = np.ascontiguousarray(way.histograms.T)
 
     def solve() -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
         center = ot.bregman.barycenter(
@@ -207,16 +187,15 @@ def _attempt(
         if not np.isfinite(center).all() or total <= 0:
             return None
         center = center / total
-        return center, np.array([ot.emd2_1d(bins, bins, row, center) for row in histograms])
+        return center, np.array([ot.emd2_1d(bins, bins, row, center) for row in way.histograms])
 
     with np.errstate(all="ignore"), threadpool_limits(1):
         found, took = timed(solve)
     if found is None:
-        return Attempt(reg, budget, took.cpu, np.inf, np.inf, -1)
+        return Attempt(reg, budget, took.cpu, np.inf, np.inf)
     center, distances = found
     off = float(np.sqrt(line_distances(center[None], exact)[0]))
-    row = int(np.argmin(distances))
-    return Attempt(reg, budget, took.cpu, off, float(distances.mean()), row)
+    return Attempt(reg, budget, took.cpu, off, float(distances.mean()))
 
 
 def _notes(sizes: Sizes) -> list[str]:

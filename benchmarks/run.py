@@ -9,7 +9,6 @@ docs/results/bench keeps; without it, tables.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -18,7 +17,7 @@ from typing import Any
 
 import pandas as pd
 
-from _script import without_installation
+from _script import arguments, without_installation
 
 NAMES = (
     "predict", "representatives", "network", "add-class", "gather", "fit", "suite", "serve",
@@ -27,9 +26,7 @@ NAMES = (
 
 def main(given: Sequence[str] | None = None) -> None:
     """Run the timing that is asked for."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__, root=False)
     parser.add_argument("name", choices=NAMES)
     parser.add_argument("--quick", action="store_true", help="small sizes: shows that it runs")
     parser.add_argument("--device", choices=("cpu", "cuda"), help="where it computes")

@@ -3,38 +3,28 @@
     python benchmarks/sample.py --root DATA [--data CUB,AWA1] [--out FILE]
 
 Sums are gathered with all rows kept, and with each smaller sample. The model is selected and
-calibrated on the published folds from each, and tested as always; the sums are the same. A row is
-written as soon as it is there, and not measured again: remove the record to start anew.
+calibrated on the published folds from each, and tested as always; the sums are the same.
 """
 
 from __future__ import annotations
 
-import json
 import time
+from collections.abc import Iterator
 from typing import Any
 
-from _script import FEATURES, arguments, one_thread, tested, write_record
-from hgkt.data import GZSLDataset, load_dataset
+from _script import load, run_on_sets, tested
+from hgkt.data import GZSLDataset
 from hgkt.estimators import HGKTClassifier
 from hgkt.evaluation import ClassFoldSearch, gather
 
 SAMPLES = (5_000, 2_000, 1_000, 500)
 
 
-def main() -> None:
-    """Record for every sample what was chosen, what validation said and what tests say."""
-    parser = arguments(__doc__, "sample")
-    parser.add_argument("--data", default="CUB,AWA1", help="sets with published folds")
-    args = parser.parse_args()
-    one_thread()
-    rows = json.loads(args.out.read_text())["rows"] if args.out.is_file() else []
-    there = {(row["data"], row["sample"]) for row in rows}
-    for name in args.data.split(","):
-        data = load_dataset(name, root=args.root, features=FEATURES[name])
-        for sample in (len(data.train), *SAMPLES):
-            if (name, sample) not in there:
-                rows.append({"data": name, "sample": sample, **result(data, sample)})
-                write_record(args.out, {"rows": sorted(rows, key=_place)})
+def results(name: str, root: str) -> Iterator[dict[str, Any]]:
+    """Yield for every sample what was chosen, what validation said and what tests say."""
+    data = load(name, root)
+    for sample in (len(data.train), *SAMPLES):
+        yield {"data": name, "sample": sample, **result(data, sample)}
 
 
 def result(data: GZSLDataset, sample: int) -> dict[str, Any]:
@@ -64,10 +54,5 @@ def result(data: GZSLDataset, sample: int) -> dict[str, Any]:
     }
 
 
-def _place(row: dict[str, Any]) -> tuple[int, int]:
-    """Put smaller data sets first, and larger samples."""
-    return row["n_rows"], -row["sample"]
-
-
 if __name__ == "__main__":
-    main()
+    run_on_sets(__doc__, "sample", "CUB,AWA1", results)

@@ -11,16 +11,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
-from functools import cache
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
+from urllib.request import urlopen
 
 import numpy as np
+import psutil
 from numpy.typing import NDArray
 
-from _script import served
+from _script import ONE_THREAD, served
 from _timing import Size, document, make_problem
 from hgkt.client import Client
 from hgkt.estimators import HGKTClassifier
@@ -51,12 +53,13 @@ _N_SEEN = 40
 
 @dataclass(frozen=True)
 class Setting:
-    """What runs while loads are put on it: the server, and direct calls of the same model."""
+    """What loads are put on: the server, and a process that calls the same model directly."""
 
     sizes: Sizes
     port: int
     process: int
-    direct: Callable[[int, int, float], Outcome]
+    model: Path
+    direct: ProcessPoolExecutor
 
 
 def run(quick: bool = False) -> dict[str, Any]:
@@ -77,10 +80,13 @@ def run(quick: bool = False) -> dict[str, Any]:
         ``/health``, asked beside the load.
     """
     sizes = QUICK if quick else FULL
-    with tempfile.TemporaryDirectory() as folder, one_thread_each():
+    with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, ONE_THREAD):
         model = _save_model(sizes, Path(folder) / "model")
-        with _server(model) as (port, process), direct_calls(model) as direct:
-            setting = Setting(sizes, port, process, direct)
+        pool = ProcessPoolExecutor(1, mp_context=_SPAWN)
+        with served(model, "--grace", "0") as (port, process), pool as direct:
+            with Client(f"http://127.0.0.1:{port}", timeout=60) as client:
+                client.wait_until_ready()
+            setting = Setting(sizes, port, process, model, direct)
             loads = [
                 _measure(setting, form, sizes.n_rows if batched else 1, n_clients)
                 for form, batched in FORMS
@@ -112,29 +118,17 @@ def _save_model(sizes: Sizes, folder: Path) -> Path:
     return saved
 
 
-@contextmanager
-def _server(model: Path) -> Iterator[tuple[int, int]]:
-    """Start the real server and wait for it; yield its port and process number."""
-    with served(model, "--grace", "0") as (port, process):
-        with Client(f"http://127.0.0.1:{port}", timeout=60) as client:
-            client.wait_until_ready()
-        yield port, process
-
-
 def _measure(setting: Setting, form: str, n_rows: int, n_clients: int) -> dict[str, Any]:
     sizes = setting.sizes
     load = Load(setting.port, form, n_rows, sizes.n_features, n_clients, sizes.seconds)
-    call = n_rows, min(n_clients, machine()["n_cpus"]), sizes.seconds / 2
+    call = setting.model, n_rows, min(n_clients, machine()["n_cpus"]), sizes.seconds / 2
     changes: list[int] = []
     probes: list[float] = []
-    before = setting.direct(*call)
-    beside = _adding(setting, changes), _probing(setting.port, probes)
-    outcome, cpu = put_load(load, setting.process, beside)
-    alone = before, setting.direct(*call)
-    n_requests = len(outcome.latencies)
+    before = setting.direct.submit(_rank, *call).result()
+    outcome, cpu = put_load(load, setting, changes, probes)
+    alone = before, setting.direct.submit(_rank, *call).result()
     direct_rate = n_rows * sum(part.rate for part in alone) / 2
     direct_cpu = 1000 * sum(part.cpu / len(part.latencies) for part in alone) / 2
-    server_cpu = None if cpu is None else 1000 * cpu / n_requests
     p50, p99 = 1000 * np.percentile(outcome.latencies, [50, 99])
     health_p99, health_max = 1000 * np.percentile(probes, [99, 100])
     return {
@@ -149,7 +143,7 @@ def _measure(setting: Setting, form: str, n_rows: int, n_clients: int) -> dict[s
         "rows_per_s": outcome.rate * n_rows,
         "direct_rows_per_s": direct_rate,
         "ratio": outcome.rate * n_rows / direct_rate,
-        "server_cpu_ms": server_cpu,
+        "server_cpu_ms": 1000 * cpu / len(outcome.latencies),
         "direct_cpu_ms": direct_cpu,
         "n_failures": outcome.n_failures,
         "n_changes": len(changes),
@@ -157,73 +151,44 @@ def _measure(setting: Setting, form: str, n_rows: int, n_clients: int) -> dict[s
 
 
 @contextmanager
-def _adding(setting: Setting, revisions: list[int]) -> Iterator[None]:
-    """Add a class and remove it again, at a low rate; collect the revisions reached."""
+def _beside(setting: Setting, revisions: list[int], latencies: list[float]) -> Iterator[None]:
+    """Change classes at a low rate and ask for ``/health``; collect revisions and times."""
     stop = threading.Event()
-    vector = np.random.default_rng(2).random(setting.sizes.n_attributes).tolist()
-    add = ("POST", "/v1/classes", {"classes": [{"name": "passing", "vector": vector}]})
-    remove = ("DELETE", "/v1/classes/passing")
+    address = f"http://127.0.0.1:{setting.port}"
+    vector = np.random.default_rng(2).random(setting.sizes.n_attributes)
     pause = setting.sizes.seconds_between_adds / 2
 
     def change() -> None:
-        while not stop.wait(pause):
-            revisions.append(_call(setting.port, *add)[1]["revision"])
-            stop.wait(pause)
-            revisions.append(_call(setting.port, *remove)[1]["revision"])
+        with Client(address, timeout=60) as client:
+            while not stop.wait(pause):
+                revisions.append(client.add_class("passing", vector).revision)
+                stop.wait(pause)
+                revisions.append(client.remove_class("passing").revision)
 
-    with _in_a_thread(change, stop):
-        yield
-
-
-@contextmanager
-def _probing(port: int, latencies: list[float]) -> Iterator[None]:
-    """Ask for ``/health`` again and again, as a probe does over a new connection; collect times."""
-    stop = threading.Event()
-
-    def probe() -> None:
+    def probe() -> None:  # over a new connection each time, as an orchestrator does
         while True:
             begun = time.perf_counter()
-            _call(port, "GET", "/health")
+            urlopen(f"{address}/health", timeout=60).read()
             latencies.append(time.perf_counter() - begun)
             if stop.wait(_SECONDS_BETWEEN_PROBES):
                 return
 
-    with _in_a_thread(probe, stop):
-        yield
-
-
-@contextmanager
-def _in_a_thread(work: Callable[[], None], stop: threading.Event) -> Iterator[None]:
-    """Run something beside the block, until `stop` tells it to end."""
-    thread = threading.Thread(target=work)
-    thread.start()
+    threads = [threading.Thread(target=work) for work in (change, probe)]
+    for thread in threads:
+        thread.start()
     try:
         yield
     finally:
         stop.set()
-        thread.join()
-
-
-def _call(port: int, method: str, path: str, content: Any = None) -> tuple[int, Any]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    try:
-        body = None if content is None else json.dumps(content)
-        connection.request(method, path, body, {"Content-Type": "application/json"})
-        response = connection.getresponse()
-        return response.status, json.loads(response.read())
-    finally:
-        connection.close()
+        for thread in threads:
+            thread.join()
 
 
 # ---------------------------------------------------------------------- load
 N_BODIES = 4  # distinct batches, so that none is served from a processor's cache
 _N_PROCESSES = 2
-_HEADERS = {
-    "json": {"Content-Type": "application/json"},
-    "octets": {"Content-Type": "application/octet-stream"},
-}
+_TYPES = {"json": "application/json", "octets": "application/octet-stream"}
 _SPAWN = multiprocessing.get_context("spawn")
-_start: Any = None  # a barrier, in the processes of clients
 
 
 @dataclass(frozen=True)
@@ -294,40 +259,38 @@ def encode(rows: NDArray[np.float32], form: str) -> bytes:
 
 
 def put_load(
-    load: Load, server: int, meanwhile: Sequence[AbstractContextManager[Any]]
-) -> tuple[Outcome, float | None]:
+    load: Load, setting: Setting, revisions: list[int], probes: list[float]
+) -> tuple[Outcome, float]:
     """Send requests from two processes, so that no client's interpreter is the limit.
 
     Parameters
     ----------
     load : Load
         What to send.
-    server : int
-        Number of the server's process.
-    meanwhile : sequence of context managers
-        Entered when the clients begin and left when they have ended.
+    setting : Setting
+        The server.
+    revisions, probes : list
+        Take what is seen meanwhile: changes of classes, and seconds of ``/health``.
 
     Returns
     -------
     outcome : Outcome
         What the clients saw.
-    server_cpu : float or None
+    server_cpu : float
         Seconds of processor time that the server took.
     """
     n_processes = min(_N_PROCESSES, load.n_clients)
     shares = [len(range(i, load.n_clients, n_processes)) for i in range(n_processes)]
-    barrier = _SPAWN.Barrier(n_processes + 1)
-    with ProcessPoolExecutor(
-        n_processes, mp_context=_SPAWN, initializer=_set_start, initargs=(barrier,)
-    ) as pool:
-        clients = [pool.submit(_send, load, share) for share in shares]
+    pool = ProcessPoolExecutor(n_processes, mp_context=_SPAWN)
+    with _SPAWN.Manager() as manager, pool:
+        barrier = manager.Barrier(n_processes + 1)
+        clients = [pool.submit(_send, load, share, barrier) for share in shares]
         barrier.wait()
-        before = cpu_seconds(server)
-        with ExitStack() as stack:
-            for manager in meanwhile:
-                stack.enter_context(manager)
+        server = psutil.Process(setting.process)
+        before = server.cpu_times()
+        with _beside(setting, revisions, probes):
             parts = [client.result() for client in clients]
-            after = cpu_seconds(server)
+            after = server.cpu_times()
     whole = Outcome(
         [seconds for part in parts for seconds in part.latencies],
         min(part.start for part in parts),
@@ -335,15 +298,10 @@ def put_load(
         sum(part.cpu for part in parts),
         sum(part.n_failures for part in parts),
     )
-    return whole, None if before is None or after is None else after - before
+    return whole, after.user + after.system - before.user - before.system
 
 
-def _set_start(barrier: Any) -> None:
-    global _start
-    _start = barrier
-
-
-def _send(load: Load, n_clients: int) -> Outcome:
+def _send(load: Load, n_clients: int, barrier: Any) -> Outcome:
     """Work of a client process: one thread and connection per client."""
     bodies = [encode(rows, load.form) for rows in batches(load.n_rows, load.n_features)]
     connections = [
@@ -353,17 +311,19 @@ def _send(load: Load, n_clients: int) -> Outcome:
 
     def request(client: int, turn: int) -> None:
         body = bodies[(client + turn) % N_BODIES]
-        connections[client].request("POST", "/v1/predict", body, _HEADERS[load.form])
+        connections[client].request(
+            "POST", "/v1/predict", body, {"Content-Type": _TYPES[load.form]}
+        )
         response = connections[client].getresponse()
         response.read()
         if response.status != 200:
             failures.append(response.status)
 
-    _start.wait()
+    barrier.wait()
     found = _call_for(request, n_clients, load.seconds)
     for connection in connections:
         connection.close()
-    return Outcome(found.latencies, found.start, found.end, found.cpu, len(failures))
+    return replace(found, n_failures=len(failures))
 
 
 def _call_for(call: Callable[[int, int], Any], n_threads: int, seconds: float) -> Outcome:
@@ -388,24 +348,12 @@ def _call_for(call: Callable[[int, int], Any], n_threads: int, seconds: float) -
     return Outcome(latencies, start, time.monotonic(), time.process_time() - cpu)
 
 
-@contextmanager
-def direct_calls(folder: Path) -> Iterator[Callable[[int, int, float], Outcome]]:
-    """Yield what finds the best classes and scores in a process of its own, without a server.
-
-    Parameters
-    ----------
-    folder : Path
-        Model folder.
-    """
-    with ProcessPoolExecutor(1, mp_context=_SPAWN) as pool:
-        yield lambda *load: pool.submit(_rank, folder, *load).result()
-
-
 def _rank(folder: Path, n_rows: int, n_threads: int, seconds: float) -> Outcome:
     """Find what a request is answered with; `predict` would leave out the scores."""
+    from hgkt.estimators import load_model
     from hgkt.estimators.scoring import rank_classes
 
-    model = _model(folder)
+    model = load_model(folder)
     rows, columns = batches(n_rows, model.n_features_in_), model.candidates("all")
     rank_classes(model, rows[0], columns, 1)
     return _call_for(
@@ -413,33 +361,3 @@ def _rank(folder: Path, n_rows: int, n_threads: int, seconds: float) -> Outcome:
         n_threads,
         seconds,
     )
-
-
-@cache
-def _model(folder: Path) -> Any:
-    from hgkt.estimators import load_model
-
-    return load_model(folder)
-
-
-def cpu_seconds(process: int) -> float | None:
-    """Return the processor time that a process has taken; None where the system does not say."""
-    try:
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-@contextmanager
-def one_thread_each() -> Iterator[None]:
-    """Have processes that start now compute each matrix product on one thread."""
-    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    before = {name: os.environ[name] for name in names if name in os.environ}
-    os.environ.update(dict.fromkeys(names, "1"))
-    try:
-        yield
-    finally:
-        for name in names:
-            del os.environ[name]
-        os.environ.update(before)

@@ -54,13 +54,11 @@ def main() -> None:
         images = X_new[y_new == digit]
         for name, attributes in readings(seen, np.asarray(own, dtype=np.float64)):
             model.add_classes({digit: attributes})
-            right = (
-                np.mean(model.predict(images) == digit),
-                np.mean(model.predict(X_seen) == y_seen),
-            )
+            found = 100 * np.mean(model.predict(images) == digit)
+            kept = 100 * np.mean(model.predict(X_seen) == y_seen)
             model.remove_classes([digit])
             about = {"digit": digit, "shapes": name, "n_images": len(images)}
-            rows.append({**about, "new": 100 * right[0], "seen": 100 * right[1]})
+            rows.append({**about, "new": found, "seen": kept})
     write_record(args.out, {"n_seen_images": len(y_seen), "seen_before": before, "rows": rows})
 
 

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from _script import FEATURES, run_on_sets
-from hgkt.data import load_dataset
+from _script import load, run_on_sets
 from hgkt.estimators import HGKTClassifier
+from hgkt.evaluation import per_class_accuracy
 from hgkt.unknown import suggest
 
 N_ROUNDS, N_SEEDS = 6, 5
@@ -50,16 +50,12 @@ def by_suggest(
     return np.array([found.row for found in suggest(model, X, n)])
 
 
-STRATEGIES: dict[str, Strategy] = {
-    "random": at_random,
-    "margin": by_margin,
-    "suggest": by_suggest,
-}
+STRATEGIES = {"random": at_random, "margin": by_margin, "suggest": by_suggest}
 
 
 def results(name: str, root: str) -> Iterator[dict[str, Any]]:
     """Yield the learning curves of every strategy and what `suggest` gains, with intervals."""
-    data = load_dataset(name, root=root, features=FEATURES[name])
+    data = load(name, root)
     base = HGKTClassifier(device="cpu").fit(
         *data.rows("train"), data.attributes_of(data.seen_classes)
     )
@@ -96,20 +92,14 @@ def curve(
 ) -> list[float]:
     """Return the accuracy in percent before, and after each round."""
     model, left = copy.copy(base), np.flatnonzero(pool)
-    found = [accuracy(model, X[~pool], y[~pool])]
+    found = [per_class_accuracy(y[~pool], model.predict(X[~pool]))]
     for _ in range(N_ROUNDS):
         rows = left[choose(model, X[left], n_labels, rng)]
         left = np.setdiff1d(left, rows)
         names = np.unique(y[rows])
         model.grow({name: model.example_sums(X[rows[y[rows] == name]]) for name in names})
-        found.append(accuracy(model, X[~pool], y[~pool]))
-    return found
-
-
-def accuracy(model: HGKTClassifier, X: NDArray[Any], y: NDArray[Any]) -> float:
-    """Return the mean accuracy over classes in percent."""
-    answers = model.predict(X)
-    return 100.0 * float(np.mean([np.mean(answers[y == name] == name) for name in np.unique(y)]))
+        found.append(per_class_accuracy(y[~pool], model.predict(X[~pool])))
+    return [100.0 * accuracy for accuracy in found]
 
 
 def gain(differences: NDArray[np.float64]) -> dict[str, list[float]]:
@@ -121,10 +111,5 @@ def gain(differences: NDArray[np.float64]) -> dict[str, list[float]]:
     return {"mean": differences.mean(axis=0).tolist(), "interval": width.tolist()}
 
 
-def main() -> None:
-    """Run every set and write the record."""
-    run_on_sets(__doc__, "suggest", "EMOJI,CUB", results)
-
-
 if __name__ == "__main__":
-    main()
+    run_on_sets(__doc__, "suggest", "EMOJI,CUB", results)

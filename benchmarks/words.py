@@ -1,6 +1,6 @@
 """How far do words carry? Class names and descriptions beside attributes, chosen on validation.
 
-    python benchmarks/words.py --root DATA [--attribute-names FILE] [--data CUB,digits] [--out FILE]
+    python benchmarks/words.py --root DATA [--attribute-names FILE] [--out FILE]
 
 CUB: the benchmark's attributes, class names through the sentence encoder, names with a sentence of
 the ten strongest attributes of the class, both kinds side by side, and the benchmark's own sentence
@@ -23,9 +23,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from _script import FEATURES, arguments, one_thread, write_record
-from hgkt._files import sha256
-from hgkt.data import GZSLDataset, load_dataset, write_attribute_file
+from _script import arguments, load, one_thread, write_record
+from hgkt.data import GZSLDataset, write_attribute_file
 from hgkt.estimators import HGKTClassifier
 from hgkt.evaluation import evaluate
 from hgkt.language import describe_classes, load_encoder, read_class_list
@@ -87,11 +86,10 @@ def describe(
 
 def cub_variants(root: str, folder: Path, names_file: Path | None) -> list[Variant]:
     """Return the rows of CUB."""
-    data = load_dataset("CUB", root=root, features=FEATURES["CUB"], attributes="original_att")
-    names, sentence = describe(folder, "names", dict.fromkeys(data.class_names, ""))
-    bare, bare_sentence = describe(
-        folder, "bare", dict.fromkeys(data.class_names, ""), "{name}. {description}"
-    )
+    data = load("CUB", root, attributes="original_att")
+    untold = dict.fromkeys(data.class_names, "")
+    names, sentence = describe(folder, "names", untold)
+    bare, bare_sentence = describe(folder, "bare", untold, "{name}. {description}")
     variants = [
         Variant("attributes", "att"),
         Variant("names", names, sentence),
@@ -139,28 +137,23 @@ def _without_folders(attributes: str) -> str:
 
 
 def main() -> None:
-    """Run the rows that are asked for and write the record."""
+    """Run every row and write the record."""
     parser = arguments(__doc__, "words")
     parser.add_argument("--attribute-names", type=Path)
-    parser.add_argument("--data", default="digits,CUB")
     args = parser.parse_args()
     one_thread()
     results: dict[str, Any] = {"encoder": load_encoder("minilm").record, "rows": {}}
-    if args.attribute_names is not None:
-        names = "\n".join(attribute_names(args.attribute_names))
-        results["attribute_names_sha256"] = sha256(names)
     with tempfile.TemporaryDirectory() as scratch:
-        for name in args.data.split(","):
-            folder = Path(scratch)
-            if name == "CUB":
-                variants = cub_variants(args.root, folder, args.attribute_names)
-            else:
-                variants = digits_variants(folder)
+        folder = Path(scratch)
+        told = {
+            "digits": digits_variants(folder),
+            "CUB": cub_variants(args.root, folder, args.attribute_names),
+        }
+        for name, variants in told.items():
             results["rows"][name] = rows = []
             for variant in variants:
-                options = {"features": FEATURES.get(name), "attributes": variant.attributes}
-                given = {key: value for key, value in options.items() if value}
-                rows.append(run(variant, load_dataset(name, root=args.root, **given)))
+                data = load(name, args.root, attributes=variant.attributes)
+                rows.append(run(variant, data))
                 print(f"{name}, {variant.label}: {rows[-1]['metrics']}", file=sys.stderr)
             write_record(args.out, results)
 

@@ -65,14 +65,11 @@ def public_names(room: str) -> list[str]:
 
 
 def _homes(names: dict[str, list[str]]) -> dict[int, str]:
-    """Return where an object is documented: once, in the room that it belongs to."""
+    """Return where an object is documented: once, in the first room that has it."""
     homes: dict[int, str] = {}
     for room, listed in reversed(names.items()):
         for name in listed:
             homes[id(getattr(import_module(room), name))] = f"{room}.{name}"
-    if "hgkt" in names:  # names at the top are the ones people import
-        module = import_module("hgkt")
-        homes |= {id(getattr(module, name)): f"hgkt.{name}" for name in names["hgkt"]}
     return homes
 
 
@@ -134,37 +131,25 @@ def _published(name: str) -> str:
 
 
 def _measured(name: str) -> str:
-    found = [
-        (data, header, row)
-        for data, header, rows in _result_tables(_METHODS_PAGE.read_text(encoding="utf-8"))
-        for row in rows
-        if re.match(rf"`{re.escape(name)}`(\W|$)", row[0])
-    ]
-    if not found:
+    page = _METHODS_PAGE.read_text(encoding="utf-8")
+    lines, header = [], []
+    for data, body in re.findall(r"<!-- begin results on (\w+) -->\n(.*?)<!-- end", page, re.S):
+        rows = [
+            [cell.strip() for cell in line.strip("|").split("|")]
+            for line in body.splitlines()
+            if line.startswith("|")
+        ]
+        # The paper's own numbers come last.
+        n_own = sum(not title.startswith("paper") for title in rows[0])
+        found = [row for row in rows if re.match(rf"`{re.escape(name)}`(\W|$)", row[0])]
+        lines += [[data, *row[1:n_own]] for row in found]
+        header = header or ["data", *rows[0][1:n_own]]
+    if not lines:
         return ""
-    lines = [[data, *_own(header, row)] for data, header, row in found]
-    header = ["data", *_own(found[0][1], found[0][1])]
     return (
         f"{_title('Measured here', '-')}\nFrom :doc:`../methods`, which says with what features "
         f"and how parameters were chosen; in percent.\n\n{_table(header, lines)}"
     )
-
-
-def _own(header: Sequence[str], row: Sequence[str]) -> list[str]:
-    """Return the cells of a row from the second to the last that is not the paper's."""
-    ends = [i for i, name in enumerate(header) if name.startswith("paper")] or [len(header)]
-    return list(row[1 : ends[0]])
-
-
-def _result_tables(page: str) -> Iterable[tuple[str, list[str], list[list[str]]]]:
-    """Yield the generated tables ``results on DATA`` as (data, header, rows)."""
-    for data, body in re.findall(r"<!-- begin results on (\w+) -->\n(.*?)<!-- end", page, re.S):
-        lines = [
-            [cell.strip() for cell in line.strip().strip("|").split("|")]
-            for line in body.splitlines()
-            if line.startswith("|")
-        ]
-        yield data, lines[0], lines[2:]
 
 
 # ------------------------------------------------------------------ writing

@@ -112,23 +112,15 @@ def problems(docs: Path, write: bool = False) -> list[str]:
             found.append(f"{path.name} differs from the records; run make tables")
         found += [f"{path.name}: this table has no record: {h}" for h in unmarked_tables(new)]
     found += [f"no page shows the table {name!r}" for name in TABLES if name not in shown]
-    found += _check_plots(docs / "images", records, write)
-    _check_gallery(docs / "gallery" / GALLERY_RUN, records)
+    old_plots = list(plots.stale(docs / "images", records))
+    if not write:
+        found += [f"images/{n}.svg differs from the records; run make tables" for n in old_plots]
+    elif old_plots:
+        plots.redraw(docs / "images", records, old_plots)
+    # Figures are no text, but what they draw must be of the same mathematics.
+    drawn = json.loads((docs / "gallery" / GALLERY_RUN).read_text(encoding="utf-8"))
+    records.check_versions("the gallery", drawn["mathematics"])
     return [*found, *sorted(records.stale)]
-
-
-def _check_plots(folder: Path, records: Records, write: bool) -> list[str]:
-    old = list(plots.stale(folder, records))
-    if write and old:
-        plots.redraw(folder, records, old)
-        return []
-    return [f"images/{name}.svg differs from the records; run make tables" for name in old]
-
-
-def _check_gallery(path: Path, records: Records) -> None:
-    """Figures are no text, but what they draw must be of the same mathematics."""
-    drawn = json.loads(path.read_text(encoding="utf-8"))["mathematics"]
-    records.check_versions("the gallery", drawn)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

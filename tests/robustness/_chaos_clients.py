@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from _records import ask
+
 _BATCH = 3
 _RENAMED = 2  # names of a change that gives a class another one
 _NONE: Mapping[str, int] = MappingProxyType({})
@@ -44,17 +46,12 @@ class _Client(threading.Thread):
         self, method: str, path: str, document: Any = None, key: str | None = None
     ) -> tuple[int, str]:
         """Send one request over a connection of its own; return status and body."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-        try:
-            headers = {"Content-Type": "application/json", "Connection": "close"}
-            if key is not None:
-                headers["Idempotency-Key"] = key
-            body = None if document is None else json.dumps(document)
-            connection.request(method, path, body, headers)
-            answer = connection.getresponse()
-            return answer.status, answer.read().decode()
-        finally:
-            connection.close()
+        headers = {"Content-Type": "application/json", "Connection": "close"}
+        if key is not None:
+            headers["Idempotency-Key"] = key
+        body = None if document is None else json.dumps(document)
+        status, answer = ask(self.port, method, path, body, headers, timeout=30)
+        return status, answer.decode()
 
 
 class Changer(_Client):

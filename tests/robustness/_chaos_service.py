@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import os
 import signal
 import socket
@@ -15,6 +14,7 @@ import uuid
 from pathlib import Path
 
 import numpy as np
+import psutil
 
 _HGKT = [sys.executable, "-m", "hgkt"]
 _MARK = "HGKT_CHAOS_MARK"
@@ -92,20 +92,19 @@ class RunningService:
 
     def wait_until_ready(self, seconds: float = 60.0) -> None:
         """Wait until /ready answers 200."""
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            with contextlib.suppress(OSError, http.client.HTTPException):
-                connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
-                connection.request("GET", "/ready")
-                if connection.getresponse().status == 200:
-                    return
-            time.sleep(0.02)
-        raise RuntimeError(f"the service was not ready after {seconds:g} s: {self.log()[-2000:]}")
+        from hgkt.client import Client
+        from hgkt.exceptions import ServiceError
+
+        with Client(f"http://127.0.0.1:{self.port}") as client:
+            try:
+                client.wait_until_ready(seconds)
+            except ServiceError as error:
+                raise RuntimeError(f"{error} {self.log()[-2000:]}") from error
 
     def workers(self) -> list[int]:
         """Return the worker processes; where there are none, what they are made by."""
-        beside = self._marked() - {self.number}
-        forked = [process for process in beside if _parent(process) not in (self.number, None)]
+        beside = {own: parent for own, parent in self._marked().items() if own != self.number}
+        forked = [own for own, parent in beside.items() if parent != self.number]
         return sorted(forked or beside)
 
     def kill(self) -> None:
@@ -144,20 +143,13 @@ class RunningService:
                 os.kill(process, signal.SIGKILL)
         return len(left)
 
-    def _marked(self) -> set[int]:
-        found = set()
-        mark = f"{_MARK}={self._mark}".encode()
-        for folder in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                if mark in (folder / "environ").read_bytes():
-                    found.add(int(folder.name))
-        return found
-
-
-def _parent(process: int) -> int | None:
-    with contextlib.suppress(OSError):
-        return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
-    return None
+    def _marked(self) -> dict[int, int]:
+        """Return its processes, and the parent of each."""
+        return {
+            process.pid: process.info["ppid"]
+            for process in psutil.process_iter(["environ", "ppid"])
+            if (process.info["environ"] or {}).get(_MARK) == self._mark
+        }
 
 
 def shared_folders() -> set[Path]:

@@ -257,16 +257,17 @@ def _keys(path: Path) -> str:
 
 
 # ---------------------------------------------------------------------- folders of data
-def _tables(format: str) -> Kind:
-    from hgkt.data import write_tables
+def _write_folder(path: Path, format: str) -> None:
+    from hgkt.data import write_tables, write_xlsa17
 
-    return Kind(lambda path: write_tables(_dataset(), path, format), _load)
+    if format == "xlsa17":
+        write_xlsa17(_dataset(), path)
+    else:
+        write_tables(_dataset(), path, format)
 
 
-def _benchmark_folder(path: Path) -> None:
-    from hgkt.data import write_xlsa17
-
-    write_xlsa17(_dataset(), path)
+def _folder(format: str) -> Kind:
+    return Kind(lambda path: _write_folder(path, format), _load)
 
 
 def _load(path: Path) -> str:
@@ -280,32 +281,30 @@ def _text(content: str) -> Callable[[Path], object]:
     return lambda path: path.write_text(content)
 
 
-KINDS: dict[str, Callable[[], Kind]] = {
-    "model folder, closed form": lambda: _model_kind("hgkt"),
-    "model folder, network": lambda: _model_kind("hgkt-network"),
-    "model folder, ESZSL": lambda: _model_kind("eszsl"),
-    "model folder, digests renewed": lambda: replace(_model_kind("hgkt"), mutate=_rewritten),
-    "network folder, digests renewed": lambda: replace(
-        _model_kind("hgkt-network"), mutate=_rewritten
-    ),
-    "features .npy": lambda: Kind(_write_rows, _rows, suffix=".npy"),
-    "features .npz": lambda: Kind(_write_rows, _rows, suffix=".npz"),
-    "features .csv": lambda: Kind(_write_rows, _rows, suffix=".csv"),
-    "features .parquet": lambda: Kind(_write_rows, _rows, suffix=".parquet"),
-    "features .mat v5": lambda: Kind(_write_rows, _rows, suffix=".mat"),
-    "features .mat v7.3": lambda: Kind(_write_mat73, _rows, suffix=".mat"),
-    "own tables, Parquet": lambda: _tables("parquet"),
-    "own tables, CSV": lambda: _tables("csv"),
-    "own tables, .npz": lambda: _tables("npz"),
-    "own tables, .npy": lambda: _tables("npy"),
-    "benchmark's folder": lambda: Kind(_benchmark_folder, _load),
-    "class vectors .parquet": lambda: Kind(_attribute_file, _attributes, suffix=".parquet"),
-    "class vectors .csv": lambda: Kind(_attribute_file, _attributes, suffix=".csv"),
-    "class list": lambda: Kind(_class_list, _classes, suffix=".csv"),
-    "attributes of a class": lambda: Kind(_text("0.5, 1\n0.25 [2]\n"), _vector, suffix=".txt"),
-    "image .png": lambda: Kind(_image, _pixels, suffix=".png"),
-    "image .jpg": lambda: Kind(_image, _pixels, suffix=".jpg"),
-    "training checkpoint": lambda: Kind(_checkpoint, _resume, suffix=".safetensors"),
-    "run record": lambda: Kind(_record, _run_record, suffix=".json"),
-    "API keys": lambda: Kind(_text("# keys\ncorrect horse battery\n"), _keys, suffix=".txt"),
+KINDS: dict[str, Kind] = {
+    "model folder, closed form": _model_kind("hgkt"),
+    "model folder, network": _model_kind("hgkt-network"),
+    "model folder, ESZSL": _model_kind("eszsl"),
+    "model folder, digests renewed": replace(_model_kind("hgkt"), mutate=_rewritten),
+    "network folder, digests renewed": replace(_model_kind("hgkt-network"), mutate=_rewritten),
+    "features .npy": Kind(_write_rows, _rows, suffix=".npy"),
+    "features .npz": Kind(_write_rows, _rows, suffix=".npz"),
+    "features .csv": Kind(_write_rows, _rows, suffix=".csv"),
+    "features .parquet": Kind(_write_rows, _rows, suffix=".parquet"),
+    "features .mat v5": Kind(_write_rows, _rows, suffix=".mat"),
+    "features .mat v7.3": Kind(_write_mat73, _rows, suffix=".mat"),
+    "own tables, Parquet": _folder("parquet"),
+    "own tables, CSV": _folder("csv"),
+    "own tables, .npz": _folder("npz"),
+    "own tables, .npy": _folder("npy"),
+    "benchmark's folder": _folder("xlsa17"),
+    "class vectors .parquet": Kind(_attribute_file, _attributes, suffix=".parquet"),
+    "class vectors .csv": Kind(_attribute_file, _attributes, suffix=".csv"),
+    "class list": Kind(_class_list, _classes, suffix=".csv"),
+    "attributes of a class": Kind(_text("0.5, 1\n0.25 [2]\n"), _vector, suffix=".txt"),
+    "image .png": Kind(_image, _pixels, suffix=".png"),
+    "image .jpg": Kind(_image, _pixels, suffix=".jpg"),
+    "training checkpoint": Kind(_checkpoint, _resume, suffix=".safetensors"),
+    "run record": Kind(_record, _run_record, suffix=".json"),
+    "API keys": Kind(_text("# keys\ncorrect horse battery\n"), _keys, suffix=".txt"),
 }

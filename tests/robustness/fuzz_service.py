@@ -27,7 +27,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from _records import RESULTS, without_installation, write_record
+from _records import arguments, write_record
 
 GIGABYTE = 1_000_000_000
 ROW_MS, CHANGE_MS = 2000.0, 5000.0
@@ -36,18 +36,13 @@ SCHEMATHESIS_CHECKS = "not_a_server_error,content_type_conformance,response_sche
 
 def main() -> int:
     """Run all parts, write the record and print it."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__, "fuzz_service", root=False)
     parser.add_argument("--requests", type=int, default=100_000, help="mutated requests")
-    parser.add_argument("--minutes", type=float, default=60.0, help="end the mutations then")
     parser.add_argument("--schemathesis", type=int, default=60, help="seconds for schemathesis")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--clients", type=int, default=4)
     parser.add_argument("--short", action="store_true", help="small attacks, and no images")
-    parser.add_argument("--out", type=Path, default=RESULTS / "fuzz_service.json")
     args = parser.parse_args()
-    without_installation()
     record = fuzz(args)
     write_record(args.out, record)
     print(args.out.read_text("utf-8"))
@@ -74,13 +69,7 @@ def fuzz(args: argparse.Namespace) -> dict[str, Any]:
         described = made_by_schemathesis(service, args.schemathesis, args.seed)
         described |= watch.lap()
         start = time.monotonic()
-        statuses = send_mutations(
-            service,
-            args.requests,
-            args.seed,
-            args.clients,
-            lambda: time.monotonic() - start > 60 * args.minutes,
-        )
+        statuses = send_mutations(service, args.requests, args.seed, args.clients)
         mutated = {
             "n_requests": statuses.total(),
             "seconds": time.monotonic() - start,

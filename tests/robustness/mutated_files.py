@@ -11,28 +11,27 @@ or more memory than 4 times the size of the valid file and a margin are failures
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
 import resource
-import select
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 import warnings
 from collections import Counter
+from contextlib import suppress
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from _file_kinds import KINDS, Kind, damage, honest_size
-from _records import RESULTS, one_thread, without_installation, write_record
+from _records import arguments, forget_peak, one_thread, peak_mb, write_record
 
 SECONDS = 5.0
 MARGIN = 64 * 2**20  # bytes: what parsers keep for themselves, and a file may always unfold to
+_SPAWN = get_context("spawn")
 _WALL_SECONDS = 60.0  # of a process that says nothing any more; the machine may be busy
 FAILURES = ("wrong answer", "traceback", "not one sentence", "crash", "hang", "memory")
 OUTCOMES = ("right answer", "one sentence", "another answer", *FAILURES)
@@ -64,9 +63,10 @@ class Reader:
         copy(valid, path)
         rng = np.random.default_rng([self._seed, sorted(KINDS).index(name), number])
         (kind.mutate or damage)(path, rng)
-        start, before = time.process_time(), _reset_peak()
+        forget_peak()
+        start, before = time.process_time(), peak_mb()
         outcome, said = _outcome(kind, path, right)
-        seconds, taken = time.process_time() - start, max(0, _memory("VmHWM") - before)
+        seconds, taken = time.process_time() - start, int(1e6 * max(0.0, peak_mb() - before))
         if taken > 4 * honest_size(valid) + MARGIN:
             outcome = "memory"
         if seconds > SECONDS:
@@ -76,7 +76,7 @@ class Reader:
     def _kind(self, name: str) -> tuple[Kind, Path, str]:
         """Return a kind, its valid file and the right answer; made and read once."""
         if name not in self._valid:
-            kind = KINDS[name]()
+            kind = KINDS[name]
             path = self._folder / f"valid {len(self._valid)}{kind.suffix}"
             kind.make(path)
             self._valid[name] = kind, path, kind.read(path)
@@ -99,32 +99,15 @@ def _outcome(kind: Kind, path: Path, right: str) -> tuple[str, str]:
     return ("wrong answer" if kind.has_digest else "another answer"), ""
 
 
-def _reset_peak() -> int:
-    """Forget the highest memory so far and return the present one, in bytes."""
-    Path("/proc/self/clear_refs").write_text("5")
-    return _memory("VmRSS")
-
-
-def _memory(name: str) -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(f"{name}:"):
-            return 1024 * int(line.split()[1])
-    raise RuntimeError(f"the system does not tell {name}")
-
-
-def _serve(seed: int) -> None:
-    """Read a kind and a number per line, and answer with a line of JSON."""
+def _serve(seed: int, pipe: Connection) -> None:
+    """Read a kind and a number at a time, and answer with what happened."""
     one_thread()
     warnings.simplefilter("ignore")
     resource.setrlimit(resource.RLIMIT_AS, (2**35, 2**35))  # a fuse for the machine
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a library prints is no answer
     with tempfile.TemporaryDirectory() as folder:
         reader = Reader(Path(folder), seed)
-        for line in sys.stdin:
-            asked = json.loads(line)
-            answers.write(json.dumps(reader.result(*asked)) + "\n")
-            answers.flush()
+        while True:
+            pipe.send(reader.result(*pipe.recv()))
 
 
 # ---------------------------------------------------------------------- in the parent
@@ -132,41 +115,34 @@ class Child:
     """A process that reads files, and is started anew where one of them ended it."""
 
     def __init__(self, seed: int) -> None:
-        self._command = [sys.executable, __file__, "--serve", "--seed", str(seed)]
-        self._process: subprocess.Popen[str] | None = None
+        self._seed = seed
+        self._process: Any = None
 
     def ask(self, name: str, number: int) -> None:
         """Have it read a file."""
-        if self._process is None or self._process.poll() is not None:
-            pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-            self._noise = tempfile.TemporaryFile("w+")  # noqa: SIM115
-            pipes["stderr"] = self._noise
-            self._process = subprocess.Popen(self._command, text=True, **pipes)
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps([name, number]) + "\n")
-        self._process.stdin.flush()
+        if self._process is None or not self._process.is_alive():
+            self._pipe, other = _SPAWN.Pipe()
+            self._process = _SPAWN.Process(target=_serve, args=(self._seed, other), daemon=True)
+            self._process.start()
+            other.close()  # so that its end is seen
+        self._pipe.send((name, number))
 
     def answer(self) -> dict[str, Any]:
         """Wait for what happened."""
-        process = self._process
-        assert process is not None
-        assert process.stdout is not None
-        ready, _, _ = select.select([process.stdout], [], [], _WALL_SECONDS)
-        line = process.stdout.readline() if ready else ""
-        if line:
-            return dict(json.loads(line))
-        if not ready:
-            process.kill()
-        status = process.wait()
-        self._noise.seek(0)
-        said = f"status {status}; {self._noise.read()[-300:]}" if ready else "it did not answer"
-        return {"outcome": "crash" if ready else "hang", "said": said, "seconds": 0.0, "bytes": 0}
+        outcome, said = "hang", "it did not answer"
+        if self._pipe.poll(_WALL_SECONDS):
+            with suppress(EOFError, ConnectionResetError):
+                return dict(self._pipe.recv())
+            self._process.join()
+            outcome, said = "crash", f"exit code {self._process.exitcode}"
+        self.close()
+        return {"outcome": outcome, "said": said, "seconds": 0.0, "bytes": 0}
 
     def close(self) -> None:
         """End the process."""
         if self._process is not None:
             self._process.kill()
-            self._process.wait()
+            self._process.join()
 
 
 def run(n_files: int, seed: int, jobs: int, kinds: list[str] | None = None) -> dict[str, Any]:
@@ -186,9 +162,7 @@ def run(n_files: int, seed: int, jobs: int, kinds: list[str] | None = None) -> d
     names = kinds or list(KINDS)
     asked = [(names[number % len(names)], number // len(names)) for number in range(n_files)]
     asked.sort(key=lambda pair: names.index(pair[0]))
-    counts = {name: Counter[str]() for name in names}
-    seconds, memory = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0)
-    failures: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     children = [Child(seed) for _ in range(jobs)]
     try:
         for start in range(0, len(asked), jobs):
@@ -196,38 +170,31 @@ def run(n_files: int, seed: int, jobs: int, kinds: list[str] | None = None) -> d
             for child, pair in zip(children, part, strict=False):
                 child.ask(*pair)
             for child, (name, number) in zip(children, part, strict=False):
-                found = child.answer()
-                counts[name][found["outcome"]] += 1
-                seconds[name] = max(seconds[name], found["seconds"])
-                memory[name] = max(memory[name], found["bytes"])
-                if found["outcome"] in FAILURES:
-                    failures.append({"kind": name, "number": number, **found})
+                results.append({"kind": name, "number": number, **child.answer()})
     finally:
         for child in children:
             child.close()
-    rows = [
-        {"kind": name, "files": counts[name].total(), **{o: counts[name][o] for o in OUTCOMES},
-         "longest_seconds": round(seconds[name], 3), "most_bytes": memory[name]}
-        for name in names
-    ]  # fmt: skip
+    rows = []
+    for name in names:
+        own = [found for found in results if found["kind"] == name]
+        counts = Counter(found["outcome"] for found in own)
+        rows.append({
+            "kind": name, "files": len(own), **{outcome: counts[outcome] for outcome in OUTCOMES},
+            "longest_seconds": round(max((found["seconds"] for found in own), default=0.0), 3),
+            "most_bytes": max((found["bytes"] for found in own), default=0),
+        })  # fmt: skip
+    failures = [found for found in results if found["outcome"] in FAILURES]
     return {"files": n_files, "seed": seed, "rows": rows, "failures": failures}
 
 
 def main() -> None:
     """Read the arguments, damage and read files, show and write the record."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__, "mutated_files", root=False)
     parser.add_argument("--files", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--kinds", help="some kinds, joined by semicolons; no record is written")
-    parser.add_argument("--out", type=Path, default=RESULTS / "mutated_files.json")
-    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.serve:
-        _serve(args.seed)
-        return
     start = time.perf_counter()
     kinds = args.kinds.split(";") if args.kinds else None
     result = run(args.files, args.seed, args.jobs, kinds)
@@ -243,5 +210,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    without_installation()
     main()

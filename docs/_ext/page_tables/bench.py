@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from page_tables.markdown import amount, count, measured_on, table, with_place
+from page_tables.markdown import amount, count, fill, filled, measured_on, table, with_place
 from page_tables.records import Records, Run
 from page_tables.shown import CLOSED_FORM, NETWORK, main
 
@@ -15,29 +15,26 @@ _LARGE = [
 ]  # fmt: skip
 # Of `hgkt.gather`: three folds, at most 32 leaves, eight files to one, rows of a shard, a sample.
 _N_GROUPS, _N_WORKERS, _FAN_IN, _SHARD_ROWS, _SAMPLE = 4, 32, 8, 65_536, 20_000
-_FORMS = {"json": "JSON", "octets": "octets"}
 
 
 def representatives(records: Records) -> str:
     """Return the exact selection of representatives beside POT."""
     found = records.bench("representatives")
-    lines = [["exact", f"**{amount(found['cpu_seconds'])}**", "1", "0", "0"]]
-    lines.append(["one sort of the same numbers", amount(found["sort_cpu_seconds"]),
-                  amount(1 / found["times_sort"]), "", ""])  # fmt: skip
+    lines = [
+        ["exact", f"**{amount(found['cpu_seconds'])}**", "1", "0", "0"],
+        ["one sort of the same numbers", amount(found["sort_cpu_seconds"]),
+         amount(1 / found["times_sort"]), "", ""],
+    ]  # fmt: skip
     for run in found["pot"]:
-        reached = "" if run["reached"] else "at least "
-        lines.append([
-            f"POT `{run['solver']}`, reg {run['reg']:g}, {run['iterations']} iterations",
-            amount(run["cpu_seconds_extrapolated"]),
-            f"{reached}{amount(run['ratio'])}",
-            f"{run['bins']:.2f}",
-            f"{100 * run['excess']:.2f} %",
-        ])  # fmt: skip
+        name = fill("POT `{solver}`, reg {reg:g}, {iterations} iterations", run)
+        seconds, times = (amount(run[key]) for key in ("cpu_seconds_extrapolated", "ratio"))
+        times = times if run["reached"] else f"at least {times}"
+        lines.append([name, seconds, times, f"{run['bins']:.2f}", f"{100 * run['excess']:.2f} %"])
     header = ["", "CPU seconds", "times ours", "bins off the exact one", "excess over the optimum"]
-    memory = (
-        f"By the clock the exact selection took {amount(found['seconds'])} s. Extra memory: "
-        f"{found['extra_mb']:.0f} MB on top of {found['input_mb']:.0f} MB of input, "
-        f"{found['peak_over_input']:.2f} times the input in all."
+    memory = fill(
+        "By the clock the exact selection took {seconds:amount} s. Extra memory: {extra_mb:.0f} MB "
+        "on top of {input_mb:.0f} MB of input, {peak_over_input:.2f} times the input in all.",
+        found,
     )
     return with_place(f"{table(header, lines)}\n\n{memory}", found)
 
@@ -45,20 +42,18 @@ def representatives(records: Records) -> str:
 def serve(records: Records) -> str:
     """Return the service under load beside the estimator itself."""
     found = records.bench("serve")
+    forms = {"json": "JSON", "octets": "octets"}
     columns = {
-        "requests/s": "requests_per_s", "refused": "n_failures",
-        "p50 ms": "p50_ms", "p99 ms": "p99_ms",
-        "rows/s": "rows_per_s", "direct rows/s": "direct_rows_per_s",
-        "CPU ms": "server_cpu_ms", "direct CPU ms": "direct_cpu_ms",
-        "`/health` p99 ms": "health_p99_ms", "`/health` longest ms": "health_max_ms",
+        "body": "{body}", "rows": "{rows}", "clients": "{clients}",
+        "requests/s": "{requests_per_s:amount}", "refused": "{n_failures:amount}",
+        "p50 ms": "{p50_ms:amount}", "p99 ms": "{p99_ms:amount}",
+        "rows/s": "{rows_per_s:amount}", "direct rows/s": "{direct_rows_per_s:amount}",
+        "CPU ms": "{server_cpu_ms:amount}", "direct CPU ms": "{direct_cpu_ms:amount}",
+        "`/health` p99 ms": "{health_p99_ms:amount}",
+        "`/health` longest ms": "{health_max_ms:amount}", "ratio": "{ratio:.2f}",
     }  # fmt: skip
-    lines = [
-        [_FORMS[load["form"]], str(load["rows"]), str(load["clients"]),
-         *("–" if load.get(name) is None else amount(load[name]) for name in columns.values()),
-         f"{load['ratio']:.2f}"]
-        for load in found["loads"]
-    ]  # fmt: skip
-    return with_place(table(["body", "rows", "clients", *columns, "ratio"], lines), found)
+    loads = [{**load, "body": forms[load["form"]]} for load in found["loads"]]
+    return with_place(filled(columns, loads), found)
 
 
 def chaos(records: Records) -> str:
@@ -66,16 +61,13 @@ def chaos(records: Records) -> str:
     found = records.script("chaos", method="")
     names = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
     columns = {
-        "workers killed": "kills_of_workers", "parents killed": "kills_of_parents",
-        "changes acknowledged": "acknowledged", "sent again": "sent_again", "lost": "lost",
-        "half applied": "half_applied", "wrong answers": "wrong_answers", "orphans": "orphans",
-        "folders left": "folders_left",
+        "database": "{name}", "workers": "{workers}", "workers killed": "{kills_of_workers:,}",
+        "parents killed": "{kills_of_parents:,}", "changes acknowledged": "{acknowledged:,}",
+        "sent again": "{sent_again:,}", "lost": "{lost:,}", "half applied": "{half_applied:,}",
+        "wrong answers": "{wrong_answers:,}", "orphans": "{orphans:,}",
+        "folders left": "{folders_left:,}",
     }  # fmt: skip
-    lines = [
-        [names[row["database"]], str(row["workers"]),
-         *(f"{row[name]:,}" for name in columns.values())]
-        for row in found["arrangements"]
-    ]  # fmt: skip
+    rows = [{**row, "name": names[row["database"]]} for row in found["arrangements"]]
     stops = found["stops"]
     served = [row for row in stops if not row["during_start"]]
     said = (
@@ -85,7 +77,7 @@ def chaos(records: Records) -> str:
         f"of {sum(row['answers'] for row in served):,} requests of clients that honour `/ready` "
         f"{sum(row['failed'] for row in served)} failed."
     )
-    return f"{table(['database', 'workers', *columns], lines)}\n\n{said}"
+    return f"{filled(columns, rows)}\n\n{said}"
 
 
 def speed(records: Records) -> str:
@@ -93,12 +85,12 @@ def speed(records: Records) -> str:
     fits, adds = records.bench("fit"), records.bench("add-class")
     evaluated = [records.runs(main(data, method)) for data, method in _EVALUATED]
     lines = [_evaluation(runs[0]) for runs in evaluated if runs] + _fits(fits) + _adds(adds)
-    places = [
+    places = "; ".join(
         f"`make bench NAME={found['name']}` on {measured_on(found['environment'])}"
         for found in (fits, adds)
-    ]
+    )
     text = table(["what", "measured"], lines, text=["measured"])
-    return f"{text}\n\nMeasured with {'; '.join(places)}."
+    return f"{text}\n\nMeasured with {places}."
 
 
 def _evaluation(run: Run) -> list[str]:
@@ -151,13 +143,13 @@ def gather(records: Records) -> str:
          amount(rate["rows_per_core_s"] * width * 4 / 1e6)]
         for rate in found["rates"]
     ]  # fmt: skip
-    streamed = found["streamed"]
-    said = (
-        f"Gathering reaches {100 * found['share_of_bound']:.0f} % of the bound, {found['bound']}; "
-        f"the aim is {100 * found['target']:.0f} %. One process that streamed "
-        f"{streamed['n_rows']:,} rows, {streamed['gigabytes']:.1f} GB, held "
-        f"{streamed['peak_mb']:,.0f} MB at most, where {found['most_mb']:,.0f} MB are the aim; "
-        f"that last grew in the first {streamed['grew_last_at']:,} rows."
+    said = fill(
+        "Gathering reaches {share_of_bound:percent} of the bound, {bound}; the aim is "
+        "{target:percent}. One process that streamed {streamed[n_rows]:,} rows, "
+        "{streamed[gigabytes]:.1f} GB, held {streamed[peak_mb]:,.0f} MB at most, where "
+        "{most_mb:,.0f} MB are the aim; that last grew in the first {streamed[grew_last_at]:,} "
+        "rows.",
+        found,
     )
     header = ["", "rows per second of a core", "MB/s"]
     return with_place(f"{table(header, lines)}\n\n{said}", found)
@@ -243,21 +235,17 @@ def fuzz(records: Records) -> str:
     for name, title in (("schemathesis", "made by schemathesis"), ("mutated", "mutated")):
         lines.append(_attack(f"{found[name]['n_requests']:,} requests {title}", found[name]))
     health = found["health"]
+    timed = [part for part in found["attacks"] if "row_ms" in part]
+    rows, changes = (max(part[n] for part in timed) / 1000 for n in ("row_ms", "change_ms"))
     summary = (
         f"No traceback in the log: {'yes' if found['held']['log'] else 'no'}; no 5xx but 503: "
         f"{'yes' if found['held']['statuses'] else 'no'}. Of {health['n_probes']:,} questions for "
         f"`/health`, {health['n_over_100_ms']:,} took over 100 ms, the slowest "
         f"{amount(health['worst_ms'])} ms. Of those to a server that does nothing, asked at the "
         f"same time on the same machine, {health['n_idle_over_100_ms']:,} did, the slowest "
-        f"{amount(health['idle_server_worst_ms'])} ms."
+        f"{amount(health['idle_server_worst_ms'])} ms. Beside the attacks on the queues the "
+        f"slowest single row took {amount(rows)} s, the slowest keyed change {amount(changes)} s."
     )
-    timed = [part for part in found["attacks"] if "row_ms" in part]
-    if timed:
-        rows, changes = (max(part[n] for part in timed) / 1000 for n in ("row_ms", "change_ms"))
-        summary += (
-            f" Beside the attacks on the queues the slowest single row took {amount(rows)} s, the "
-            f"slowest keyed change {amount(changes)} s."
-        )
     header = ["attack", "answers", "seconds", "MB above the start", "slowest `/health`, ms"]
     where = f"Measured on {found['machine']['n_cpus']} processors, shared with other programs."
     return f"{table(header, lines, text=['answers'])}\n\n{summary} {where}"

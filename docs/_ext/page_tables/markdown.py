@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from string import Formatter
 from typing import Any
 
 from page_tables.records import Run
@@ -26,6 +27,48 @@ def table(header: Sequence[str], lines: Iterable[Sequence[str]], text: Collectio
     """Return a Markdown table: text in the first column and those named, else numbers."""
     marks = ["---" if i == 0 or name in text else "--:" for i, name in enumerate(header)]
     return "\n".join("| " + " | ".join(row) + " |" for row in [header, marks, *lines])
+
+
+class _Cells(Formatter):
+    """Formats numbers as ``{:amount}`` and ``{:percent}`` too, and a missing one as a dash."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if value is None:
+            return "–"
+        if format_spec == "amount":
+            return amount(value)
+        if format_spec == "percent":
+            return f"{100 * value:.0f} %"
+        return str(super().format_field(value, format_spec))
+
+
+def fill(text: str, row: Mapping[str, Any]) -> str:
+    """Return a text whose fields are filled from a row of a record.
+
+    Examples
+    --------
+    >>> fill("{n:,} rows in {times[fit]:amount} s, {share:percent}", {
+    ...     "n": 1000, "times": {"fit": 12.3}, "share": 0.5
+    ... })
+    '1,000 rows in 12 s, 50 %'
+    """
+    return _Cells().vformat(text, (), row)
+
+
+def filled(
+    columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]], text: Collection[str] = ()
+) -> str:
+    """Return a table with a line per row: by the title of each column, what `fill` makes of it."""
+    lines = [[fill(cell, row) for cell in columns.values()] for row in rows]
+    return table(list(columns), lines, text)
+
+
+def crossed(rows: Sequence[dict[str, Any]], line: str, column: str, cell: str) -> list[list[str]]:
+    """Return a line for each value of one name, with a cell for each value of another."""
+    columns = dict.fromkeys(row[column] for row in rows)
+    cells = {(row[line], row[column]): fill(cell, row) for row in rows}
+    names = dict.fromkeys(row[line] for row in rows)
+    return [[name, *(cells[name, other] for other in columns)] for name in names]
 
 
 def mean(runs: Sequence[Run], metric: str, part: str = "metrics") -> float:
@@ -55,6 +98,30 @@ def cell(runs: Sequence[Run], metric: str, part: str = "metrics") -> str:
 def result_cells(runs: Sequence[Run]) -> list[str]:
     """Return the cells of the columns `RESULTS`."""
     return [cell(runs, metric, part) for part, metric in RESULTS.values()]
+
+
+def of_runs(
+    header: Sequence[str],
+    shown: Sequence[tuple[Sequence[str], str, Sequence[Run]]],
+    text: Collection[str] = (),
+    cells: Callable[[Sequence[Run]], list[str]] = result_cells,
+) -> str:
+    """Return a table of evaluations, and below it which of them have no record yet.
+
+    Parameters
+    ----------
+    header : sequence of str
+        Titles of all columns.
+    shown : sequence of (sequence of str, str, sequence of run records)
+        Of each evaluation the first cells, its name where it has no record, and its runs.
+    text : collection of str
+        The columns that hold text.
+    cells : callable
+        Makes the other cells from the runs.
+    """
+    lines = [[*first, *cells(runs)] for first, _, runs in shown if runs]
+    missing = [name for _, name, runs in shown if not runs]
+    return table(header, lines, text) + absent(missing, len(shown))
 
 
 def absent(labels: Sequence[str], n_rows: int) -> str:
@@ -92,9 +159,8 @@ def count(n: int, noun: str) -> str:
 def measured_on(environment: dict[str, Any]) -> str:
     """Return where a benchmark ran, in words."""
     words = [f"{environment['n_cpus']} processors of a {environment['machine']} machine"]
-    if environment.get("n_threads"):
-        words.append(count(environment["n_threads"], "thread"))
-    if environment.get("load") is not None:
+    words.append(count(environment["n_threads"], "thread"))
+    if environment["load"] is not None:
         words.append(f"load {environment['load']:.1f} at the end")
     known = {"python": "Python", "numpy": "NumPy", "torch": "PyTorch"}
     other = ("machine", "n_cpus", "n_threads", "load", "mathematics")
@@ -102,6 +168,7 @@ def measured_on(environment: dict[str, Any]) -> str:
     return ", ".join(words)
 
 
-def with_place(lines: str, found: dict[str, Any], on: str = "") -> str:
+def with_place(lines: str, found: dict[str, Any]) -> str:
     """Return a table with a line below that says where a benchmark ran."""
-    return f"{lines}\n\nMeasured on {on}{measured_on(found['environment'])}."
+    gpu = f"one {found['device_name']} beside " if found.get("device_name") else ""
+    return f"{lines}\n\nMeasured on {gpu}{measured_on(found['environment'])}."

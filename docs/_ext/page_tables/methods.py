@@ -12,7 +12,16 @@ from hgkt.estimators.methods import attribute_methods, build_method
 from hgkt.evaluation import PairedDifference
 from hgkt.experiments.rows import PUBLISHED
 from hgkt.experiments.tables import DIFFERENCES, difference_of, difference_text
-from page_tables.markdown import RESULTS, absent, amount, mean, result_cells, settings, table
+from page_tables.markdown import (
+    RESULTS,
+    absent,
+    filled,
+    mean,
+    of_runs,
+    result_cells,
+    settings,
+    table,
+)
 from page_tables.records import Records, Run
 from page_tables.shown import (
     CHECKS,
@@ -115,51 +124,38 @@ def ranks(records: Records, data: str = "CUB") -> str:
     runs = {name: found for name, found in runs.items() if found}
     if len(runs) < _FEWEST:
         return "Too few methods have a record yet." + absent(missing, n_rows)
-    # The paper calibrates nothing.
-    ours = {name: mean(found, "H", "uncalibrated") for name, found in runs.items()}
-    theirs = {name: PUBLISHED[name][data][3] for name in runs}
-    here, there = _ranks(ours), _ranks(theirs)
-    area = _ranks({name: mean(found, "ausuc") for name, found in runs.items()})
-    header = ["method", "by H, γ = 0, here", "by H in the paper", "difference", "by AUSUC here"]
+    values = pd.DataFrame({
+        # The paper calibrates nothing.
+        "here": {name: mean(found, "H", "uncalibrated") for name, found in runs.items()},
+        "there": {name: PUBLISHED[name][data][3] for name in runs},
+        "area": {name: mean(found, "ausuc") for name, found in runs.items()},
+    })  # fmt: skip
+    order = values.rank(ascending=False, method="first").astype(int)
     lines = [
-        [f"`{name}`", str(here[name]), str(there[name]), f"{there[name] - here[name]:+d}",
-         str(area[name])]
-        for name in sorted(runs, key=here.__getitem__)
+        [f"`{row.Index}`", str(row.here), str(row.there), f"{row.there - row.here:+d}",
+         str(row.area)]
+        for row in order.sort_values("here").itertuples()
     ]  # fmt: skip
-    odd = max(runs, key=lambda name: abs(there[name] - here[name]))
-    rest = [_ranks({k: v for k, v in values.items() if k != odd}) for values in (ours, theirs)]
+    header = ["method", "by H, γ = 0, here", "by H in the paper", "difference", "by AUSUC here"]
+    odd = (order["there"] - order["here"]).abs().idxmax()
+    whole, rest = (
+        found["here"].corr(found["there"], method="spearman") for found in (order, order.drop(odd))
+    )
     note = (
-        f"Rank correlation (Spearman) of the two orders by H: {_correlation(here, there):.2f}; "
-        f"without `{odd}` {_correlation(*rest):.2f}."
+        f"Rank correlation (Spearman) of the two orders by H: {whole:.2f}; "
+        f"without `{odd}` {rest:.2f}."
     )
     return f"{table(header, lines)}\n\n{note}" + absent(missing, n_rows)
 
 
-def _ranks(values: dict[str, float]) -> dict[str, int]:
-    order = sorted(values, key=lambda name: -values[name])
-    return {name: position for position, name in enumerate(order, start=1)}
-
-
-def _correlation(first: dict[str, int], second: dict[str, int]) -> float:
-    """Return Spearman's rank correlation of two rankings of the same names."""
-    return float(pd.Series(first).corr(pd.Series(second), method="spearman"))
-
-
 def comparison(records: Records) -> str:
     """Return HGKT, the same without one relation, its network, and two strong competitors."""
-    lines, missing, n_rows = [], [], 0
+    shown = []
     for data in ("CUB", "AWA1"):
-        shown = [(name, row) for name, row in RELATIONS[data] if row.attributes == "att"]
-        shown += [(label(name), main(data, name)) for name in (NETWORK, "cn-zsl", "dem")]
-        n_rows += len(shown)
-        for name, asked in shown:
-            runs = records.runs(asked)
-            if runs:
-                lines.append([data, name, *result_cells(runs)])
-            else:
-                missing.append(f"{name} on {data}")
-    text = table(["data", "model", *RESULTS], lines, text=["model"])
-    return text + absent(missing, n_rows)
+        asked = [(name, row) for name, row in RELATIONS[data] if row.attributes == "att"]
+        asked += [(label(name), main(data, name)) for name in (NETWORK, "cn-zsl", "dem")]
+        shown += [([data, name], f"{name} on {data}", records.runs(row)) for name, row in asked]
+    return of_runs(["data", "model", *RESULTS], shown, ["model"])
 
 
 def selection(records: Records) -> str:
@@ -175,8 +171,7 @@ def selection(records: Records) -> str:
         chosen = [_chosen(found[0]["selected"], tried) if found else "–" for found in runs.values()]
         lines.append([f"`{name}`", str(first["validation"]["n_settings"]), *chosen])
     header = ["method", "settings", "chosen on CUB", "chosen on AWA1"]
-    text = table(header, lines, text=[name for name in header if name != "settings"])
-    return text + absent(missing, len(attribute_methods()))
+    return table(header, lines, text=header[2:]) + absent(missing, len(attribute_methods()))
 
 
 def _chosen(selected: dict[str, Any], tried: Mapping[str, list[float]]) -> str:
@@ -204,16 +199,15 @@ def grid_ends(records: Records) -> str:
 
 def checks(records: Records) -> str:
     """Return methods with one thing changed, each below the same method as it was."""
-    shown: list[tuple[str, str, Evaluation]] = []
-    for change, asked in sorted(CHECKS, key=lambda check: check[1].method):
-        if asked.method not in [method for method, _, _ in shown]:
-            shown.append((asked.method, "as above", main("CUB", asked.method)))
-        shown.append((asked.method, change, asked))
-    found = [(method, change, records.runs(asked)) for method, change, asked in shown]
-    lines = [[f"`{method}`", change, *result_cells(runs)] for method, change, runs in found if runs]
-    missing = [f"`{method}` {change}" for method, change, runs in found if not runs]
-    text = table(["method", "change", *RESULTS], lines, text=["change"])
-    return text + absent(missing, len(shown))
+    asked: dict[tuple[str, str], Evaluation] = {}
+    for change, row in sorted(CHECKS, key=lambda check: check[1].method):
+        asked.setdefault((row.method, "as above"), main("CUB", row.method))
+        asked[row.method, change] = row
+    shown = [
+        ([f"`{method}`", change], f"`{method}` {change}", records.runs(row))
+        for (method, change), row in asked.items()
+    ]
+    return of_runs(["method", "change", *RESULTS], shown, ["change"])
 
 
 def costs(records: Records) -> str:
@@ -221,20 +215,17 @@ def costs(records: Records) -> str:
     found = records.script("costs", method="")["methods"]
     records.check_versions("costs.json", {n: c.get("mathematics", 1) for n, c in found.items()})
     done = {name: cost for name, cost in found.items() if "fit_cpu_s" in cost}
-    lines = [
-        [marked(f"`{name}`", name), amount(cost["fit_cpu_s"]), amount(cost["fit_wall_s"]),
-         f"{cost['images_per_cpu_s']:,.0f}", f"{cost['peak_mib']:,.0f}", _to_add(cost)]
-        for name, cost in sorted(done.items(), key=lambda item: item[1]["fit_cpu_s"])
-    ]  # fmt: skip
-    header = ["method", "fit, CPU s", "fit, wall s", "predict, images/s", "memory, MiB"]
-    text = table([*header, "one class more, CPU ms"], lines)
+    columns = {
+        "method": "{label}", "fit, CPU s": "{fit_cpu_s:amount}",
+        "fit, wall s": "{fit_wall_s:amount}", "predict, images/s": "{images_per_cpu_s:,.0f}",
+        "memory, MiB": "{peak_mib:,.0f}", "one class more, CPU ms": "{add_ms:amount}",
+    }  # fmt: skip
+    for name, cost in done.items():
+        seconds = cost.get("add_class_cpu_s")  # not measured yet where records are older
+        cost |= {"label": marked(f"`{name}`", name), "add_ms": seconds and 1000 * seconds}
+    text = filled(columns, sorted(done.values(), key=lambda cost: cost["fit_cpu_s"]))
     notes = [f"- `{n}` was given up: {found[n]['skipped']}." for n in found if n not in done]
     return "\n".join([text, "", *notes]) if notes else text
-
-
-def _to_add(cost: Mapping[str, Any]) -> str:
-    """Return the milliseconds of one class more, or a dash where they were not measured yet."""
-    return amount(1000 * cost["add_class_cpu_s"]) if "add_class_cpu_s" in cost else "–"
 
 
 # ---------------------------------------------------------------------- ends of grids

@@ -4,37 +4,34 @@ from __future__ import annotations
 
 from typing import Any
 
-from page_tables.markdown import amount, table, with_place
+from page_tables.markdown import amount, crossed, fill, filled, table, with_place
 from page_tables.records import Records
 
-
-def _gpu(found: dict[str, Any]) -> str:
-    return f"one {found['device_name']} beside "
+_SHARES = {
+    "`predict` of the bound": "{share:percent}",
+    "5 best of the bound": "{share_ranking:percent}",
+}
 
 
 def predict(records: Records) -> str:
     """Return predicting many rows beside the two products and discriminant analysis."""
     found = records.bench("predict")
     columns = {
-        "two products": "bound", "`predict`": "predict", "the 5 best and their scores": "ranking",
-        "discriminant analysis": "peer",
-    }  # fmt: skip
-    lines = [
-        [f"{batch['n_classes']:,}",
-         *(f"{amount(batch[f'{name}_cpu_seconds'])} s" for name in columns.values()),
-         f"{100 * batch['share']:.0f} %", f"{100 * batch['share_ranking']:.0f} %"]
-        for batch in found["batches"]
-    ]  # fmt: skip
-    header = ["classes", *columns, "`predict` of the bound", "5 best of the bound"]
-    many = found["many_classes"]
-    said = (
-        f"{many['n_classes']:,} classes of {many['n_features']} features hold "
-        f"{many['table_gb']:.1f} GB of embeddings. Adding them took "
-        f"{amount(many['add_cpu_seconds'])} CPU s and {many['add_peak_gb']:.1f} GB at the peak; "
-        f"predicting {many['n_rows']} rows took {amount(many['predict_cpu_seconds'])} CPU s, and "
-        f"the peak stayed at {many['predict_peak_gb']:.1f} GB."
+        "classes": "{n_classes:,}",
+        "two products": "{bound_cpu_seconds:amount} s",
+        "`predict`": "{predict_cpu_seconds:amount} s",
+        "the 5 best and their scores": "{ranking_cpu_seconds:amount} s",
+        "discriminant analysis": "{peer_cpu_seconds:amount} s",
+        **_SHARES,
+    }
+    said = fill(
+        "{n_classes:,} classes of {n_features} features hold {table_gb:.1f} GB of embeddings. "
+        "Adding them took {add_cpu_seconds:amount} CPU s and {add_peak_gb:.1f} GB at the peak; "
+        "predicting {n_rows} rows took {predict_cpu_seconds:amount} CPU s, and the peak stayed at "
+        "{predict_peak_gb:.1f} GB.",
+        found["many_classes"],
     )
-    return with_place(f"{table(header, lines)}\n\n{said}", found)
+    return with_place(f"{filled(columns, found['batches'])}\n\n{said}", found)
 
 
 def row(records: Records) -> str:
@@ -57,97 +54,84 @@ def row(records: Records) -> str:
 def adding(records: Records) -> str:
     """Return what one more class costs, beside the product it needs and a new fit."""
     found = records.bench("add-class")
-    n_attributes = found["sizes"]["n_attributes"][0]
-    lines = [
-        [f"{record['n_seen']:,}", f"{record['n_added']:,}", f"{record['median_cpu_ms']:.2f} ms",
-         f"{record['bound_cpu_ms']:.2f} ms"]
-        for record in found["by_classes"]
-        if (record["transfer"], record["n_attributes"]) == ("closed-form", n_attributes)
-    ]  # fmt: skip
-    header = ["seen classes", "added classes", "one more, CPU", "the product alone"]
+    columns = {
+        "seen classes": "{n_seen:,}", "added classes": "{n_added:,}",
+        "one more, CPU": "{median_cpu_ms:.2f} ms", "the product alone": "{bound_cpu_ms:.2f} ms",
+    }  # fmt: skip
     said = (
         "Discriminant analysis, which has to be fitted again, takes "
         f"{amount(found['refit_peer_cpu_ms'] / 1000)} CPU s on "
         f"{found['sizes']['n_instances'][0]:,} instances."
     )
-    return with_place(f"{table(header, lines)}\n\n{said}", found)
+    return with_place(f"{filled(columns, closed_form_adds(found))}\n\n{said}", found)
+
+
+def closed_form_adds(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the adds to the closed form of a record, with the fewest attributes."""
+    n_attributes = found["sizes"]["n_attributes"][0]
+    return [
+        record
+        for record in found["by_classes"]
+        if (record["transfer"], record["n_attributes"]) == ("closed-form", n_attributes)
+    ]
 
 
 def network(records: Records) -> str:
     """Return training to the same loss in three ways."""
     found = records.bench("network")
-    quotient = found["ways"][0]
-    lines = [
-        [way["way"], f"{amount(way['cpu_seconds_per_step'])} s", str(way["n_steps"]),
-         f"{way['loss']:.4f}"]
-        for way in found["ways"]
-    ]  # fmt: skip
+    columns = {
+        "way": "{way}", "CPU seconds per step": "{cpu_seconds_per_step:amount} s",
+        "steps timed": "{n_steps}", "loss at the end": "{loss:.4f}",
+    }  # fmt: skip
     reached = "reaches" if found["sampled_reached"] else "had not reached"
-    size = found["sizes"]["data"]
-    said = (
-        f"{size['n_instances']:,} instances, {found['n_edges']:,} edges. To the loss of "
-        f"{quotient['n_steps']} steps on the quotient the full graph needs "
-        f"{amount(found['ratio_full_graph'])} times its CPU seconds, with losses that agree to "
-        f"{found['largest_difference']:.0e}; drawing neighbours {reached} that loss in "
-        f"{amount(found['ratio_sampled'])} times."
+    said = fill(
+        "{sizes[data][n_instances]:,} instances, {n_edges:,} edges. To the loss of "
+        "{ways[0][n_steps]} steps on the quotient the full graph needs "
+        "{ratio_full_graph:amount} times its CPU seconds, with losses that agree to "
+        f"{{largest_difference:.0e}}; drawing neighbours {reached} that loss in "
+        "{ratio_sampled:amount} times.",
+        found,
     )
-    header = ["way", "CPU seconds per step", "steps timed", "loss at the end"]
-    return with_place(f"{table(header, lines)}\n\n{said}", found)
+    return with_place(f"{filled(columns, found['ways'])}\n\n{said}", found)
 
 
 def stages(records: Records) -> str:
     """Return where one fit of the closed form spends its time."""
     found = records.bench("fit")
-    rows = {(row["data"], row["stage"]): row for row in found["stages"]}
-    data = list(dict.fromkeys(name for name, _ in rows))
-    names = list(dict.fromkeys(stage for _, stage in rows))
-    lines = [[stage, *(_share(rows[name, stage]) for name in data)] for stage in names]
-    sizes = {size["name"]: size for size in found["sizes"]}
-    header = [f"{n}, {sizes[n]['n_instances']:,} × {sizes[n]['n_features']:,}" for n in data]
-    return with_place(table(["stage", *header], lines), found)
+    heads = [fill("{name}, {n_instances:,} × {n_features:,}", size) for size in found["sizes"]]
+    lines = crossed(found["stages"], "stage", "data", "{seconds:amount} s ({share:percent})")
+    return with_place(table(["stage", *heads], lines), found)
 
 
-def _share(row: dict[str, Any]) -> str:
-    return f"{amount(row['seconds'])} s ({100 * row['share']:.0f} %)"
-
-
-def suite(records: Records) -> str:
-    """Return the protocol on data of five shapes on a CPU, beside the peers."""
-    found = records.bench("suite")
-    return with_place(shapes(found), found)
-
-
-def shapes(found: dict[str, Any]) -> str:
-    """Return selection, fit and test on data of each shape of a record, and their sums."""
+def suite(records: Records, name: str = "suite") -> str:
+    """Return selection, fit and test on data of five shapes, beside the peers, and their sums."""
+    found = records.bench(name)
     columns = {
         "selection": "select", "fit": "fit", "test": "test", "all of it": "total",
         "one fit alone": "fit_alone", "discriminant analysis": "lda", "CN-ZSL": "cn_zsl",
     }  # fmt: skip
-    rows = found["shapes"]
-    lines = [
-        [f"{row['name']}, {row['n_train']:,} rows, {row['n_seen']} + {row['n_unseen']} classes",
-         *(f"{amount(row[f'{name}_seconds'])} s" for name in columns.values())]
-        for row in rows
-    ]  # fmt: skip
-    totals = [sum(row[f"{name}_seconds"] for row in rows) for name in columns.values()]
-    lines.append([f"all {len(rows)}", *(f"{amount(total)} s" for total in totals)])
-    return table(["shape", *columns], lines)
+    shape = "{name}, {n_train:,} rows, {n_seen} + {n_unseen} classes"
+    times = {title: f"{{{what}_seconds:amount}} s" for title, what in columns.items()}
+    rows = [{**row, "shape": fill(shape, row)} for row in found["shapes"]]
+    totals = {
+        f"{what}_seconds": sum(row[f"{what}_seconds"] for row in rows) for what in columns.values()
+    }
+    rows.append({"shape": f"all {len(rows)}", **totals})
+    return with_place(filled({"shape": "{shape}", **times}, rows), found)
 
 
 def predict_on_gpu(records: Records) -> str:
     """Return predicting on a GPU beside the two products there."""
     found = records.bench("predict-cuda")
-    lines = [
-        [f"{batch['n_classes']:,}",
-         *(f"{1000 * batch[f'{name}_seconds']:.1f} ms" for name in ("bound", "predict", "ranking")),
-         f"{100 * batch['share']:.0f} %", f"{100 * batch['share_ranking']:.0f} %"]
+    names = {
+        "two products": "bound", "`predict`": "predict", "the 5 best and their scores": "ranking",
+    }  # fmt: skip
+    rows = [
+        {**batch, **{name: 1000 * batch[f"{name}_seconds"] for name in names.values()}}
         for batch in found["batches"]
-    ]  # fmt: skip
-    header = [
-        "classes", "two products", "`predict`", "the 5 best and their scores",
-        "`predict` of the bound", "5 best of the bound",
-    ]  # fmt: skip
-    return with_place(table(header, lines), found, _gpu(found))
+    ]
+    times = {title: f"{{{name}:.1f}} ms" for title, name in names.items()}
+    return with_place(filled({"classes": "{n_classes:,}", **times, **_SHARES}, rows), found)
 
 
 def rows_to_gpu(records: Records) -> str:
@@ -164,14 +148,8 @@ def rows_to_gpu(records: Records) -> str:
     return table(header, lines)
 
 
-def suite_on_gpu(records: Records) -> str:
-    """Return the protocol on data of five shapes on a GPU, beside the peers."""
-    found = records.bench("suite-cuda")
-    return with_place(shapes(found), found, _gpu(found))
-
-
 TABLES = {
     "predict": predict, "one row": row, "adding": adding, "network speed": network,
     "fit stages": stages, "suite": suite, "predict on a GPU": predict_on_gpu,
-    "rows to a GPU": rows_to_gpu, "suite on a GPU": suite_on_gpu,
+    "rows to a GPU": rows_to_gpu, "suite on a GPU": lambda records: suite(records, "suite-cuda"),
 }  # fmt: skip

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hgkt._files import sha256
+from page_tables.performance import closed_form_adds
 from page_tables.records import Records
 
 Numbers = dict[str, list[float]]
@@ -60,21 +61,6 @@ def _predict(records: Records) -> Numbers:
     return {"classes": [batch["n_classes"] for batch in batches], **rates}
 
 
-def _draw_predict(numbers: Numbers) -> Any:
-    from hgkt.experiments.style import figure, series
-
-    drawing, axes = figure(_WIDTH, _HEIGHT)
-    labels = {
-        "bound": "two products, the bound of scores", "ranking": "the 5 best and their scores",
-        "predict": "predict", "peer": "discriminant analysis",
-    }  # fmt: skip
-    for index, (name, label) in enumerate(labels.items()):
-        axes.plot(numbers["classes"], numbers[name], label=label, **series(index))
-    axes.set(xscale="log", yscale="log", xlabel="classes", ylabel="rows per CPU second")
-    axes.legend()
-    return drawing
-
-
 def _gather(records: Records) -> Numbers:
     points = records.bench("gather")["streamed"]["points"]
     columns = ("n_rows", "cpu_seconds", "peak_mb")
@@ -97,32 +83,35 @@ def _draw_gather(numbers: Numbers) -> Any:
 
 
 def _adding(records: Records) -> Numbers:
-    found = records.bench("add-class")
-    n_attributes = found["sizes"]["n_attributes"][0]
-    rows = [
-        row
-        for row in found["by_classes"]
-        if (row["transfer"], row["n_attributes"], row["n_added"])
-        == ("closed-form", n_attributes, 0)
-    ]
+    adds = closed_form_adds(records.bench("add-class"))
+    rows = [row for row in adds if row["n_added"] == 0]
     columns = ("n_seen", "median_cpu_ms", "bound_cpu_ms")
     return {name: [row[name] for row in rows] for name in columns}
 
 
-def _draw_adding(numbers: Numbers) -> Any:
-    from hgkt.experiments.style import figure, series
+def _curves(x: str, xlabel: str, ylabel: str, labels: dict[str, str]) -> Callable[[Numbers], Any]:
+    """Return what draws some of the numbers over one of them, on logarithmic axes."""
 
-    drawing, axes = figure(_WIDTH, _HEIGHT)
-    labels = {"median_cpu_ms": "one more class", "bound_cpu_ms": "its product alone"}
-    for index, (name, label) in enumerate(labels.items()):
-        axes.plot(numbers["n_seen"], numbers[name], label=label, **series(index))
-    axes.set(xscale="log", yscale="log", xlabel="seen classes", ylabel="CPU milliseconds")
-    axes.legend()
-    return drawing
+    def draw(numbers: Numbers) -> Any:
+        from hgkt.experiments.style import figure, series
+
+        drawing, axes = figure(_WIDTH, _HEIGHT)
+        for index, (name, label) in enumerate(labels.items()):
+            axes.plot(numbers[x], numbers[name], label=label, **series(index))
+        axes.set(xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel)
+        axes.legend()
+        return drawing
+
+    return draw
 
 
 PLOTS = {
-    "performance-predict": Plot(_predict, _draw_predict),
+    "performance-predict": Plot(_predict, _curves("classes", "classes", "rows per CPU second", {
+        "bound": "two products, the bound of scores", "ranking": "the 5 best and their scores",
+        "predict": "predict", "peer": "discriminant analysis",
+    })),
     "performance-gather": Plot(_gather, _draw_gather),
-    "performance-adding": Plot(_adding, _draw_adding),
-}
+    "performance-adding": Plot(_adding, _curves("n_seen", "seen classes", "CPU milliseconds", {
+        "median_cpu_ms": "one more class", "bound_cpu_ms": "its product alone",
+    })),
+}  # fmt: skip

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hgkt.estimators import METHODS
-from page_tables.markdown import RESULTS, absent, cell, mean, result_cells, table
-from page_tables.records import Records
+from page_tables.markdown import RESULTS, cell, mean, of_runs, result_cells
+from page_tables.records import Records, Run
 from page_tables.shown import (
     BY_H,
     CHOICES,
@@ -43,12 +43,11 @@ def relations(records: Records) -> str:
 
 
 def _table(records: Records, shown: Sequence[tuple[str, str, Evaluation]], head: str) -> str:
-    found = [(data, name, records.runs(row)) for data, name, row in shown]
-    there = [(data, name, runs) for data, name, runs in found if runs]
-    lines = [[data, name, str(len(runs)), *result_cells(runs)] for data, name, runs in there]
-    missing = [f"{name} on {data}" for data, name, runs in found if not runs]
-    text = table(["data", head, "seeds", *RESULTS], lines, text=[head])
-    return text + absent(missing, len(shown))
+    found = [([data, name], f"{name} on {data}", records.runs(row)) for data, name, row in shown]
+    return of_runs(
+        ["data", head, "seeds", *RESULTS], found, [head],
+        lambda runs: [str(len(runs)), *result_cells(runs)],
+    )  # fmt: skip
 
 
 def choices(records: Records) -> str:
@@ -59,21 +58,22 @@ def choices(records: Records) -> str:
 
 def by_h(records: Records) -> str:
     """Return the network selected by H without calibration, the measure of the paper's tables."""
-    lines, missing = [], []
+    shown = []
     for data in ("CUB", "AWA1"):
-        shown = {("AUSUC", "both relations"): main(data, NETWORK)}
-        shown |= {("H, γ = 0", name): selected_by_h(name, data) for name in BY_H}
-        for (metric, name), row in shown.items():
+        rows = {("AUSUC", "both relations"): main(data, NETWORK)}
+        rows |= {("H, γ = 0", name): selected_by_h(name, data) for name in BY_H}
+        for (metric, name), row in rows.items():
             runs = records.runs(row)
-            found = [cell(runs, one, "uncalibrated") for one in ("H", "ts", "tr")]
             validated = "–" if metric == "AUSUC" else cell(runs, "score", "validation")
-            if runs:
-                lines.append([data, metric, name, validated, *found, cell(runs, "ausuc")])
-            else:
-                missing.append(f"{name} on {data}, selected by {metric}")
+            missing = f"{name} on {data}, selected by {metric}"
+            shown.append(([data, metric, name, validated], missing, runs))
     words = ["selected by", "model"]
     header = ["data", *words, "H, validation classes", "H, γ = 0", "ts", "tr", "AUSUC"]
-    return table(header, lines, text=words) + absent(missing, 2 * (1 + len(BY_H)))
+    return of_runs(header, shown, words, _uncalibrated)
+
+
+def _uncalibrated(runs: Sequence[Run]) -> list[str]:
+    return [*(cell(runs, name, "uncalibrated") for name in ("H", "ts", "tr")), cell(runs, "ausuc")]
 
 
 TABLES = {"summary": summary, "relations": relations, "choices": choices, "by H": by_h}

@@ -74,39 +74,25 @@ def _closed_form(data: str, attributes: str = "att") -> Evaluation:
     return replace(main(data, CLOSED_FORM), attributes=attributes)
 
 
-def _without(relation: str, of: Evaluation) -> Evaluation:
-    return replace(of, params={relation: False})
+def _relations(of: Evaluation, name: str = "hgkt") -> list[tuple[str, Evaluation]]:
+    """Return a model, and the same without each of its relations."""
+    return [
+        (name, of),
+        (f"{name}, no intra-class relation", replace(of, params={"intra": False})),
+        (f"{name}, no inter-class relation", replace(of, params={"inter": False})),
+    ]
 
-
-_INTRA, _INTER = "hgkt, no intra-class relation", "hgkt, no inter-class relation"
-SENTENCES = "hgkt, sentence vectors"
-_CUB, _SENT, _AWA1 = (
-    _closed_form(data, kind) for data, kind in (("CUB", "att"), ("CUB", "sent"), ("AWA1", "att"))
-)
-_DIGITS = _closed_form("digits")
 
 # The default model and what its parts are worth.
 RELATIONS: dict[str, list[tuple[str, Evaluation]]] = {
     "CUB": [
-        ("hgkt", _CUB),
-        (_INTRA, _without("intra", _CUB)),
-        (_INTER, _without("inter", _CUB)),
-        (SENTENCES, _SENT),
-        (f"{SENTENCES}, no intra-class relation", _without("intra", _SENT)),
-        (f"{SENTENCES}, no inter-class relation", _without("inter", _SENT)),
+        *_relations(_closed_form("CUB")),
+        *_relations(_closed_form("CUB", "sent"), "hgkt, sentence vectors"),
         ("hgkt, attributes and sentences", _closed_form("CUB", "att+sent")),
     ],
-    "AWA1": [
-        ("hgkt", _AWA1),
-        (_INTRA, _without("intra", _AWA1)),
-        (_INTER, _without("inter", _AWA1)),
-    ],
+    "AWA1": _relations(_closed_form("AWA1")),
     "EMOJI": [("hgkt", _closed_form("EMOJI"))],
-    "digits": [
-        ("hgkt", _DIGITS),
-        (_INTRA, _without("intra", _DIGITS)),
-        (_INTER, _without("inter", _DIGITS)),
-    ],
+    "digits": _relations(_closed_form("digits")),
 }
 
 # What the paper leaves open: the network with one choice changed.

@@ -215,15 +215,6 @@ class ClassTable:
         """Return how many examples a class has grown by."""
         return self.growth[name].n_examples if name in self.growth else 0
 
-    def same_classes(self, other: ClassTable) -> bool:
-        """Return whether two tables hold the same classes, whenever these came."""
-        return self._content() == other._content()
-
-    def _content(self) -> tuple[object, ...]:
-        entries = [(e.name, e.attributes.tobytes(), e.text) for e in self.entries]
-        counts = {name: sums.n_examples for name, sums in self.growth.items()}
-        return entries, self.removed, counts
-
 
 # ---------------------------------------------------------------------- the one interpreter
 def replay(

@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 
@@ -51,15 +52,24 @@ def _fill(piece: bytes, n_bytes: float) -> bytes:
     return piece * max(1, int(n_bytes / len(piece)))
 
 
+def _row(number: bytes, service: Service) -> bytes:
+    return b"[" + b",".join([number] * service.n_features) + b"]"
+
+
+def _head(path: str, kind: str, n_bytes: int) -> bytes:
+    """Return what stands before a body that is sent by hand."""
+    lines = [f"POST {path} HTTP/1.1", "Host: localhost", f"Content-Type: {kind}"]
+    return "\r\n".join([*lines, f"Content-Length: {n_bytes}", "\r\n"]).encode()
+
+
 # ---------------------------------------------------------------------- bodies
 @attack(413, 422)
 def rows_of_strings(service: Service, scale: float) -> Iterator[int]:
     """Rows in which every number is a mistake."""
-    row = b"[" + b",".join([b'"a"'] * service.n_features) + b"],"
+    row = _row(b'"a"', service) + b","
     for size in (8, 16, 60):
-        yield service.post(
-            "/v1/predict", b'{"features":[' + _fill(row, size * MB * scale) + b"[]]}"
-        )
+        rows = _fill(row, size * MB * scale)
+        yield service.post("/v1/predict", b'{"features":[' + rows + b"[]]}")
 
 
 @attack(413, 422)
@@ -79,7 +89,7 @@ def endless_row(service: Service, scale: float) -> Iterator[int]:
 @attack(200, 413)
 def honest_rows(service: Service, scale: float) -> Iterator[int]:
     """As many rows as are accepted, and more."""
-    row = b"[" + b",".join([b"0.5"] * service.n_features) + b"],"
+    row = _row(b"0.5", service) + b","
     for size in (10, 60):
         rows = _fill(row, size * MB * scale)[:-1]
         yield service.post("/v1/predict", b'{"features":[' + rows + b"]}")
@@ -98,8 +108,8 @@ def endless_among(service: Service, scale: float) -> Iterator[int]:
     """Candidates without end."""
     names = _fill(b'"",', 60 * MB * scale)
     yield service.post("/v1/predict", b'{"among":[' + names + b'""],"features":[[1]]}')
-    rows = b"[" + b",".join([b"1"] * service.n_features) + b"]"
-    yield service.post("/v1/predict", b'{"features":[' + rows + b'],"among":[' + names + b'""]}')
+    row = _row(b"1", service)
+    yield service.post("/v1/predict", b'{"features":[' + row + b'],"among":[' + names + b'""]}')
 
 
 @attack(401, 413)
@@ -145,12 +155,11 @@ def forms(service: Service, scale: float) -> Iterator[int]:
 @attack(408, queued=True)
 def announced_bodies(service: Service, scale: float) -> Iterator[int]:
     """Checks without a key that announce much and send one byte."""
-    head = f"POST /v1/classes/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: {JSON}\r\n"
-    head += f"Content-Length: {8 * MB - 1}\r\n\r\n{{"
+    start = _head("/v1/classes/check", JSON, 8 * MB - 1) + b"{"
     with ExitStack() as stack:
         waiting = [stack.enter_context(service.connect()) for _ in range(24)]
         for connection in waiting:
-            connection.sendall(head.encode())
+            connection.sendall(start)
         yield from (status_of(connection) for connection in waiting)
 
 
@@ -192,11 +201,9 @@ def _together(ask: Callable[[], int], n_clients: int, scale: float) -> list[int]
         while time.monotonic() < end:
             answers.append(ask())
 
-    threads = [threading.Thread(target=run) for _ in range(n_clients)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(n_clients) as pool:
+        for _ in range(n_clients):
+            pool.submit(run)
     return answers
 
 
@@ -221,57 +228,42 @@ def _vector(number: int, n_attributes: int) -> list[float]:
     return [(number * 0.618 + place * 0.382) % 1.0 for place in range(n_attributes)]
 
 
-class Bystander:
-    """Sends one row after the other, and a class that comes and goes, while an attack runs.
+@contextmanager
+def _bystander(service: Service) -> Iterator[dict[str, list[float]]]:
+    """Send one row after the other, and a class that comes and goes, while an attack runs.
 
-    Attributes
-    ----------
-    seconds : dict of str to list of float
-        How long each took; infinity where it was refused.
+    Yields how many milliseconds each row and change took; infinity where it was refused.
     """
+    over = threading.Event()
+    taken: dict[str, list[float]] = {"row_ms": [], "change_ms": []}
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
-        self._over = threading.Event()
-        self._row = bytes(4 * service.n_features)
-        self.seconds: dict[str, list[float]] = {"row": [], "change": []}
-        self._threads = [
-            threading.Thread(target=self._repeat, args=(work,))
-            for work in (self._predict, self._change)
-        ]
-
-    def __enter__(self) -> Bystander:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_details: object) -> None:
-        self._over.set()
-        for thread in self._threads:
-            thread.join()
-
-    def worst(self) -> dict[str, float]:
-        """Return the longest times, in milliseconds."""
-        return {f"{kind}_ms": 1000 * max(taken) for kind, taken in self.seconds.items()}
-
-    def _predict(self) -> None:
-        self._time("row", lambda: self._service.post("/v1/predict", self._row, OCTETS))
-
-    def _change(self) -> None:
-        changes = _change_classes(self._service)
-        for _ in range(2):  # a class comes, and goes
-            self._time("change", lambda: next(changes))
-
-    def _time(self, kind: str, send: Callable[[], int]) -> None:
+    def measure(kind: str, send: Callable[[], int]) -> None:
         start = time.monotonic()
         good = send() in (200, 201)
-        self.seconds[kind].append(time.monotonic() - start if good else float("inf"))
+        taken[kind].append(1000 * (time.monotonic() - start) if good else float("inf"))
 
-    def _repeat(self, work: Callable[[], None]) -> None:
-        while True:
+    def predict() -> None:
+        row = bytes(4 * service.n_features)
+        measure("row_ms", lambda: service.post("/v1/predict", row, OCTETS))
+
+    def change() -> None:
+        changes = _change_classes(service)
+        for _ in range(2):  # a class comes, and goes
+            measure("change_ms", lambda: next(changes))
+
+    def repeat(work: Callable[[], None]) -> None:
+        work()
+        while not over.wait(0.2):
             work()
-            if self._over.wait(0.2):
-                return
+
+    with ThreadPoolExecutor(2) as pool:
+        beside = [pool.submit(repeat, work) for work in (predict, change)]
+        try:
+            yield taken
+        finally:
+            over.set()
+            for work in beside:
+                work.result()
 
 
 # ---------------------------------------------------------------------- images
@@ -296,18 +288,12 @@ def many_large_images(service: Service, scale: float) -> Iterator[int]:
     side = int(7000 * scale**0.5)
     black = _png(side, side)
     row = b"\0" * (4 * service.n_features)
-    for n_images in (64, 4):
-        answers: list[int] = []
-        body, kind = _form([black] * n_images)
-        thread = threading.Thread(
-            target=lambda body=body, kind=kind, answers=answers: answers.append(
-                service.post("/v1/predict/image", body, kind)
-            )
-        )
-        thread.start()
-        while thread.is_alive():
-            yield service.post("/v1/predict", row, OCTETS)
-        yield from answers
+    with ThreadPoolExecutor(1) as pool:
+        for n_images in (64, 4):
+            asked = pool.submit(service.post, "/v1/predict/image", *_form([black] * n_images))
+            while not asked.done():
+                yield service.post("/v1/predict", row, OCTETS)
+            yield asked.result()
 
 
 @attack(200, 409, 422)
@@ -353,9 +339,7 @@ def slow_connections(service: Service, scale: float) -> Iterator[int]:
 def parked_uploads(service: Service, scale: float) -> Iterator[int]:
     """Uploads that stop shortly before their end; a class comes and goes meanwhile."""
     size = int(62 * MB * scale)
-    head = f"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: {OCTETS}\r\n"
-    head += f"Content-Length: {size + 1000}\r\n\r\n"
-    content = head.encode() + bytes(size)
+    content = _head("/v1/predict", OCTETS, size + 1000) + bytes(size)
     with ExitStack() as stack:
         parked = []
         for _ in range(12):
@@ -383,26 +367,19 @@ def crowd(service: Service, scale: float) -> Iterator[int]:
     """Three hundred clients at once with large batches; a class comes and goes meanwhile."""
     n_rows = max(1, int(256 * scale))
     body = bytes(4 * service.n_features * n_rows)
-    answers: list[int] = []
-    threads = [
-        threading.Thread(target=lambda: answers.append(service.post("/v1/predict", body, OCTETS)))
-        for _ in range(max(4, int(300 * scale)))
-    ]
-    for thread in threads:
-        thread.start()
-    yield from _change_classes(service)
-    for thread in threads:
-        thread.join()
-    yield from answers
+    n_clients = max(4, int(300 * scale))
+    with ThreadPoolExecutor(n_clients) as pool:
+        asked = [pool.submit(service.post, "/v1/predict", body, OCTETS) for _ in range(n_clients)]
+        yield from _change_classes(service)
+        yield from (each.result() for each in asked)
 
 
 @attack(GONE, 200, 503)
 def slow_readers(service: Service, scale: float) -> Iterator[int]:
     """Clients that ask for large answers and do not read them."""
     n_rows = max(1, int(4000 * scale))
-    body = bytes(4 * service.n_features * n_rows)
-    head = f"POST /v1/predict?top_k=3 HTTP/1.1\r\nHost: localhost\r\nContent-Type: {OCTETS}\r\n"
-    head += f"Content-Length: {len(body)}\r\n\r\n"
+    n_bytes = 4 * service.n_features * n_rows
+    content = _head("/v1/predict?top_k=3", OCTETS, n_bytes) + bytes(n_bytes)
     with ExitStack() as stack:
         readers: list[socket.socket] = []
         for _ in range(max(2, int(20 * scale))):
@@ -411,7 +388,7 @@ def slow_readers(service: Service, scale: float) -> Iterator[int]:
             connection.settimeout(60)
             connection.connect(("127.0.0.1", service.port))
             stack.enter_context(connection)
-            connection.sendall(head.encode() + body)
+            connection.sendall(content)
             readers.append(connection)
         time.sleep(13 * min(1.0, 10 * scale))
         for connection in readers:
@@ -429,11 +406,10 @@ def sent_ahead(service: Service, scale: float) -> Iterator[int]:
 @attack(GONE)
 def broken_off(service: Service, scale: float) -> Iterator[int]:
     """Uploads whose clients go away in the middle."""
-    head = f"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: {JSON}\r\n"
-    head += f"Content-Length: {MB}\r\n\r\n"
+    content = _head("/v1/predict", JSON, MB) + bytes(1000)
     for _ in range(max(3, int(200 * scale))):
         with service.connect() as connection:
-            connection.sendall(head.encode() + bytes(1000))
+            connection.sendall(content)
         yield GONE
 
 
@@ -460,21 +436,19 @@ def run_attacks(
     """Run every attack; yield its statuses, those that are wrong, and what a lap tells."""
     for name, (run, expected) in ATTACKS.items():
         lap()
-        times: dict[str, float] = {}
+        taken: dict[str, list[float]] = {}
         with ExitStack() as stack:
             if name in QUEUED:
                 stack.enter_context(_many_classes(service, int(5000 * scale)))
-                bystander = stack.enter_context(Bystander(service))
+                taken = stack.enter_context(_bystander(service))
             start = time.monotonic()
             statuses = Counter(run(service, scale))
             seconds = time.monotonic() - start
-        if name in QUEUED:
-            times = bystander.worst()
         yield {
             "attack": name,
             "seconds": seconds,
             "statuses": {str(status): count for status, count in sorted(statuses.items())},
             "unexpected": sorted(set(statuses) - expected),
-            **times,
+            **{kind: max(times) for kind, times in taken.items()},
             **lap(),
         }

@@ -5,15 +5,17 @@ The same seed gives the same requests, whatever the service answers.
 
 from __future__ import annotations
 
+import http.client
 import io
 import random
 import re
 import socket
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 
@@ -36,7 +38,6 @@ _HEADERS = (
 _METHODS = b"GET HEAD POST PUT PATCH DELETE OPTIONS TRACE X".split()
 _ANSWER_SECONDS = 20.0
 _SHORT_SECONDS = 0.1  # for requests whose length may be wrong, so that no answer need come
-_LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -198,21 +199,13 @@ class _Client:
     def _try(self, connection: socket.socket, content: bytes) -> int | None:
         try:
             connection.sendall(content)
-            answer = connection.recv(65536)
-            while b"\r\n\r\n" not in answer:
-                more = connection.recv(65536)
-                if not more:
-                    return None
-                answer += more
-            head, _, body = answer.partition(b"\r\n\r\n")
-            length = _LENGTH.search(head)
-            missing = (int(length[1]) if length else 0) - len(body)
-            while missing > 0:
-                missing -= len(connection.recv(65536)) or missing
-            if b"connection: close" in head.lower():
+            answer = http.client.HTTPResponse(connection)
+            answer.begin()
+            answer.read()
+            if answer.will_close:
                 self.close()
-            return int(head.split(b" ", 2)[1])
-        except (OSError, ValueError, IndexError):
+            return answer.status
+        except (OSError, http.client.HTTPException):
             return None
 
     def close(self) -> None:
@@ -223,9 +216,7 @@ class _Client:
             self._connection = None
 
 
-def send_mutations(
-    service: Service, n_requests: int, seed: int, n_clients: int, enough: Callable[[], bool]
-) -> Counter[str]:
+def send_mutations(service: Service, n_requests: int, seed: int, n_clients: int) -> Counter[str]:
     """Send changed requests from several clients and count the statuses.
 
     Parameters
@@ -234,28 +225,16 @@ def send_mutations(
         Where to.
     n_requests, seed, n_clients : int
         How many in all, and where the random numbers begin.
-    enough : callable
-        Asked before each request whether to stop earlier.
     """
-    counts: Counter[str] = Counter()
-    lock = threading.Lock()
 
-    def work(number: int) -> None:
-        client, own = _Client(service), Counter[str]()
+    def work(number: int) -> Counter[str]:
+        client, counts = _Client(service), Counter[str]()
         stream = requests(service, seed * 1000 + number)
-        for _ in range(n_requests // n_clients):
-            if enough():
-                break
-            content, must_answer = next(stream)
+        for content, must_answer in islice(stream, n_requests // n_clients):
             status = client.send(content, must_answer)
-            own["no answer due" if status is None else str(status)] += 1
+            counts["no answer due" if status is None else str(status)] += 1
         client.close()
-        with lock:
-            counts.update(own)
+        return counts
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(n_clients)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return counts
+    with ThreadPoolExecutor(n_clients) as pool:
+        return sum(pool.map(work, range(n_clients)), Counter[str]())

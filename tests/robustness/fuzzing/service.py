@@ -6,13 +6,13 @@ import http.client
 import re
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from _records import served
+from _records import ask, served
 
 KEY = "the key of the fuzzed service"
 JSON = "application/json"
@@ -32,26 +32,12 @@ class Service:
         """Open a connection."""
         return socket.create_connection(("127.0.0.1", self.port), timeout)
 
-    def call(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        headers: Mapping[str, str] | None = None,
-        timeout: float = 120.0,
-    ) -> tuple[int, bytes, Mapping[str, str]]:
+    def call(self, method: str, path: str, *more: Any, **options: Any) -> tuple[int, bytes]:
         """Send one request; the status is 0 where the connection ends without an answer."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
-            # A request may be refused before all of it was sent; the answer has come then.
-            with suppress(BrokenPipeError, ConnectionResetError):
-                connection.request(method, path, body, dict(headers or {}))
-            answer = connection.getresponse()
-            return answer.status, answer.read(), answer.headers
+            return ask(self.port, method, path, *more, **options)
         except (OSError, http.client.HTTPException):
-            return 0, b"", {}
-        finally:
-            connection.close()
+            return 0, b""
 
     def post(self, path: str, body: Any, kind: str = JSON, key: bool = False, **more: str) -> int:
         """Send a body and return the status."""
