@@ -142,7 +142,7 @@ def test_classes_go_by_the_names_of_their_attributes(database, tmp_path, opened,
         ("zebra", "okapi"), "it is there already"
     )
     assert new.registry.revision() == 1
-    assert old.registry.table().same_classes(before)
+    assert old.registry.table().digest == before.digest
     # What came later comes along, and what was edited since stays.
     old.served.add([ClassDescription("quagga", vector=[0.4, 1.0, 0.6, 0.8])])
     new.served.edit("okapi", ClassDescription("okapi", vector=[0.0, 1.0, 0.0, 0.5]))
