@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -20,6 +19,7 @@ from hgkt.serving.settings import ServiceSettings
 if TYPE_CHECKING:
     from hgkt.language import Describer
 
+MAX_IMAGES = 64
 MAX_TEXTS = 64
 """The most texts of one request; a sentence never waits long behind those of another."""
 MAX_TEXT_LENGTH = 10_000
@@ -94,7 +94,7 @@ class _Reader(ABC):
 # ---------------------------------------------------------------------- images
 @dataclass(frozen=True)
 class Upload:
-    """An image as it was sent: a name for messages, and its bytes in memory or on disk."""
+    """An image as it was sent: what messages call it, and its bytes in memory or on disk."""
 
     name: str
     file: BinaryIO
@@ -126,32 +126,18 @@ class ImageReader(_Reader):
         backbone, most = self._ready(), self._settings.max_request_pixels
         n_pixels, most_of_one = 0, self._settings.max_image_pixels
         for number, upload in enumerate(uploads, start=1):
-            with _named(number, upload):
+            try:
                 n_pixels += backbone.count_pixels(upload.content(), most_of_one)
+            except DataError as error:
+                raise DataError(f"{upload.name}: {error}") from None
             if n_pixels > most:
                 raise TooMuchError(
                     "the images have too many pixels together; at most "
                     f"{most:,} are accepted, which images 1 to {number} exceed"
                 )
-        names = [_title(number, upload) for number, upload in enumerate(uploads, start=1)]
-        contents = (upload.content() for upload in uploads)
-        found: NDArray[np.float32] = backbone.extract(
-            contents, self._settings.max_image_pixels, names
-        )
+        contents, names = map(Upload.content, uploads), [upload.name for upload in uploads]
+        found: NDArray[np.float32] = backbone.extract(contents, most_of_one, names)
         return found
-
-
-@contextmanager
-def _named(number: int, upload: Upload) -> Iterator[None]:
-    """Say in messages which image it was."""
-    try:
-        yield
-    except DataError as error:
-        raise DataError(f"{_title(number, upload)}: {error}") from None
-
-
-def _title(number: int, upload: Upload) -> str:
-    return f"image {number}" + (f" ({upload.name[:80]!r})" if upload.name else "")
 
 
 # ---------------------------------------------------------------------- texts
@@ -170,10 +156,7 @@ class TextReader(_Reader):
     without = "this model was not trained on texts"
 
     def __init__(
-        self,
-        model: GZSLClassifier,
-        settings: ServiceSettings,
-        describer: Callable[[], Describer],
+        self, model: GZSLClassifier, settings: ServiceSettings, describer: Callable[[], Describer]
     ) -> None:
         super().__init__(model, settings)
         self._describer = describer

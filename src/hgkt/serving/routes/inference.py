@@ -139,9 +139,8 @@ def build_router(service: Service, check_ready: Callable[[], Any]) -> APIRouter:
 
     @router.post(
         "/models/{model}/infer",
-        response_class=Response,
         responses={200: {"content": {JSON: {"schema": {"type": "object"}}}}},
-        openapi_extra=bodies.json_body(InferRequest, inputs={"type": "array", "minItems": 1}),
+        openapi_extra=bodies.json_body(InferRequest),
     )
     async def infer(model: str, request: Request) -> Response:
         """Classify the rows of the tensor ``features``.

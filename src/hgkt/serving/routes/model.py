@@ -21,7 +21,7 @@ from hgkt.serving.problems import Problem
 from hgkt.serving.readers import MAX_TEXT_LENGTH, MAX_TEXTS
 from hgkt.serving.routes import Service
 from hgkt.serving.routes.bodies import JSON, json_content
-from hgkt.serving.routes.predict import MAX_EXPLAINED, MAX_IMAGES
+from hgkt.serving.routes.predict import MAX_EXPLAINED
 from hgkt.serving.samples import SampleInstance
 from hgkt.serving.settings import KeyGuards
 
@@ -132,7 +132,7 @@ def build_router(service: Service, samples: Sequence[SampleInstance]) -> APIRout
     }
     limits = of_settings | {
         "explained_rows": MAX_EXPLAINED,
-        "images": min(MAX_IMAGES, settings.max_rows),
+        "images": service.max_images,
         "texts": MAX_TEXTS,
         "text_length": MAX_TEXT_LENGTH,
     }

@@ -11,14 +11,7 @@ import numpy as np
 from fastapi import APIRouter, Request, Response
 from numpy.typing import NDArray
 
-from hgkt._predictions import (
-    GROUPS,
-    Explanation,
-    Prediction,
-    Predictions,
-    Question,
-    Ranked,
-)
+from hgkt._predictions import GROUPS, Explanation, Prediction, Predictions, Question, Ranked
 from hgkt.serving.edition import Edition
 from hgkt.serving.inbox import ItemKind
 from hgkt.serving.problems import Problem
@@ -29,11 +22,8 @@ from hgkt.serving.routes.bodies import JSON, OCTETS
 from hgkt.serving.settings import ServiceSettings
 
 MAX_EXPLAINED = 64  # each explanation scores the class once more for every attribute
-MAX_IMAGES = 64
-QUICK_BYTES = 64 * 1024
-"""A longer body is much work in any case."""
-_INSTANT = 2**23
-"""Numbers that one row meets, below a millisecond's work."""
+QUICK_BYTES = 64 * 1024  # a longer body is much work in any case
+_INSTANT = 2**23  # numbers that one row meets, below a millisecond's work
 _FIELDS = frozenset(Question.__struct_fields__)
 _DEFAULT = Question()
 
@@ -50,16 +40,12 @@ class TextsBody(Question, frozen=True, kw_only=True):
     texts: bodies.Texts
 
 
-Write = Callable[[Edition, Ranking, Sequence[Explanation] | None], Any]
-"""Makes the document that is answered."""
-
-
 class Asked(NamedTuple):
     """Rows (n, n_features), what is asked of them, and how it is answered."""
 
     rows: NDArray[np.float32]
     question: Question
-    write: Write
+    write: Callable[[Edition, Ranking, Sequence[Explanation] | None], Any]
     contents: Sequence[bytes] | None = None  # where they are to be kept if they are rejected
     kind: ItemKind = "features"
 
@@ -143,9 +129,8 @@ class Predictor:
         found = rank(edition.model, X, columns, k, question)
         if inbox is not None and question.reject is not None and question.among == "all":
             inbox.keep_rejected(X, found.sureness, question.reject, asked.contents, asked.kind)
-        reasons = None
-        if question.explain:
-            reasons = explain(edition.model, X, found, self._service.plane)
+        plane = self._service.plane
+        reasons = explain(edition.model, X, found, plane) if question.explain else None
         self._service.metrics.predictions.inc(len(X))
         answer = asked.write(edition, found.first(question.top_k), reasons)
         return Response(msgspec.json.encode(answer), media_type=JSON)
@@ -155,7 +140,7 @@ def build_router(service: Service) -> APIRouter:
     """Return the routes that predict."""
     router = APIRouter(tags=["predict"])
     served, settings, predictor = service.served, service.settings, Predictor(service)
-    reader, texts, queues = service.reader, service.texts, service.queues
+    texts, queues = service.texts, service.queues
 
     def keeps(question: Question) -> bool:
         """Return whether images and texts are to be kept if they are rejected."""
@@ -164,9 +149,9 @@ def build_router(service: Service) -> APIRouter:
 
     @router.post(
         "/v1/predict",
-        response_class=Response,
         responses=_ANSWER,
-        openapi_extra=bodies.body_of(bodies.rows_content(PredictBody)) | {"parameters": _QUERY},
+        openapi_extra=bodies.body_of(bodies.json_content(PredictBody) | bodies.ROWS_CONTENT)
+        | {"parameters": _QUERY},
     )
     async def predict(request: Request) -> Response:
         """Classify feature rows.
@@ -189,31 +174,25 @@ def build_router(service: Service) -> APIRouter:
 
     @router.post(
         "/v1/predict/image",
-        response_class=Response,
         responses=_ANSWER,
         openapi_extra=bodies.body_of(bodies.IMAGES_CONTENT) | {"parameters": _QUERY},
     )
     async def predict_image(request: Request) -> Response:
         """Classify images with the backbone that the model was trained on."""
         question = asked_in_query(request)
-        reader.check()
-        queues.images.check()
 
         def read_images(uploads: list[Upload]) -> Asked:
-            check_explained(question, len(uploads))
             with bodies.memory_returned():
-                rows = reader.features(uploads)
+                rows = service.reader.features(uploads)
             kept = [upload.content() for upload in uploads] if keeps(question) else None
             return Asked(rows, question, answer_of, kept, "image")
 
-        n_most = min(MAX_IMAGES, settings.max_rows)
-        async with bodies.read_uploads(request, n_most, settings.max_image_bytes) as uploads:
+        async with bodies.read_uploads(request, service) as uploads:
             asked = await queues.images.run(read_images, uploads)
         return await predictor.answer(asked)
 
     @router.post(
         "/v1/predict/text",
-        response_class=Response,
         responses=_ANSWER,
         openapi_extra=bodies.json_body(TextsBody),
     )
@@ -223,7 +202,6 @@ def build_router(service: Service) -> APIRouter:
         queues.texts.check()
         sent = await bodies.read_json(request, TextsBody, bodies.FEW_VALUES)
         given = check_texts(sent.texts)
-        check_explained(sent, len(given))
         kept = [text.encode() for text in given] if keeps(sent) else None
         rows = await queues.texts.run(texts.features, given)
         return await predictor.answer(Asked(rows, sent, answer_of, kept, "text"))
@@ -247,19 +225,14 @@ def asked_in_query(request: Request) -> Question:
         raise bodies.wrong_value(error, "query ") from None
 
 
-def check_explained(question: Question, n_rows: int) -> None:
-    """Refuse more explanations than one request may ask for."""
-    if question.explain and n_rows > MAX_EXPLAINED:
-        raise Problem(
-            413, f"{n_rows} rows are to be explained; at most {MAX_EXPLAINED} are at once"
-        )
-
-
 def check_cost(
     settings: ServiceSettings, edition: Edition, n_rows: int, question: Question
 ) -> NDArray[np.intp]:
     """Return the candidates of a question; refuse one that takes too much work."""
-    check_explained(question, n_rows)
+    if question.explain and n_rows > MAX_EXPLAINED:
+        raise Problem(
+            413, f"{n_rows} rows are to be explained; at most {MAX_EXPLAINED} are at once"
+        )
     columns = candidates(edition, question.among)
     n_ranked = min(question.top_k, len(columns))
     if n_rows * n_ranked > settings.max_ranked:
