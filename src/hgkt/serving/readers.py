@@ -43,6 +43,8 @@ class _Reader(ABC):
         The model; its record says by what its features were made.
     settings : ServiceSettings
         Where to compute, and the limits.
+    describer : callable, optional
+        Returns what describes the model's classes; an encoder of texts that it has is shared.
     """
 
     what: str
@@ -50,8 +52,13 @@ class _Reader(ABC):
     without: str
     """What is read, what the model's record of it is called, and what is told without one."""
 
-    def __init__(self, model: GZSLClassifier, settings: ServiceSettings) -> None:
-        self._model, self._settings = model, settings
+    def __init__(
+        self,
+        model: GZSLClassifier,
+        settings: ServiceSettings,
+        describer: Callable[[], Describer] | None = None,
+    ) -> None:
+        self._model, self._settings, self._describer = model, settings, describer
         self._reason = "" if made_with(model).get(self.record) else self.without
         self._lock = threading.Lock()
         self._loaded: Any = None
@@ -142,57 +149,20 @@ class ImageReader(_Reader):
 
 # ---------------------------------------------------------------------- texts
 class TextReader(_Reader):
-    """Turns texts into the features that a model was trained on.
-
-    Parameters
-    ----------
-    model, settings
-        As for every reader.
-    describer : callable
-        Returns what describes the model's classes; where that is by the same encoder, it is shared.
-    """
+    """Turns texts into the features that a model was trained on."""
 
     what, record = "texts", "text_encoder"
     without = "this model was not trained on texts"
-
-    def __init__(
-        self, model: GZSLClassifier, settings: ServiceSettings, describer: Callable[[], Describer]
-    ) -> None:
-        super().__init__(model, settings)
-        self._describer = describer
 
     def _load(self) -> tuple[Any, int]:
         from hgkt.items import TextClassifier
 
         classifier = TextClassifier(self._model, self._settings.device)
-        classifier.describer = self._describer()
+        if self._describer is not None:
+            classifier.describer = self._describer()
         return classifier.encoder, classifier.encoder.n_dimensions
 
     def features(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the features (n, n_features) of texts that `check_texts` has let through."""
+        """Return the features (n, n_features) of texts."""
         found: NDArray[np.float32] = self._ready().encode(texts).astype(np.float32)
         return found
-
-
-def check_texts(texts: str | Sequence[str]) -> list[str]:
-    """Return the texts of a request as a list; refuse too many, an empty and a too long one.
-
-    Examples
-    --------
-    >>> check_texts("I lost my card")
-    ['I lost my card']
-    """
-    found = [texts] if isinstance(texts, str) else list(texts)
-    if len(found) > MAX_TEXTS:
-        raise TooMuchError(
-            f"the request has {len(found)} texts; at most {MAX_TEXTS} are accepted at once"
-        )
-    for position, text in enumerate(found):
-        if not text.strip():
-            raise DataError(f"text {position} is empty; words are expected")
-        if len(text) > MAX_TEXT_LENGTH:
-            raise TooMuchError(
-                f"text {position} has {len(text):,} characters; at most {MAX_TEXT_LENGTH:,} are "
-                "accepted"
-            )
-    return found

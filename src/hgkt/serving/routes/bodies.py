@@ -24,7 +24,7 @@ from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
 from hgkt.serving.problems import Problem
-from hgkt.serving.readers import Upload
+from hgkt.serving.readers import MAX_TEXT_LENGTH, MAX_TEXTS, Upload
 from hgkt.serving.routes import Service
 
 JSON, OCTETS, FORM = "application/json", "application/octet-stream", "multipart/form-data"
@@ -52,7 +52,7 @@ Texts = Annotated[
     str | Annotated[list[str], msgspec.Meta(min_length=1)],
     msgspec.Meta(description="One text, or several."),
 ]
-"""Texts of a JSON body; see `hgkt.serving.readers.check_texts`."""
+"""Texts of a JSON body; see `check_texts`."""
 
 _File = Annotated[str, msgspec.Meta(extra_json_schema={"contentMediaType": OCTETS})]
 
@@ -73,7 +73,7 @@ def media_type(request: Request, *known: str) -> str:
         raise Problem(415, "compressed bodies are not accepted; send it without Content-Encoding")
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in known:
-        listed = " or ".join(filter(None, (", ".join(known[:-1]), known[-1])))
+        listed = " or ".join(filter(None, known))
         raise Problem(415, f"the content type must be {listed}; got {kind[:80]!r}")
     return kind
 
@@ -185,21 +185,20 @@ def memory_returned(parts: Sequence[bytes] | None = None) -> Iterator[None]:
     try:
         yield
     finally:
-        trim = _trimmer() if large else None
-        if trim is not None:
-            trim(0)
+        if large:
+            _trimmer()(0)
 
 
 @cache
 def _trimmer() -> Any:
-    """Return glibc's malloc_trim; None where the C library is another."""
+    """Return glibc's malloc_trim; what does nothing where the C library is another."""
     try:
         return ctypes.CDLL(None).malloc_trim
     except (OSError, TypeError, AttributeError):
-        return None
+        return lambda _pad: 0
 
 
-# ---------------------------------------------------------------------- feature rows
+# ---------------------------------------------------------------------- feature rows and texts
 def decode_rows_body(
     body: bytes, kind: type[T], n_features: int, max_rows: int, flat: bool = False
 ) -> T:
@@ -261,11 +260,36 @@ def octet_rows(body: bytes, n_features: int, max_rows: int) -> NDArray[np.float3
             f"the body has {len(body)} bytes; rows of {n_features} float32 numbers, "
             f"{width} bytes each, are expected",
         )
-    if n_rows > max_rows:
-        raise Problem(
-            413, f"the request has {n_rows} rows; at most {max_rows} are accepted at once"
-        )
+    refuse_many(n_rows, max_rows, "rows")
     return np.frombuffer(body, dtype="<f4").reshape(n_rows, n_features)
+
+
+def check_texts(texts: str | Sequence[str]) -> list[str]:
+    """Return the texts of a request as a list; refuse too many, an empty and a too long one.
+
+    Examples
+    --------
+    >>> check_texts("I lost my card")
+    ['I lost my card']
+    """
+    found = [texts] if isinstance(texts, str) else list(texts)
+    refuse_many(len(found), MAX_TEXTS, "texts")
+    for position, text in enumerate(found):
+        if not text.strip():
+            raise Problem(422, f"text {position} is empty; words are expected")
+        if len(text) > MAX_TEXT_LENGTH:
+            raise Problem(
+                413,
+                f"text {position} has {len(text):,} characters; at most {MAX_TEXT_LENGTH:,} are "
+                "accepted",
+            )
+    return found
+
+
+def refuse_many(n: int, most: int, what: str) -> None:
+    """Refuse more rows, texts or classes than one request may have."""
+    if n > most:
+        raise Problem(413, f"the request has {n} {what}; at most {most} are accepted at once")
 
 
 def _too_many_rows(max_rows: int) -> Problem:

@@ -23,10 +23,9 @@ from hgkt.serving.database import RegistryError
 from hgkt.serving.edition import ClassKind, Edition
 from hgkt.serving.events import MAX_REASON, ClassExistsError, Origin, UnknownClassError
 from hgkt.serving.live_model import ServedModel
-from hgkt.serving.problems import Problem
 from hgkt.serving.registry import KeyedRequest, Receipt
 from hgkt.serving.routes import Service
-from hgkt.serving.routes.bodies import FEW_VALUES, json_body, sent
+from hgkt.serving.routes.bodies import FEW_VALUES, json_body, refuse_many, sent
 
 MAX_TEXT = 20_000
 # ---------------------------------------------------------------------- what is sent
@@ -328,7 +327,7 @@ def build_router(service: Service) -> APIRouter:
     edited = sent(ClassEdit, FEW_VALUES + n_attributes)
     described = sent(NewClasses, FEW_VALUES + settings.max_classes * n_attributes)
 
-    @router.get("", summary="List classes")
+    @router.get("")
     def list_classes(
         query: Annotated[
             str, Query(max_length=200, description="Part of the name, in any case.")
@@ -340,6 +339,7 @@ def build_router(service: Service) -> APIRouter:
             bool, Query(description="Added classes before seen ones, the latest first.")
         ] = False,
     ) -> ClassList:
+        """List classes."""
         edition = served.current()
         found = find_columns(edition, query, kind, newest_first)
         return ClassList(
@@ -349,23 +349,16 @@ def build_router(service: Service) -> APIRouter:
             classes=[summarise(edition, column) for column in found[offset : offset + limit]],
         )
 
-    @router.post(
-        "/check",
-        summary="Say what would become of classes; nothing is changed",
-        openapi_extra=json_body(NewClasses),
-    )
+    @router.post("/check", openapi_extra=json_body(NewClasses))
     async def check_classes(body: NewClasses = described) -> ChecksDone:
-        refuse_many(body.classes, settings.max_checked)
+        """Say what would become of classes; nothing is changed."""
+        refuse_many(len(body.classes), settings.max_checked, "classes")
         return await service.queues.costly.run(check_added, served, body.descriptions())
 
-    @router.post(
-        "",
-        status_code=201,
-        summary="Add classes, all or none",
-        openapi_extra=json_body(NewClasses),
-    )
+    @router.post("", status_code=201, openapi_extra=json_body(NewClasses))
     async def add_classes(change: Change = changing, body: NewClasses = described) -> ClassesAdded:
-        refuse_many(body.classes, settings.max_classes)
+        """Add classes, all or none."""
+        refuse_many(len(body.classes), settings.max_classes, "classes")
         given = body.descriptions()
         request = change.request("add", repr(given))
         work = partial(served.add, given)
@@ -374,8 +367,9 @@ def build_router(service: Service) -> APIRouter:
         costs = served.base.costs(n_added - len(receipt.names), n_added)
         return ClassesAdded(**vars(receipt), costs=AddingCosts.of(costs))
 
-    @router.get("/{name:path}", summary="Show one class")
+    @router.get("/{name:path}")
     def show_class(name: str) -> ClassDetail:
+        """Show one class."""
         try:
             return describe(served.current(), name)
         except UnknownClassError:
@@ -384,36 +378,23 @@ def build_router(service: Service) -> APIRouter:
                 return describe(served.refresh(), name)
             raise
 
-    @router.patch(
-        "/{name:path}",
-        response_model=ClassesChanged,
-        summary="Describe an added class anew, rename it, or both",
-        openapi_extra=json_body(ClassEdit),
-    )
+    @router.patch("/{name:path}", response_model=ClassesChanged, openapi_extra=json_body(ClassEdit))
     async def edit_class(name: str, change: Change = changing, body: ClassEdit = edited) -> Receipt:
+        """Describe an added class anew, rename it, or both."""
         request = change.request("edit", f"{name} {body!r}")
         description = body.description(name) if body.describes() else None
         work = partial(served.edit, name, description, body.name)
         return await change.make(request, body.reason, work, metrics.edited)
 
-    @router.delete(
-        "/{name:path}", response_model=ClassesChanged, summary="Remove a class that was added"
-    )
+    @router.delete("/{name:path}", response_model=ClassesChanged)
     async def remove_class(
         name: str, change: Change = changing, why: ReasonQuery = None
     ) -> Receipt:
+        """Remove a class that was added."""
         work = partial(served.remove, [name])
         return await change.make(change.request("remove", name), why, work, metrics.removed)
 
     return router
-
-
-def refuse_many(classes: Sequence[NewClass], most: int) -> None:
-    """Refuse more classes than one request may have."""
-    if len(classes) > most:
-        raise Problem(
-            413, f"{len(classes)} classes were sent; at most {most} are taken in one request"
-        )
 
 
 def check_added(served: ServedModel, given: Sequence[ClassDescription]) -> ChecksDone:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hgkt.serving.events import Origin
 from hgkt.serving.problems import Problem
-from hgkt.serving.readers import Upload, check_texts
+from hgkt.serving.readers import Upload
 from hgkt.serving.registry import Asked, KeyedRequest, Receipt
 from hgkt.serving.routes import Service, bodies
 from hgkt.serving.routes.bodies import FORM, JSON, OCTETS
@@ -43,7 +43,7 @@ def build_router(service: Service) -> APIRouter:
             return bodies.json_rows(sent.features, n_features, max_rows), sent.reason
         if isinstance(sent.texts, str | list) and sent.features is UNSET:
             service.texts.check()
-            return service.texts.features(check_texts(sent.texts)), sent.reason
+            return service.texts.features(bodies.check_texts(sent.texts)), sent.reason
         raise Problem(422, "examples come as features or as texts, one of the two")
 
     def grow(name: str, X: NDArray[Any], **asked: Unpack[Asked]) -> Receipt:
@@ -68,25 +68,18 @@ def build_router(service: Service) -> APIRouter:
     async def grow_by_images(
         name: str, uploads: list[Upload], change: Change, why: str | None
     ) -> Receipt:
-        def read() -> tuple[KeyedRequest | None, Receipt | NDArray[Any]]:
-            """Return the request with its features, or with its answer where it came before."""
+        def read() -> tuple[str, NDArray[Any]]:
             served.refresh().find(name)
             digests = [hashlib.sha256(upload.content()).hexdigest() for upload in uploads]
-            request = change.request("grow", f"{name} {FORM} {digests}")
-            if (receipt := served.receipt(request)) is not None:
-                return request, receipt
             with bodies.memory_returned():
-                return request, service.reader.features(uploads)
+                return f"{name} {FORM} {digests}", service.reader.features(uploads)
 
-        request, found = await queues.images.run(read)
-        if isinstance(found, Receipt):
-            return found
-        return await change.make(request, why, partial(grow, name, found))
+        content, X = await queues.images.run(read)
+        return await change.make(change.request("grow", content), why, partial(grow, name, X))
 
     @router.post(
         "/{name:path}/examples",
         response_model=ClassesChanged,
-        summary="Let a class learn from examples",
         openapi_extra=bodies.body_of(
             bodies.json_content(Examples) | bodies.ROWS_CONTENT | bodies.IMAGES_CONTENT
         ),
@@ -94,7 +87,7 @@ def build_router(service: Service) -> APIRouter:
     async def grow_class(
         name: str, request: Request, change: Change = changing, why: ReasonQuery = None
     ) -> Receipt:
-        """Take in feature rows, images or texts of a class, added or learned.
+        """Let a class, added or learned, learn from examples: feature rows, images or texts.
 
         Their sums are kept, they themselves are not. An added class becomes a seen one. A JSON
         body says the reason itself; with octets and images the query does.

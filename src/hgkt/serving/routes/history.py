@@ -60,16 +60,9 @@ class EventLine(BaseModel):
     def of(cls, event: ClassEvent) -> Self:
         """Write a line of the log."""
         grew = event.kind == "grow"
-        return cls(
-            revision=event.revision,
-            kind=event.kind,
-            created_at=event.created_at,
-            who=event.origin.who,
-            reason=event.origin.reason,
-            target=event.target,
-            before=ClassThen.of(event.entry if grew else event.before, event.n_before),
-            after=ClassThen.of(event.entry if grew or event.present else None, event.n_examples),
-        )
+        before = ClassThen.of(event.entry if grew else event.before, event.n_before)
+        after = ClassThen.of(event.entry if grew or event.present else None, event.n_examples)
+        return cls(**{**vars(event), **vars(event.origin), "before": before, "after": after})
 
 
 class EventList(BaseModel):
@@ -85,7 +78,7 @@ def build_router(service: Service) -> APIRouter:
     registry = service.served.registry
     changing, wanted = change_of(service), sent(RollbackRequest, _FEW_VALUES)
 
-    @router.get("/events", summary="List what was changed")
+    @router.get("/events")
     def list_events(
         after: Annotated[
             int, Query(ge=0, le=2**62, description="The last revision that is known.")
@@ -97,17 +90,18 @@ def build_router(service: Service) -> APIRouter:
             str | None, Query(max_length=200, description="Only a class that has or had this name.")
         ] = None,
     ) -> EventList:
+        """List what was changed, in order."""
         lines = [EventLine.of(event) for event in registry.events(after, limit, name)]
         return EventList(revision=registry.revision(), events=lines)
 
     @router.post(
-        "/rollback",
-        response_model=ClassesChanged,
-        summary="Make the classes what they were at a revision",
-        openapi_extra=json_body(RollbackRequest),
+        "/rollback", response_model=ClassesChanged, openapi_extra=json_body(RollbackRequest)
     )
     async def rollback(change: Change = changing, body: RollbackRequest = wanted) -> Receipt:
-        """Change back every class that differs, by a change of its own."""
+        """Make the classes what they were at a revision.
+
+        Every class that differs is changed back, by a change of its own in the log.
+        """
         request = change.request("rollback", str(body.revision))
         work = partial(service.served.rollback, body.revision)
         return await change.make(request, body.reason, work, service.metrics.rollbacks)

@@ -163,8 +163,7 @@ def tensor_rows(tensor: TensorIn, n_features: int, max_rows: int) -> NDArray[np.
     n_rows, width = tensor.shape
     if width != n_features:
         raise Problem(422, f"features has shape {[*tensor.shape]}; [n, {n_features}] is expected")
-    if n_rows > max_rows:
-        raise Problem(413, f"features has {n_rows} rows; at most {max_rows} are accepted at once")
+    bodies.refuse_many(n_rows, max_rows, "rows")
     octets = bytes(tensor.data).strip()
     if octets.count(b"[") > 1:
         X = bodies.json_rows(
@@ -190,13 +189,9 @@ def tensors(edition: Edition, ranking: Ranking, names: list[str]) -> list[dict[s
         "top_labels": labels,
         "top_scores": scores,
     }
-    shapes = {1: [n_rows], 2: [n_rows, k]}
-    return [
-        {
-            "name": name,
-            "datatype": OUTPUTS[name][0],
-            "shape": shapes[OUTPUTS[name][1]],
-            "data": values[name],
-        }
-        for name in names
-    ]
+    found = []
+    for name in names:
+        kind, n_axes = OUTPUTS[name]
+        shape = [n_rows, k][:n_axes]
+        found.append({"name": name, "datatype": kind, "shape": shape, "data": values[name]})
+    return found

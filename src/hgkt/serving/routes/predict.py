@@ -16,7 +16,7 @@ from hgkt.serving.edition import Edition
 from hgkt.serving.inbox import ItemKind
 from hgkt.serving.problems import Problem
 from hgkt.serving.ranking import Ranking, candidates, explain, rank
-from hgkt.serving.readers import Upload, check_texts
+from hgkt.serving.readers import Upload
 from hgkt.serving.routes import Service, bodies
 from hgkt.serving.routes.bodies import JSON, OCTETS
 from hgkt.serving.settings import ServiceSettings
@@ -24,7 +24,6 @@ from hgkt.serving.settings import ServiceSettings
 MAX_EXPLAINED = 64  # each explanation scores the class once more for every attribute
 QUICK_BYTES = 64 * 1024  # a longer body is much work in any case
 _INSTANT = 2**23  # numbers that one row meets, below a millisecond's work
-_FIELDS = frozenset(Question.__struct_fields__)
 _DEFAULT = Question()
 
 
@@ -201,7 +200,7 @@ def build_router(service: Service) -> APIRouter:
         texts.check()
         queues.texts.check()
         sent = await bodies.read_json(request, TextsBody, bodies.FEW_VALUES)
-        given = check_texts(sent.texts)
+        given = bodies.check_texts(sent.texts)
         kept = [text.encode() for text in given] if keeps(sent) else None
         rows = await queues.texts.run(texts.features, given)
         return await predictor.answer(Asked(rows, sent, answer_of, kept, "text"))
@@ -214,7 +213,9 @@ def asked_in_query(request: Request) -> Question:
     if not request.scope["query_string"]:
         return _DEFAULT
     values: dict[str, Any] = {
-        name: value for name, value in request.query_params.items() if name in _FIELDS
+        name: value
+        for name, value in request.query_params.items()
+        if name in Question.__struct_fields__
     }
     names = request.query_params.getlist("among")
     if names:  # one word that names a group is the group
