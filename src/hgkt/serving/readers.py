@@ -31,7 +31,7 @@ class NotReadError(HGKTError):
 
 
 class TooMuchError(HGKTError):
-    """A request has more pixels, texts or characters than are read at once."""
+    """The images of a request have more pixels than are read at once."""
 
 
 class _Reader(ABC):

@@ -42,9 +42,7 @@ _Row = Annotated[
 ]
 Rows = Annotated[
     list[_Row],
-    msgspec.Meta(
-        min_length=1, description="One row per instance, of as many numbers as the model reads."
-    ),
+    msgspec.Meta(min_length=1, description="Rows, each of as many numbers as the model reads."),
 ]
 """Rows of a JSON body, not decoded yet."""
 
@@ -325,8 +323,7 @@ async def read_uploads(request: Request, service: Service) -> AsyncIterator[list
                 raise Problem(422, f"body images[{number - 1}]: a file is expected")
             if (item.size or 0) > max_bytes:
                 raise Problem(
-                    413,
-                    f"image {number} has {item.size} bytes; at most {max_bytes} are accepted",
+                    413, f"image {number} has {item.size} bytes; at most {max_bytes} are accepted"
                 )
             name = f" ({item.filename[:80]!r})" if item.filename else ""
             uploads.append(Upload(f"image {number}{name}", item.file))

@@ -42,7 +42,6 @@ def build_router(service: Service) -> APIRouter:
         if isinstance(sent.features, list) and sent.texts is UNSET:
             return bodies.json_rows(sent.features, n_features, max_rows), sent.reason
         if isinstance(sent.texts, str | list) and sent.features is UNSET:
-            service.texts.check()
             return service.texts.features(bodies.check_texts(sent.texts)), sent.reason
         raise Problem(422, "examples come as features or as texts, one of the two")
 
@@ -52,15 +51,15 @@ def build_router(service: Service) -> APIRouter:
         return receipt
 
     async def grow_by_rows(
-        name: str, kind: str, parts: list[bytes], change: Change, why: str | None
+        name: str, kind: str, body: bytes, change: Change, why: str | None
     ) -> Receipt:
         # On the event loop, but for a few milliseconds: the key of a request is known before.
-        digest = hashlib.sha256(b"".join(parts)).hexdigest()
+        digest = hashlib.sha256(body).hexdigest()
 
         def work(request: KeyedRequest | None, origin: Origin) -> Receipt:
             served.refresh().find(name)  # a class that does not exist is told before rows are read
-            with bodies.memory_returned(parts):
-                X, reason = rows_of(kind, b"".join(parts), why)
+            with bodies.memory_returned([body]):
+                X, reason = rows_of(kind, body, why)
                 return grow(name, X, request=request, origin=replace(origin, reason=reason))
 
         return await change.make(change.request("grow", f"{name} {kind} {digest}"), why, work)
@@ -95,7 +94,8 @@ def build_router(service: Service) -> APIRouter:
         kind = bodies.media_type(request, JSON, OCTETS, FORM)
         queues.changes.check()
         if kind != FORM:
-            return await grow_by_rows(name, kind, await bodies.read_parts(request), change, why)
+            body = b"".join(await bodies.read_parts(request))
+            return await grow_by_rows(name, kind, body, change, why)
         async with bodies.read_uploads(request, service) as uploads:
             return await grow_by_images(name, uploads, change, why)
 

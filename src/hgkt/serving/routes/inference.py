@@ -152,8 +152,7 @@ def build_router(service: Service, check_ready: Callable[[], Any]) -> APIRouter:
             raise Problem(415, "tensors are taken as JSON; binary tensors are not")
         # Clients of the protocol often name no type.
         bodies.media_type(request, JSON, bodies.OCTETS, "")
-        service.queues.quick.check()
-        return await predictor.answer_body(await bodies.read_parts(request), read)
+        return await predictor.answer_body(request, read)
 
     return router
 

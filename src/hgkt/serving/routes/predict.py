@@ -71,16 +71,18 @@ class Predictor:
         self._service, self._served, self._queues = service, service.served, service.queues
         self._has_turn = True
 
-    async def answer_body(self, parts: list[bytes], read: Callable[[bytes], Asked]) -> Response:
+    async def answer_body(self, request: Request, read: Callable[[bytes], Asked]) -> Response:
         """Answer a body; a long one is read and answered in the queue of costly work.
 
         Parameters
         ----------
-        parts : list of bytes
-            The body; they are taken out of the list.
+        request : Request
+            Its body has not been read.
         read : callable
             Returns what a body asks.
         """
+        self._queues.quick.check()
+        parts = await bodies.read_parts(request)
         if sum(map(len, parts)) <= QUICK_BYTES:
             return await self.answer(read(b"".join(parts)))
         found = await self._queues.costly.run(self._answer_large, parts, read)
@@ -128,8 +130,9 @@ class Predictor:
         found = rank(edition.model, X, columns, k, question)
         if inbox is not None and question.reject is not None and question.among == "all":
             inbox.keep_rejected(X, found.sureness, question.reject, asked.contents, asked.kind)
-        plane = self._service.plane
-        reasons = explain(edition.model, X, found, plane) if question.explain else None
+        reasons = None
+        if question.explain:
+            reasons = explain(edition.model, X, found, self._service.plane)
         self._service.metrics.predictions.inc(len(X))
         answer = asked.write(edition, found.first(question.top_k), reasons)
         return Response(msgspec.json.encode(answer), media_type=JSON)
@@ -159,7 +162,6 @@ def build_router(service: Service) -> APIRouter:
         parameters do. With a `revision` the answer is the one of then.
         """
         kind = bodies.media_type(request, JSON, OCTETS)
-        queues.quick.check()
         question = asked_in_query(request)
         n_features, max_rows = served.base.n_features_in_, settings.max_rows
 
@@ -169,7 +171,7 @@ def build_router(service: Service) -> APIRouter:
             sent = bodies.decode_rows_body(body, PredictBody, n_features, max_rows)
             return Asked(bodies.json_rows(sent.features, n_features, max_rows), sent, answer_of)
 
-        return await predictor.answer_body(await bodies.read_parts(request), read)
+        return await predictor.answer_body(request, read)
 
     @router.post(
         "/v1/predict/image",
@@ -190,11 +192,7 @@ def build_router(service: Service) -> APIRouter:
             asked = await queues.images.run(read_images, uploads)
         return await predictor.answer(asked)
 
-    @router.post(
-        "/v1/predict/text",
-        responses=_ANSWER,
-        openapi_extra=bodies.json_body(TextsBody),
-    )
+    @router.post("/v1/predict/text", responses=_ANSWER, openapi_extra=bodies.json_body(TextsBody))
     async def predict_text(request: Request) -> Response:
         """Classify texts with the encoder that the model was trained on."""
         texts.check()
