@@ -183,7 +183,7 @@ class ClassDetail(ClassSummary):
 
 
 class ClassesChanged(BaseModel):
-    """Classes were changed, and that is on disk: what a `Receipt` says."""
+    """Classes were changed, and that is on disk."""
 
     revision: int
     names: list[str] = Field(description="The classes, by the names that they have now.")
