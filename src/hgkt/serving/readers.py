@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -20,6 +19,7 @@ from hgkt.serving.settings import ServiceSettings
 if TYPE_CHECKING:
     from hgkt.language import Describer
 
+MAX_IMAGES = 64
 MAX_TEXTS = 64
 """The most texts of one request; a sentence never waits long behind those of another."""
 MAX_TEXT_LENGTH = 10_000
@@ -31,7 +31,7 @@ class NotReadError(HGKTError):
 
 
 class TooMuchError(HGKTError):
-    """A request has more pixels, texts or characters than are read at once."""
+    """The images of a request have more pixels than are read at once."""
 
 
 class _Reader(ABC):
@@ -43,6 +43,8 @@ class _Reader(ABC):
         The model; its record says by what its features were made.
     settings : ServiceSettings
         Where to compute, and the limits.
+    describer : callable, optional
+        Returns what describes the model's classes; an encoder of texts that it has is shared.
     """
 
     what: str
@@ -50,8 +52,13 @@ class _Reader(ABC):
     without: str
     """What is read, what the model's record of it is called, and what is told without one."""
 
-    def __init__(self, model: GZSLClassifier, settings: ServiceSettings) -> None:
-        self._model, self._settings = model, settings
+    def __init__(
+        self,
+        model: GZSLClassifier,
+        settings: ServiceSettings,
+        describer: Callable[[], Describer] | None = None,
+    ) -> None:
+        self._model, self._settings, self._describer = model, settings, describer
         self._reason = "" if made_with(model).get(self.record) else self.without
         self._lock = threading.Lock()
         self._loaded: Any = None
@@ -94,7 +101,7 @@ class _Reader(ABC):
 # ---------------------------------------------------------------------- images
 @dataclass(frozen=True)
 class Upload:
-    """An image as it was sent: a name for messages, and its bytes in memory or on disk."""
+    """An image as it was sent: what messages call it, and its bytes in memory or on disk."""
 
     name: str
     file: BinaryIO
@@ -126,90 +133,36 @@ class ImageReader(_Reader):
         backbone, most = self._ready(), self._settings.max_request_pixels
         n_pixels, most_of_one = 0, self._settings.max_image_pixels
         for number, upload in enumerate(uploads, start=1):
-            with _named(number, upload):
+            try:
                 n_pixels += backbone.count_pixels(upload.content(), most_of_one)
+            except DataError as error:
+                raise DataError(f"{upload.name}: {error}") from None
             if n_pixels > most:
                 raise TooMuchError(
                     "the images have too many pixels together; at most "
                     f"{most:,} are accepted, which images 1 to {number} exceed"
                 )
-        names = [_title(number, upload) for number, upload in enumerate(uploads, start=1)]
-        contents = (upload.content() for upload in uploads)
-        found: NDArray[np.float32] = backbone.extract(
-            contents, self._settings.max_image_pixels, names
-        )
+        contents, names = map(Upload.content, uploads), [upload.name for upload in uploads]
+        found: NDArray[np.float32] = backbone.extract(contents, most_of_one, names)
         return found
-
-
-@contextmanager
-def _named(number: int, upload: Upload) -> Iterator[None]:
-    """Say in messages which image it was."""
-    try:
-        yield
-    except DataError as error:
-        raise DataError(f"{_title(number, upload)}: {error}") from None
-
-
-def _title(number: int, upload: Upload) -> str:
-    return f"image {number}" + (f" ({upload.name[:80]!r})" if upload.name else "")
 
 
 # ---------------------------------------------------------------------- texts
 class TextReader(_Reader):
-    """Turns texts into the features that a model was trained on.
-
-    Parameters
-    ----------
-    model, settings
-        As for every reader.
-    describer : callable
-        Returns what describes the model's classes; where that is by the same encoder, it is shared.
-    """
+    """Turns texts into the features that a model was trained on."""
 
     what, record = "texts", "text_encoder"
     without = "this model was not trained on texts"
-
-    def __init__(
-        self,
-        model: GZSLClassifier,
-        settings: ServiceSettings,
-        describer: Callable[[], Describer],
-    ) -> None:
-        super().__init__(model, settings)
-        self._describer = describer
 
     def _load(self) -> tuple[Any, int]:
         from hgkt.items import TextClassifier
 
         classifier = TextClassifier(self._model, self._settings.device)
-        classifier.describer = self._describer()
+        if self._describer is not None:
+            classifier.describer = self._describer()
         return classifier.encoder, classifier.encoder.n_dimensions
 
     def features(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the features (n, n_features) of texts that `check_texts` has let through."""
+        """Return the features (n, n_features) of texts."""
         found: NDArray[np.float32] = self._ready().encode(texts).astype(np.float32)
         return found
-
-
-def check_texts(texts: str | Sequence[str]) -> list[str]:
-    """Return the texts of a request as a list; refuse too many, an empty and a too long one.
-
-    Examples
-    --------
-    >>> check_texts("I lost my card")
-    ['I lost my card']
-    """
-    found = [texts] if isinstance(texts, str) else list(texts)
-    if len(found) > MAX_TEXTS:
-        raise TooMuchError(
-            f"the request has {len(found)} texts; at most {MAX_TEXTS} are accepted at once"
-        )
-    for position, text in enumerate(found):
-        if not text.strip():
-            raise DataError(f"text {position} is empty; words are expected")
-        if len(text) > MAX_TEXT_LENGTH:
-            raise TooMuchError(
-                f"text {position} has {len(text):,} characters; at most {MAX_TEXT_LENGTH:,} are "
-                "accepted"
-            )
-    return found

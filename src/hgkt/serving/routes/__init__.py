@@ -10,7 +10,7 @@ from hgkt.serving.class_facts import ClassMap
 from hgkt.serving.inbox import Inbox, InboxWriter
 from hgkt.serving.live_model import ServedModel
 from hgkt.serving.metrics import Metrics
-from hgkt.serving.readers import ImageReader, TextReader
+from hgkt.serving.readers import MAX_IMAGES, ImageReader, TextReader
 from hgkt.serving.settings import ServiceSettings
 from hgkt.serving.work_queue import Queues
 
@@ -56,3 +56,8 @@ class Service:
     def plane(self) -> ClassMap:
         """The map of classes: what was learned never changes, so neither does its plane."""
         return ClassMap.of(self.served.base)
+
+    @property
+    def max_images(self) -> int:
+        """How many images one request may have: each becomes a row."""
+        return min(MAX_IMAGES, self.settings.max_rows)

@@ -24,7 +24,8 @@ from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
 from hgkt.serving.problems import Problem
-from hgkt.serving.readers import Upload
+from hgkt.serving.readers import MAX_TEXT_LENGTH, MAX_TEXTS, Upload
+from hgkt.serving.routes import Service
 
 JSON, OCTETS, FORM = "application/json", "application/octet-stream", "multipart/form-data"
 FEW_VALUES = 250_000  # keys and values, and commas in texts, beside rows and attributes
@@ -36,38 +37,28 @@ T = TypeVar("T")
 # One thread: decoding keeps other threads waiting, and two at once would gain nothing but memory.
 _DECODING = ThreadPoolExecutor(1, "hgkt-json")
 _PLACE = re.compile(r" - at `(?:key in )?\$\.?(.*)`$")
-_FIELD = "images"
-ROWS_SCHEMA: dict[str, Any] = {
-    "type": "array",
-    "minItems": 1,
-    "items": {"type": "array", "items": {"type": "number"}},
-    "description": "One row per instance, of as many numbers as the model reads.",
-}
-IMAGES_CONTENT = {
-    FORM: {
-        "schema": {
-            "type": "object",
-            "required": [_FIELD],
-            "properties": {
-                _FIELD: {
-                    "type": "array",
-                    "items": {"type": "string", "contentMediaType": OCTETS},
-                    "description": "JPEG, PNG or the like.",
-                }
-            },
-        }
-    }
-}
-"""What the API's description says of a form that `read_uploads` reads."""
-
-Rows = Annotated[list[msgspec.Raw], msgspec.Meta(min_length=1)]
+_Row = Annotated[
+    msgspec.Raw, msgspec.Meta(extra_json_schema={"type": "array", "items": {"type": "number"}})
+]
+Rows = Annotated[
+    list[_Row],
+    msgspec.Meta(min_length=1, description="Rows, each of as many numbers as the model reads."),
+]
 """Rows of a JSON body, not decoded yet."""
 
 Texts = Annotated[
     str | Annotated[list[str], msgspec.Meta(min_length=1)],
     msgspec.Meta(description="One text, or several."),
 ]
-"""Texts of a JSON body; see `hgkt.serving.readers.check_texts`."""
+"""Texts of a JSON body; see `check_texts`."""
+
+_File = Annotated[str, msgspec.Meta(extra_json_schema={"contentMediaType": OCTETS})]
+
+
+class Images(msgspec.Struct):
+    """The fields of a form of images."""
+
+    images: Annotated[list[_File], msgspec.Meta(description="JPEG, PNG or the like.")]
 
 
 # ---------------------------------------------------------------------- reading
@@ -80,7 +71,7 @@ def media_type(request: Request, *known: str) -> str:
         raise Problem(415, "compressed bodies are not accepted; send it without Content-Encoding")
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in known:
-        listed = " or ".join(filter(None, (", ".join(known[:-1]), known[-1])))
+        listed = " or ".join(filter(None, known))
         raise Problem(415, f"the content type must be {listed}; got {kind[:80]!r}")
     return kind
 
@@ -192,21 +183,20 @@ def memory_returned(parts: Sequence[bytes] | None = None) -> Iterator[None]:
     try:
         yield
     finally:
-        trim = _trimmer() if large else None
-        if trim is not None:
-            trim(0)
+        if large:
+            _trimmer()(0)
 
 
 @cache
 def _trimmer() -> Any:
-    """Return glibc's malloc_trim; None where the C library is another."""
+    """Return glibc's malloc_trim; what does nothing where the C library is another."""
     try:
         return ctypes.CDLL(None).malloc_trim
     except (OSError, TypeError, AttributeError):
-        return None
+        return lambda _pad: 0
 
 
-# ---------------------------------------------------------------------- feature rows
+# ---------------------------------------------------------------------- feature rows and texts
 def decode_rows_body(
     body: bytes, kind: type[T], n_features: int, max_rows: int, flat: bool = False
 ) -> T:
@@ -268,11 +258,36 @@ def octet_rows(body: bytes, n_features: int, max_rows: int) -> NDArray[np.float3
             f"the body has {len(body)} bytes; rows of {n_features} float32 numbers, "
             f"{width} bytes each, are expected",
         )
-    if n_rows > max_rows:
-        raise Problem(
-            413, f"the request has {n_rows} rows; at most {max_rows} are accepted at once"
-        )
+    refuse_many(n_rows, max_rows, "rows")
     return np.frombuffer(body, dtype="<f4").reshape(n_rows, n_features)
+
+
+def check_texts(texts: str | Sequence[str]) -> list[str]:
+    """Return the texts of a request as a list; refuse too many, an empty and a too long one.
+
+    Examples
+    --------
+    >>> check_texts("I lost my card")
+    ['I lost my card']
+    """
+    found = [texts] if isinstance(texts, str) else list(texts)
+    refuse_many(len(found), MAX_TEXTS, "texts")
+    for position, text in enumerate(found):
+        if not text.strip():
+            raise Problem(422, f"text {position} is empty; words are expected")
+        if len(text) > MAX_TEXT_LENGTH:
+            raise Problem(
+                413,
+                f"text {position} has {len(text):,} characters; at most {MAX_TEXT_LENGTH:,} are "
+                "accepted",
+            )
+    return found
+
+
+def refuse_many(n: int, most: int, what: str) -> None:
+    """Refuse more rows, texts or classes than one request may have."""
+    if n > most:
+        raise Problem(413, f"the request has {n} {what}; at most {most} are accepted at once")
 
 
 def _too_many_rows(max_rows: int) -> Problem:
@@ -281,79 +296,47 @@ def _too_many_rows(max_rows: int) -> Problem:
 
 # ---------------------------------------------------------------------- images
 @asynccontextmanager
-async def read_uploads(
-    request: Request, max_images: int, max_bytes: int
-) -> AsyncIterator[list[Upload]]:
+async def read_uploads(request: Request, service: Service) -> AsyncIterator[list[Upload]]:
     """Read the images of a form; large ones lie on disk until the context ends.
 
-    Parameters
-    ----------
-    request : Request
-        Its body has not been read.
-    max_images, max_bytes : int
-        How many there may be, and how large one.
+    A model that reads no images, and a full queue, are told before the body is read.
     """
+    service.reader.check()
+    service.queues.images.check()
     media_type(request, FORM)
+    most, max_bytes = service.max_images, service.settings.max_image_bytes
     try:
-        form = await request.form(max_files=max_images, max_fields=max_images, max_part_size=2**16)
+        form = await request.form(max_files=most, max_fields=most, max_part_size=2**16)
     except Problem:
         raise
     except HTTPException as error:
         if "files" in str(error.detail):
-            detail = f"the request has too many images; at most {max_images} are accepted at once"
+            detail = f"the request has too many images; at most {most} are accepted at once"
             raise Problem(413, detail) from None
         raise Problem(400, f"the form cannot be read: {error.detail}") from None
     except OSError as error:
         raise Problem(507, f"the images cannot be kept: {error.strerror}") from None
     try:
         uploads = []
-        for number, item in enumerate(form.getlist(_FIELD), start=1):
+        for number, item in enumerate(form.getlist("images"), start=1):
             if not isinstance(item, UploadFile):
-                raise Problem(422, f"body {_FIELD}[{number - 1}]: a file is expected")
+                raise Problem(422, f"body images[{number - 1}]: a file is expected")
             if (item.size or 0) > max_bytes:
                 raise Problem(
-                    413,
-                    f"image {number} has {item.size} bytes; at most {max_bytes} are accepted",
+                    413, f"image {number} has {item.size} bytes; at most {max_bytes} are accepted"
                 )
-            uploads.append(Upload(item.filename or "", item.file))
+            name = f" ({item.filename[:80]!r})" if item.filename else ""
+            uploads.append(Upload(f"image {number}{name}", item.file))
         if not uploads:
-            raise Problem(422, f"body {_FIELD}: one file at least is expected")
+            raise Problem(422, "body images: one file at least is expected")
         yield uploads
     finally:
         await form.close()
 
 
 # ---------------------------------------------------------------------- the API's description
-def json_body(kind: type, **properties: Any) -> dict[str, Any]:
-    """Return what the API's description says of a JSON body of a type."""
-    return body_of(json_content(kind, **properties))
-
-
-def body_of(content: dict[str, Any]) -> dict[str, Any]:
-    """Return what the API's description says of a body, by media type."""
-    return {"requestBody": {"required": True, "content": content}}
-
-
-def json_content(kind: type, **properties: Any) -> dict[str, Any]:
-    """Return a type as content of a request or an answer; `properties` replace its own."""
-    schema = _schema_of(kind)
-    for name, value in properties.items():
-        schema["properties"][name] = value
-    return {JSON: {"schema": schema}}
-
-
-def rows_content(kind: type) -> dict[str, Any]:
-    """Return what the API's description says of a body of feature rows."""
-    return json_content(kind, features=ROWS_SCHEMA) | {
-        OCTETS: {
-            "schema": {"type": "string", "format": "binary"},
-            "description": "Rows of little-endian float32 numbers.",
-        }
-    }
-
-
-def _schema_of(kind: type) -> dict[str, Any]:
-    """Return the JSON schema of a type, with nothing referred to."""
+def json_content(kind: type) -> dict[str, Any]:
+    """Return what the API's description says of JSON of a type, sent or answered."""
     (schema,), known = msgspec.json.schema_components([kind], ref_template="{name}")
 
     def whole(part: Any) -> Any:
@@ -363,5 +346,23 @@ def _schema_of(kind: type) -> dict[str, Any]:
             return {key: whole(value) for key, value in part.items()}
         return [whole(value) for value in part] if isinstance(part, list) else part
 
-    resolved: dict[str, Any] = whole(schema)
-    return resolved
+    return {JSON: {"schema": whole(schema)}}
+
+
+ROWS_CONTENT = {
+    OCTETS: {
+        "schema": {"type": "string", "format": "binary"},
+        "description": "Rows of little-endian float32 numbers.",
+    }
+}
+IMAGES_CONTENT = {FORM: json_content(Images)[JSON]}
+
+
+def body_of(content: dict[str, Any]) -> dict[str, Any]:
+    """Return what the API's description says of a body, by media type."""
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def json_body(kind: type) -> dict[str, Any]:
+    """Return what the API's description says of a JSON body of a type."""
+    return body_of(json_content(kind))

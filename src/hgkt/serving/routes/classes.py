@@ -23,10 +23,9 @@ from hgkt.serving.database import RegistryError
 from hgkt.serving.edition import ClassKind, Edition
 from hgkt.serving.events import MAX_REASON, ClassExistsError, Origin, UnknownClassError
 from hgkt.serving.live_model import ServedModel
-from hgkt.serving.problems import Problem
 from hgkt.serving.registry import KeyedRequest, Receipt
 from hgkt.serving.routes import Service
-from hgkt.serving.routes.bodies import FEW_VALUES, json_body, sent
+from hgkt.serving.routes.bodies import FEW_VALUES, json_body, refuse_many, sent
 
 MAX_TEXT = 20_000
 # ---------------------------------------------------------------------- what is sent
@@ -51,8 +50,7 @@ Text = Annotated[
     ),
 ]
 Vector = Annotated[
-    list[float],
-    Meta(min_length=1, description="All attributes, or all that are not made of text."),
+    list[float], Meta(min_length=1, description="All attributes, or all that are not made of text.")
 ]
 Named = Annotated[
     dict[str, float],
@@ -191,20 +189,10 @@ class ClassesChanged(BaseModel):
     names: list[str] = Field(description="The classes, by the names that they have now.")
     n_classes: int
     warnings: list[str] = Field(
-        description="What is doubtful about them, such as a class described like another."
+        validation_alias="doubts",
+        description="What is doubtful about them, such as a class described like another.",
     )
     n_examples: int = Field(description="How many examples a class that grew has grown by here.")
-
-    @classmethod
-    def of(cls, receipt: Receipt) -> Self:
-        """Write what a change did, now or when its request is sent again."""
-        return cls(
-            revision=receipt.revision,
-            names=list(receipt.names),
-            n_classes=receipt.n_classes,
-            warnings=list(receipt.doubts),
-            n_examples=receipt.n_examples,
-        )
 
 
 class AddingCosts(BaseModel):
@@ -229,7 +217,7 @@ class ClassesAdded(ClassesChanged):
     costs: AddingCosts | None = Field(description="Null where no folds said anything.")
 
 
-class CheckedClass(BaseModel):
+class CheckedClass(BaseModel, coerce_numbers_to_str=True):
     """What would become of one class. Shares and accuracies are fractions of one."""
 
     name: str
@@ -251,13 +239,10 @@ class CheckedClass(BaseModel):
     @classmethod
     def of(cls, check: ClassCheck) -> Self:
         """Write a check; a label that is a number is its text."""
-        found = check.to_dict()
+        found = check.to_dict() | {"costs": AddingCosts.of(check.costs)}
         for part in (*found["rivals"], *found["losses"]):
             part["label"] = str(part["label"])
-        duplicates = [str(label) for label in found["duplicates"]]
-        costs = AddingCosts.of(check.costs)
-        more = {"name": str(check.name), "duplicates": duplicates, "costs": costs}
-        return cls(**{**found, **more})
+        return cls(**found)
 
 
 class ChecksDone(BaseModel):
@@ -295,8 +280,8 @@ class Change:
         work: Callable[..., Receipt],
         counter: Counter | None = None,
         count: int = 1,
-    ) -> ClassesChanged:
-        """Make a change after those before it, once for its key, and say what it did.
+    ) -> Receipt:
+        """Make a change after those before it, once for its key, and return what it did.
 
         Parameters
         ----------
@@ -318,7 +303,7 @@ class Change:
                     counter.inc(count)
             return receipt
 
-        return ClassesChanged.of(await self.service.queues.changes.run(once))
+        return await self.service.queues.changes.run(once)
 
 
 def change_of(service: Service) -> Any:
@@ -342,7 +327,7 @@ def build_router(service: Service) -> APIRouter:
     edited = sent(ClassEdit, FEW_VALUES + n_attributes)
     described = sent(NewClasses, FEW_VALUES + settings.max_classes * n_attributes)
 
-    @router.get("", summary="List classes")
+    @router.get("")
     def list_classes(
         query: Annotated[
             str, Query(max_length=200, description="Part of the name, in any case.")
@@ -354,10 +339,9 @@ def build_router(service: Service) -> APIRouter:
             bool, Query(description="Added classes before seen ones, the latest first.")
         ] = False,
     ) -> ClassList:
+        """List classes."""
         edition = served.current()
-        found = find_columns(edition, query, kind)
-        if newest_first:
-            found = sort_newest_first(edition, found)
+        found = find_columns(edition, query, kind, newest_first)
         return ClassList(
             revision=edition.revision,
             n_classes=len(edition.names),
@@ -365,33 +349,27 @@ def build_router(service: Service) -> APIRouter:
             classes=[summarise(edition, column) for column in found[offset : offset + limit]],
         )
 
-    @router.post(
-        "/check",
-        summary="Say what would become of classes; nothing is changed",
-        openapi_extra=json_body(NewClasses),
-    )
+    @router.post("/check", openapi_extra=json_body(NewClasses))
     async def check_classes(body: NewClasses = described) -> ChecksDone:
-        refuse_many(body.classes, settings.max_checked)
+        """Say what would become of classes; nothing is changed."""
+        refuse_many(len(body.classes), settings.max_checked, "classes")
         return await service.queues.costly.run(check_added, served, body.descriptions())
 
-    @router.post(
-        "",
-        status_code=201,
-        summary="Add classes, all or none",
-        openapi_extra=json_body(NewClasses),
-    )
+    @router.post("", status_code=201, openapi_extra=json_body(NewClasses))
     async def add_classes(change: Change = changing, body: NewClasses = described) -> ClassesAdded:
-        refuse_many(body.classes, settings.max_classes)
+        """Add classes, all or none."""
+        refuse_many(len(body.classes), settings.max_classes, "classes")
         given = body.descriptions()
         request = change.request("add", repr(given))
         work = partial(served.add, given)
-        changed = await change.make(request, body.reason, work, metrics.added, len(given))
-        n_added = changed.n_classes - len(served.current().learned)
-        costs = served.base.costs(n_added - len(changed.names), n_added)
-        return ClassesAdded(**vars(changed), costs=AddingCosts.of(costs))
+        receipt = await change.make(request, body.reason, work, metrics.added, len(given))
+        n_added = receipt.n_classes - len(served.current().learned)
+        costs = served.base.costs(n_added - len(receipt.names), n_added)
+        return ClassesAdded(**vars(receipt), costs=AddingCosts.of(costs))
 
-    @router.get("/{name:path}", summary="Show one class")
+    @router.get("/{name:path}")
     def show_class(name: str) -> ClassDetail:
+        """Show one class."""
         try:
             return describe(served.current(), name)
         except UnknownClassError:
@@ -400,73 +378,54 @@ def build_router(service: Service) -> APIRouter:
                 return describe(served.refresh(), name)
             raise
 
-    @router.patch(
-        "/{name:path}",
-        summary="Describe an added class anew, rename it, or both",
-        openapi_extra=json_body(ClassEdit),
-    )
-    async def edit_class(
-        name: str, change: Change = changing, body: ClassEdit = edited
-    ) -> ClassesChanged:
+    @router.patch("/{name:path}", response_model=ClassesChanged, openapi_extra=json_body(ClassEdit))
+    async def edit_class(name: str, change: Change = changing, body: ClassEdit = edited) -> Receipt:
+        """Describe an added class anew, rename it, or both."""
         request = change.request("edit", f"{name} {body!r}")
         description = body.description(name) if body.describes() else None
         work = partial(served.edit, name, description, body.name)
         return await change.make(request, body.reason, work, metrics.edited)
 
-    @router.delete("/{name:path}", summary="Remove a class that was added")
+    @router.delete("/{name:path}", response_model=ClassesChanged)
     async def remove_class(
         name: str, change: Change = changing, why: ReasonQuery = None
-    ) -> ClassesChanged:
+    ) -> Receipt:
+        """Remove a class that was added."""
         work = partial(served.remove, [name])
         return await change.make(change.request("remove", name), why, work, metrics.removed)
 
     return router
 
 
-def refuse_many(classes: Sequence[NewClass], most: int) -> None:
-    """Refuse more classes than one request may have."""
-    if len(classes) > most:
-        raise Problem(
-            413, f"{len(classes)} classes were sent; at most {most} are taken in one request"
-        )
-
-
 def check_added(served: ServedModel, given: Sequence[ClassDescription]) -> ChecksDone:
     """Say what would become of classes, each as if it were added alone."""
     edition = served.current()
-    names = [edition.canonical(item.name) for item in given]
-    for item, name in zip(given, names, strict=True):
-        if name in edition.columns:
-            raise ClassExistsError(item.name)
-    found = [
-        edition.model.check_class(vector, label_of(edition.model, name))
-        for name, vector in zip(names, served.vectors(given), strict=True)
-    ]
+    labels = [label_of(edition.model, item.name) for item in given]
+    for label in map(str, labels):
+        if label in edition.columns:
+            raise ClassExistsError(label)
+    found = map(edition.model.check_class, served.vectors(given), labels)
     return ChecksDone(
         revision=edition.revision, classes=[CheckedClass.of(check) for check in found]
     )
 
 
-def find_columns(edition: Edition, query: str, kind: Kind) -> Sequence[int]:
-    """Return the columns of the classes of one kind whose name holds `query`, in any case."""
+def find_columns(edition: Edition, query: str, kind: Kind, newest_first: bool) -> list[int]:
+    """Return the columns of the classes of one kind whose name holds `query`, in any case.
+
+    They are in the model's order, or those that were added come first, the latest before others.
+    """
     chosen = edition.order
     if kind != "all":
         chosen = chosen[(edition.seen if kind == "seen" else edition.added)[chosen]]
-    columns: list[int] = chosen.tolist()
     wanted = query.casefold()
-    if not wanted:
+    columns = [column for column in chosen.tolist() if wanted in edition.folded_names[column]]
+    if not newest_first:
         return columns
-    return [column for column in columns if wanted in edition.folded_names[column]]
-
-
-def sort_newest_first(edition: Edition, columns: Sequence[int]) -> list[int]:
-    """Sort columns of `find_columns`: what was added last comes first, then learned classes."""
-    learned = [column for column in columns if not edition.added[column]]
-    added = [column for column in columns if edition.added[column]]
     # Of classes that came at the same time the later one is first: the sort keeps their order.
-    added.reverse()
+    added = [column for column in reversed(columns) if edition.added[column]]
     added.sort(key=lambda column: edition.entry(edition.names[column]).added_at, reverse=True)
-    return added + learned
+    return added + [column for column in columns if not edition.added[column]]
 
 
 def summarise(edition: Edition, column: int) -> ClassSummary:
@@ -487,13 +446,11 @@ def describe(edition: Edition, name: str) -> ClassDetail:
     """Return everything about a class."""
     column = edition.find(name)
     row = edition.model.class_attributes_[column]
+    relatives = class_relatives(edition, column)
     return ClassDetail(
-        **summarise(edition, column).model_dump(),
+        **vars(summarise(edition, column)),
         vector=row.tolist(),
         attributes=named_attributes(edition.model, row),
         sources=[Source(**vars(source)) for source in class_sources(edition, column)],
-        relatives=[
-            Relative(label=label, similarity=similarity)
-            for label, similarity in class_relatives(edition, column)
-        ],
+        relatives=[Relative(label=label, similarity=cosine) for label, cosine in relatives],
     )

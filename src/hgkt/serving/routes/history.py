@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 from pydantic import BaseModel, Field
 
 from hgkt.serving.events import ClassEntry, ClassEvent, EventKind
+from hgkt.serving.registry import Receipt
 from hgkt.serving.routes import Service
 from hgkt.serving.routes.bodies import json_body, sent
 from hgkt.serving.routes.classes import Change, ClassesChanged, Reason, change_of
@@ -34,6 +35,14 @@ class ClassThen(BaseModel):
     text: str | None
     n_examples: int = Field(description="How many examples it had grown by.")
 
+    @classmethod
+    def of(cls, entry: ClassEntry | None, n_examples: int) -> Self | None:
+        """Write an entry of the registry; None where there was no class."""
+        if entry is None:
+            return None
+        vector = entry.attributes.tolist() or None
+        return cls(name=entry.name, vector=vector, text=entry.text, n_examples=n_examples)
+
 
 class EventLine(BaseModel):
     """What one change did to one class."""
@@ -51,18 +60,9 @@ class EventLine(BaseModel):
     def of(cls, event: ClassEvent) -> Self:
         """Write a line of the log."""
         grew = event.kind == "grow"
-        before = event.before if not grew else ClassEntry(event.entry.name)
-        after = event.entry if event.present or grew else None
-        return cls(
-            revision=event.revision,
-            kind=event.kind,
-            created_at=event.created_at,
-            who=event.origin.who,
-            reason=event.origin.reason,
-            target=event.target,
-            before=None if before is None else _then(before, event.n_before),
-            after=None if after is None else _then(after, event.n_examples),
-        )
+        before = ClassThen.of(event.entry if grew else event.before, event.n_before)
+        after = ClassThen.of(event.entry if grew or event.present else None, event.n_examples)
+        return cls(**{**vars(event), **vars(event.origin), "before": before, "after": after})
 
 
 class EventList(BaseModel):
@@ -72,45 +72,38 @@ class EventList(BaseModel):
     events: list[EventLine]
 
 
-def _then(entry: ClassEntry, n_examples: int) -> ClassThen:
-    vector = entry.attributes.tolist() or None
-    return ClassThen(name=entry.name, vector=vector, text=entry.text, n_examples=n_examples)
-
-
 def build_router(service: Service) -> APIRouter:
     """Return the routes ``/v1/events`` and ``/v1/rollback``."""
     router = APIRouter(prefix="/v1", tags=["history"])
-    served, registry = service.served, service.served.registry
-
+    registry = service.served.registry
     changing, wanted = change_of(service), sent(RollbackRequest, _FEW_VALUES)
 
-    @router.get("/events", summary="List what was changed")
+    @router.get("/events")
     def list_events(
         after: Annotated[
             int, Query(ge=0, le=2**62, description="The last revision that is known.")
         ] = 0,
         limit: Annotated[
-            int,
-            Query(ge=1, le=1000, description="The most lines; a change comes whole, though."),
+            int, Query(ge=1, le=1000, description="The most lines; a change comes whole, though.")
         ] = 100,
         name: Annotated[
             str | None, Query(max_length=200, description="Only a class that has or had this name.")
         ] = None,
     ) -> EventList:
-        lines = registry.events(after, limit, name)
-        return EventList(
-            revision=registry.revision(), events=[EventLine.of(line) for line in lines]
-        )
+        """List what was changed, in order."""
+        lines = [EventLine.of(event) for event in registry.events(after, limit, name)]
+        return EventList(revision=registry.revision(), events=lines)
 
     @router.post(
-        "/rollback",
-        summary="Make the classes what they were at a revision",
-        openapi_extra=json_body(RollbackRequest),
+        "/rollback", response_model=ClassesChanged, openapi_extra=json_body(RollbackRequest)
     )
-    async def rollback(change: Change = changing, body: RollbackRequest = wanted) -> ClassesChanged:
-        """Change back every class that differs, by a change of its own."""
+    async def rollback(change: Change = changing, body: RollbackRequest = wanted) -> Receipt:
+        """Make the classes what they were at a revision.
+
+        Every class that differs is changed back, by a change of its own in the log.
+        """
         request = change.request("rollback", str(body.revision))
-        work = partial(served.rollback, body.revision)
+        work = partial(service.served.rollback, body.revision)
         return await change.make(request, body.reason, work, service.metrics.rollbacks)
 
     return router

@@ -139,9 +139,8 @@ def build_router(service: Service, check_ready: Callable[[], Any]) -> APIRouter:
 
     @router.post(
         "/models/{model}/infer",
-        response_class=Response,
         responses={200: {"content": {JSON: {"schema": {"type": "object"}}}}},
-        openapi_extra=bodies.json_body(InferRequest, inputs={"type": "array", "minItems": 1}),
+        openapi_extra=bodies.json_body(InferRequest),
     )
     async def infer(model: str, request: Request) -> Response:
         """Classify the rows of the tensor ``features``.
@@ -153,8 +152,7 @@ def build_router(service: Service, check_ready: Callable[[], Any]) -> APIRouter:
             raise Problem(415, "tensors are taken as JSON; binary tensors are not")
         # Clients of the protocol often name no type.
         bodies.media_type(request, JSON, bodies.OCTETS, "")
-        service.queues.quick.check()
-        return await predictor.answer_body(await bodies.read_parts(request), read)
+        return await predictor.answer_body(request, read)
 
     return router
 
@@ -164,8 +162,7 @@ def tensor_rows(tensor: TensorIn, n_features: int, max_rows: int) -> NDArray[np.
     n_rows, width = tensor.shape
     if width != n_features:
         raise Problem(422, f"features has shape {[*tensor.shape]}; [n, {n_features}] is expected")
-    if n_rows > max_rows:
-        raise Problem(413, f"features has {n_rows} rows; at most {max_rows} are accepted at once")
+    bodies.refuse_many(n_rows, max_rows, "rows")
     octets = bytes(tensor.data).strip()
     if octets.count(b"[") > 1:
         X = bodies.json_rows(
@@ -191,13 +188,9 @@ def tensors(edition: Edition, ranking: Ranking, names: list[str]) -> list[dict[s
         "top_labels": labels,
         "top_scores": scores,
     }
-    shapes = {1: [n_rows], 2: [n_rows, k]}
-    return [
-        {
-            "name": name,
-            "datatype": OUTPUTS[name][0],
-            "shape": shapes[OUTPUTS[name][1]],
-            "data": values[name],
-        }
-        for name in names
-    ]
+    found = []
+    for name in names:
+        kind, n_axes = OUTPUTS[name]
+        shape = [n_rows, k][:n_axes]
+        found.append({"name": name, "datatype": kind, "shape": shape, "data": values[name]})
+    return found

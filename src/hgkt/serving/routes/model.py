@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import PurePath
@@ -14,14 +14,14 @@ from msgspec import Struct
 from pydantic import BaseModel, Field
 
 from hgkt._plain import plain
-from hgkt.estimators import METHODS, GZSLClassifier
-from hgkt.serving.class_facts import ClassMap, explains, takes_classes
+from hgkt.estimators import METHODS
+from hgkt.serving.class_facts import explains, takes_classes
 from hgkt.serving.edition import Edition, made_with
 from hgkt.serving.problems import Problem
 from hgkt.serving.readers import MAX_TEXT_LENGTH, MAX_TEXTS
 from hgkt.serving.routes import Service
 from hgkt.serving.routes.bodies import JSON, json_content
-from hgkt.serving.routes.predict import MAX_EXPLAINED, MAX_IMAGES
+from hgkt.serving.routes.predict import MAX_EXPLAINED
 from hgkt.serving.samples import SampleInstance
 from hgkt.serving.settings import KeyGuards
 
@@ -132,15 +132,21 @@ def build_router(service: Service, samples: Sequence[SampleInstance]) -> APIRout
     }
     limits = of_settings | {
         "explained_rows": MAX_EXPLAINED,
-        "images": min(MAX_IMAGES, settings.max_rows),
+        "images": service.max_images,
         "texts": MAX_TEXTS,
         "text_length": MAX_TEXT_LENGTH,
     }
-    ranges = attribute_ranges(served.base)  # what the model was trained on never changes
+    # What the model was trained on never changes.
+    rows = served.base.class_attributes_[served.base.seen_mask_]
+    ranges = list(zip(rows.min(axis=0).tolist(), rows.max(axis=0).tolist(), strict=True))
 
     @lru_cache(maxsize=1)
     def map_of(edition: Edition) -> bytes:
-        return msgspec.json.encode(map_answer(service.plane, edition))
+        plane, names, seen = service.plane, edition.names, edition.seen.tolist()
+        places, order = plane.places(edition.model).tolist(), edition.order.tolist()
+        points = [Point(names[column], seen[column], *places[column]) for column in order]
+        answer = MapAnswer(edition.revision, plane.method, plane.explained.tolist(), points)
+        return msgspec.json.encode(answer)
 
     @router.get("/v1/model")
     def model_card() -> ModelCard:
@@ -178,15 +184,11 @@ def build_router(service: Service, samples: Sequence[SampleInstance]) -> APIRout
             keeps_unknown=settings.keep_unknown is not None,
             n_samples=len(samples),
             limits=limits,
-            about=public(about),
-            parameters=public(model.get_params(deep=False)),
+            about=public(plain(about)),
+            parameters=public(plain(model.get_params(deep=False))),
         )
 
-    @router.get(
-        "/v1/map",
-        response_class=Response,
-        responses={200: {"content": json_content(MapAnswer)}},
-    )
+    @router.get("/v1/map", responses={200: {"content": json_content(MapAnswer)}})
     def class_map() -> Response:
         """Place the classes on a plane; nothing on it moves when a class is added."""
         return Response(map_of(served.current()), media_type=JSON)
@@ -194,14 +196,8 @@ def build_router(service: Service, samples: Sequence[SampleInstance]) -> APIRout
     @router.get("/v1/samples")
     def list_samples() -> SamplesResponse:
         """List instances to try; empty where the service was started without a data set."""
-        now = served.current()
-        seen = {name for name, known in zip(now.names, now.seen.tolist(), strict=True) if known}
-        return SamplesResponse(
-            samples=[
-                Sample(id=s.id, label=s.label, seen=s.label in seen, thumbnail=s.thumbnail)
-                for s in samples
-            ]
-        )
+        seen = set(map(str, served.current().model.seen_classes_.tolist()))
+        return SamplesResponse(samples=[Sample(**vars(s), seen=s.label in seen) for s in samples])
 
     @router.get("/v1/samples/{sample_id}")
     def one_sample(sample_id: str) -> SampleFeatures:
@@ -214,42 +210,22 @@ def build_router(service: Service, samples: Sequence[SampleInstance]) -> APIRout
     return router
 
 
-def map_answer(plane: ClassMap, edition: Edition) -> MapAnswer:
-    """Return the answer of ``/v1/map``."""
-    places, seen = plane.places(edition.model).tolist(), edition.seen.tolist()
-    points = [
-        Point(edition.names[column], seen[column], *places[column])
-        for column in edition.order.tolist()
-    ]
-    return MapAnswer(edition.revision, plane.method, plane.explained.tolist(), points)
-
-
-def public(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what JSON can say of a record, without paths of the machine.
+def public(value: Any) -> Any:
+    """Return a value of JSON without paths of the machine.
 
     Examples
     --------
-    >>> public({"data": "digits", "root": "/home/me", "gamma": float("nan")})
-    {'data': 'digits', 'gamma': None}
+    >>> public({"data": "digits", "root": "/home/me", "gamma": None, "made": ["/tmp/rows.npy"]})
+    {'data': 'digits', 'gamma': None, 'made': ['rows.npy']}
     """
-    return dict(_without_paths(plain(dict(record))))
-
-
-def _without_paths(value: Any) -> Any:
     if isinstance(value, dict):
         return {
-            key: _without_paths(item)
+            key: public(item)
             for key, item in value.items()
             if not any(word in key.lower() for word in _PRIVATE)
         }
     if isinstance(value, list):
-        return [_without_paths(item) for item in value]
+        return [public(item) for item in value]
     if isinstance(value, str) and PurePath(value).is_absolute():
         return PurePath(value).name
     return value
-
-
-def attribute_ranges(model: GZSLClassifier) -> list[tuple[float, float]]:
-    """Return the lowest and highest value of each attribute over the seen classes."""
-    rows = model.class_attributes_[model.seen_mask_]
-    return list(zip(rows.min(axis=0).tolist(), rows.max(axis=0).tolist(), strict=True))

@@ -11,30 +11,19 @@ import numpy as np
 from fastapi import APIRouter, Request, Response
 from numpy.typing import NDArray
 
-from hgkt._predictions import (
-    GROUPS,
-    Explanation,
-    Prediction,
-    Predictions,
-    Question,
-    Ranked,
-)
+from hgkt._predictions import GROUPS, Explanation, Prediction, Predictions, Question, Ranked
 from hgkt.serving.edition import Edition
 from hgkt.serving.inbox import ItemKind
 from hgkt.serving.problems import Problem
 from hgkt.serving.ranking import Ranking, candidates, explain, rank
-from hgkt.serving.readers import Upload, check_texts
+from hgkt.serving.readers import Upload
 from hgkt.serving.routes import Service, bodies
 from hgkt.serving.routes.bodies import JSON, OCTETS
 from hgkt.serving.settings import ServiceSettings
 
 MAX_EXPLAINED = 64  # each explanation scores the class once more for every attribute
-MAX_IMAGES = 64
-QUICK_BYTES = 64 * 1024
-"""A longer body is much work in any case."""
-_INSTANT = 2**23
-"""Numbers that one row meets, below a millisecond's work."""
-_FIELDS = frozenset(Question.__struct_fields__)
+QUICK_BYTES = 64 * 1024  # a longer body is much work in any case
+_INSTANT = 2**23  # numbers that one row meets, below a millisecond's work
 _DEFAULT = Question()
 
 
@@ -50,16 +39,12 @@ class TextsBody(Question, frozen=True, kw_only=True):
     texts: bodies.Texts
 
 
-Write = Callable[[Edition, Ranking, Sequence[Explanation] | None], Any]
-"""Makes the document that is answered."""
-
-
 class Asked(NamedTuple):
     """Rows (n, n_features), what is asked of them, and how it is answered."""
 
     rows: NDArray[np.float32]
     question: Question
-    write: Write
+    write: Callable[[Edition, Ranking, Sequence[Explanation] | None], Any]
     contents: Sequence[bytes] | None = None  # where they are to be kept if they are rejected
     kind: ItemKind = "features"
 
@@ -86,16 +71,18 @@ class Predictor:
         self._service, self._served, self._queues = service, service.served, service.queues
         self._has_turn = True
 
-    async def answer_body(self, parts: list[bytes], read: Callable[[bytes], Asked]) -> Response:
+    async def answer_body(self, request: Request, read: Callable[[bytes], Asked]) -> Response:
         """Answer a body; a long one is read and answered in the queue of costly work.
 
         Parameters
         ----------
-        parts : list of bytes
-            The body; they are taken out of the list.
+        request : Request
+            Its body has not been read.
         read : callable
             Returns what a body asks.
         """
+        self._queues.quick.check()
+        parts = await bodies.read_parts(request)
         if sum(map(len, parts)) <= QUICK_BYTES:
             return await self.answer(read(b"".join(parts)))
         found = await self._queues.costly.run(self._answer_large, parts, read)
@@ -155,7 +142,7 @@ def build_router(service: Service) -> APIRouter:
     """Return the routes that predict."""
     router = APIRouter(tags=["predict"])
     served, settings, predictor = service.served, service.settings, Predictor(service)
-    reader, texts, queues = service.reader, service.texts, service.queues
+    texts, queues = service.texts, service.queues
 
     def keeps(question: Question) -> bool:
         """Return whether images and texts are to be kept if they are rejected."""
@@ -164,9 +151,9 @@ def build_router(service: Service) -> APIRouter:
 
     @router.post(
         "/v1/predict",
-        response_class=Response,
         responses=_ANSWER,
-        openapi_extra=bodies.body_of(bodies.rows_content(PredictBody)) | {"parameters": _QUERY},
+        openapi_extra=bodies.body_of(bodies.json_content(PredictBody) | bodies.ROWS_CONTENT)
+        | {"parameters": _QUERY},
     )
     async def predict(request: Request) -> Response:
         """Classify feature rows.
@@ -175,7 +162,6 @@ def build_router(service: Service) -> APIRouter:
         parameters do. With a `revision` the answer is the one of then.
         """
         kind = bodies.media_type(request, JSON, OCTETS)
-        queues.quick.check()
         question = asked_in_query(request)
         n_features, max_rows = served.base.n_features_in_, settings.max_rows
 
@@ -185,45 +171,34 @@ def build_router(service: Service) -> APIRouter:
             sent = bodies.decode_rows_body(body, PredictBody, n_features, max_rows)
             return Asked(bodies.json_rows(sent.features, n_features, max_rows), sent, answer_of)
 
-        return await predictor.answer_body(await bodies.read_parts(request), read)
+        return await predictor.answer_body(request, read)
 
     @router.post(
         "/v1/predict/image",
-        response_class=Response,
         responses=_ANSWER,
         openapi_extra=bodies.body_of(bodies.IMAGES_CONTENT) | {"parameters": _QUERY},
     )
     async def predict_image(request: Request) -> Response:
         """Classify images with the backbone that the model was trained on."""
         question = asked_in_query(request)
-        reader.check()
-        queues.images.check()
 
         def read_images(uploads: list[Upload]) -> Asked:
-            check_explained(question, len(uploads))
             with bodies.memory_returned():
-                rows = reader.features(uploads)
+                rows = service.reader.features(uploads)
             kept = [upload.content() for upload in uploads] if keeps(question) else None
             return Asked(rows, question, answer_of, kept, "image")
 
-        n_most = min(MAX_IMAGES, settings.max_rows)
-        async with bodies.read_uploads(request, n_most, settings.max_image_bytes) as uploads:
+        async with bodies.read_uploads(request, service) as uploads:
             asked = await queues.images.run(read_images, uploads)
         return await predictor.answer(asked)
 
-    @router.post(
-        "/v1/predict/text",
-        response_class=Response,
-        responses=_ANSWER,
-        openapi_extra=bodies.json_body(TextsBody),
-    )
+    @router.post("/v1/predict/text", responses=_ANSWER, openapi_extra=bodies.json_body(TextsBody))
     async def predict_text(request: Request) -> Response:
         """Classify texts with the encoder that the model was trained on."""
         texts.check()
         queues.texts.check()
         sent = await bodies.read_json(request, TextsBody, bodies.FEW_VALUES)
-        given = check_texts(sent.texts)
-        check_explained(sent, len(given))
+        given = bodies.check_texts(sent.texts)
         kept = [text.encode() for text in given] if keeps(sent) else None
         rows = await queues.texts.run(texts.features, given)
         return await predictor.answer(Asked(rows, sent, answer_of, kept, "text"))
@@ -236,7 +211,9 @@ def asked_in_query(request: Request) -> Question:
     if not request.scope["query_string"]:
         return _DEFAULT
     values: dict[str, Any] = {
-        name: value for name, value in request.query_params.items() if name in _FIELDS
+        name: value
+        for name, value in request.query_params.items()
+        if name in Question.__struct_fields__
     }
     names = request.query_params.getlist("among")
     if names:  # one word that names a group is the group
@@ -247,19 +224,14 @@ def asked_in_query(request: Request) -> Question:
         raise bodies.wrong_value(error, "query ") from None
 
 
-def check_explained(question: Question, n_rows: int) -> None:
-    """Refuse more explanations than one request may ask for."""
-    if question.explain and n_rows > MAX_EXPLAINED:
-        raise Problem(
-            413, f"{n_rows} rows are to be explained; at most {MAX_EXPLAINED} are at once"
-        )
-
-
 def check_cost(
     settings: ServiceSettings, edition: Edition, n_rows: int, question: Question
 ) -> NDArray[np.intp]:
     """Return the candidates of a question; refuse one that takes too much work."""
-    check_explained(question, n_rows)
+    if question.explain and n_rows > MAX_EXPLAINED:
+        raise Problem(
+            413, f"{n_rows} rows are to be explained; at most {MAX_EXPLAINED} are at once"
+        )
     columns = candidates(edition, question.among)
     n_ranked = min(question.top_k, len(columns))
     if n_rows * n_ranked > settings.max_ranked:
