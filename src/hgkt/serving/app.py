@@ -21,6 +21,7 @@ from starlette.staticfiles import StaticFiles
 
 from hgkt._files import file_sha256
 from hgkt.estimators import load_model
+from hgkt.exceptions import ModelFolderError
 from hgkt.serving.live_model import ServedModel
 from hgkt.serving.middleware import BodyLimits, Door, RequestEnvelope
 from hgkt.serving.problems import DOCUMENTED, Problem, install_problems
@@ -35,7 +36,6 @@ from hgkt.serving.routes import (
     unknown,
 )
 from hgkt.serving.samples import load_samples
-from hgkt.serving.server import OtherModelError
 from hgkt.serving.settings import ServiceSettings
 from hgkt.serving.transfer import ModelFacts
 
@@ -125,7 +125,7 @@ def check_folder(settings: ServiceSettings) -> str:
     config = settings.model / "config.json"
     found = file_sha256(config) if config.is_file() else ""
     if settings.model_digest not in (None, found):
-        raise OtherModelError(
+        raise ModelFolderError(
             f"the model folder {settings.model} is not the one that the service was started with; "
             "start the service again to serve it"
         )
