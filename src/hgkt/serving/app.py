@@ -193,10 +193,7 @@ def _service_routes(app: FastAPI, service: Service) -> APIRouter:
 
 # ---------------------------------------------------------------------- the page
 class PageFiles(StaticFiles):
-    """The files of the page and plotly's script; a browser asks whether it has the newest."""
-
-    def __init__(self) -> None:
-        super().__init__(packages=[("hgkt.serving", "page"), ("plotly", "package_data")])
+    """Files of the page; a browser asks whether it has the newest."""
 
     def file_response(self, *arguments: Any, **options: Any) -> Response:
         """Return a file, or that the browser has it."""
@@ -208,7 +205,7 @@ class PageFiles(StaticFiles):
 def _page_routes(app: FastAPI) -> APIRouter:
     """Return the routes of the page and of the description of `app`."""
     router = APIRouter(include_in_schema=False)
-    pages = PageFiles()
+    pages = PageFiles(packages=[("hgkt.serving", "page"), ("plotly", "package_data")])
 
     @router.get("/")
     async def page(request: Request) -> Response:
@@ -218,13 +215,10 @@ def _page_routes(app: FastAPI) -> APIRouter:
     async def page_file(name: str, request: Request) -> Response:
         return await pages.get_response(name, request.scope)
 
+    @router.get("/docs", response_class=HTMLResponse)
     @cache
-    def docs_text() -> str:
+    def docs() -> str:  # in a thread: writing the page takes a while
         return docs_page(app.openapi())
-
-    @router.get("/docs")
-    def docs() -> Response:  # in a thread: writing the page takes a while
-        return HTMLResponse(docs_text())
 
     return router
 

@@ -130,6 +130,5 @@ def logging_config(
         "loggers": {
             "hgkt": {"level": level},
             "uvicorn": {"level": level, "handlers": []},
-            "uvicorn.access": {"level": "WARNING", "handlers": []},
         },
     }

@@ -13,6 +13,7 @@ import re
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from fnmatch import translate
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
@@ -27,7 +28,6 @@ from hgkt.serving.metrics import Metrics
 from hgkt.serving.problems import Problem
 from hgkt.serving.settings import ServiceSettings
 
-WORKER_HEADER = "X-Worker"
 CLIENT_GONE = 499  # nginx's number for a client that did not wait; no answer carries it
 MIN_BYTES_PER_SECOND = 64 * 1024
 """How fast a body must come, on the average, beyond the first seconds."""
@@ -150,7 +150,7 @@ def _own_headers(path: str, own_id: str) -> list[tuple[bytes, bytes]]:
         (b"referrer-policy", b"no-referrer"),
         (b"cross-origin-resource-policy", b"same-origin"),
         (b"content-security-policy", policy.encode()),
-        (WORKER_HEADER.lower().encode(), str(os.getpid()).encode()),
+        (b"x-worker", str(os.getpid()).encode()),
         (b"x-request-id", own_id.encode()),
     ]
 
@@ -177,49 +177,38 @@ class Door:
 
     def __init__(self, app: ASGIApp, hosts: Sequence[str], keys: Sequence[str] = ()) -> None:
         self.app = app
-        self._any = "*" in hosts
-        self._names = frozenset(name for name in hosts if not name.startswith("*"))
-        self._ends = tuple(name[1:] for name in hosts if name.startswith("*."))
+        self._own_name = re.compile("|".join(map(translate, hosts))).match
         self._ring = KeyRing(keys) if keys else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        problem = self._problem(scope) if scope["type"] == "http" else None
-        if problem is not None:
+        try:
+            if scope["type"] == "http":
+                self._check(scope)
+        except Problem as problem:
             await problem.response()(scope, receive, send)
             return
         await self.app(scope, receive, send)
 
-    def _problem(self, scope: Scope) -> Problem | None:
+    def _check(self, scope: Scope) -> None:
         headers = Headers(scope=scope)
         given = headers.getlist("host")
         host = "".join(given[:1]).lower()
         found = _HOST.fullmatch(host)
         if found is None or len(given) > 1:
-            return Problem(400, "one header Host with a name and perhaps a port is expected")
+            raise Problem(400, "one header Host with a name and perhaps a port is expected")
         name = found["name"].strip("[]")
-        if not self._any and not (name in self._names or name.endswith(self._ends or ("\0",))):
-            return Problem(
+        if not self._own_name(name):
+            raise Problem(
                 421,
                 f"this service is not called {name[:80]!r}; "
                 "whoever runs it may allow the name with --allowed-host",
             )
         if scope["method"] not in _READING and _foreign(headers, host):
-            return Problem(403, "pages of other sites may not send this request")
-        if self._ring is not None and not is_open(scope["path"]):
-            return self._ring.problem(scope)
-        return None
-
-
-def is_open(path: str) -> bool:
-    """Return whether a path is answered without a key where everything else needs one.
-
-    Examples
-    --------
-    >>> is_open("/ready"), is_open("/page/main.js"), is_open("/metrics")
-    (True, True, False)
-    """
-    return path in _OPEN or path.startswith(_OPEN_FOLDER)
+            raise Problem(403, "pages of other sites may not send this request")
+        is_open = scope["path"] in _OPEN or scope["path"].startswith(_OPEN_FOLDER)
+        if self._ring is not None and not is_open:
+            self._ring.require(scope)
 
 
 def _foreign(headers: Headers, host: str) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import stat
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -181,10 +181,8 @@ class ServiceSettings(BaseSettings):
 
     def local(self) -> bool:
         """Return whether only this machine can reach the service."""
-        if self.host.lower() == "localhost":
-            return True
         try:
-            return ipaddress.ip_address(self.host).is_loopback
+            return self.host.lower() == "localhost" or ip_address(self.host).is_loopback
         except ValueError:
             return False
 
@@ -255,7 +253,7 @@ def _read_secret(path: Path, what: str) -> str:
 def _check_host(name: str) -> None:
     """Refuse what no Host header can match."""
     bare = name.removeprefix("*.")
-    if name != "*" and (not bare or not bare.isascii() or set(bare) & set("*/@[] ")):
+    if name != "*" and (not bare or not bare.isascii() or set(bare) & set("*?/@[] ")):
         raise DataError(
             f"the allowed host {name!r} is none; a name such as models.example.org, "
             "*.example.org, an address or * is expected"
