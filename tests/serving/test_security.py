@@ -168,6 +168,7 @@ def hosted(**changes):
         return "touched"
 
     app.add_middleware(Door, hosts=replaced(**changes).answered_hosts())
+    app.add_middleware(RequestEnvelope)
     return TestClient(app)
 
 

@@ -60,6 +60,7 @@ logger = logging.getLogger(__name__)
 class RequestEnvelope:
     """ASGI middleware: gives a request its id, counts and times it, logs it, and adds headers.
 
+    It also answers with the problems that are raised in it.
     The log has the path and never the query, which may hold anything.
 
     Parameters
@@ -102,6 +103,8 @@ class RequestEnvelope:
 
         try:
             await self.app(scope, receive, watched)
+        except Problem as problem:
+            await problem.response()(scope, receive, watched)
         except ClientDisconnect:
             status = CLIENT_GONE
         except Exception as error:
@@ -157,7 +160,9 @@ def _own_headers(path: str, own_id: str) -> list[tuple[bytes, bytes]]:
 
 # ---------------------------------------------------------------------- the door
 class Door:
-    """ASGI middleware that answers only to the service's own names, pages and, if so, keys.
+    """ASGI middleware that lets in only who knows the service's names, pages and, if so, keys.
+
+    Others meet a `Problem`, which `RequestEnvelope` answers with.
 
     A browser sends requests for any page that it shows. One whose name was made to point here
     gives itself away by the header Host, one of another site by ``Sec-Fetch-Site`` or ``Origin``;
@@ -181,13 +186,9 @@ class Door:
         self._ring = KeyRing(keys) if keys else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        try:
-            if scope["type"] == "http":
-                self._check(scope)
-        except Problem as problem:
-            await problem.response()(scope, receive, send)
-            return
+        """Answer one request, or raise a Problem."""
+        if scope["type"] == "http":
+            self._check(scope)
         await self.app(scope, receive, send)
 
     def _check(self, scope: Scope) -> None:
@@ -259,49 +260,48 @@ class BodyLimits:
             await _too_large(most).response()(scope, receive, send)
             return
         problem: Problem | None = None
-        n_bytes, start, complete, answering = 0, 0.0, False, False
+        n_bytes, start, complete = 0, 0.0, False
 
         async def counted() -> Message:
             """Hand on the next part of the body, counted; raise a Problem where there is one."""
             nonlocal problem, n_bytes, start, complete
             if complete:  # what comes now is that the client goes
                 return await receive()
-            start = start or time.monotonic()
+            now = asyncio.get_running_loop().time()
+            start = start or now
+            latest = self._patience + min(now, start + n_bytes / MIN_BYTES_PER_SECOND)
             try:
-                async with asyncio.timeout(self._patience):
+                async with asyncio.timeout_at(latest):
                     message = await receive()
             except TimeoutError:
-                problem = self._too_slow()
+                problem = Problem(
+                    408,
+                    f"the body came too slowly: more than {self._patience:g} s without a part of "
+                    f"it, or less than {MIN_BYTES_PER_SECOND:,} bytes per second",
+                )
                 raise problem from None
             more = len(message.get("body", b""))
             n_bytes += more
             self._held[change] += more
             complete = not message.get("more_body", False)
-            allowed = self._patience + n_bytes / MIN_BYTES_PER_SECOND
             if n_bytes > most:
                 problem = _too_large(most)
             elif self._held[change] > self._room:
                 problem = Problem.busy("too many bodies are being received")
-            elif not complete and time.monotonic() - start > allowed:
-                problem = self._too_slow()
             if problem is not None:
                 raise problem
             return message
 
         async def watched(message: Message) -> None:
-            nonlocal answering
-            if problem is None or answering:
-                answering = True
+            """Hand on an answer, unless the client is to be told of a Problem instead."""
+            if problem is None:
                 await send(message)
 
         try:
             await self.app(scope, counted, watched)
-        except Problem:
-            if problem is None:
-                raise
         finally:
             self._held[change] -= n_bytes
-        if problem is not None and not answering:
+        if problem is not None:
             if problem.status_code == HTTPStatus.SERVICE_UNAVAILABLE and not complete:
                 await self._pass_over(receive, most - n_bytes)
             await problem.response()(scope, receive, send)
@@ -315,13 +315,6 @@ class BodyLimits:
                     message = await receive()
                     most -= len(message.get("body", b""))
                     more = message.get("more_body", False)
-
-    def _too_slow(self) -> Problem:
-        return Problem(
-            408,
-            f"the body came too slowly: more than {self._patience:g} s without a part of it, or "
-            f"less than {MIN_BYTES_PER_SECOND:,} bytes per second",
-        )
 
 
 def _too_large(most: int) -> Problem:

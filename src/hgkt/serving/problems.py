@@ -103,7 +103,11 @@ def install_problems(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def _validation(_request: Request, error: RequestValidationError) -> Response:
-        return Problem(422, _first_error(error)).response()
+        # The first mistake is named; values are not repeated, they may be anything.
+        first, *others = error.errors()
+        more = f" ({len(others)} more like this)" if others else ""
+        place = " ".join(map(str, first["loc"]))
+        return Problem(422, f"{place}: {first['msg']}{more}").response()
 
     @app.exception_handler(HGKTError)
     async def _own(_request: Request, error: HGKTError) -> Response:
@@ -140,18 +144,9 @@ def _allowed_methods(request: Request) -> list[str]:
 
     Each is tried: routes of routers that were included are not in the list of routes everywhere.
     """
-    return [
-        method
-        for method in ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
-        if any(
-            route.matches({**request.scope, "method": method})[0] is Match.FULL
-            for route in request.app.routes
-        )
-    ]
 
+    def answers(method: str) -> bool:
+        scope = {**request.scope, "method": method}
+        return any(route.matches(scope)[0] is Match.FULL for route in request.app.routes)
 
-def _first_error(error: RequestValidationError) -> str:
-    """Name the first parameter that was wrong; values are not repeated, they may be anything."""
-    first, *others = error.errors()
-    more = f" ({len(others)} more like this)" if others else ""
-    return f"{' '.join(map(str, first['loc']))}: {first['msg']}{more}"
+    return list(filter(answers, ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")))

@@ -70,16 +70,15 @@ class BoundedProtocol(HttpToolsProtocol):
         """Read what came; refuse a header, a trailer or the frame of a chunk without an end."""
         self._n_unread += len(data)
         super().data_received(data)
-        if self._n_unread > self._max_head and not self.transport.is_closing():
-            self._problem = self._too_large()
+        self._bound_head(self._n_unread)
+        if self._problem is not None and not self.transport.is_closing():
             self.send_400_response("")
 
     def on_headers_complete(self) -> None:
         """Start the request, unless its head is too large or too many were sent ahead."""
         n_bytes = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
-        if n_bytes > self._max_head:
-            self._problem = self._too_large()
-        elif len(self._cycles) > _MAX_PIPELINED:
+        self._bound_head(n_bytes)
+        if len(self._cycles) > _MAX_PIPELINED:
             self._problem = Problem.busy("too many requests were sent ahead")
         if self._problem is not None:
             raise ValueError(self._problem.detail)  # ends the parsing
@@ -119,12 +118,10 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport.write(head + b"\r\n" + bytes(answer.body))
         self.transport.close()
 
-    @property
-    def _max_head(self) -> int:
-        return self.config.h11_max_incomplete_event_size or 32 * 1024
-
-    def _too_large(self) -> Problem:
-        return Problem(431, f"the head of the request is larger than {self._max_head:,} bytes")
+    def _bound_head(self, n_bytes: int) -> None:
+        most = self.config.h11_max_incomplete_event_size or 0
+        if n_bytes > most:
+            self._problem = Problem(431, f"the head of the request is larger than {most:,} bytes")
 
 
 # ---------------------------------------------------------------------- one process
@@ -140,20 +137,16 @@ class ServiceServer(uvicorn.Server):
         The service.
     settings : ServiceSettings
         Where it listens, its limits, and how long it may take to end.
-    log_config : dict
-        As `logging.config.dictConfig` takes it.
     alone : bool
         Whether this is the whole service, and not a worker.
     """
 
-    def __init__(
-        self, app: FastAPI, settings: ServiceSettings, log_config: dict[str, Any], alone: bool
-    ) -> None:
+    def __init__(self, app: FastAPI, settings: ServiceSettings, alone: bool) -> None:
         config = uvicorn.Config(
             app,
             host=settings.host,
             port=settings.port,
-            log_config=log_config,
+            log_config=None,  # it is as the command has said
             access_log=False,  # the service writes its own lines
             server_header=False,
             ws="none",
@@ -231,9 +224,7 @@ def bind_sockets(host: str, port: int) -> list[socket.socket]:
                     raise
     except OSError as error:
         close_sockets(sockets)
-        # Python adds the address to the words of a number above 0; those of getaddrinfo are below.
-        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
-        raise DataError(f"cannot listen at {host}, port {port}: {reason}") from None
+        raise DataError(f"cannot listen at {host}, port {port}: {error.strerror}") from None
     return sockets
 
 
@@ -269,7 +260,7 @@ def _work(
         served = app.state.served
         edition = served.current()
         news.send((len(edition.names), edition.n_added, served.registry.database.file))
-    ServiceServer(app, settings, log_config, alone=False).run(sockets)
+    ServiceServer(app, settings, alone=False).run(sockets)
 
 
 class Supervisor:
@@ -286,19 +277,14 @@ class Supervisor:
         Where they listen.
     log_config : dict
         As `logging.config.dictConfig` takes it.
-    announce : callable
-        Called with the numbers of classes and of added ones once the first worker has the model.
     """
 
     def __init__(
-        self,
-        settings: ServiceSettings,
-        sockets: Sequence[socket.socket],
-        log_config: dict[str, Any],
-        announce: Callable[[int, int], None],
+        self, settings: ServiceSettings, sockets: list[socket.socket], log_config: dict[str, Any]
     ) -> None:
-        self._settings, self._sockets, self._log_config = settings, list(sockets), log_config
-        self._announce = announce
+        # Workers serve the folder as it is now, or none.
+        self._settings = settings.model_copy(update={"model_digest": check_folder(settings)})
+        self._sockets, self._log_config = sockets, log_config
         # On Linux workers are forked from this process, which has imported everything and done
         # nothing, so that one that died is replaced in a fraction of a second.
         self._context: Any = multiprocessing.get_context(
@@ -307,11 +293,17 @@ class Supervisor:
         self._workers: dict[BaseProcess, float] = {}  # and when each was started
         self._signals: list[int] = []
 
-    def run(self) -> bool:
-        """Serve until SIGTERM or SIGINT; return whether every worker ended by itself."""
+    def run(self, announce: Callable[[int, int], None]) -> bool:
+        """Serve until SIGTERM or SIGINT; return whether every worker ended by itself.
+
+        Parameters
+        ----------
+        announce : callable
+            Called with the numbers of classes and of added ones once a worker has the model.
+        """
         for sign in _STOPS:
             signal.signal(sign, lambda own, _frame: self._signals.append(own))
-        self._start_all()
+        self._start_all(announce)
         while not self._signals:
             self._replace_ended()
             self._wait()
@@ -324,7 +316,7 @@ class Supervisor:
         self._workers[worker] = time.monotonic()
         return worker
 
-    def _start_all(self) -> None:
+    def _start_all(self, announce: Callable[[int, int], None]) -> None:
         """Start one worker, and the others once it has the model: a mistake is told once."""
         news, theirs = self._context.Pipe(duplex=False)
         first = self._start(theirs)
@@ -339,7 +331,7 @@ class Supervisor:
             raise DataError(told)
         n_classes, n_added, file = told
         self._settings = self._settings.model_copy(update={"database_id": file})
-        self._announce(n_classes, n_added)
+        announce(n_classes, n_added)
         for _ in range(self._settings.workers - 1):
             self._start()
 

@@ -19,7 +19,6 @@ PREFIX = "HGKT_SERVE_"
 MIN_KEY_LENGTH = 16
 KeyGuards = Literal["nothing", "changes", "all"]
 _MIB = 2**20
-_OWN_NAMES = ("localhost", "127.0.0.1", "::1")
 
 logger = logging.getLogger(__name__)
 
@@ -202,7 +201,8 @@ class ServiceSettings(BaseSettings):
         """
         if self.allowed_hosts:
             return tuple(name.lower() for name in self.allowed_hosts)
-        return (*_OWN_NAMES, self.host.lower()) if self.local() else ("*",)
+        own = ("localhost", "127.0.0.1", "::1", self.host.lower())
+        return own if self.local() else ("*",)
 
     def database_url(self) -> str:
         """Return the address of the class registry; it may hold a password."""

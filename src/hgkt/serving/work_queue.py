@@ -114,9 +114,7 @@ class Queues:
             changes=WorkQueue(1, waiting, "changes"),
         )
 
-    def of_cost(
-        self, n_rows: int, n_classes: int, top_k: int = 1, explain: bool = False
-    ) -> WorkQueue:
+    def of_cost(self, n_rows: int, n_classes: int, top_k: int, explain: bool) -> WorkQueue:
         """Return the queue of a prediction: little work does not wait behind much.
 
         Parameters
