@@ -12,6 +12,7 @@ from fastapi.security import APIKeyHeader, HTTPBearer
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
+from hgkt._files import sha256
 from hgkt.serving.problems import Problem
 from hgkt.serving.settings import ServiceSettings
 
@@ -31,7 +32,7 @@ class KeyRing:
     """
 
     def __init__(self, keys: Sequence[str]) -> None:
-        self.ids = {_digest(key): key_id(key) for key in keys}
+        self.ids = {sha256(key): key_id(key) for key in keys}
 
     def identify(self, scope: Scope) -> str | None:
         """Return the id of the key of a request, computed once: None without one.
@@ -40,7 +41,7 @@ class KeyRing:
         """
         if _SCOPE not in scope:
             given = _sent_key(scope) if self.ids else None
-            found = None if given is None else self.ids.get(_digest(given), UNKNOWN_KEY)
+            found = None if given is None else self.ids.get(sha256(given), UNKNOWN_KEY)
             scope[_SCOPE] = found
         known: str | None = scope[_SCOPE]
         return known
@@ -92,10 +93,6 @@ def key_id(key: str) -> str:
     # scrypt, not a plain digest: a guess at a weak key shall cost something to compare.
     salt = b"hgkt key id"
     return hashlib.scrypt(key.encode(), salt=salt, n=2**12, r=8, p=1, dklen=4).hex()
-
-
-def _digest(key: str) -> bytes:
-    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()
 
 
 def _sent_key(scope: Scope) -> str | None:

@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, PositiveInt, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
+from hgkt._files import reading
 from hgkt._validation import check_number
 from hgkt.exceptions import DataError
 
@@ -216,10 +217,12 @@ def default_database(model: Path) -> str:
 
 def read_database_url(path: str | Path) -> str:
     """Read the address of the class registry from a file of one line, such as a mounted secret."""
-    lines = _read_secret(Path(path), "the address of the class registry").split()
-    if len(lines) != 1:
-        raise DataError(f"{path} must hold the address of the class registry and nothing else")
-    return lines[0]
+    what = "the address of the class registry"
+    with reading(path, what):
+        words = Path(path).read_text(encoding="utf-8").split()
+    if len(words) != 1:
+        raise DataError(f"{path} must hold {what} and nothing else")
+    return words[0]
 
 
 def read_api_keys(path: str | Path) -> tuple[str, ...]:
@@ -229,8 +232,10 @@ def read_api_keys(path: str | Path) -> tuple[str, ...]:
     platform mounts are often so, and nobody else is in the container.
     """
     path = Path(path)
+    with reading(path, "API keys, one a line"):
+        lines = path.read_text(encoding="utf-8").splitlines()
     keys: list[str] = []
-    for number, line in enumerate(_read_secret(path, "the API keys").splitlines(), start=1):
+    for number, line in enumerate(lines, start=1):
         key = line.strip()
         if key and not key.startswith("#"):
             _check_key(key, f"the API key in line {number} of {path}")
@@ -240,14 +245,6 @@ def read_api_keys(path: str | Path) -> tuple[str, ...]:
     if path.stat().st_mode & stat.S_IROTH:
         logger.warning("%s holds API keys and everybody on this machine may read it", path)
     return tuple(dict.fromkeys(keys))
-
-
-def _read_secret(path: Path, what: str) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not text in UTF-8"
-        raise DataError(f"{what} in {path} cannot be read: {reason}") from None
 
 
 def _check_host(name: str) -> None:
