@@ -213,8 +213,7 @@ def _changed(
         for old, new in pairs
         if old.name != new.name
     }
-    if names:
-        model.__dict__.update(model._renamed(names))
+    model.rename_classes(names)
     if fresh:
         model._add(*_labelled(model, {name: new.attributes for name, new in fresh.items()}))
     labels = {str(label): label for label in model.classes_.tolist()} if grown else {}
