@@ -208,11 +208,7 @@ def _changed(
     if edited:
         vectors = dict(zip(*_labelled(model, edited), strict=True))
         model.__dict__.update(model._edited(vectors))
-    names = {
-        label_of(model, old.name): label_of(model, new.name)
-        for old, new in pairs
-        if old.name != new.name
-    }
+    names = {label_of(model, old.name): label_of(model, new.name) for old, new in pairs}
     model.rename_classes(names)
     if fresh:
         model._add(*_labelled(model, {name: new.attributes for name, new in fresh.items()}))

@@ -193,10 +193,9 @@ class Door:
 
     def _check(self, scope: Scope) -> None:
         headers = Headers(scope=scope)
-        given = headers.getlist("host")
-        host = "".join(given[:1]).lower()
+        host = ",".join(headers.getlist("host")).lower()
         found = _HOST.fullmatch(host)
-        if found is None or len(given) > 1:
+        if found is None:
             raise Problem(400, "one header Host with a name and perhaps a port is expected")
         name = found["name"].strip("[]")
         if not self._own_name(name):

@@ -136,7 +136,7 @@ class ServiceServer(uvicorn.Server):
     app : FastAPI
         The service.
     settings : ServiceSettings
-        Where it listens, its limits, and how long it may take to end.
+        Its limits, and how long it may take to end.
     alone : bool
         Whether this is the whole service, and not a worker.
     """
@@ -144,8 +144,6 @@ class ServiceServer(uvicorn.Server):
     def __init__(self, app: FastAPI, settings: ServiceSettings, alone: bool) -> None:
         config = uvicorn.Config(
             app,
-            host=settings.host,
-            port=settings.port,
             log_config=None,  # it is as the command has said
             access_log=False,  # the service writes its own lines
             server_header=False,
@@ -252,8 +250,9 @@ def _work(
     try:
         app = create_app(settings)
     except (HGKTError, OSError) as error:
-        logger.error("worker %d cannot start: %s", os.getpid(), error)
-        if news is not None:
+        if news is None:
+            logger.error("worker %d cannot start: %s", os.getpid(), error)
+        else:
             news.send(str(error))
         sys.exit(1)
     if news is not None:
