@@ -28,8 +28,8 @@ def replaced(**changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"port": 70_000}, "port must be an integer"),
-        ({"workers": 0}, "workers must be an integer"),
+        ({"port": 70_000}, "port: Input should be less than or equal to 65535"),
+        ({"workers": 0}, "workers: Input should be greater than or equal to 1"),
         ({"max_rows": 0}, "max_rows"),
         ({"max_body_bytes": 1.5}, "max_body_bytes"),
         ({"poll_seconds": 0.0}, "poll_seconds"),

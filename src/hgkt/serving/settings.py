@@ -12,7 +12,6 @@ from pydantic import Field, PositiveInt, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from hgkt._files import reading
-from hgkt._validation import check_number
 from hgkt.exceptions import DataError
 
 PREFIX = "HGKT_SERVE_"
@@ -110,8 +109,8 @@ class ServiceSettings(BaseSettings):
     model: Path
     database: str | None = Field(default=None, repr=False)
     host: str = "127.0.0.1"
-    port: int = 8000
-    workers: int = 1
+    port: int = Field(8000, ge=0, le=65535)
+    workers: int = Field(1, ge=1, le=1024)
     api_keys: tuple[str, ...] = Field(default=(), repr=False)
     allow_open: bool = False
     require_key: Literal["changes", "all"] = "changes"
@@ -164,8 +163,6 @@ class ServiceSettings(BaseSettings):
     @model_validator(mode="after")
     def _check(self) -> Self:
         """Refuse what cannot work or would be unsafe."""
-        check_number("port", self.port, low=0, high=65535, integer=True)
-        check_number("workers", self.workers, low=1, high=1024, integer=True)
         for name in self.allowed_hosts:
             _check_host(name)
         for key in self.api_keys:
