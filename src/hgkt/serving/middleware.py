@@ -14,7 +14,6 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from fnmatch import translate
-from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
@@ -301,7 +300,7 @@ class BodyLimits:
         finally:
             self._held[change] -= n_bytes
         if problem is not None:
-            if problem.status_code == HTTPStatus.SERVICE_UNAVAILABLE and not complete:
+            if problem.status_code == 503 and not complete:
                 await self._pass_over(receive, most - n_bytes)
             await problem.response()(scope, receive, send)
 
